@@ -1,0 +1,424 @@
+"""Beam search over whole documents (G-Transformer, §4.3).
+
+A document is one beam search from start to end. The search, not the model, keeps
+the sentences: after the end of a sentence the next one is opened until the
+document has as many sentences as its source, and every sentence has a length
+limit of its own. So K source sentences give exactly K target sentences whatever
+the model says. A sentence is a document of one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gtrans.errors import GtransError
+
+
+class SearchState(Protocol):
+    """A model's memory between two steps; see :class:`gtrans.modules.decode_state.DecodeState`."""
+
+    def reorder(self, rows: Tensor, common: int) -> None:
+        """Continue row ``i`` from old row ``rows[i]``; the first ``common`` tokens agree."""
+
+    def keep(self, documents: Tensor) -> None:
+        """Go on with these documents only."""
+
+
+class SearchableModel(Protocol):
+    """What the search asks of a model."""
+
+    def begin_decoding(self, src_tokens: Tensor, beam: int) -> SearchState:
+        """Encode ``(documents, length)`` source ids for ``beam`` hypotheses each."""
+
+    def decode_step(self, tokens: Tensor, opens: Tensor, state: SearchState) -> Tensor:
+        """Logits ``(rows, vocabulary)`` after one more token of every row."""
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of beam search; lengths count the words of one sentence.
+
+    Attributes:
+        beam: hypotheses kept.
+        max_len_a, max_len_b: a sentence of n source words gets at most ``a n + b`` words.
+        min_len: words a sentence has at least.
+        lenpen: scores are divided by ``length ** lenpen``.
+        unkpen: subtracted from the log-probability of the unknown word.
+        normalize: False leaves scores undivided.
+        temperature: logits are divided by it.
+    """
+
+    beam: int = 5
+    max_len_a: float = 0.0
+    max_len_b: float = 200.0
+    min_len: int = 1
+    lenpen: float = 1.0
+    unkpen: float = 0.0
+    normalize: bool = True
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Raises GtransError for values that make no search."""
+        for flag, value, least in (
+            ("beam", self.beam, 1),
+            ("max-len-a", self.max_len_a, 0),
+            ("max-len-b", self.max_len_b, 0),
+            ("min-len", self.min_len, 0),
+        ):
+            if value < least:
+                raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
+        if self.temperature <= 0:
+            raise GtransError(f"`--temperature` must be above 0, but is {self.temperature}.")
+
+
+@dataclass(frozen=True)
+class SearchVocabulary:
+    """The ids that the search treats in a special way.
+
+    Attributes:
+        opening: the symbol that opens the decoder's input and every sentence:
+            ``<s>`` in documents ``<s> .. </s> <s> .. </s>``, ``</s>`` in fairseq's
+            own frame, where the end of a sentence opens the next.
+        eos: ``</s>``.
+        pad: padding.
+        unk: the unknown word.
+        forbidden: ids that are no words and never to be generated.
+    """
+
+    opening: int
+    eos: int
+    pad: int
+    unk: int
+    forbidden: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SentenceHypothesis:
+    """The translation of one sentence: ids and their log-probabilities, ``</s>`` included."""
+
+    tokens: list[int]
+    scores: list[float]
+
+
+@dataclass(frozen=True)
+class DocumentHypothesis:
+    """The translation of a document.
+
+    Attributes:
+        sentences: one per source sentence.
+        score: sum of log-probabilities, divided by the length to the power of ``lenpen``.
+            Marks that the search itself sets count in the length, with log-probability 0.
+        tokens: all ids after the first opening symbol, marks included.
+        scores: log-probability of each of them.
+    """
+
+    sentences: list[SentenceHypothesis]
+    score: float
+    tokens: list[int]
+    scores: list[float]
+
+
+class DocumentSearch:
+    """Beam search for one or several models (probabilities averaged) over documents."""
+
+    def __init__(self, vocabulary: SearchVocabulary, options: SearchOptions) -> None:
+        self.vocabulary = vocabulary
+        self.options = options
+
+    @torch.no_grad()
+    def search(
+        self, models: Sequence[SearchableModel], src_tokens: Tensor
+    ) -> list[list[DocumentHypothesis]]:
+        """Translate ``src_tokens (documents, length)``.
+
+        Returns:
+            for each document its hypotheses, the best first, ``beam`` at most.
+        """
+        words = _source_words(src_tokens, self.vocabulary)
+        run = _Run(self.vocabulary, self.options, words, src_tokens.device)
+        states = [model.begin_decoding(src_tokens, self.options.beam) for model in models]
+        while run.active.numel():
+            tokens, opens = run.newest()
+            log_probs = self._log_probs(models, states, tokens, opens)
+            parents, remaining = run.extend(log_probs)
+            if remaining.numel() < run.width:
+                for state in states:
+                    state.reorder(parents, run.common)
+                    state.keep(remaining)
+            elif not run.in_place(parents):
+                for state in states:
+                    state.reorder(parents, run.common)
+            run.keep(remaining)
+        return run.hypotheses()
+
+    def _log_probs(
+        self,
+        models: Sequence[SearchableModel],
+        states: Sequence[SearchState],
+        tokens: Tensor,
+        opens: Tensor,
+    ) -> Tensor:
+        each = []
+        for model, state in zip(models, states, strict=True):
+            logits = model.decode_step(tokens, opens, state).float()
+            each.append(torch.log_softmax(logits / self.options.temperature, -1))
+        if len(each) == 1:
+            return each[0]
+        return torch.logsumexp(torch.stack(each), 0) - float(np.log(len(each)))
+
+
+def _source_words(src_tokens: Tensor, vocabulary: SearchVocabulary) -> list[list[int]]:
+    """Words of each sentence of each document, marks and padding not counted."""
+    counts = []
+    for row in src_tokens.tolist():
+        sentences = [0]
+        for token in row:
+            if token == vocabulary.eos:
+                sentences.append(0)
+            elif token not in (vocabulary.pad, vocabulary.opening):
+                sentences[-1] += 1
+        # The last end symbol opens no further sentence; a missing one closes at the row's end.
+        counts.append(sentences[:-1] if sentences[-1] == 0 and len(sentences) > 1 else sentences)
+    return counts
+
+
+class _Run:
+    """One search in progress: ``width`` documents still active, ``beam`` rows each."""
+
+    def __init__(
+        self,
+        vocabulary: SearchVocabulary,
+        options: SearchOptions,
+        words: list[list[int]],
+        device: torch.device,
+    ) -> None:
+        documents, beam = len(words), options.beam
+        self.vocabulary = vocabulary
+        self.options = options
+        self.marked = vocabulary.opening != vocabulary.eos
+        self.counts = torch.tensor([len(document) for document in words], device=device)
+        longest = max(len(document) for document in words)
+        limits = [
+            [
+                max(int(n * options.max_len_a + options.max_len_b), options.min_len, 1)
+                for n in document
+            ]
+            + [1] * (longest - len(document))
+            for document in words
+        ]
+        self.limits = torch.tensor(limits, device=device)
+        self.active = torch.arange(documents, device=device)
+        self.tokens = torch.full((documents, beam), vocabulary.opening, device=device)
+        self.sentence = torch.zeros_like(self.tokens)
+        self.written = torch.zeros_like(self.tokens)
+        self.closed = torch.zeros_like(self.tokens, dtype=torch.bool)
+        # All hypotheses begin alike: only the first is alive.
+        self.scores = torch.full((documents, beam), float("-inf"), device=device)
+        self.scores[:, 0] = 0.0
+        self.opens = torch.zeros_like(self.closed)
+        self.shared = torch.zeros(documents, beam, beam, dtype=torch.long, device=device)
+        self.common = 0
+        self.step = 0
+        self.trace = _Trace(documents, beam)
+        self.finished: list[list[DocumentHypothesis]] = [[] for _ in range(documents)]
+
+    @property
+    def width(self) -> int:
+        """Documents still active."""
+        return int(self.active.numel())
+
+    def newest(self) -> tuple[Tensor, Tensor]:
+        """The last token of every row and whether it opened a sentence, ``(rows,)``."""
+        return self.tokens.flatten(), self.opens.flatten()
+
+    def in_place(self, parents: Tensor) -> bool:
+        """Whether every row goes on from itself."""
+        return torch.equal(parents, torch.arange(parents.numel(), device=parents.device))
+
+    def extend(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+        """Choose the next token of every row.
+
+        Args:
+            log_probs: ``(rows, vocabulary)``.
+
+        Returns:
+            the rows that the new rows go on from, and the indices (among the active)
+            of the documents that are not finished.
+        """
+        beam = self.options.beam
+        vocabulary_size = log_probs.size(1)
+        scores = self._constrain(log_probs).view(self.width, beam, vocabulary_size)
+        totals = (self.scores[:, :, None] + scores).flatten(1)
+        best, index = totals.topk(min(2 * beam, totals.size(1)), 1)
+        origin = index // vocabulary_size
+        token = index % vocabulary_size
+        ends = self._ends(token, origin) & best.gt(float("-inf"))
+        # As fairseq: a hypothesis may end where it is among the best `beam`; of the
+        # others the best `beam` that do not end go on.
+        ending = ends.clone()
+        ending[:, beam:] = False
+        done = self._finish(ending, origin, best) if bool(ending.any()) else None
+        rank = torch.arange(best.size(1), device=best.device) + ends.long() * best.size(1)
+        chosen = rank.argsort(1)[:, :beam]
+        if chosen.size(1) < beam:
+            chosen = torch.cat([chosen, chosen[:, :1].expand(-1, beam - chosen.size(1))], 1)
+        self._advance(chosen, best, origin, token, ends)
+        rows = (torch.arange(self.width, device=best.device)[:, None] * beam + self.origin).flatten()
+        alive = self.scores.gt(float("-inf")).any(1)
+        if done is not None:
+            alive &= ~done
+        return rows, alive.nonzero().squeeze(1)
+
+    def _constrain(self, log_probs: Tensor) -> Tensor:
+        vocabulary, options = self.vocabulary, self.options
+        never = float("-inf")
+        log_probs[:, list(vocabulary.forbidden)] = never
+        log_probs[:, vocabulary.unk] -= options.unkpen
+        written, closed = self.written.flatten(), self.closed.flatten()
+        limit = self.limits[self.active].gather(1, self.sentence).flatten()
+        end = log_probs[:, vocabulary.eos].clone()
+        log_probs.masked_fill_((written >= limit)[:, None] | closed[:, None], never)
+        end.masked_fill_(written < options.min_len, never)
+        log_probs[:, vocabulary.eos] = end
+        if self.marked:
+            # Behind </s> stands <s> or, in the last sentence, the end of the document.
+            last = self._in_last_sentence().flatten()
+            log_probs[:, vocabulary.eos] = end.masked_fill(closed, never).masked_fill(
+                closed & last, 0.0
+            )
+            log_probs[:, vocabulary.opening] = torch.where(closed & ~last, 0.0, never)
+        return log_probs
+
+    def _in_last_sentence(self) -> Tensor:
+        return self.sentence == self.counts[self.active][:, None] - 1
+
+    def _ends(self, token: Tensor, origin: Tensor) -> Tensor:
+        """Whether a candidate closes its document."""
+        last = self._in_last_sentence()
+        ready = (self.closed & last) if self.marked else last
+        return token.eq(self.vocabulary.eos) & ready.gather(1, origin)
+
+    def _finish(self, ending: Tensor, origin: Tensor, totals: Tensor) -> Tensor:
+        """Keep the hypotheses that end; True for documents that have enough of them."""
+        done = torch.zeros(self.width, dtype=torch.bool, device=totals.device)
+        for document, place in ending.nonzero().tolist():
+            number = int(self.active[document])
+            hypotheses = self.finished[number]
+            if len(hypotheses) < self.options.beam:
+                parent = int(origin[document, place])
+                total = float(totals[document, place])
+                last = total - float(self.scores[document, parent])
+                hypotheses.append(self._hypothesis(number, parent, total, last))
+            done[document] = len(hypotheses) == self.options.beam
+        return done
+
+    def _hypothesis(
+        self, number: int, parent: int, total: float, last: float
+    ) -> DocumentHypothesis:
+        tokens, scores = self.trace.follow(number, self.step, parent)
+        tokens, scores = [*tokens, self.vocabulary.eos], [*scores, last]
+        length = len(tokens) ** self.options.lenpen if self.options.normalize else 1.0
+        return DocumentHypothesis(
+            self._split(tokens, scores), total / length, tokens, scores
+        )
+
+    def _split(self, tokens: list[int], scores: list[float]) -> list[SentenceHypothesis]:
+        if self.marked:  # the last token is the end of the document, not of a sentence
+            tokens, scores = tokens[:-1], scores[:-1]
+        sentences = [SentenceHypothesis([], [])]
+        for token, score in zip(tokens, scores, strict=True):
+            if self.marked and token == self.vocabulary.opening:
+                continue
+            sentences[-1].tokens.append(token)
+            sentences[-1].scores.append(score)
+            if token == self.vocabulary.eos:
+                sentences.append(SentenceHypothesis([], []))
+        return sentences[:-1]
+
+    def _advance(
+        self, chosen: Tensor, best: Tensor, origin: Tensor, token: Tensor, ends: Tensor
+    ) -> None:
+        eos = self.vocabulary.eos
+        self.origin = origin.gather(1, chosen)
+        parent_scores = self.scores.gather(1, self.origin)
+        self.scores = best.gather(1, chosen).masked_fill(ends.gather(1, chosen), float("-inf"))
+        self.tokens = token.gather(1, chosen)
+        gained = torch.where(self.scores.gt(float("-inf")), self.scores - parent_scores, 0.0)
+        self.trace.add(self.active, self.step, self.tokens, self.origin, gained)
+        sentence = self.sentence.gather(1, self.origin)
+        written = self.written.gather(1, self.origin)
+        is_end = self.tokens.eq(eos)
+        self.opens = self.tokens.eq(self.vocabulary.opening)
+        last = self.counts[self.active][:, None] - 1
+        self.sentence = torch.minimum(sentence + self.opens.long(), last)
+        # A closing mark is no word; the count begins anew where a sentence opens.
+        self.written = torch.where(self.opens, 0, written + (~is_end).long())
+        self.closed = is_end if self.marked else torch.zeros_like(is_end)
+        before = self.shared
+        self.common = int(before.amin()) if before.numel() else 0
+        pairs = before.gather(1, self.origin[:, :, None].expand_as(before)).gather(
+            2, self.origin[:, None, :].expand_as(before)
+        )
+        self.step += 1
+        same = self.origin[:, :, None] == self.origin[:, None, :]
+        self.shared = pairs.masked_fill(same, self.step)
+
+    def keep(self, documents: Tensor) -> None:
+        """Go on with these of the active documents."""
+        if documents.numel() == self.width:
+            return
+        for name in (
+            "active",
+            "tokens",
+            "sentence",
+            "written",
+            "closed",
+            "scores",
+            "opens",
+            "shared",
+        ):
+            setattr(self, name, getattr(self, name)[documents])
+
+    def hypotheses(self) -> list[list[DocumentHypothesis]]:
+        """The finished hypotheses of every document, the best first."""
+        return [
+            sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)
+            for hypotheses in self.finished
+        ]
+
+
+class _Trace:
+    """Tokens, scores and parents of all steps, so that no history is copied in the search."""
+
+    def __init__(self, documents: int, beam: int) -> None:
+        self.tokens: NDArray[np.int64] = np.zeros((documents, 64, beam), np.int64)
+        self.parents: NDArray[np.int64] = np.zeros((documents, 64, beam), np.int64)
+        self.scores: NDArray[np.float32] = np.zeros((documents, 64, beam), np.float32)
+
+    def add(
+        self, documents: Tensor, step: int, tokens: Tensor, parents: Tensor, scores: Tensor
+    ) -> None:
+        if step == self.tokens.shape[1]:
+            for name in ("tokens", "parents", "scores"):
+                old = getattr(self, name)
+                setattr(self, name, np.concatenate([old, np.zeros_like(old)], 1))
+        rows = documents.cpu().numpy()
+        self.tokens[rows, step] = tokens.cpu().numpy()
+        self.parents[rows, step] = parents.cpu().numpy()
+        self.scores[rows, step] = scores.cpu().numpy()
+
+    def follow(self, document: int, steps: int, row: int) -> tuple[list[int], list[float]]:
+        """The tokens and scores that lead to ``row`` after ``steps`` steps."""
+        tokens, scores = [], []
+        for step in range(steps - 1, -1, -1):
+            tokens.append(int(self.tokens[document, step, row]))
+            scores.append(float(self.scores[document, step, row]))
+            row = int(self.parents[document, step, row])
+        return tokens[::-1], scores[::-1]

@@ -1,0 +1,102 @@
+"""Named sizes of models: one table for the command line, presets and hydra.
+
+fairseq calls the function registered with an architecture for the command line
+only; with a configuration file the sizes must be filled in when the model is
+built. Both read the same table.
+
+The functions are also the one place where options of the stock commands are
+adjusted for our architectures, because fairseq calls them after everything else
+has been parsed (see :func:`adjust_command_line`).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import register_model_architecture
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from gtrans.errors import GtransError
+
+Presets = Mapping[str, Mapping[str, Any]]
+Config = TypeVar("Config", bound=FairseqDataclass)
+
+
+def adjust_command_line(args: argparse.Namespace) -> None:
+    """Make stock options mean for our architectures what they say.
+
+    * ``--bf16``: fairseq takes it for a TPU and fails to import one; here it is
+      bfloat16 on the device at hand, as ``common.bf16=true`` is under hydra.
+    * ``--optimizer adam`` with ``--init-from``: becomes ``two_rate_adam`` with the
+      same options, so that new and loaded parameters train at their own rates.
+
+    Raises:
+        GtransError: ``--fp16`` that would flatten the parameters of two rates into one.
+    """
+    if getattr(args, "bf16", False):
+        args.tpu = False
+    if getattr(args, "init_from", None) and getattr(args, "optimizer", None) == "adam":
+        args.optimizer = "two_rate_adam"
+    if getattr(args, "optimizer", None) == "two_rate_adam" and (
+        getattr(args, "fp16", False)
+        and not getattr(args, "memory_efficient_fp16", False)
+        and not getattr(args, "fp16_no_flatten_grads", False)
+    ):
+        raise GtransError(
+            "`--fp16` alone flattens all parameters into one, which cannot have two learning "
+            "rates; add --fp16-no-flatten-grads (or use --memory-efficient-fp16, --bf16, --amp)."
+        )
+
+
+def register_presets(model: str, dataclass: type[FairseqDataclass], presets: Presets) -> None:
+    """Register every preset as ``--arch NAME`` and as hydra's ``model=NAME``."""
+    from fairseq.models import ARCH_CONFIG_REGISTRY
+
+    for name, sizes in presets.items():
+
+        def fill(args: Any, sizes: Mapping[str, Any] = sizes) -> None:
+            if isinstance(args, argparse.Namespace):
+                adjust_command_line(args)
+                for key, value in sizes.items():
+                    if getattr(args, key, None) is None:
+                        setattr(args, key, value)
+
+        if name == model:
+            # register_model has registered an empty function under the model's own name.
+            ARCH_CONFIG_REGISTRY[name] = fill
+            continue
+        register_model_architecture(model, name)(fill)
+        node = dataclass()
+        node._name = name
+        ConfigStore.instance().store(name=name, group="model", node=node, provider="gtrans")
+
+
+def resolve_sizes(cfg: Any, dataclass: type[Config], presets: Presets) -> Config:
+    """``cfg`` with all of ``dataclass``'s fields, open sizes filled in from its preset.
+
+    Raises:
+        GtransError: a key that the model does not have.
+    """
+    name = getattr(cfg, "_name", None)
+    try:
+        merged = OmegaConf.merge(OmegaConf.structured(dataclass), _plain(cfg))
+    except OmegaConfBaseException as error:
+        raise GtransError(
+            f"the options of model {name} are wrong: {str(error).splitlines()[0]}"
+        ) from error
+    with open_dict(merged):
+        for key, value in presets.get(str(name), {}).items():
+            if merged[key] is None:
+                merged[key] = value
+    return merged  # type: ignore[return-value]
+
+
+def _plain(cfg: Any) -> Any:
+    if isinstance(cfg, DictConfig):
+        return OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
+    return vars(cfg) if isinstance(cfg, argparse.Namespace) else cfg

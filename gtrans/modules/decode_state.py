@@ -1,0 +1,213 @@
+"""What a decoder remembers between two steps of beam search.
+
+Rows are hypotheses: ``rows = documents * beam``, the hypotheses of a document next to
+each other. Hypotheses stand in different sentences and at different places of them.
+
+* Group attention needs the keys of the sentence being written only: a row writes
+  at its own place and begins again at 0 when a sentence ends.
+* Global attention needs everything written so far; all rows have written equally
+  much, so a step appends one column.
+* Keys of the source are computed once for a document, never copied for its
+  hypotheses: group attention gathers those of the sentence each row translates,
+  and only when some row has gone on to another sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gtrans.modules.layout import DocumentLayout
+
+
+class KeyValueCache:
+    """Keys and values of some layers: ``(2, layers, rows, capacity, dim)``, growing."""
+
+    def __init__(self, layers: int, like: Tensor, rows: int) -> None:
+        """``like``: a tensor whose last dimension, type and device the cache takes over."""
+        self.data = like.new_zeros(2, layers, rows, 32, like.size(-1))
+
+    def reserve(self, width: int) -> None:
+        """Make room for ``width`` columns; doubling keeps the cost of growing constant."""
+        capacity = self.data.size(3)
+        if width > capacity:
+            wider = max(width, 2 * capacity)
+            data = self.data.new_zeros(*self.data.shape[:3], wider, self.data.size(4))
+            data[:, :, :, :capacity] = self.data
+            self.data = data
+
+    def reorder(self, rows: Tensor, begin: int, end: int) -> None:
+        """Row ``i`` becomes old row ``rows[i]``, in columns ``begin .. end``."""
+        if begin < end:
+            self.data[:, :, :, begin:end] = self.data[:, :, rows, begin:end]
+
+    def keep(self, rows: Tensor) -> None:
+        """Drop all other rows."""
+        self.data = self.data[:, :, rows]
+
+
+class DecodeState:
+    """The memory of one model's decoder for a batch of documents.
+
+    Attributes:
+        step: number of tokens every row has read, the current one excluded.
+        sentence: ``(rows,)`` number of the sentence each row is writing.
+        slot: ``(rows,)`` place in that sentence of the token being read.
+        beam: hypotheses per document.
+    """
+
+    def __init__(
+        self,
+        source: DocumentLayout,
+        beam: int,
+        self_kinds: Sequence[str],
+        group_sources: tuple[Tensor, Tensor] | None,
+        global_sources: tuple[Tensor, Tensor] | None,
+        cross_kinds: Sequence[str],
+        like: Tensor,
+    ) -> None:
+        """Begin a document in every row.
+
+        Args:
+            source: layout of the source batch.
+            beam: hypotheses per document.
+            self_kinds: kind of self-attention of each decoder layer.
+            group_sources: keys and values ``(layers, source tokens, dim)`` of the
+                layers whose cross-attention has a group part, or None.
+            global_sources: the same ``(layers, documents, longest, dim)`` of those
+                with a global part, or None.
+            cross_kinds: kind of cross-attention of each decoder layer.
+            like: any state of the model ``(.., dim)``.
+        """
+        documents = source.shape[0]
+        device = source.index.device
+        rows = documents * beam
+        self.beam = beam
+        self.step = -1
+        self.document = torch.arange(documents, device=device)
+        self.sentence = torch.zeros(rows, dtype=torch.long, device=device)
+        self.slot = torch.full((rows,), -1, dtype=torch.long, device=device)
+        self._source = source
+        self._last_sentence = (source.sentence_counts - 1).repeat_interleave(beam)
+        self._group_self = _index_of(self_kinds, without="global")
+        self._global_self = _index_of(self_kinds, without="group")
+        self._group_cross = _index_of(cross_kinds, without="global")
+        self._global_cross = _index_of(cross_kinds, without="group")
+        self._group_cache = KeyValueCache(len(self._group_self), like, rows)
+        self._global_cache = KeyValueCache(len(self._global_self), like, rows)
+        self._group_sources = group_sources
+        self._global_sources = global_sources
+        lengths = source.documents.lengths
+        self._padding = None
+        if not source.is_dense:
+            columns = torch.arange(source.shape[1], device=device)
+            self._padding = (columns < lengths[:, None])[:, None, None, :]
+        self._rows = torch.arange(rows, device=device)
+        self._group_width = 0
+        self._group_mask: Tensor | None = None
+        self._gathered_for: Tensor | None = None
+        self._gathered: tuple[Tensor, Tensor, Tensor] | None = None
+
+    def advance(self, opens: Tensor) -> None:
+        """Begin a step; ``opens (rows,)`` is True where the token opens a sentence."""
+        self.step += 1
+        if self.step == 0:
+            self.slot = torch.zeros_like(self.slot)
+        else:
+            # Dead hypotheses may run on behind the last sentence; they are never read.
+            self.sentence = torch.minimum(self.sentence + opens.long(), self._last_sentence)
+            self.slot = torch.where(opens, torch.zeros_like(self.slot), self.slot + 1)
+        if self._group_self:
+            self._group_width = int(self.slot.max()) + 1
+            self._group_cache.reserve(self._group_width)
+            columns = torch.arange(self._group_width, device=self.slot.device)
+            self._group_mask = (columns <= self.slot[:, None])[:, None, None, :]
+        if self._global_self:
+            self._global_cache.reserve(self.step + 1)
+
+    def extend_group(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Store ``(rows, dim)`` keys and values; returns those of the sentences in writing."""
+        data = self._group_cache.data[:, self._group_self[layer]]
+        data[0, self._rows, self.slot] = key
+        data[1, self._rows, self.slot] = value
+        return data[0, :, : self._group_width], data[1, :, : self._group_width]
+
+    @property
+    def group_mask(self) -> Tensor | None:
+        """``(rows, 1, 1, width)`` True on the keys a row's sentence really has."""
+        return self._group_mask
+
+    def extend_global(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Store ``(rows, dim)`` keys and values; returns all of the document so far."""
+        data = self._global_cache.data[:, self._global_self[layer]]
+        data[0, :, self.step] = key
+        data[1, :, self.step] = value
+        return data[0, :, : self.step + 1], data[1, :, : self.step + 1]
+
+    def group_source(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Keys, values ``(rows, longest, dim)`` and mask of the sentences in translation."""
+        if self._group_sources is None:
+            raise ValueError(f"layer {layer} has no group cross-attention")
+        documents = self.document.repeat_interleave(self.beam)
+        wanted = self._source.first_sentences[documents] + self.sentence
+        if (
+            self._gathered is None
+            or self._gathered_for is None
+            or not torch.equal(wanted, self._gathered_for)
+        ):
+            sentences = self._source.sentences
+            lengths = sentences.lengths[wanted]
+            columns = torch.arange(int(lengths.max()), device=wanted.device)
+            real = columns < lengths[:, None]
+            index = (sentences.starts[wanted][:, None] + columns).masked_fill(~real, 0)
+            keys, values = self._group_sources
+            self._gathered = keys[:, index], values[:, index], real[:, None, None, :]
+            self._gathered_for = wanted
+        keys, values, mask = self._gathered
+        index_of_layer = self._group_cross[layer]
+        return keys[index_of_layer], values[index_of_layer], mask
+
+    def global_source(self, layer: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Keys, values ``(documents, longest, dim)`` and padding mask of the source."""
+        if self._global_sources is None:
+            raise ValueError(f"layer {layer} has no global cross-attention")
+        keys, values = self._global_sources
+        index_of_layer = self._global_cross[layer]
+        return keys[index_of_layer], values[index_of_layer], self._padding
+
+    def reorder(self, rows: Tensor, common: int) -> None:
+        """Row ``i`` goes on from old row ``rows[i]`` of the same document.
+
+        ``common``: so many first tokens all hypotheses of a document share; what
+        was computed from them is not touched.
+        """
+        self.sentence = self.sentence[rows]
+        self.slot = self.slot[rows]
+        self._group_cache.reorder(rows, 0, self._group_width)
+        self._global_cache.reorder(rows, common, self.step + 1)
+
+    def keep(self, documents: Tensor) -> None:
+        """Drop the finished documents; ``documents`` indexes those that go on."""
+        offsets = torch.arange(self.beam, device=documents.device)
+        rows = (documents[:, None] * self.beam + offsets).flatten()
+        self.document = self.document[documents]
+        self.sentence = self.sentence[rows]
+        self.slot = self.slot[rows]
+        self._last_sentence = self._last_sentence[rows]
+        self._rows = self._rows[: rows.numel()]
+        self._group_cache.keep(rows)
+        self._global_cache.keep(rows)
+        self._gathered = None
+        if self._global_sources is not None:
+            keys, values = self._global_sources
+            self._global_sources = keys[:, documents], values[:, documents]
+        if self._padding is not None:
+            self._padding = self._padding[documents]
+
+
+def _index_of(kinds: Sequence[str], without: str) -> dict[int, int]:
+    """Layer number -> place among the layers whose kind is not ``without``."""
+    layers = [layer for layer, kind in enumerate(kinds) if kind != without]
+    return {layer: place for place, layer in enumerate(layers)}

@@ -1,0 +1,348 @@
+"""Attention within groups of tokens, at a cost that grows with the groups.
+
+G-Transformer (Bao et al. 2021) writes group attention as ordinary attention plus
+a mask that is -1e8 between tokens of different sentences (Eq 6-7). Sentences are
+contiguous, so no ``N x N`` mask is needed: :func:`segment_attention` gathers the
+tokens into ``(segments, longest segment)``, runs ``scaled_dot_product_attention``
+and scatters the result back. A segment is a sentence in group attention and a
+whole document in global attention, so both run through the same code.
+
+:class:`AttentionPlan` holds the index tensors. It is built once for a batch and
+shared by all layers. :func:`dense_attention` is the equation as written; it is the
+oracle of the tests and gives the weights when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gtrans.errors import GtransError
+from gtrans.modules.layout import DocumentLayout, Segments
+
+BACKENDS = ("regroup", "dense")
+
+# A new bucket begins where a segment is shorter than this part of the longest one
+# in its bucket: padding stays below a quarter, and buckets are few.
+_BUCKET_RATIO = 0.7
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Segments of similar length: ``count`` of them, padded to ``query`` and ``key`` tokens."""
+
+    count: int
+    query: int
+    key: int
+    key_mask: Tensor | None
+
+
+class AttentionPlan:
+    """Who attends to whom, for packed queries and keys in matching segments.
+
+    Segment ``i`` of the queries sees segment ``i`` of the keys and nothing else.
+    """
+
+    def __init__(
+        self, query: Segments, key: Segments, query_tokens: int, key_tokens: int, causal: bool
+    ) -> None:
+        """Pair ``query`` with ``key`` segments.
+
+        Args:
+            query: segments of the queries; together they hold all ``query_tokens``.
+            key: equally many segments of the keys; they may leave keys out.
+            query_tokens: number of packed queries.
+            key_tokens: number of packed keys.
+            causal: a query sees keys up to its own place; needs equal segments.
+        """
+        self.query = query
+        self.key = key
+        self.query_tokens = query_tokens
+        self.key_tokens = key_tokens
+        self.causal = causal
+
+    @classmethod
+    def within(cls, segments: Segments, tokens: int, causal: bool = False) -> AttentionPlan:
+        """Self-attention inside ``segments`` that cover all ``tokens``."""
+        return cls(segments, segments, tokens, tokens, causal)
+
+    @cached_property
+    def _grouping(self) -> tuple[list[Bucket], Tensor, Tensor]:
+        device = self.query.starts.device
+        query_sizes, key_sizes = self.query.sizes, self.key.sizes
+        longest = [max(pair) for pair in zip(query_sizes, key_sizes, strict=True)]
+        order = sorted((i for i, n in enumerate(longest) if n), key=lambda i: (-longest[i], i))
+        buckets: list[Bucket] = []
+        query_slots: list[Tensor] = []
+        key_slots: list[Tensor] = []
+        begin = 0
+        while begin < len(order):
+            end = begin + 1
+            while end < len(order) and longest[order[end]] >= _BUCKET_RATIO * longest[order[begin]]:
+                end += 1
+            members = order[begin:end]
+            chosen = torch.tensor(members, device=device)
+            width_q = max(query_sizes[i] for i in members)
+            width_k = max(key_sizes[i] for i in members)
+            query_slots.append(_slots(self.query, chosen, width_q))
+            keys = _slots(self.key, chosen, width_k)
+            key_slots.append(keys)
+            # A causal query never looks beyond itself, so padding behind it needs no mask.
+            full = self.causal or all(key_sizes[i] == width_k for i in members)
+            mask = None if full else keys.ge(0)[:, None, None, :]
+            buckets.append(Bucket(len(members), width_q, width_k, mask))
+            begin = end
+        query_index = torch.cat([slots.flatten() for slots in query_slots])
+        key_index = torch.cat([slots.flatten() for slots in key_slots])
+        return buckets, query_index, key_index
+
+    @property
+    def buckets(self) -> list[Bucket]:
+        """The segments in groups of similar length, longest first."""
+        return self._grouping[0]
+
+    @cached_property
+    def query_gather(self) -> _Gather | None:
+        """Packed queries to bucket rows; None when the order is the same already."""
+        return _Gather.build(self._grouping[1], self.query_tokens)
+
+    @cached_property
+    def key_gather(self) -> _Gather | None:
+        """Packed keys to bucket rows; None when the order is the same already."""
+        return _Gather.build(self._grouping[2], self.key_tokens)
+
+    @cached_property
+    def query_segment(self) -> Tensor:
+        """``(queries,)`` the segment of each query."""
+        return _segment_of(self.query, self.query_tokens)
+
+    @cached_property
+    def key_segment(self) -> Tensor:
+        """``(keys,)`` the segment of each key."""
+        return _segment_of(self.key, self.key_tokens)
+
+
+def _segment_of(segments: Segments, tokens: int) -> Tensor:
+    """``(tokens,)`` the segment of each packed token, -1 where it is in none."""
+    ids = segments.starts.new_full((tokens,), -1)
+    for number, (start, size) in enumerate(zip(segments.starts.tolist(), segments.sizes, strict=True)):
+        ids[start : start + size] = number
+    return ids
+
+
+def _slots(segments: Segments, chosen: Tensor, width: int) -> Tensor:
+    """``(chosen, width)`` packed index of each token, -1 behind a segment's end."""
+    offsets = torch.arange(width, device=chosen.device)
+    index = segments.starts[chosen][:, None] + offsets
+    return index.masked_fill(offsets >= segments.lengths[chosen][:, None], -1)
+
+
+def _inverse(index: Tensor, tokens: int) -> Tensor:
+    """For each of ``tokens`` packed tokens the row of ``index`` that holds it, -1 where none does."""
+    rows = (index >= 0).nonzero().squeeze(1)
+    inverse = rows.new_full((tokens,), -1)
+    inverse[index[rows]] = rows
+    return inverse
+
+
+class _Gather:
+    """A gather along the first dimension whose backward is a gather, too.
+
+    A real token stands in one row at most, so the gradient of the gather is the
+    inverse permutation; autograd's own scatter-add would be several times slower.
+    """
+
+    def __init__(self, index: Tensor, tokens: int) -> None:
+        self.index = index.clamp(min=0)
+        inverse = _inverse(index, tokens)
+        unused = inverse < 0
+        self.unused = unused if bool(unused.any()) else None
+        self.inverse = inverse.clamp(min=0)
+
+    @classmethod
+    def build(cls, index: Tensor, tokens: int) -> _Gather | None:
+        if index.numel() == tokens and torch.equal(
+            index, torch.arange(tokens, device=index.device)
+        ):
+            return None
+        return cls(index, tokens)
+
+    def rows(self, packed: Tensor) -> Tensor:
+        """``(tokens, dim) -> (rows, dim)``; rows of padding hold arbitrary tokens."""
+        out: Tensor = _GatherFunction.apply(packed, self.index, self.inverse, self.unused)
+        return out
+
+    def packed(self, rows: Tensor) -> Tensor:
+        """``(rows, dim) -> (tokens, dim)``; rows of padding are dropped."""
+        return rows.index_select(0, self.inverse)
+
+
+class _GatherFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, packed: Tensor, index: Tensor, inverse: Tensor, unused: Tensor | None
+    ) -> Tensor:
+        ctx.save_for_backward(inverse, unused)
+        return packed.index_select(0, index)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+        inverse, unused = ctx.saved_tensors
+        gathered = grad.index_select(0, inverse)
+        if unused is not None:
+            gathered[unused] = 0
+        return gathered, None, None, None
+
+
+class AttentionPlans:
+    """The plans of one batch, each built when first asked for and shared by all layers."""
+
+    def __init__(self, source: DocumentLayout, target: DocumentLayout | None = None) -> None:
+        """``target`` may be None while only the encoder runs."""
+        self.source = source
+        self.target = target
+
+    @cached_property
+    def encoder_group(self) -> AttentionPlan:
+        """Source sentence k sees source sentence k (``G_Q = G_K = G_X``)."""
+        return AttentionPlan.within(self.source.sentences, self.source.tokens)
+
+    @cached_property
+    def encoder_global(self) -> AttentionPlan:
+        """A source document sees itself."""
+        return AttentionPlan.within(self.source.documents, self.source.tokens)
+
+    @cached_property
+    def decoder_group(self) -> AttentionPlan:
+        """Target sentence k sees the words before it in sentence k (``G_Q = G_K = G_Y``)."""
+        return AttentionPlan.within(self._target.sentences, self._target.tokens, causal=True)
+
+    @cached_property
+    def decoder_global(self) -> AttentionPlan:
+        """A target word sees all words before it."""
+        return AttentionPlan.within(self._target.documents, self._target.tokens, causal=True)
+
+    @cached_property
+    def cross_group(self) -> AttentionPlan:
+        """Target sentence k sees source sentence k (``G_Q = G_Y``, ``G_K = G_X``)."""
+        chosen = matching_sentences(self.source, self._target)
+        sentences = self.source.sentences
+        if chosen is not None:
+            # Sources whose target is shorter (a forced prefix) have sentences nobody sees.
+            sentences = Segments(sentences.starts[chosen], sentences.lengths[chosen])
+        return self._cross(self._target.sentences, sentences)
+
+    @cached_property
+    def cross_global(self) -> AttentionPlan:
+        """A target word sees the whole source document."""
+        return self._cross(self._target.documents, self.source.documents)
+
+    def _cross(self, query: Segments, key: Segments) -> AttentionPlan:
+        return AttentionPlan(query, key, self._target.tokens, self.source.tokens, causal=False)
+
+    @property
+    def _target(self) -> DocumentLayout:
+        if self.target is None:
+            raise ValueError("a plan of the decoder was asked for before its input was given")
+        return self.target
+
+
+def matching_sentences(source: DocumentLayout, target: DocumentLayout) -> Tensor | None:
+    """For every target sentence the index of its source sentence; None if it is its own index.
+
+    Raises:
+        GtransError: a target document has more sentences than its source.
+    """
+    surplus = target.sentence_counts > source.sentence_counts
+    if bool(surplus.any()):
+        row = int(surplus.nonzero()[0])
+        raise GtransError(
+            f"row {row} of the batch has {int(target.sentence_counts[row])} target sentences but "
+            f"only {int(source.sentence_counts[row])} source sentences; both sides of a document "
+            "need the same number of sentences"
+        )
+    if torch.equal(target.sentence_counts, source.sentence_counts):
+        return None
+    starts = target.sentences.starts
+    return source.first_sentences[target.row[starts]] + target.sentence[starts]
+
+
+def segment_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    plan: AttentionPlan,
+    heads: int,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Multi-head attention inside segments, by regrouping (Eq 6 without its mask).
+
+    Args:
+        query: ``(queries, dim)`` projected and packed.
+        key: ``(keys, dim)`` projected and packed; its columns may be strided.
+        value: ``(keys, dim)``.
+        plan: which segments match.
+        heads: number of heads; the head dimension is ``dim / heads``.
+        dropout: probability of dropping an attention weight.
+
+    Returns:
+        ``(queries, dim)``.
+    """
+    gather_q, gather_k = plan.query_gather, plan.key_gather
+    if gather_q is not None:
+        query = gather_q.rows(query)
+    if gather_k is not None:
+        key, value = gather_k.rows(key), gather_k.rows(value)
+    outputs = []
+    row_q = row_k = 0
+    for bucket in plan.buckets:
+        rows_q, rows_k = bucket.count * bucket.query, bucket.count * bucket.key
+        attended = F.scaled_dot_product_attention(
+            _split_heads(query[row_q : row_q + rows_q], bucket.count, heads),
+            _split_heads(key[row_k : row_k + rows_k], bucket.count, heads),
+            _split_heads(value[row_k : row_k + rows_k], bucket.count, heads),
+            attn_mask=bucket.key_mask,
+            dropout_p=dropout,
+            is_causal=plan.causal,
+        )
+        outputs.append(attended.transpose(1, 2).reshape(rows_q, -1))
+        row_q, row_k = row_q + rows_q, row_k + rows_k
+    output = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+    return output if gather_q is None else gather_q.packed(output)
+
+
+def _split_heads(rows: Tensor, count: int, heads: int) -> Tensor:
+    """``(count * length, dim) -> (count, heads, length, dim / heads)``."""
+    return rows.view(count, rows.size(0) // count, heads, -1).transpose(1, 2)
+
+
+def dense_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    plan: AttentionPlan,
+    heads: int,
+    dropout: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """Eq 6-7 as written, over all packed tokens at once, with the attention weights.
+
+    Arguments as :func:`segment_attention`.
+
+    Returns:
+        the output ``(queries, dim)`` and the weights ``(heads, queries, keys)``.
+    """
+    head_dim = query.size(1) // heads
+    q, k, v = (x.view(x.size(0), heads, head_dim).transpose(0, 1) for x in (query, key, value))
+    scores = torch.matmul(q, k.transpose(1, 2)) / head_dim**0.5
+    visible = plan.query_segment[:, None].eq(plan.key_segment)
+    if plan.causal:
+        visible = visible & torch.ones_like(visible).tril()
+    weights = scores.masked_fill(~visible, float("-inf")).softmax(-1, dtype=torch.float32)
+    dropped = F.dropout(weights.type_as(v), dropout, training=dropout > 0)
+    output = torch.matmul(dropped, v).transpose(0, 1).reshape(query.size(0), -1)
+    return output, weights

@@ -1,0 +1,156 @@
+"""Where the sentences of a batch of documents stand.
+
+A batch of token ids ``(batch, length)`` is read once, at the model's edge. From
+there on the models work on *packed* states ``(tokens, dim)``: the real tokens of
+all rows one after the other, without padding. A :class:`DocumentLayout` remembers
+which packed token belongs to which sentence of which document (the group tags of
+G-Transformer, Eq 3) and how to get back to the padded form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Segments:
+    """A partition of the packed tokens into contiguous runs.
+
+    Attributes:
+        starts: ``(segments,)`` packed index of the first token of each run.
+        lengths: ``(segments,)`` number of tokens of each run.
+    """
+
+    starts: Tensor
+    lengths: Tensor
+
+    def __len__(self) -> int:
+        return int(self.starts.numel())
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The lengths as Python numbers (one transfer from the device)."""
+        sizes: list[int] = self.lengths.tolist()
+        return sizes
+
+
+@dataclass(frozen=True)
+class DocumentLayout:
+    """The sentence structure of a padded batch.
+
+    Attributes:
+        shape: ``(batch, length)`` of the padded batch.
+        index: ``(tokens,)`` position of every real token in the flattened batch.
+        row: ``(tokens,)`` the document (batch row) of a token.
+        sentence: ``(tokens,)`` number of its sentence in the document, from 0.
+        sentences: the runs of tokens that are sentences.
+        documents: the runs of tokens that are documents.
+        sentence_counts: ``(batch,)`` sentences of each document.
+    """
+
+    shape: tuple[int, int]
+    index: Tensor
+    row: Tensor
+    sentence: Tensor
+    sentences: Segments
+    documents: Segments
+    sentence_counts: Tensor
+
+    @classmethod
+    def from_starts(cls, real: Tensor, starts: Tensor) -> DocumentLayout:
+        """Build the layout from two boolean masks ``(batch, length)``.
+
+        Args:
+            real: True where a token stands, False on padding (either side).
+            starts: True on the first token of a sentence. The first real token
+                of a row always opens a sentence, marked or not.
+        """
+        batch, length = real.shape
+        index = real.flatten().nonzero().squeeze(1)
+        row = index // max(length, 1)
+        lengths = real.sum(1)
+        document_starts = lengths.cumsum(0) - lengths
+        opens = starts.flatten()[index]
+        opens[document_starts[lengths > 0]] = True
+        sentence_starts = opens.nonzero().squeeze(1)
+        ends = torch.cat([sentence_starts[1:], sentence_starts.new_tensor([index.numel()])])
+        sentence_rows = row[sentence_starts]
+        counts = torch.bincount(sentence_rows, minlength=batch)
+        before = counts.cumsum(0) - counts
+        return cls(
+            shape=(batch, length),
+            index=index,
+            row=row,
+            sentence=opens.cumsum(0) - 1 - before[row],
+            sentences=Segments(sentence_starts, ends - sentence_starts),
+            documents=Segments(document_starts, lengths),
+            sentence_counts=counts,
+        )
+
+    @classmethod
+    def of_source(cls, tokens: Tensor, pad: int, eos: int) -> DocumentLayout:
+        """The layout of source ids ``(batch, length)``: ``</s>`` closes a sentence."""
+        real = tokens.ne(pad)
+        after_end = torch.zeros_like(real)
+        after_end[:, 1:] = tokens[:, :-1].eq(eos)
+        return cls.from_starts(real, after_end)
+
+    @classmethod
+    def of_target(cls, tokens: Tensor, pad: int, bos: int, eos: int) -> DocumentLayout:
+        """The layout of decoder input ids ``(batch, length)``.
+
+        Every sentence is opened by the symbol that opens the row: ``<s>`` in a
+        document ``<s> .. </s> <s> ..`` (§4.3: the tag increases after each
+        ``</s>``), ``</s>`` in fairseq's own frame ``</s> ..``, where the end of
+        one sentence is the beginning of the next.
+        """
+        real = tokens.ne(pad)
+        first = tokens.gather(1, real.int().argmax(1, keepdim=True))
+        opening = torch.where(first.eq(eos), first, torch.full_like(first, bos))
+        return cls.from_starts(real, tokens.eq(opening) & real)
+
+    @property
+    def tokens(self) -> int:
+        """Number of real tokens."""
+        return int(self.index.numel())
+
+    @cached_property
+    def position(self) -> Tensor:
+        """``(tokens,)`` position of a token in its document, from 0."""
+        order = torch.arange(self.tokens, device=self.index.device)
+        return order - self.documents.starts[self.row]
+
+    @cached_property
+    def position_in_sentence(self) -> Tensor:
+        """``(tokens,)`` position of a token in its sentence, from 0."""
+        order = torch.arange(self.tokens, device=self.index.device)
+        return order - torch.repeat_interleave(
+            self.sentences.starts, self.sentences.lengths, output_size=self.tokens
+        )
+
+    @cached_property
+    def first_sentences(self) -> Tensor:
+        """``(batch,)`` index, in :attr:`sentences`, of each document's first sentence."""
+        return self.sentence_counts.cumsum(0) - self.sentence_counts
+
+    @cached_property
+    def is_dense(self) -> bool:
+        """Whether the batch holds no padding at all."""
+        return self.tokens == self.shape[0] * self.shape[1]
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """``(batch, length, ..) -> (tokens, ..)``."""
+        flat = padded.flatten(0, 1)
+        return flat if self.is_dense else flat.index_select(0, self.index)
+
+    def pad(self, packed: Tensor, value: float = 0.0) -> Tensor:
+        """``(tokens, ..) -> (batch, length, ..)``, ``value`` on padding."""
+        if not self.is_dense:
+            rows = self.shape[0] * self.shape[1]
+            flat = packed.new_full((rows, *packed.shape[1:]), value)
+            packed = flat.index_copy(0, self.index, packed)
+        return packed.view(*self.shape, *packed.shape[1:])

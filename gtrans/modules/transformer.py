@@ -1,0 +1,166 @@
+"""Transformer layers on packed states.
+
+Parameter names follow fairseq's layers. ``attend`` arguments are closures over the
+batch's plans, so a layer knows nothing of documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gtrans.modules.attention import DocumentAttention
+from gtrans.modules.decode_state import DecodeState
+from gtrans.modules.group_attention import AttentionPlans
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+ACTIVATIONS = tuple(_ACTIVATIONS)
+
+
+@dataclass(frozen=True)
+class LayerSpec:
+    """The sizes and switches shared by all layers of one side.
+
+    Attributes:
+        dim: width of the model.
+        ffn_dim: width of the feed-forward network.
+        heads: attention heads.
+        dropout, attention_dropout, activation_dropout: probabilities.
+        activation: name of the feed-forward network's activation.
+        pre_norm: LayerNorm before each sublayer instead of after its residual.
+        gate_bias: see :class:`gtrans.modules.attention.GlobalGate`.
+    """
+
+    dim: int
+    ffn_dim: int
+    heads: int
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    activation: str = "relu"
+    pre_norm: bool = False
+    gate_bias: float | None = None
+
+    def attention(self, kind: str) -> DocumentAttention:
+        """A new attention of this layer's sizes."""
+        return DocumentAttention(
+            self.dim, self.heads, self.attention_dropout, kind, self.gate_bias
+        )
+
+
+class _Layer(nn.Module):
+    """Residuals, norms and the feed-forward network that both kinds of layers share."""
+
+    def __init__(self, spec: LayerSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.fc1 = nn.Linear(spec.dim, spec.ffn_dim)
+        self.fc2 = nn.Linear(spec.ffn_dim, spec.dim)
+        for linear in (self.fc1, self.fc2):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+        self.final_layer_norm = nn.LayerNorm(spec.dim)
+
+    def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        dropout = self.spec.dropout
+        if self.spec.pre_norm:
+            return x + F.dropout(sublayer(norm(x)), dropout, self.training)
+        output: Tensor = norm(x + F.dropout(sublayer(x), dropout, self.training))
+        return output
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        def network(x: Tensor) -> Tensor:
+            hidden = _ACTIVATIONS[self.spec.activation](self.fc1(x))
+            hidden = F.dropout(hidden, self.spec.activation_dropout, self.training)
+            output: Tensor = self.fc2(hidden)
+            return output
+
+        return self._residual(x, self.final_layer_norm, network)
+
+
+class EncoderLayer(_Layer):
+    """Self-attention and feed-forward network."""
+
+    def __init__(self, spec: LayerSpec, attention: str) -> None:
+        """``attention`` is one of :data:`gtrans.modules.attention.KINDS`."""
+        super().__init__(spec)
+        self.self_attn = spec.attention(attention)
+        self.self_attn_layer_norm = nn.LayerNorm(spec.dim)
+
+    def forward(self, x: Tensor, plans: AttentionPlans, order: Tensor | None = None) -> Tensor:
+        """``(tokens, dim) -> (tokens, dim)``; ``order`` as in :class:`DocumentAttention`."""
+        x = self._residual(
+            x,
+            self.self_attn_layer_norm,
+            lambda h: self.self_attn(
+                h, h, lambda: plans.encoder_group, lambda: plans.encoder_global, order, order
+            ),
+        )
+        return self._feed_forward(x)
+
+
+class DecoderLayer(_Layer):
+    """Causal self-attention, attention to the encoder, feed-forward network."""
+
+    def __init__(self, spec: LayerSpec, attention: str, cross_attention: str) -> None:
+        """``attention`` and ``cross_attention`` are kinds of attention."""
+        super().__init__(spec)
+        self.self_attn = spec.attention(attention)
+        self.self_attn_layer_norm = nn.LayerNorm(spec.dim)
+        self.encoder_attn = spec.attention(cross_attention)
+        self.encoder_attn_layer_norm = nn.LayerNorm(spec.dim)
+
+    def forward(
+        self,
+        x: Tensor,
+        encoded: Tensor,
+        plans: AttentionPlans,
+        order: Tensor | None = None,
+        source_order: Tensor | None = None,
+    ) -> Tensor:
+        """One teacher-forced pass.
+
+        Args:
+            x: ``(target tokens, dim)`` packed.
+            encoded: ``(source tokens, dim)`` packed encoder output.
+            plans: the batch's attention plans.
+            order: ``(target tokens, dim)`` order of sentences, or None.
+            source_order: ``(source tokens, dim)``, or None.
+        """
+        x = self._residual(
+            x,
+            self.self_attn_layer_norm,
+            lambda h: self.self_attn(
+                h, h, lambda: plans.decoder_group, lambda: plans.decoder_global, order, order
+            ),
+        )
+        x = self._residual(
+            x,
+            self.encoder_attn_layer_norm,
+            lambda h: self.encoder_attn(
+                h,
+                encoded,
+                lambda: plans.cross_group,
+                lambda: plans.cross_global,
+                order,
+                source_order,
+            ),
+        )
+        return self._feed_forward(x)
+
+    def step(self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None) -> Tensor:
+        """One new token of every hypothesis: ``(rows, dim) -> (rows, dim)``."""
+        x = self._residual(
+            x,
+            self.self_attn_layer_norm,
+            lambda h: self.self_attn.step_self(h, state, layer, order),
+        )
+        x = self._residual(
+            x,
+            self.encoder_attn_layer_norm,
+            lambda h: self.encoder_attn.step_cross(h, state, layer, order),
+        )
+        return self._feed_forward(x)
