@@ -1,0 +1,83 @@
+"""Bring translations to the documents and sentences of their reference.
+
+A file of translations may hold empty ones, and may have lost its document boundaries.
+What cannot be matched for certain is refused: a score over shifted sentences still
+looks like a score.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from pathlib import Path
+
+from gtrans.data.documents import (
+    Document,
+    _open_bytes,
+    iterate_lines,
+    read_documents,
+    read_parallel,
+)
+from gtrans.errors import GtransError
+
+
+def read_hypotheses(
+    path: str | os.PathLike[str], reference_path: str | os.PathLike[str]
+) -> list[Document]:
+    """Read translations as documents of the reference's shape.
+
+    Three readings, of which the first that fits is taken:
+
+    1. line by line: every translation stands at the line of a sentence of the reference,
+       and the file reaches the line of the last one. Where the reference has a sentence
+       and the translation an empty line, the translation is empty;
+    2. by sentences: no boundary between documents, and as many sentences as the reference;
+    3. by documents: the same numbers of sentences in the documents of both files.
+
+    They cannot contradict each other: where two of them fit, no translation is empty,
+    and sentences are matched in order.
+
+    Args:
+        path: the file of translations.
+        reference_path: the file whose boundaries define the documents.
+
+    Returns:
+        Documents of sentences; an empty translation is ``""``.
+
+    Raises:
+        GtransError: a file cannot be read, or no reading fits; the message names both
+            files and the first line where they differ.
+    """
+    references = read_documents(reference_path)
+    reference_lines = [number for number, text in iterate_lines(reference_path) if text is not None]
+    lines = dict(iterate_lines(path))
+    sentences = {number: text for number, text in lines.items() if text is not None}
+    if sentences.keys() <= set(reference_lines) and _count_lines(path) >= reference_lines[-1]:
+        flat = [sentences.get(number, "") for number in reference_lines]
+    elif len(sentences) < len(lines):
+        try:
+            return [document for document, _ in read_parallel(path, reference_path)]
+        except GtransError as error:
+            raise GtransError(f"{error} (unless the files match line by line)") from None
+    elif len(sentences) == len(reference_lines):
+        flat = list(sentences.values())
+    else:
+        common = min(len(sentences), len(reference_lines))
+        longer, numbers = (
+            (path, list(sentences))
+            if len(sentences) > common
+            else (reference_path, reference_lines)
+        )
+        raise GtransError(
+            f"{path} has {len(sentences)} sentences and no document boundary, but "
+            f"{reference_path} has {len(reference_lines)} sentences: {longer}:{numbers[common]} "
+            "has no counterpart; an empty translation needs the reference's boundaries as well"
+        )
+    remaining = iter(flat)
+    return [list(islice(remaining, len(document))) for document in references]
+
+
+def _count_lines(path: str | os.PathLike[str]) -> int:
+    """Lines of a file, the empty ones at its end included."""
+    with _open_bytes(Path(path)) as file:
+        return sum(1 for _ in file)
