@@ -9,11 +9,10 @@ adjusted for our architectures, because fairseq calls them after everything else
 has been parsed (see :func:`adjust_command_line`).
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Optional, TypeVar
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model_architecture
@@ -22,6 +21,21 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from gtrans.errors import GtransError
+
+
+@dataclass
+class DocumentModelConfig(FairseqDataclass):
+    """What a checkpoint must know of the units its model was trained on.
+
+    The task fills these in when it builds a new model, and takes them over when it
+    loads one, so nobody has to remember them in decoding.
+    """
+
+    unit: Optional[str] = field(default=None, metadata={"help": "set by the task"})
+    max_doc_tokens: Optional[int] = field(default=None, metadata={"help": "set by the task"})
+    sentence_marks: Optional[str] = field(default=None, metadata={"help": "set by the task"})
+    langs: Optional[str] = field(default=None, metadata={"help": "set by the task"})
+
 
 Presets = Mapping[str, Mapping[str, Any]]
 Config = TypeVar("Config", bound=FairseqDataclass)

@@ -19,17 +19,15 @@ attention over the whole unit, no gates, as many parameters as fairseq's
 Transformer), and with ``--unit sentence`` the sentence Transformer.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Optional
 
 import torch
 import torch.nn.functional as F
 from fairseq.data import Dictionary
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import ChoiceEnum
 from fairseq.models import (
     FairseqDecoder,
     FairseqEncoder,
@@ -39,7 +37,7 @@ from fairseq.models import (
 from torch import Tensor, nn
 
 from gtrans.errors import GtransError
-from gtrans.models._presets import register_presets, resolve_sizes
+from gtrans.models._presets import DocumentModelConfig, register_presets, resolve_sizes
 from gtrans.modules.attention import KINDS, new_parameters
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.group_attention import BACKENDS, AttentionPlans
@@ -60,16 +58,16 @@ _TopAttention = ChoiceEnum(list(KINDS))
 
 
 @dataclass
-class GTransformerConfig(FairseqDataclass):
+class GTransformerConfig(DocumentModelConfig):
     """Options of :class:`GTransformer`, flat so that all of fairseq's front ends see them."""
 
-    encoder_layers: int | None = _size("encoder layers")
-    decoder_layers: int | None = _size("decoder layers")
-    encoder_embed_dim: int | None = _size("width of the model, the same on both sides")
-    encoder_ffn_embed_dim: int | None = _size("width of the encoder's feed-forward networks")
-    decoder_ffn_embed_dim: int | None = _size("width of the decoder's feed-forward networks")
-    encoder_attention_heads: int | None = _size("attention heads in the encoder")
-    decoder_attention_heads: int | None = _size("attention heads in the decoder")
+    encoder_layers: Optional[int] = _size("encoder layers")
+    decoder_layers: Optional[int] = _size("decoder layers")
+    encoder_embed_dim: Optional[int] = _size("width of the model, the same on both sides")
+    encoder_ffn_embed_dim: Optional[int] = _size("width of the encoder's feed-forward networks")
+    decoder_ffn_embed_dim: Optional[int] = _size("width of the decoder's feed-forward networks")
+    encoder_attention_heads: Optional[int] = _size("attention heads in the encoder")
+    decoder_attention_heads: Optional[int] = _size("attention heads in the decoder")
     dropout: float = _option(0.1, "dropout after embeddings and sublayers")
     attention_dropout: float = _option(0.0, "dropout on attention weights")
     activation_dropout: float = _option(0.0, "dropout inside feed-forward networks")
@@ -111,7 +109,7 @@ class GTransformerConfig(FairseqDataclass):
         "positions count through the document (paper), or restart in every sentence, and global "
         "attention is told the number of the sentence",
     )
-    gate_bias: float | None = _option(
+    gate_bias: Optional[float] = _option(
         None,
         "gates begin at sigmoid(BIAS) on the group side whatever the input, so that a large "
         "value starts a document model as its sentence model (default: random gates)",
@@ -383,7 +381,7 @@ class GTransformer(FairseqEncoderDecoderModel):
     decoder: GTransformerDecoder
 
     @classmethod
-    def build_model(cls, cfg: Any, task: Any) -> GTransformer:
+    def build_model(cls, cfg: Any, task: Any) -> "GTransformer":
         """Build from options; sizes left open come from the preset ``cfg._name``.
 
         Raises:

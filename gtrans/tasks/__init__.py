@@ -1,0 +1,24 @@
+"""fairseq tasks; importing this package also makes user errors end with one line."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+from gtrans.errors import GtransError
+
+_previous_hook = sys.excepthook
+
+
+def _one_line(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print a user's mistake as one line; leave every other exception as it is."""
+    if issubclass(kind, GtransError):
+        print(f"gtrans: error: {error}", file=sys.stderr)
+    else:
+        _previous_hook(kind, error, trace)
+
+
+# fairseq's commands have no place of their own for user errors.
+sys.excepthook = _one_line

@@ -1,0 +1,34 @@
+# `make` lists the targets. Each one that needs the environment sets it up first.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help env demo test test-all check clean
+
+BIN := .venv/bin
+# One test process per core, at most 8; each computes on one thread.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n > 8 ? 8 : n)))
+# A file's tests stay in one process, so that what they share is built once.
+PYTEST = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+ARGS ?=
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+env: ## make or update .venv (PYTHON=python3.11 chooses the interpreter)
+	@scripts/install.sh
+
+demo: env ## the whole pipeline on the embedded corpus; tables in demo/
+	$(BIN)/python scripts/demo.py --out demo $(ARGS)
+
+check: env ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: check ## check, then the test suite without the long experiments (ARGS='-k name' for a part)
+	$(PYTEST) -m "not long" --durations 10 $(ARGS)
+
+test-all: check ## everything, long experiments included
+	$(PYTEST) --durations 10 $(ARGS)
+
+clean: ## remove what the commands above wrote, but not .venv
+	rm -rf demo build ./*.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	find gtrans scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +

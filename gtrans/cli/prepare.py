@@ -1,0 +1,103 @@
+"""Turn plain-text documents into a binarised corpus for fairseq-train.
+
+A document is a run of lines, one sentence each; an empty line (or a line <d>) stands
+between documents, at the same places in both languages. PREFIX.LANG is a UTF-8 file,
+gzipped (PREFIX.LANG.gz) or not. All inputs are checked before anything is written.
+
+Run the same command again after an interruption: finished steps are skipped. After a
+change of an input file or an option only what depends on it is made anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gtrans.data.preparation import DEFAULT_MERGES, PreparationOptions, prepare
+from gtrans.data.text_pipeline import Steps
+from gtrans.errors import GtransError
+
+EXAMPLE = (
+    "gtrans prepare --source-lang en --target-lang de --train corpus/train "
+    "--valid corpus/dev --test corpus/test --bpe-merges 8000 --out data-bin"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of ``gtrans prepare``."""
+    corpus = parser.add_argument_group("corpus")
+    corpus.add_argument("--source-lang", required=True, metavar="LANG", help="source language")
+    corpus.add_argument("--target-lang", required=True, metavar="LANG", help="target language")
+    corpus.add_argument(
+        "--train", nargs="+", default=[], metavar="PREFIX", help="training text; joined if several"
+    )
+    corpus.add_argument("--valid", metavar="PREFIX", help="development text")
+    corpus.add_argument(
+        "--test", nargs="+", default=[], metavar="PREFIX", help="become test, test1, test2, ..."
+    )
+    corpus.add_argument("--out", required=True, type=Path, metavar="DIR", help="data folder")
+
+    text = parser.add_argument_group("text")
+    text.add_argument(
+        "--reuse",
+        type=Path,
+        metavar="DIR",
+        help="take text options, truecasers, BPE and dictionary from an earlier preparation",
+    )
+    text.add_argument(
+        "--bpe-merges", type=int, metavar="N", help=f"joint BPE merges (default {DEFAULT_MERGES})"
+    )
+    text.add_argument(
+        "--bpe-vocabulary-threshold",
+        type=int,
+        metavar="N",
+        help="split BPE pieces that the training text of a language has fewer than N times",
+    )
+    text.add_argument(
+        "--no-normalise", action="store_true", help="leave out Moses punctuation normalisation"
+    )
+    text.add_argument(
+        "--no-tokenise", action="store_true", help="the text is tokenised already, words as given"
+    )
+    text.add_argument("--no-truecase", action="store_true", help="leave out truecasing")
+
+    run_group = parser.add_argument_group("run")
+    run_group.add_argument("--workers", type=int, default=1, metavar="N", help="processes (1)")
+    run_group.add_argument(
+        "--force", action="store_true", help="forget what an earlier run left in --out"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run ``gtrans prepare``."""
+    flags = {
+        "--bpe-merges": args.bpe_merges is not None,
+        "--bpe-vocabulary-threshold": args.bpe_vocabulary_threshold is not None,
+        "--no-normalise": args.no_normalise,
+        "--no-tokenise": args.no_tokenise,
+        "--no-truecase": args.no_truecase,
+    }
+    if args.reuse is not None:
+        for flag, given in flags.items():
+            if given:
+                raise GtransError(f"`{flag}` cannot stand beside `--reuse`, which decides it")
+    prepare(
+        PreparationOptions(
+            source_lang=args.source_lang,
+            target_lang=args.target_lang,
+            out=args.out,
+            train=tuple(args.train),
+            valid=args.valid,
+            test=tuple(args.test),
+            reuse=args.reuse,
+            steps=Steps(
+                normalise=not args.no_normalise,
+                tokenise=not args.no_tokenise,
+                truecase=not args.no_truecase,
+            ),
+            bpe_merges=DEFAULT_MERGES if args.bpe_merges is None else args.bpe_merges,
+            bpe_vocabulary_threshold=args.bpe_vocabulary_threshold,
+            workers=args.workers,
+            force=args.force,
+        )
+    )

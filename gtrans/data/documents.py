@@ -1,0 +1,196 @@
+"""Plain-text documents: one sentence per line, a boundary line between documents.
+
+A boundary is an empty line, or a line ``<d>`` as in the published TED, News and
+Europarl document corpora. Boundaries in a row count as one; those at the beginning
+and at the end of a file count as none. Files are UTF-8, gzipped or not (told by
+their first bytes, not by their name); a byte order mark at the start is dropped.
+Only ``\\n`` (or ``\\r\\n``) ends a line: U+2028, U+0085 and the like stay inside
+their sentence.
+
+Both sides of a corpus must have the same structure. Every error names the file and
+the line (counted from 1). This module needs neither torch nor fairseq.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import zip_longest
+from pathlib import Path
+from typing import IO, TextIO
+
+from gtrans.errors import GtransError
+
+Document = list[str]
+DocumentPair = tuple[Document, Document]
+
+DOCUMENT_LINE = "<d>"
+_GZIP_MAGIC = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def resolve(prefix: str, lang: str) -> Path:
+    """The file of one side of a corpus: ``PREFIX.LANG``, else ``PREFIX.LANG.gz``."""
+    plain = Path(f"{prefix}.{lang}")
+    for path in (plain, Path(f"{plain}.gz")):
+        if path.is_file():
+            return path
+    raise GtransError(f"there is no file '{plain}' and no file '{plain}.gz'; check the prefix")
+
+
+@contextmanager
+def _open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """The unpacked bytes of ``path``; failures of the file system become GtransError."""
+    try:
+        with open(path, "rb") as raw:
+            packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+            raw.seek(0)
+            if packed:
+                with gzip.open(raw, "rb") as unpacked:
+                    yield unpacked  # type: ignore[misc]
+            else:
+                yield raw
+    except FileNotFoundError:
+        raise GtransError(f"there is no file '{path}'; check the path") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise GtransError(f"'{path}' is damaged as a gzip file ({error}); fetch it anew") from None
+    except OSError as error:
+        raise GtransError(f"cannot read '{path}': {error.strerror or error}") from None
+
+
+def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | None]]:
+    """The lines of a file, one at a time, with boundaries put in order.
+
+    Yields:
+        ``(line number, sentence)`` for a sentence, stripped of white space at both
+        ends, and ``(line number, None)`` for a boundary between two documents. There
+        is never a boundary first, last, or after another one.
+    """
+    path = Path(path)
+    boundary = 0  # line of the first boundary since the last sentence
+    seen_sentence = False
+    with _open_bytes(path) as file:
+        for number, line in enumerate(file, start=1):
+            if number == 1:
+                line = line.removeprefix(_BYTE_ORDER_MARK)
+            try:
+                sentence = line.decode("utf-8").strip()
+            except UnicodeDecodeError as error:
+                raise GtransError(
+                    f"{path}:{number}: not UTF-8 (byte {error.start + 1} of the line is "
+                    f"0x{line[error.start]:02x}); convert the file to UTF-8"
+                ) from None
+            if not sentence or sentence == DOCUMENT_LINE:
+                boundary = boundary or number
+                continue
+            if boundary and seen_sentence:
+                yield boundary, None
+            boundary = 0
+            seen_sentence = True
+            yield number, sentence
+
+
+def read_documents(path: str | os.PathLike[str]) -> list[Document]:
+    """All documents of one file, each a list of sentences; none of them is empty."""
+    documents: list[Document] = [[]]
+    for _, sentence in iterate_lines(path):
+        if sentence is None:
+            documents.append([])
+        else:
+            documents[-1].append(sentence)
+    if not documents[0]:
+        raise GtransError(f"'{path}' holds no sentence; give a file with one sentence per line")
+    return documents
+
+
+def _describe(path: Path, line: tuple[int, str | None] | None, last: int) -> str:
+    """What stands at one place of a file, in words, for an error message."""
+    if line is None:
+        return f"{path} ends after line {last}"
+    number, sentence = line
+    return f"{path}:{number} is " + ("a document boundary" if sentence is None else "a sentence")
+
+
+def iterate_parallel(
+    source_path: str | os.PathLike[str], target_path: str | os.PathLike[str]
+) -> Iterator[tuple[str, str] | None]:
+    """Sentence pairs of two files, ``None`` at each boundary between documents.
+
+    Raises:
+        GtransError: at the first place where one file has a sentence and the other has a
+            boundary or its end, and when the files hold no sentence.
+    """
+    source, target = Path(source_path), Path(target_path)
+    last_source = last_target = 0
+    for source_line, target_line in zip_longest(iterate_lines(source), iterate_lines(target)):
+        if source_line and target_line:
+            last_source, last_target = source_line[0], target_line[0]
+            if source_line[1] is not None and target_line[1] is not None:
+                yield source_line[1], target_line[1]
+                continue
+            if source_line[1] is None and target_line[1] is None:
+                yield None
+                continue
+        raise GtransError(
+            f"{_describe(source, source_line, last_source)} but "
+            f"{_describe(target, target_line, last_target)}: both sides need the same "
+            "sentences and boundaries, and no sentence may be empty on one side only"
+        )
+    if not last_source:
+        raise GtransError(f"'{source}' and '{target}' hold no sentence; check the prefix")
+
+
+def read_parallel(
+    source_path: str | os.PathLike[str], target_path: str | os.PathLike[str]
+) -> list[DocumentPair]:
+    """All document pairs of two files; both sides of a pair have as many sentences.
+
+    Raises:
+        GtransError: as ``iterate_parallel``.
+    """
+    pairs: list[DocumentPair] = [([], [])]
+    for pair in iterate_parallel(source_path, target_path):
+        if pair is None:
+            pairs.append(([], []))
+        else:
+            pairs[-1][0].append(pair[0])
+            pairs[-1][1].append(pair[1])
+    return pairs
+
+
+@contextmanager
+def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+    """A UTF-8 text file that appears under its name only when it is complete."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_documents(path: str | os.PathLike[str], documents: Iterable[Document]) -> None:
+    """Write documents, one empty line between them and none at the end, atomically.
+
+    Raises:
+        ValueError: a document holds no sentence, or a sentence would not be read back as
+            the one line it is (empty, a boundary line, or with a line end inside).
+    """
+    with atomic_writer(path) as file:
+        for position, document in enumerate(documents):
+            if not document:
+                raise ValueError(f"document {position + 1} holds no sentence")
+            if position:
+                file.write("\n")
+            for sentence in document:
+                if "\n" in sentence or sentence.strip() in ("", DOCUMENT_LINE):
+                    raise ValueError(
+                        f"document {position + 1}: {sentence!r} cannot stand on a line of its own"
+                    )
+                file.write(f"{sentence}\n")

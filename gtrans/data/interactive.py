@@ -1,0 +1,109 @@
+"""Documents that come line by line (``fairseq-interactive``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.data import FairseqDataset
+from torch import Tensor
+
+from gtrans.data.instances import split_instances
+
+# (number of the line relative to the first of the current buffer, its ids)
+NumberedSentence = tuple[int, Tensor]
+
+
+class LineBuffer:
+    """Holds the lines of a document until an empty line closes it."""
+
+    def __init__(self, flush: bool) -> None:
+        """``flush``: the end of the lines closes a document, too."""
+        self.flush = flush
+        self._open: list[tuple[int, str]] = []
+
+    def add(self, lines: list[str]) -> list[list[tuple[int, str]]]:
+        """The documents that are closed now, as (line number, line).
+
+        Numbers are relative to the first of ``lines``, so a line that came earlier
+        has a negative one.
+        """
+        closed = []
+        for number, line in enumerate(lines):
+            if line.strip():
+                self._open.append((number, line))
+            elif self._open:
+                closed.append(self._open)
+                self._open = []
+        if self.flush and self._open:
+            closed.append(self._open)
+            self._open = []
+        self._open = [(number - len(lines), line) for number, line in self._open]
+        return closed
+
+
+class InteractiveDocuments(FairseqDataset):
+    """Document units whose batches are the rows of one unit's sentences."""
+
+    def __init__(self, units: list[list[NumberedSentence]], pad: int) -> None:
+        self.units = units
+        self.pad = pad
+
+    @staticmethod
+    def split(
+        document: list[NumberedSentence], unit: str, max_tokens: int
+    ) -> list[list[NumberedSentence]]:
+        """The units of one document, as in the corpus."""
+        if unit == "sentence":
+            return [[sentence] for sentence in document]
+        lengths = [len(ids) - 1 for _, ids in document]
+        return [
+            [document[i] for i in piece] for piece in split_instances(lengths, lengths, max_tokens)
+        ]
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def __getitem__(self, index: int) -> list[NumberedSentence]:
+        return self.units[index]
+
+    def collater(self, samples: list[list[NumberedSentence]]) -> dict[str, Any]:
+        """The one unit of the batch, a row for each sentence."""
+        sentences = [sentence for unit in samples for sentence in unit]
+        rows = [ids for _, ids in sentences]
+        tokens = torch.nn.utils.rnn.pad_sequence(
+            rows, batch_first=True, padding_value=float(self.pad)
+        )
+        return {
+            "id": torch.tensor([number for number, _ in sentences]),
+            "net_input": {
+                "src_tokens": tokens,
+                "src_lengths": torch.tensor([len(ids) for ids in rows]),
+            },
+        }
+
+    @property
+    def sizes(self) -> np.ndarray[Any, Any]:
+        """Tokens of every unit."""
+        return np.array([sum(len(ids) for _, ids in unit) for unit in self.units], np.int64)
+
+    def num_tokens(self, index: int) -> int:
+        """Tokens of a unit."""
+        return int(self.sizes[index])
+
+    def size(self, index: int) -> int:
+        """Tokens of a unit."""
+        return self.num_tokens(index)
+
+    def ordered_indices(self) -> np.ndarray[Any, Any]:
+        """As they came."""
+        return np.arange(len(self))
+
+    def filter_indices_by_size(self, indices: Any, max_sizes: Any) -> tuple[Any, list[int]]:
+        """Nothing is too long."""
+        return indices, []
+
+    def batch_by_size(self, indices: Any, **_: Any) -> list[list[int]]:
+        """One unit a batch: the command passes tokens only, so a batch must be one document."""
+        return [[int(index)] for index in indices]

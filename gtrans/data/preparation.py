@@ -1,0 +1,381 @@
+"""From plain-text documents to a binarised corpus, in steps that can be resumed.
+
+The steps, in order, and the files each leaves in the data folder:
+
+==================  =====================================================
+``tokenise SPLIT``  ``text/SPLIT.tok.LANG``: normalised, tokenised, escaped
+``truecase``        ``truecase.LANG``: Moses truecaser models
+``bpe``             ``codes.bpe`` (joint), ``bpe-vocabulary.LANG``
+``encode SPLIT``    ``text/SPLIT.bpe.LANG``: truecased, in BPE pieces
+``binarise``        ``SPLIT.SRC-TGT.LANG.{bin,idx}``, ``dict.LANG.txt``
+==================  =====================================================
+
+A finished step is recorded in ``prepare.json`` with a fingerprint of everything it depends
+on: the contents of the input files, the options, the fingerprints of earlier steps. A step
+whose record fits and whose files are there is skipped. Every file is written under another
+name and renamed when complete, so an interrupted run leaves no half-written file.
+
+Document boundaries stay empty lines; stock ``fairseq-preprocess`` turns each into a lone
+end-of-sentence symbol, from which documents are found again when the corpus is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from gtrans.data.documents import atomic_writer, iterate_lines, iterate_parallel, resolve
+from gtrans.data.step_record import StepRecord, digest, fingerprint, say
+from gtrans.data.text_models import (
+    load_best_case,
+    load_bpe,
+    train_best_case,
+    train_bpe,
+    write_vocabulary,
+)
+from gtrans.data.text_pipeline import (
+    STATE_FILE,
+    STATE_FORMAT,
+    Steps,
+    TextPipeline,
+    load_pipeline,
+    map_lines,
+    read_state,
+)
+from gtrans.errors import GtransError
+
+DEFAULT_MERGES = 30000
+CODES_FILE = "codes.bpe"
+_BINARISE_FOLDER = ".binarise.tmp"
+_LOG_FILE = "preprocess.log"
+
+
+@dataclass(frozen=True)
+class PreparationOptions:
+    """What to prepare and how; one field per flag of ``gtrans prepare``.
+
+    ``steps``, ``bpe_merges`` and ``bpe_vocabulary_threshold`` are those of ``reuse`` when
+    it is given. A prefix names the two files ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
+    """
+
+    source_lang: str
+    target_lang: str
+    out: Path
+    train: tuple[str, ...] = ()
+    valid: str | None = None
+    test: tuple[str, ...] = ()
+    reuse: Path | None = None
+    steps: Steps = field(default_factory=Steps)
+    bpe_merges: int = DEFAULT_MERGES
+    bpe_vocabulary_threshold: int | None = None
+    workers: int = 1
+    force: bool = False
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target."""
+        return self.source_lang, self.target_lang
+
+    @property
+    def splits(self) -> dict[str, tuple[str, ...]]:
+        """Name of each split, as fairseq calls it, to the prefixes it is read from."""
+        splits = {"train": self.train, "valid": (self.valid,) if self.valid else ()}
+        for position, prefix in enumerate(self.test):
+            splits[f"test{position or ''}"] = (prefix,)
+        return {name: prefixes for name, prefixes in splits.items() if prefixes}
+
+
+def prepare(options: PreparationOptions) -> None:
+    """Prepare a corpus in ``options.out``, skipping the steps that are finished.
+
+    Raises:
+        GtransError: an option is wrong or an input file is bad; then nothing was written.
+    """
+    _check_options(options)
+    say("reading and checking all input files")
+    splits = options.splits
+    inputs = {name: _check_split(options, prefixes) for name, prefixes in splits.items()}
+    try:
+        _Preparation(options, inputs).run()
+    except OSError as error:
+        reason = error.strerror or error
+        raise GtransError(f"cannot prepare '{options.out}': {reason} ({error.filename})") from None
+
+
+def _check_options(options: PreparationOptions) -> None:
+    for flag, lang in zip(("--source-lang", "--target-lang"), options.languages, strict=True):
+        if not re.fullmatch(r"[A-Za-z0-9_]+", lang):
+            raise GtransError(
+                f"`{flag}` must be letters, digits and '_' (fairseq takes file names apart at "
+                f"'-' and '.'), but is '{lang}'"
+            )
+    if options.source_lang == options.target_lang:
+        raise GtransError(
+            f"`--target-lang` must differ from `--source-lang` '{options.source_lang}'"
+        )
+    threshold = options.bpe_vocabulary_threshold
+    numbers = {"--bpe-merges": options.bpe_merges, "--workers": options.workers}
+    for flag, value in {**numbers, "--bpe-vocabulary-threshold": threshold}.items():
+        if value is not None and value < 1:
+            raise GtransError(f"`{flag}` must be at least 1, but is {value}")
+    if not options.train and options.reuse is None:
+        raise GtransError("give `--train`, or `--reuse` with an earlier preparation")
+    if not options.splits:
+        raise GtransError("`--reuse` needs at least one of `--train`, `--valid` and `--test`")
+    if options.reuse is not None and options.reuse.resolve() == options.out.resolve():
+        raise GtransError(f"`--out` must differ from `--reuse` '{options.reuse}'")
+    if options.out.exists() and not options.out.is_dir():
+        raise GtransError(f"`--out` must be a folder, but '{options.out}' is a file")
+
+
+def _check_split(options: PreparationOptions, prefixes: Sequence[str]) -> list[tuple[Path, Path]]:
+    """The file pairs of a split, all of them read once and found good."""
+    pairs = []
+    for prefix in prefixes:
+        source, target = (resolve(prefix, lang) for lang in options.languages)
+        for _ in iterate_parallel(source, target):
+            pass
+        pairs.append((source, target))
+    return pairs
+
+
+class _Preparation:
+    """One run of all steps."""
+
+    def __init__(
+        self, options: PreparationOptions, inputs: dict[str, list[tuple[Path, Path]]]
+    ) -> None:
+        self.options = options
+        self.inputs = inputs
+        self.out = options.out
+        self.threshold = options.bpe_vocabulary_threshold
+        self.merges = options.bpe_merges
+        self.steps = options.steps
+        if options.reuse is not None:
+            self._take_over(options.reuse)
+        self.truecase = {lang: f"truecase.{lang}" for lang in options.languages}
+        self.vocabulary = {lang: f"bpe-vocabulary.{lang}" for lang in options.languages}
+
+    def run(self) -> None:
+        record = self._open()
+        options = self.options
+        tokenised: dict[str, str] = {}
+        for split, pairs in self.inputs.items():
+            tokenised[split] = fingerprint(
+                options.languages,
+                [self.steps.normalise, self.steps.tokenise],
+                [[digest(path) for path in pair] for pair in pairs],
+            )
+            outputs = [f"text/{split}.tok.{lang}" for lang in options.languages]
+            work = partial(self._tokenise, split)
+            record.step(f"tokenise {split}", tokenised[split], outputs, work)
+
+        truecase = list(self.truecase.values()) if self.steps.truecase else []
+        bpe = [CODES_FILE, *(self.vocabulary.values() if self.threshold else ())]
+        if options.reuse is not None:
+            source, names = options.reuse, [*truecase, *bpe]
+            learnt = fingerprint([digest(source / name) for name in names])
+            record.step("reuse", learnt, names, partial(self._copy, source, names))
+        else:
+            cased = fingerprint(tokenised["train"], self.steps.truecase)
+            if truecase:
+                record.step("truecase", cased, truecase, self._train_truecase)
+            learnt = fingerprint(cased, self.merges, self.threshold)
+            record.step("bpe", learnt, bpe, self._learn_bpe)
+
+        encoded = {}
+        for split in self.inputs:
+            encoded[split] = fingerprint(tokenised[split], learnt)
+            outputs = [f"text/{split}.bpe.{lang}" for lang in options.languages]
+            record.step(f"encode {split}", encoded[split], outputs, partial(self._encode, split))
+
+        pair = "-".join(options.languages)
+        outputs = [f"dict.{lang}.txt" for lang in options.languages]
+        outputs += [
+            f"{split}.{pair}.{lang}.{kind}"
+            for split in self.inputs
+            for lang in options.languages
+            for kind in ("bin", "idx")
+        ]
+        dictionary = digest(self._dictionary()) if options.reuse is not None else None
+        record.step("binarise", fingerprint(encoded, dictionary), outputs, self._binarise)
+        say(f"'{self.out}' is ready: fairseq-train '{self.out}' --user-dir gtrans ...")
+
+    # The data folder
+
+    def _open(self) -> StepRecord:
+        """Make the data folder, or continue the preparation in it."""
+        finished: dict[str, dict[str, Any]] = {}
+        if self.out.exists() and any(self.out.iterdir()):
+            if not (self.out / STATE_FILE).exists():
+                raise GtransError(
+                    f"`--out` '{self.out}' is not empty and holds no preparation; "
+                    "give an empty or a new folder"
+                )
+            finished = self._earlier(read_state(self.out))
+        (self.out / "text").mkdir(parents=True, exist_ok=True)
+        header = {
+            "format": STATE_FORMAT,
+            "source_lang": self.options.source_lang,
+            "target_lang": self.options.target_lang,
+            "steps": asdict(self.steps),
+            "bpe": {"merges": self.merges, "vocabulary_threshold": self.threshold},
+            "files": {
+                "codes": CODES_FILE,
+                "truecase": self.truecase,
+                "vocabulary": self.vocabulary,
+            },
+        }
+        record = StepRecord(self.out, STATE_FILE, header, "binarise", finished)
+        # What was learnt and what was taken over stand in the same files.
+        record.forget(["truecase", "bpe"] if self.options.reuse else ["reuse"])
+        if self.options.force:
+            record.forget(list(finished))
+        record.save()
+        return record
+
+    def _earlier(self, state: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """The finished steps of an earlier run, if this one may go on from them."""
+        finished = state.get("finished")
+        if not isinstance(finished, dict):
+            raise GtransError(f"'{self.out / STATE_FILE}' is damaged; give a new folder")
+        languages = (state.get("source_lang"), state.get("target_lang"))
+        if languages != self.options.languages:
+            raise GtransError(
+                f"`--out` '{self.out}' holds a preparation for {languages[0]}-{languages[1]}, "
+                f"not for {'-'.join(self.options.languages)}; give another folder"
+            )
+        splits = {step.split()[1] for step in finished if step.startswith("tokenise ")}
+        missing = sorted(splits - set(self.inputs))
+        if missing and not self.options.force:
+            raise GtransError(
+                f"`--out` '{self.out}' also holds the split '{missing[0]}', which this command "
+                "does not make; give another folder, or `--force` to make this one anew"
+            )
+        return finished
+
+    # Taking over an earlier preparation
+
+    def _take_over(self, reuse: Path) -> None:
+        state = read_state(reuse)
+        for lang in self.options.languages:
+            load_pipeline(reuse, lang)  # refuses other languages and incomplete folders
+        if "binarise" not in state.get("finished", ()):
+            raise GtransError(
+                f"`--reuse` '{reuse}' is not finished; run its 'gtrans prepare' again"
+            )
+        self.steps = Steps(**state["steps"])
+        self.merges = state["bpe"]["merges"]
+        self.threshold = state["bpe"]["vocabulary_threshold"]
+
+    def _copy(self, source: Path, names: Sequence[str]) -> None:
+        for name in names:
+            temporary = self.out / f".{name}.tmp"
+            shutil.copyfile(source / name, temporary)
+            os.replace(temporary, self.out / name)
+
+    def _dictionary(self) -> Path:
+        """The joined dictionary of the earlier preparation."""
+        assert self.options.reuse is not None
+        return self.options.reuse / f"dict.{self.options.source_lang}.txt"
+
+    # The steps
+
+    def _tokenise(self, split: str) -> None:
+        for side, lang in enumerate(self.options.languages):
+            lines = self._lines([pair[side] for pair in self.inputs[split]])
+            self._write(f"{split}.tok.{lang}", TextPipeline(lang, self.steps).tokenise, lines)
+
+    def _lines(self, paths: Sequence[Path]) -> Iterator[str]:
+        """Sentences of several files, an empty string at each document boundary."""
+        for position, path in enumerate(paths):
+            if position:
+                yield ""
+            for _, sentence in iterate_lines(path):
+                yield sentence or ""
+
+    def _train_truecase(self) -> None:
+        for lang, name in self.truecase.items():
+            train_best_case(self._read(f"train.tok.{lang}"), self.out / name)
+
+    def _learn_bpe(self) -> None:
+        counts = {lang: self._count_words(lang) for lang in self.options.languages}
+        joint = sum(counts.values(), Counter[str]())
+        learnt = train_bpe(joint, self.merges, self.out / CODES_FILE)
+        if learnt < self.merges:
+            say(f"bpe: {learnt} merges instead of {self.merges}, no other pair occurs twice")
+        if self.threshold:
+            bpe = load_bpe(self.out / CODES_FILE)
+            for lang, name in self.vocabulary.items():
+                write_vocabulary(counts[lang], bpe, self.out / name)
+
+    def _count_words(self, lang: str) -> Counter[str]:
+        """How often each truecased word occurs in the training text."""
+        best_case = load_best_case(self.out / self.truecase[lang]) if self.steps.truecase else None
+        pipeline = TextPipeline(lang, self.steps, best_case)
+        counts = Counter[str]()
+        for line in self._read(f"train.tok.{lang}"):
+            counts.update(pipeline.truecased(line))
+        counts.pop("", None)  # from the empty lines
+        return counts
+
+    def _encode(self, split: str) -> None:
+        for lang in self.options.languages:
+            lines = self._read(f"{split}.tok.{lang}")
+            self._write(f"{split}.bpe.{lang}", load_pipeline(self.out, lang).segment, lines)
+
+    def _write(self, name: str, function: Callable[[str], str], lines: Iterator[str]) -> None:
+        """Write ``function`` of each line to a file in ``text/``."""
+        mapped = map_lines(function, lines, self.options.workers)
+        with atomic_writer(self.out / "text" / name) as file:
+            for line in tqdm(mapped, name, unit=" lines", disable=None):
+                file.write(f"{line}\n")
+
+    def _binarise(self) -> None:
+        """Run ``fairseq-preprocess`` and move what it made into the data folder."""
+        folder = self.out / _BINARISE_FOLDER
+        shutil.rmtree(folder, ignore_errors=True)
+        # Relative prefixes: fairseq takes a list of prefixes apart at every comma.
+        tests = ",".join(f"text/{split}.bpe" for split in self.inputs if split.startswith("test"))
+        command = [sys.executable, "-m", "fairseq_cli.preprocess", "--joined-dictionary"]
+        command += ["--source-lang", self.options.source_lang]
+        command += ["--target-lang", self.options.target_lang]
+        command += ["--destdir", _BINARISE_FOLDER, "--workers", str(self.options.workers)]
+        for flag, prefix in (
+            ("--trainpref", "text/train.bpe" if "train" in self.inputs else ""),
+            ("--validpref", "text/valid.bpe" if "valid" in self.inputs else ""),
+            ("--testpref", tests),
+            ("--srcdict", str(self._dictionary().resolve()) if self.options.reuse else ""),
+        ):
+            if prefix:
+                command += [flag, prefix]
+        # The data folder must not be searched for Python modules (heeded from Python 3.11 on).
+        environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+        result = subprocess.run(
+            command, cwd=self.out, env=environment, capture_output=True, text=True, check=False
+        )
+        if result.returncode:
+            log = self.out / _LOG_FILE
+            log.write_text(result.stdout + result.stderr, encoding="utf-8")
+            last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
+            raise GtransError(f"fairseq-preprocess failed ({last}); all it said is in '{log}'")
+        for path in sorted(folder.iterdir()):
+            os.replace(path, self.out / path.name)
+        folder.rmdir()
+
+    def _read(self, name: str) -> Iterator[str]:
+        """The lines of a file in ``text/``, without their line ends."""
+        with open(self.out / "text" / name, encoding="utf-8", newline="\n") as file:
+            for line in file:
+                yield line.removesuffix("\n")

@@ -1,0 +1,100 @@
+"""The record of finished steps that makes a long preparation resumable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gtrans.data.documents import atomic_writer
+
+
+def fingerprint(*parts: object) -> str:
+    """A digest of anything that JSON can write."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of the contents of a file."""
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()
+
+
+def say(text: str) -> None:
+    """Tell the user how the work goes."""
+    print(text, file=sys.stderr, flush=True)
+
+
+class StepRecord:
+    """Steps that are finished in a folder, kept in one JSON file of that folder.
+
+    Args:
+        folder: where the steps leave their outputs.
+        file_name: the JSON file.
+        header: what else stands in the JSON file.
+        last: the step that depends on all others; it is forgotten as soon as one of them is
+            made anew, so that its presence in the record means that the folder is complete.
+        finished: the record of an earlier run: step name to fingerprint and outputs
+            (file name inside the folder to size in bytes).
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        file_name: str,
+        header: dict[str, Any],
+        last: str,
+        finished: dict[str, dict[str, Any]],
+    ) -> None:
+        self._folder = folder
+        self._file_name = file_name
+        self._header = header
+        self._last = last
+        self._finished = finished
+
+    def save(self) -> None:
+        """Write the JSON file."""
+        with atomic_writer(self._folder / self._file_name) as file:
+            json.dump({**self._header, "finished": self._finished}, file, indent=2)
+            file.write("\n")
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Take steps out of the record and delete their outputs."""
+        for name in names:
+            record = self._finished.pop(name, None)
+            if record is None:
+                continue
+            self.save()
+            for output in record["outputs"]:
+                path = self._folder / output
+                # The record could have been edited: nothing outside the folder is touched.
+                if path.resolve().is_relative_to(self._folder.resolve()):
+                    path.unlink(missing_ok=True)
+
+    def step(self, name: str, mark: str, outputs: Sequence[str], work: Callable[[], None]) -> None:
+        """Call ``work``, which makes ``outputs``, unless the record says that it is done.
+
+        Args:
+            mark: fingerprint of all that the outputs depend on.
+        """
+        record = self._finished.get(name)
+        changed = record is not None and record["fingerprint"] != mark
+        if record is not None and not changed and self._intact(record["outputs"]):
+            say(f"{name}: finished before, skipped")
+            return
+        say(f"{name}: {'input or option changed, made anew' if changed else 'started'}")
+        self.forget([self._last, name])
+        work()
+        sizes = {output: (self._folder / output).stat().st_size for output in outputs}
+        self._finished[name] = {"fingerprint": mark, "outputs": sizes}
+        self.save()
+
+    def _intact(self, outputs: dict[str, int]) -> bool:
+        paths = {self._folder / name: size for name, size in outputs.items()}
+        return all(path.is_file() and path.stat().st_size == size for path, size in paths.items())

@@ -1,0 +1,370 @@
+"""The reversible way from a sentence to BPE tokens and back, for one language.
+
+``encode`` runs, in this order: Moses punctuation normalisation, Moses tokenisation with
+joint marks, Moses escapes, truecasing of the first word, joint BPE. ``decode`` undoes
+everything but the normalisation. Three things are done with more care than in the Moses
+scripts, so that ``decode`` can give back the text:
+
+* **Joint marks.** The Moses detokeniser cannot know that ``GNU / Linux`` was written
+  without spaces. As Moses itself writes ``foo @-@ bar``, a symbol that the detokeniser
+  would set wrongly carries ``@`` on each side where it touches its neighbour:
+  ``GNU @/@ Linux``, ``/etc @/``. Symbols that the detokeniser sets right stay bare.
+* **First word.** Truecasing touches only the first word of a sentence, and only when
+  ``decode`` can undo it; ``@lower@`` in front says that the sentence does not begin with a
+  capital although ``decode`` would write one.
+* **Reserved symbols.** ``<s>``, ``[en]`` and the like in the text never become symbols of
+  the vocabulary: Moses escapes ``& | < > ' " [ ]``; without tokenisation a backslash
+  is put inside the symbol (``<\\s>``).
+
+Chinese and Japanese are split into characters and joined again without spaces (a space that
+the text has there is the token ``&#32;``); for them there is no punctuation normalisation,
+because the rules were written for European text.
+A language that Moses does not know is treated by its default rules (prefixes of English).
+No torch and no fairseq here.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sacremoses import (
+    MosesDetokenizer,
+    MosesPunctNormalizer,
+    MosesTokenizer,
+)
+from subword_nmt.apply_bpe import BPE
+
+from gtrans.data.text_models import BPE_SEPARATOR, load_best_case, load_bpe
+from gtrans.errors import GtransError
+
+STATE_FILE = "prepare.json"
+STATE_FORMAT = 1
+LOWER_MARK = "@lower@"
+# Stands for a sentence without any character that can be written, so that no line is empty.
+PLACEHOLDER = "\ufffd"
+
+# Inside this module joints and the spaces of full-width text are code points that Unicode
+# keeps free of characters; in the tokenised text they are "@" and an escape.
+_LEFT, _RIGHT, _SPACE = "\ufdd0", "\ufdd1", "\ufdd2"
+_UNWRITABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufdd0-\ufdd2]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SYMBOL = re.compile(r"(?:[^\w\s]|_)+")
+_MARKED = re.compile(r"(@?)((?:[^\w\s@&]|_|&\w+;|&#\d+;)+)(@?)")
+_AT_ESCAPE, _SPACE_ESCAPE = "&#64;", "&#32;"
+
+# Reserved: the special symbols of fairseq, and language marks as in mBART.
+_RESERVED_WORD = r"/?s|pad|unk|mask"
+_LANGUAGE_WORD = r"[A-Za-z]{2,3}(?:[_-][A-Za-z]+)?"
+RESERVED = re.compile(rf"<(?:{_RESERVED_WORD})>|\[{_LANGUAGE_WORD}\]")
+_PROTECT = [
+    (re.compile(rf"<(\\*)({_RESERVED_WORD})>"), r"<\\\1\2>"),
+    (re.compile(rf"\[(\\*)({_LANGUAGE_WORD})\]"), r"[\\\1\2]"),
+    (re.compile(r"^@(\\*)lower@$"), r"@\\\1lower@"),
+    # A word that ends in the BPE separator would be glued to the next word.
+    (re.compile(r"@(\\*)@$"), r"@\\\1@"),
+]
+_UNPROTECT = [
+    (re.compile(r"@\\(\\*)@$"), r"@\1@"),
+    (re.compile(r"^@\\(\\*)lower@$"), r"@\1lower@"),
+    (re.compile(rf"\[\\(\\*)({_LANGUAGE_WORD})\]"), r"[\1\2]"),
+    (re.compile(rf"<\\(\\*)({_RESERVED_WORD})>"), r"<\1\2>"),
+]
+
+_WRITTEN_WITHOUT_SPACES = frozenset({"zh", "yue", "ja"})
+# Ideographs, kana and full-width forms: no space is written next to them.
+_FULL_WIDTH = (
+    r"\u2e80-\u312f\u31a0-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff01-\uffee\U00020000-\U0002ffff"
+)
+_FULL_WIDTH_SPACE = re.compile(f"(?<=[{_FULL_WIDTH}]) +| +(?=[{_FULL_WIDTH}])")
+_DETOKENISER_LANGUAGES = frozenset({"en", "fr", "it", "ga", "fi", "ko"})
+# Tokens that may stand before the first word, as in the Moses truecaser.
+_OPENING = frozenset({"(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"})
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Which steps of the pipeline run; BPE always does."""
+
+    normalise: bool = True
+    tokenise: bool = True
+    truecase: bool = True
+
+
+ALL_STEPS = Steps()
+
+
+class TextPipeline:
+    """Encoder and decoder of one language side.
+
+    Args:
+        lang: language code, e.g. ``en`` or ``zh_CN``; the part before ``_`` chooses the rules.
+        steps: the steps that run.
+        best_case: lower-cased word to its most frequent spelling; needed by ``segment``
+            when ``steps.truecase``.
+        bpe: the merges; needed by ``segment`` and ``encode``.
+    """
+
+    def __init__(
+        self,
+        lang: str,
+        steps: Steps = ALL_STEPS,
+        best_case: Mapping[str, str] | None = None,
+        bpe: BPE | None = None,
+    ) -> None:
+        rules = re.split("[_-]", lang)[0].lower()
+        self.lang = lang
+        self.steps = steps
+        self._best_case = best_case or {}
+        self._bpe = bpe
+        self._spaced = rules not in _WRITTEN_WITHOUT_SPACES
+        self._normaliser = MosesPunctNormalizer(rules) if self._spaced else None
+        # Moses' rules for zh and ja keep runs of characters together and need a segmenter;
+        # its default rules take an ideograph for a symbol and set every one apart.
+        self._tokeniser = MosesTokenizer(rules if self._spaced else "")
+        # Moses' detokeniser for cs iterates over a list as over an iterator and fails.
+        self._detokeniser = MosesDetokenizer(rules if rules in _DETOKENISER_LANGUAGES else "")
+
+    def encode(self, sentence: str) -> str:
+        """BPE tokens separated by one space: at least one, none of them reserved."""
+        return self.segment(self.tokenise(sentence))
+
+    def encode_document(self, sentences: Iterable[str]) -> list[str]:
+        """``encode`` of every sentence, in order."""
+        return [self.encode(sentence) for sentence in sentences]
+
+    def decode(self, tokens: str) -> str:
+        """Plain text of one sentence from its BPE tokens (those of ``encode`` or a model's)."""
+        return self.detokenise(self._unsegment(tokens))
+
+    def tokenise(self, sentence: str) -> str:
+        """Normalised and escaped tokens, separated by one space; never empty.
+
+        White space and control characters of every kind count as a space.
+        """
+        text = _UNWRITABLE.sub(" ", _SURROGATE.sub(PLACEHOLDER, sentence)).strip()
+        if self.steps.normalise and self._normaliser is not None:
+            text = str(self._normaliser.normalize(text))
+        text = text or PLACEHOLDER
+        if not self.steps.tokenise:
+            return " ".join(_replace(_PROTECT, word) for word in text.split())
+        if not self._spaced:
+            text = _FULL_WIDTH_SPACE.sub(_SPACE, text)
+        tokens: list[str] = self._tokeniser.tokenize(text, escape=False)
+        return " ".join(self._write(token) for token in self._mark_joints(tokens, text))
+
+    def detokenise(self, tokens: str) -> str:
+        """Plain text of what ``tokenise`` returned."""
+        words = tokens.split()
+        if not self.steps.tokenise:
+            return " ".join(_replace(_UNPROTECT, word) for word in words)
+        return self._join([self._read(word) for word in words]).replace(_SPACE, " ").strip()
+
+    def segment(self, tokens: str) -> str:
+        """BPE tokens of what ``tokenise`` returned: truecasing, then the merges."""
+        if self._bpe is None:
+            raise ValueError("this pipeline has no BPE merges")
+        words = tokens.split(" ")
+        lower = self._truecase(words)
+        pieces: list[str] = self._bpe.segment_tokens(words)
+        return " ".join([LOWER_MARK, *pieces] if lower else pieces)
+
+    def truecased(self, tokens: str) -> list[str]:
+        """The words that the merges are learnt from and applied to."""
+        words = tokens.split(" ")
+        self._truecase(words)
+        return words
+
+    def _unsegment(self, tokens: str) -> str:
+        pieces = tokens.split()
+        lower = self.steps.truecase and LOWER_MARK in pieces[:1]
+        words: list[str] = []
+        begun = ""
+        for piece in pieces[1:] if lower else pieces:
+            if piece.endswith(BPE_SEPARATOR):
+                begun += piece.removesuffix(BPE_SEPARATOR)
+            else:
+                words.append(begun + piece)
+                begun = ""
+        if begun:  # a model may stop in the middle of a word
+            words.append(begun)
+        if self.steps.truecase and not lower:
+            first = _first_word(words)
+            if first is not None:
+                words[first] = _capitalised(words[first])
+        return " ".join(words)
+
+    def _truecase(self, words: list[str]) -> bool:
+        """Give the first word its usual spelling, in place; tells whether it needs the mark."""
+        first = _first_word(words) if self.steps.truecase else None
+        if first is None:
+            return False
+        word = words[first]
+        best = self._best_case.get(word.lower(), word)
+        if _capitalised(best) == word:
+            words[first] = best
+        return _capitalised(words[first]) != word
+
+    def _mark_joints(self, tokens: list[str], text: str) -> list[str]:
+        """Tokens of ``text``, with joint marks where the detokeniser would err without."""
+        wanted = _spaces(tokens, text)
+        if wanted is None:  # Moses has changed a character (only in contrived text)
+            return tokens
+        marked = list(tokens)
+        # A marked symbol no longer takes part in the rules (e.g. in the pairing of quotation
+        # marks), which can upset another one; more than a few rounds never pay.
+        for _ in range(3):
+            before = list(marked)
+            written = _spaces(tokens, self._join(marked))
+            if written is None or written == wanted:
+                break
+            for gap, (space, wrong) in enumerate(zip(wanted, written, strict=True)):
+                if space == wrong:
+                    continue
+                for index in (gap, gap + 1):
+                    if _SYMBOL.fullmatch(tokens[index]) and self._is_spaced(tokens[index]):
+                        left = index > 0 and not wanted[index - 1]
+                        right = index < len(wanted) and not wanted[index]
+                        marked[index] = _LEFT * left + tokens[index] + _RIGHT * right
+            if marked == before:
+                break
+        return marked
+
+    def _is_spaced(self, token: str) -> bool:
+        return self._spaced or not re.match(f"[{_FULL_WIDTH}]", token)
+
+    def _join(self, tokens: list[str]) -> str:
+        """Moses detokenisation of unescaped tokens, whose joint marks are obeyed."""
+        text: str = self._detokeniser.detokenize(tokens, unescape=False)
+        text = re.sub(f" *{_LEFT}", "", re.sub(f"{_RIGHT} *", "", text))
+        if self._spaced:
+            return text
+        return re.sub(f" *{_SPACE} *", _SPACE, _FULL_WIDTH_SPACE.sub("", text))
+
+    def _write(self, token: str) -> str:
+        """A token with joint marks as it stands in the tokenised text."""
+        bare = token.strip(_LEFT + _RIGHT)
+        if bare == _SPACE:
+            return _SPACE_ESCAPE
+        escaped: str = self._tokeniser.escape_xml(bare)
+        if bare == token:
+            return escaped
+        escaped = escaped.replace("@", _AT_ESCAPE)
+        return f"{'@' * token.startswith(_LEFT)}{escaped}{'@' * token.endswith(_RIGHT)}"
+
+    def _read(self, word: str) -> str:
+        """Inverse of ``_write``."""
+        if word == _SPACE_ESCAPE:
+            return _SPACE if not self._spaced else ""
+        joints = _MARKED.fullmatch(word)
+        left, right = (bool(joints[1]), bool(joints[3])) if joints else (False, False)
+        token: str = self._detokeniser.unescape_xml(joints[2] if joints else word)
+        if left or right:
+            token = token.replace(_AT_ESCAPE, "@")
+        return _LEFT * left + token + _RIGHT * right
+
+
+def _replace(rules: list[tuple[re.Pattern[str], str]], word: str) -> str:
+    for pattern, replacement in rules:
+        word = pattern.sub(replacement, word)
+    return word
+
+
+def _first_word(words: list[str]) -> int | None:
+    return next((i for i, word in enumerate(words) if word not in _OPENING), None)
+
+
+def _capitalised(word: str) -> str:
+    upper = word[:1].upper()
+    return upper + word[1:] if len(upper) == 1 else word  # 'ß' has no single capital
+
+
+def _spaces(tokens: list[str], text: str) -> list[bool] | None:
+    """For each gap between two tokens whether ``text`` has a space there.
+
+    ``None`` when the tokens are not the text in pieces.
+    """
+    spaces: list[bool] = []
+    position = 0
+    for token in tokens:
+        space = text.startswith(" ", position)
+        position += space
+        if not text.startswith(token, position):
+            return None
+        position += len(token)
+        spaces.append(space)
+    return spaces[1:]
+
+
+def read_state(data_dir: Path) -> dict[str, Any]:
+    """What ``gtrans prepare`` wrote to ``prepare.json`` of a data folder."""
+    path = data_dir / STATE_FILE
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise GtransError(f"there is no '{path}'; make it with 'gtrans prepare'") from None
+    except (OSError, ValueError) as error:
+        raise GtransError(f"cannot read '{path}': {error}") from None
+    if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
+        raise GtransError(f"'{path}' is not of format {STATE_FORMAT}; prepare the data anew")
+    return state
+
+
+def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
+    """The pipeline of one language of a prepared data folder.
+
+    Raises:
+        GtransError: the folder was not prepared, not completely, or for other languages.
+    """
+    folder = Path(data_dir)
+    state = read_state(folder)
+    try:
+        languages = [str(state["source_lang"]), str(state["target_lang"])]
+        if lang not in languages:
+            raise GtransError(
+                f"'{folder}' was prepared for {languages[0]} and {languages[1]}, not for '{lang}'"
+            )
+        steps = Steps(**state["steps"])
+        files = state["files"]
+        truecase = folder / _plain(files["truecase"][lang]) if steps.truecase else None
+        codes = folder / _plain(files["codes"])
+        threshold = state["bpe"]["vocabulary_threshold"]
+        vocabulary = folder / _plain(files["vocabulary"][lang]) if threshold else None
+    except (KeyError, TypeError) as error:
+        raise GtransError(f"'{folder / STATE_FILE}' is damaged ({error}); prepare anew") from None
+    best_case = None if truecase is None else load_best_case(truecase)
+    return TextPipeline(lang, steps, best_case, load_bpe(codes, vocabulary, threshold))
+
+
+def _plain(name: object) -> str:
+    """A file name of the state file, which must not lead out of its folder."""
+    if not isinstance(name, str) or Path(name).name != name:
+        raise TypeError(f"{name!r} is not a file name")
+    return name
+
+
+def map_lines(function: Callable[[str], str], lines: Iterable[str], workers: int) -> Iterator[str]:
+    """``function`` of each line, in order, by ``workers`` processes; empty lines stay empty."""
+    if workers == 1:
+        yield from (function(line) if line else "" for line in lines)
+        return
+    with multiprocessing.Pool(workers, _start_worker, (function,)) as pool:
+        yield from pool.imap(_work, lines, _CHUNK)
+
+
+def _start_worker(function: Callable[[str], str]) -> None:
+    global _worker
+    _worker = function
+
+
+def _work(line: str) -> str:
+    return _worker(line) if line else ""
+
+
+_worker: Callable[[str], str]
+_CHUNK = 500  # lines handed to a worker at once

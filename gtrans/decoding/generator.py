@@ -1,0 +1,119 @@
+"""Document search behind the interface of ``fairseq-generate`` and ``-interactive``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.dataclass.configs import GenerationConfig
+from torch import Tensor
+
+from gtrans.data.document_dataset import Frame
+from gtrans.decoding.document_search import (
+    DocumentHypothesis,
+    DocumentSearch,
+    SearchOptions,
+    SearchVocabulary,
+    SentenceHypothesis,
+)
+from gtrans.errors import GtransError
+
+# Options that document search follows, and those that do not concern it.
+_HONOURED = {
+    "beam", "nbest", "max_len_a", "max_len_b", "min_len", "unnormalized", "lenpen", "unkpen",
+    "temperature",
+}  # fmt: skip
+_UNRELATED = {"_name", "no_seed_provided", "no_early_stop", "no_beamable_mm", "lm_weight"}
+
+
+def refuse_unsupported(generation: Any) -> None:
+    """Refuse generation options that document search does not follow.
+
+    Raises:
+        GtransError: naming the first such flag.
+    """
+    for field in fields(GenerationConfig):
+        if field.name in _HONOURED | _UNRELATED:
+            continue
+        value = getattr(generation, field.name, field.default)
+        if value != field.default:
+            flag = field.name.replace("_", "-")
+            raise GtransError(
+                f"`--{flag}` is not supported: documents are decoded by one beam search that "
+                f"keeps their sentences; leave it out."
+            )
+
+
+class DocumentGenerator:
+    """Translates batches; built by the task, called by its ``inference_step``."""
+
+    def __init__(
+        self, models: Sequence[Any], dictionary: Dictionary, frame: Frame, generation: Any,
+        symbols: Sequence[int],
+    ) -> None:
+        """``symbols``: ids that are no words (language symbols, mask)."""
+        self.models = list(models)
+        self.frame = frame
+        self.nbest = int(getattr(generation, "nbest", 1))
+        self.lenpen = float(getattr(generation, "lenpen", 1.0))
+        self.normalize = not getattr(generation, "unnormalized", False)
+        # fairseq's commands print tokens without these.
+        self.symbols_to_strip_from_output = {frame.eos, frame.bos}
+        forbidden = {frame.pad, frame.bos, *symbols}
+        vocabulary = SearchVocabulary(
+            frame.opening, frame.eos, frame.pad, dictionary.unk(), tuple(sorted(forbidden))
+        )
+        options = SearchOptions(
+            beam=int(getattr(generation, "beam", 5)),
+            max_len_a=float(getattr(generation, "max_len_a", 0)),
+            max_len_b=float(getattr(generation, "max_len_b", 200)),
+            min_len=int(getattr(generation, "min_len", 1)),
+            lenpen=self.lenpen,
+            unkpen=float(getattr(generation, "unkpen", 0)),
+            normalize=self.normalize,
+            temperature=float(getattr(generation, "temperature", 1.0)),
+        )
+        self.search = DocumentSearch(vocabulary, options)
+
+    def documents(self, src_tokens: Tensor) -> list[list[DocumentHypothesis]]:
+        """All hypotheses of every document, the best first."""
+        for model in self.models:
+            model.eval()
+        return self.search.search(self.models, src_tokens)
+
+    def sentences(self, src_tokens: Tensor) -> list[list[list[dict[str, Any]]]]:
+        """For every document, for every sentence, its hypotheses as fairseq prints them.
+
+        The n-th hypothesis of a sentence is its part of the document's n-th hypothesis.
+        """
+        return [
+            [
+                [self._entry(hypothesis.sentences[k]) for hypothesis in hypotheses]
+                for k in range(len(hypotheses[0].sentences))
+            ]
+            for hypotheses in self.documents(src_tokens)
+        ]
+
+    def _entry(self, sentence: SentenceHypothesis) -> dict[str, Any]:
+        length = len(sentence.tokens) ** self.lenpen if self.normalize else 1.0
+        return {
+            "tokens": torch.tensor(sentence.tokens),
+            "score": sum(sentence.scores) / length,
+            "attention": None,
+            "alignment": torch.empty(0),
+            "positional_scores": torch.tensor(sentence.scores),
+        }
+
+
+def sentence_rows(tokens: Tensor, frame: Frame) -> list[list[Tensor]]:
+    """The sentences of every row of ``(batch, length)`` ids, each with its end symbol."""
+    documents = []
+    for row in tokens:
+        words = row[row.ne(frame.pad) & row.ne(frame.bos)]
+        ends = (words.eq(frame.eos).nonzero().squeeze(1) + 1).tolist()
+        begins = [0, *ends[:-1]]
+        documents.append([words[b:e] for b, e in zip(begins, ends, strict=True)])
+    return documents

@@ -1,0 +1,197 @@
+"""Starting a model from the parameters of another one, and saying what happened."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairseq.data import Dictionary
+from torch import Tensor, nn
+
+from gtrans.checkpoints import read_checkpoint
+from gtrans.errors import GtransError
+
+logger = logging.getLogger(__name__)
+
+# Names of the authors' G-Transformer (and of older fairseq) -> names here.
+_RENAMES = (
+    (re.compile(r"_attn_local\."), "_attn."),
+    (re.compile(r"_attn_global\."), "_attn.global_attn."),
+    (re.compile(r"_attn_gate\.0\."), "_attn.gate.proj."),
+)
+# Entries without arithmetic meaning that older checkpoints hold.
+_NO_PARAMETERS = re.compile(r"(^|\.)(version|_float_tensor)$")
+
+
+def rename(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A state dict under this project's names, without entries that are no parameters."""
+    renamed = {}
+    for name, tensor in state.items():
+        if _NO_PARAMETERS.search(name):
+            continue
+        for pattern, replacement in _RENAMES:
+            name = pattern.sub(replacement, name)
+        renamed[name] = tensor
+    return renamed
+
+
+@dataclass
+class WarmStartReport:
+    """Names of tensors by what happened to them."""
+
+    loaded: list[str] = field(default_factory=list)
+    renamed: list[str] = field(default_factory=list)
+    copied: list[str] = field(default_factory=list)
+    grown: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
+
+    def lines(self, path: str) -> list[str]:
+        """The report as text."""
+        rows = (
+            ("loaded", self.loaded),
+            ("renamed", self.renamed),
+            ("copied local-to-global", self.copied),
+            ("grown", self.grown),
+            ("newly initialised", self.new),
+            ("ignored", self.ignored),
+        )
+        return [f"initialised from {path}:"] + [
+            f"  {len(names):5d} {label}" + (f" ({_shorten(names)})" if names else "")
+            for label, names in rows
+        ]
+
+
+def _shorten(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+def warm_start(
+    model: nn.Module,
+    path: str,
+    dictionaries: dict[str, Dictionary],
+    copy_local_to_global: bool = False,
+) -> WarmStartReport:
+    """Load what fits from the checkpoint at ``path`` into ``model``.
+
+    Embedding rows are copied by symbol when the vocabularies differ; the old one is
+    read from the data folder that the checkpoint names.
+
+    Args:
+        model: changed in place.
+        path: a checkpoint of this project, of a stock fairseq Transformer, or of the
+            authors' G-Transformer.
+        dictionaries: ``encoder`` and ``decoder`` dictionaries of ``model``.
+        copy_local_to_global: start global attention from the group attention of its layer.
+
+    Raises:
+        GtransError: unreadable checkpoint, another width, or nothing fits.
+    """
+    checkpoint = read_checkpoint(path)
+    original = checkpoint["model"]
+    state = rename(original)
+    own = model.state_dict()
+    report = WarmStartReport(ignored=[name for name in state if name not in own])
+    if not set(state) & set(own):
+        raise GtransError(
+            f"--init-from {path}: none of its {len(original)} tensors fits this model; "
+            "it must be a Transformer's or G-Transformer's checkpoint."
+        )
+    old_symbols = _OldVocabulary(checkpoint, path)
+    result: dict[str, Tensor] = {}
+    for name, tensor in own.items():
+        if name in state:
+            source = state[name]
+            by_row = re.search(r"(embed_tokens|output_projection)\.weight$", name)
+            if by_row and old_symbols.differ(dictionaries, name, source):
+                result[name] = old_symbols.grow(dictionaries, name, source, tensor)
+                report.grown.append(name)
+                continue
+            if source.shape != tensor.shape:
+                raise GtransError(
+                    f"--init-from {path}: {name} is {tuple(source.shape)} there but "
+                    f"{tuple(tensor.shape)} in this model; choose an --arch of the same size."
+                )
+            result[name] = source
+            (report.loaded if name in original else report.renamed).append(name)
+        elif copy_local_to_global and ".global_attn." in name:
+            result[name] = state[name.replace(".global_attn.", ".")]
+            report.copied.append(name)
+        else:
+            report.new.append(name)
+    model.load_state_dict({**own, **result})
+    for line in report.lines(path):
+        logger.info(line)
+    return report
+
+
+class _OldVocabulary:
+    """The dictionaries a checkpoint was trained with, as far as they can be found."""
+
+    def __init__(self, checkpoint: dict[str, Any], path: str) -> None:
+        self.path = path
+        cfg = checkpoint.get("cfg") or {}
+        task = cfg.get("task") if isinstance(cfg, dict) else None
+        args = task or checkpoint.get("args") or {}
+        self.options = args if isinstance(args, dict) else vars(args)
+        self._read: dict[str, Dictionary | None] = {}
+
+    def _dictionary(self, side: str) -> Dictionary | None:
+        if side not in self._read:
+            lang = self.options.get("source_lang" if side == "encoder" else "target_lang")
+            data = str(self.options.get("data") or "").split(":")[0]
+            file = Path(data) / f"dict.{lang}.txt"
+            self._read[side] = Dictionary.load(str(file)) if lang and file.is_file() else None
+        return self._read[side]
+
+    def differ(self, dictionaries: dict[str, Dictionary], name: str, source: Tensor) -> bool:
+        side = name.split(".")[0]
+        old = self._dictionary(side)
+        if len(dictionaries[side]) != source.size(0):
+            return True
+        return old is not None and old.symbols != dictionaries[side].symbols[: len(old)]
+
+    def grow(
+        self, dictionaries: dict[str, Dictionary], name: str, source: Tensor, tensor: Tensor
+    ) -> Tensor:
+        side = name.split(".")[0]
+        old, new = self._dictionary(side), dictionaries[side]
+        if source.size(1) != tensor.size(1):
+            raise GtransError(
+                f"--init-from {self.path}: {name} has width {source.size(1)} there but "
+                f"{tensor.size(1)} in this model; choose an --arch of the same size."
+            )
+        if old is None:
+            if source.size(0) > len(new):
+                raise GtransError(
+                    f"--init-from {self.path}: it has {source.size(0)} symbols and this model "
+                    f"{len(new)}, and its dictionary ({self.options.get('data')}/dict.*.txt) is "
+                    "not there to tell which is which; put it back."
+                )
+            logger.warning(
+                "the dictionary of %s is not to be found; its %d symbols are taken for the "
+                "first ones of this model's dictionary",
+                self.path,
+                source.size(0),
+            )
+            symbols: Iterable[str] = new.symbols[: source.size(0)]
+        else:
+            # Symbols behind the file's (language symbols, mask) are recognised by place.
+            added = source.size(0) - len(old)
+            symbols = [*old.symbols, *new.symbols[len(new) - max(added, 0) :]][: source.size(0)]
+        grown = tensor.clone()
+        for row, symbol in enumerate(symbols):
+            if symbol in new.indices:
+                grown[new.indices[symbol]] = source[row]
+        return grown
+
+
+def dictionaries_of(model_task: Any) -> dict[str, Dictionary]:
+    """The dictionaries of a task, by the side of the model that uses them."""
+    return {"encoder": model_task.source_dictionary, "decoder": model_task.target_dictionary}
+
+

@@ -1,0 +1,77 @@
+"""Adam with one learning rate for new and another for loaded parameters."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairseq.optim import register_optimizer
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from omegaconf import II
+from torch import nn
+
+PRETRAINED = "pretrained"
+
+
+@dataclass
+class TwoRateAdamConfig(FairseqAdamConfig):
+    """Adam's options and the share of the learning rate that loaded parameters get."""
+
+    lr_scale_pretrained: float = field(
+        default=II("task.lr_scale_pretrained"),
+        metadata={"help": "learning rate of loaded parameters, as a part of --lr"},
+    )
+
+
+def mark_pretrained(model: nn.Module, new: Iterable[str]) -> None:
+    """Mark all parameters except those named in ``new`` as loaded.
+
+    The mark is the attribute ``param_group``: of all attributes fairseq copies
+    that one to the fp32 parameters it trains under fp16 and bf16.
+    """
+    names = set(new)
+    for name, parameter in model.named_parameters():
+        if name not in names:
+            parameter.param_group = PRETRAINED  # type: ignore[attr-defined]
+
+
+@register_optimizer("two_rate_adam", dataclass=TwoRateAdamConfig)
+class TwoRateAdam(FairseqAdam):
+    """Adam whose marked parameters train at ``lr * lr_scale_pretrained`` (App. C.1)."""
+
+    def __init__(self, cfg: TwoRateAdamConfig, params: Sequence[nn.Parameter]) -> None:
+        groups: dict[float, list[nn.Parameter]] = {}
+        for parameter in params:
+            loaded = getattr(parameter, "param_group", None) == PRETRAINED
+            groups.setdefault(cfg.lr_scale_pretrained if loaded else 1.0, []).append(parameter)
+        super().__init__(
+            cfg,
+            [
+                {"params": members, "lr_scale": scale}
+                for scale, members in sorted(groups.items(), reverse=True)
+            ],
+        )
+        self.set_lr(self.optimizer_config["lr"])
+
+    @property
+    def supports_flat_params(self) -> bool:
+        """One flat parameter cannot have two rates."""
+        return False
+
+    def get_lr(self) -> float:
+        """The rate of new parameters."""
+        group = self.param_groups[0]
+        return float(group["lr"] / group["lr_scale"])
+
+    def set_lr(self, lr: float) -> None:
+        """Set the rate of new parameters; loaded ones follow at their share."""
+        for group in self.param_groups:
+            group["lr"] = lr * group["lr_scale"]
+
+    def load_state_dict(
+        self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
+    ) -> None:
+        """Resume; the rates come from the options of this run."""
+        scales = [group["lr_scale"] for group in self.param_groups]
+        super().load_state_dict(state_dict, optimizer_overrides)
+        for group, scale in zip(self.param_groups, scales, strict=True):
+            group["lr_scale"] = scale

@@ -1,0 +1,431 @@
+"""The fairseq task that joins corpus, unit, model and decoding."""
+
+import logging
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+import torch
+from fairseq.data import Dictionary, data_utils
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.tasks import FairseqTask, register_task
+from omegaconf import II, DictConfig, open_dict
+from torch import Tensor
+
+from gtrans.checkpoints import register_safe_globals
+from gtrans.data.document_dataset import (
+    SENTENCE_MARKS,
+    UNITS,
+    DocumentDataset,
+    Frame,
+    check_no_marks,
+    document_units,
+)
+from gtrans.data.interactive import InteractiveDocuments, LineBuffer
+from gtrans.data.symbols import MASK, add_symbols, language_symbol
+from gtrans.data.word_dropout import word_dropout
+from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported, sentence_rows
+from gtrans.errors import GtransError
+from gtrans.models._warm_start import dictionaries_of, warm_start
+from gtrans.optim.two_rate_adam import mark_pretrained
+
+logger = logging.getLogger(__name__)
+
+# Options that belong to a model once it is trained; they travel in its checkpoint.
+_OF_THE_CHECKPOINT = ("unit", "max_doc_tokens", "sentence_marks", "langs")
+
+
+def _option(default: Any, help_text: str) -> Any:
+    return field(default=default, metadata={"help": help_text})
+
+
+@dataclass
+class DocumentTranslationConfig(FairseqDataclass):
+    """Options of :class:`DocumentTranslationTask`."""
+
+    data: Optional[str] = _option(
+        None, "folder made by fairseq-preprocess; several joined by ':' take turns, one an epoch"
+    )
+    source_lang: Optional[str] = field(
+        default=None, metadata={"help": "source language", "argparse_alias": "-s"}
+    )
+    target_lang: Optional[str] = field(
+        default=None, metadata={"help": "target language", "argparse_alias": "-t"}
+    )
+    unit: ChoiceEnum(list(UNITS)) = _option(  # type: ignore[valid-type]
+        "document",
+        "what is translated at once: a sentence, or consecutive sentences of one document; "
+        "in decoding the checkpoint's",
+    )
+    max_doc_tokens: int = _option(
+        512, "most tokens of a document unit, marks included; sentences are never cut"
+    )
+    sentence_marks: ChoiceEnum(list(SENTENCE_MARKS)) = _option(  # type: ignore[valid-type]
+        "both",
+        "both: '<s> .. </s>' around every sentence (paper); end: '</s>' behind it, the frame of "
+        "stock fairseq sentence models",
+    )
+    langs: Optional[str] = _option(
+        None, "languages 'en,de,..' whose symbols [en], [de], .. follow the dictionary's own"
+    )
+    word_dropout: float = _option(
+        0.0, "probability of replacing a word of source and decoder input by <mask> in training"
+    )
+    word_dropout_epochs: int = _option(
+        0, "word dropout is in force for so many first epochs (0: all)"
+    )
+    init_from: Optional[str] = _option(
+        None,
+        "checkpoint of a sentence (or document) model to start from; not needed when resuming",
+    )
+    copy_local_to_global: bool = _option(
+        False, "with --init-from: start global attention from the group attention of its layer"
+    )
+    lr_scale_pretrained: float = _option(
+        0.2, "with --init-from: learning rate of loaded parameters as a part of --lr"
+    )
+    dataset_impl: Any = II("dataset.dataset_impl")
+    train_subset: str = II("dataset.train_subset")
+    seed: int = II("common.seed")
+
+
+@register_task("document_translation", dataclass=DocumentTranslationConfig)
+class DocumentTranslationTask(FairseqTask):
+    """Translation of documents or sentences from one binarised corpus."""
+
+    cfg: DocumentTranslationConfig
+
+    def __init__(
+        self, cfg: DocumentTranslationConfig, source: Dictionary, target: Dictionary
+    ) -> None:
+        super().__init__(cfg)
+        self._source = source
+        self._target = target
+        self._epoch = 1
+        self._lines = LineBuffer(flush=True)
+        self._two_rates = False
+        self._missing_init: str | None = None
+        self._declare_symbols()
+
+    @classmethod
+    def setup_task(cls, cfg: Any, **kwargs: Any) -> "DocumentTranslationTask":
+        """Read the dictionaries.
+
+        Raises:
+            GtransError: options out of range, no data, generation options that
+                document search does not follow.
+        """
+        register_safe_globals()
+        _check(cfg)
+        root = cfg._get_parent() if isinstance(cfg, DictConfig) else None
+        if root is not None and root.get("generation") is not None:
+            refuse_unsupported(root.generation)
+        reads_to_end = root is not None and _read_to_end(root.get("interactive"))
+        folders = _folders(cfg)
+        if not (cfg.source_lang and cfg.target_lang):
+            source, target = data_utils.infer_language_pair(folders[0])
+            if not (source and target):
+                raise GtransError(
+                    f"{folders[0]}: no binarised corpus to infer the languages from; give "
+                    "--source-lang and --target-lang, or prepare the corpus there."
+                )
+            with open_dict(cfg):
+                cfg.source_lang, cfg.target_lang = source, target
+        task = cls(
+            cfg,
+            _read_dictionary(folders[0], cfg.source_lang),
+            _read_dictionary(folders[0], cfg.target_lang),
+        )
+        task._lines = LineBuffer(flush=reads_to_end)
+        return task
+
+    @property
+    def source_dictionary(self) -> Dictionary:
+        """Dictionary of the source."""
+        return self._source
+
+    @property
+    def target_dictionary(self) -> Dictionary:
+        """Dictionary of the target."""
+        return self._target
+
+    @property
+    def frame(self) -> Frame:
+        """How sentences are marked."""
+        dictionary = self._target
+        return Frame(
+            dictionary.bos(), dictionary.eos(), dictionary.pad(), str(self.cfg.sentence_marks)
+        )
+
+    @property
+    def _langs(self) -> list[str]:
+        return [lang for lang in (self.cfg.langs or "").split(",") if lang]
+
+    def _declare_symbols(self) -> None:
+        for dictionary in (self._source, self._target):
+            add_symbols(dictionary, self._langs)
+
+    # ------------------------------------------------------------------ data
+
+    def load_dataset(
+        self, split: str, combine: bool = False, task_cfg: Any = None, epoch: int = 1, **_: Any
+    ) -> None:
+        """Load ``split`` and form the units that this task's model reads.
+
+        Raises:
+            GtransError: missing files, sides that differ, sentence marks in the text.
+        """
+        folders = _folders(self.cfg)
+        training = split == self.cfg.train_subset
+        folder = folders[(epoch - 1) % len(folders)] if training else folders[0]
+        source_lang, target_lang = self.cfg.source_lang, self.cfg.target_lang
+        pair = f"{source_lang}-{target_lang}"
+        if not self._has(folder, split, pair, source_lang):
+            pair = f"{target_lang}-{source_lang}"
+        if not self._has(folder, split, pair, source_lang):
+            known = sorted(
+                {p.name.split(".")[0] for p in Path(folder).glob(f"*.{source_lang}.idx")}
+            )
+            raise GtransError(
+                f"{folder}: there is no split '{split}' for {source_lang}-{target_lang}"
+                + (f"; there are {', '.join(known)}." if known else "; prepare the corpus there.")
+            )
+        name = str(Path(folder) / f"{split}.{pair}")
+        source = self._read_side(name, source_lang, self._source, combine)
+        target = None
+        if training or self._has(folder, split, pair, target_lang):
+            target = self._read_side(name, target_lang, self._target, combine)
+        units = document_units(
+            source.sizes,
+            None if target is None else target.sizes,
+            str(self.cfg.unit),
+            self.cfg.max_doc_tokens,
+            name,
+        )
+        logger.info(
+            "%s %s: %d units, %d sentences", split, pair, len(units.sentences), units.sentences.sum()
+        )
+        self.datasets[split] = DocumentDataset(source, target, units, self.frame, shuffle=training)
+
+    def _has(self, folder: str, split: str, pair: str, lang: str | None) -> bool:
+        return (Path(folder) / f"{split}.{pair}.{lang}.idx").is_file()
+
+    def _read_side(self, name: str, lang: str | None, dictionary: Dictionary, combine: bool) -> Any:
+        path = f"{name}.{lang}"
+        lines = data_utils.load_indexed_dataset(
+            path, dictionary, self.cfg.dataset_impl, combine=combine
+        )
+        if lines is None:
+            raise GtransError(f"{path}.idx: there is no such binarised file.")
+        check_no_marks(lines, dictionary, path)
+        return lines
+
+    def max_positions(self) -> tuple[int, int]:
+        """No limit: positions grow with the document."""
+        return sys.maxsize, sys.maxsize
+
+    # ----------------------------------------------------------------- model
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        """Build the model; from a checkpoint, take over the unit it was trained with."""
+        if from_checkpoint:
+            self._adopt(cfg)
+        else:
+            with open_dict(cfg):
+                for name in _OF_THE_CHECKPOINT:
+                    cfg[name] = getattr(self.cfg, name)
+        model = super().build_model(cfg, from_checkpoint)
+        if self.cfg.init_from and not from_checkpoint:
+            self._start_from(model, self.cfg.init_from)
+        return model
+
+    def _adopt(self, cfg: Any) -> None:
+        with open_dict(self.cfg):
+            for name in _OF_THE_CHECKPOINT:
+                if cfg.get(name) is not None:
+                    setattr(self.cfg, name, cfg[name])
+        self._declare_symbols()
+
+    def _start_from(self, model: Any, path: str) -> None:
+        if os.path.isfile(path):
+            warm_start(model, path, dictionaries_of(self), self.cfg.copy_local_to_global)
+        else:
+            # A resumed run has its parameters from its own checkpoint; whether this is
+            # one is known when the first batch comes.
+            self._missing_init = path
+            model.register_load_state_dict_post_hook(self._resumed)
+        self._two_rates = self.cfg.lr_scale_pretrained != 1
+        mark_pretrained(model, model.new_parameters())
+
+    def _resumed(self, *_: Any) -> None:
+        self._missing_init = None
+
+    # -------------------------------------------------------------- training
+
+    def begin_epoch(self, epoch: int, model: Any) -> None:
+        """Remember the epoch: word dropout depends on it."""
+        self._epoch = epoch
+        if self._missing_init is not None:
+            raise GtransError(f"--init-from {self._missing_init}: there is no such checkpoint.")
+
+    def train_step(
+        self,
+        sample: dict[str, Any],
+        model: Any,
+        criterion: Any,
+        optimizer: Any,
+        update_num: int,
+        ignore_grad: bool = False,
+    ) -> tuple[Tensor, int, dict[str, Any]]:
+        """One batch, forward and backward, with word dropout."""
+        if self._two_rates and "lr_scale" not in optimizer.optimizer.param_groups[0]:
+            raise GtransError(
+                "`--lr-scale-pretrained` needs the optimizer two_rate_adam (the command line puts "
+                "it in the place of adam); choose it, or set the scale to 1."
+            )
+        sample = self._with_word_dropout(sample)
+        result: tuple[Tensor, int, dict[str, Any]] = super().train_step(
+            sample, model, criterion, optimizer, update_num, ignore_grad
+        )
+        return result
+
+    def _with_word_dropout(self, sample: dict[str, Any]) -> dict[str, Any]:
+        ratio, epochs = self.cfg.word_dropout, self.cfg.word_dropout_epochs
+        if ratio == 0 or (epochs and self._epoch > epochs):
+            return sample
+        ids = sample["id"].tolist()
+        net_input = dict(sample["net_input"])
+        for number, (name, dictionary) in enumerate(
+            (("src_tokens", self._source), ("prev_output_tokens", self._target))
+        ):
+            keep = (dictionary.bos(), dictionary.eos(), dictionary.pad())
+            key = (self.cfg.seed, self._epoch, number, *ids)
+            net_input[name] = word_dropout(
+                net_input[name], ratio, dictionary.index(MASK), keep, key
+            )
+        return {**sample, "net_input": net_input}
+
+    # -------------------------------------------------------------- decoding
+
+    def build_generator(
+        self,
+        models: Any,
+        args: Any,
+        seq_gen_cls: Any = None,
+        extra_gen_cls_kwargs: Any = None,
+        prefix_allowed_tokens_fn: Any = None,
+    ) -> DocumentGenerator:
+        """The document search for these models."""
+        refuse_unsupported(args)
+        symbols = [language_symbol(lang) for lang in self._langs] + [MASK]
+        ids = [self._target.index(symbol) for symbol in symbols]
+        return DocumentGenerator(models, self._target, self.frame, args, ids)
+
+    def inference_step(
+        self,
+        generator: DocumentGenerator,
+        models: Any,
+        sample: dict[str, Any],
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+    ) -> list[list[dict[str, Any]]]:
+        """Hypotheses of every sentence of the batch's documents.
+
+        The sample's ids, source and target are replaced by those of the sentences, so
+        that ``fairseq-generate`` prints one set of lines for each. Samples of
+        ``fairseq-interactive`` hold the sentences of one document.
+        """
+        frame, net_input = self.frame, sample["net_input"]
+        if "id" not in sample:
+            rows = [part for row in sentence_rows(net_input["src_tokens"], frame) for part in row]
+            return generator.sentences(frame.source(rows)[None])[0]
+        documents = generator.sentences(net_input["src_tokens"])
+        counts = [len(document) for document in documents]
+        first = sample["first_sentence"].tolist()
+        ids = [begin + k for begin, count in zip(first, counts, strict=True) for k in range(count)]
+        sample["id"] = torch.tensor(ids)
+        net_input["src_tokens"] = _rows(sentence_rows(net_input["src_tokens"], frame), frame)
+        if sample.get("target") is not None:
+            sample["target"] = _rows(sentence_rows(sample["target"], frame), frame)
+        return [sentence for document in documents for sentence in document]
+
+    def get_interactive_tokens_and_lengths(
+        self, lines: list[str], encode_fn: Any
+    ) -> tuple[list[list[tuple[int, Tensor]]], list[int]]:
+        """Units of the documents that ``lines`` close (an empty line, or the end of a file)."""
+        units: list[list[tuple[int, Tensor]]] = []
+        for document in self._lines.add(lines):
+            sentences = [
+                (
+                    number,
+                    self._source.encode_line(encode_fn(line), add_if_not_exist=False).long(),
+                )
+                for number, line in document
+            ]
+            units.extend(
+                InteractiveDocuments.split(
+                    sentences, str(self.cfg.unit), self.cfg.max_doc_tokens
+                )
+            )
+        return units, [sum(len(ids) for _, ids in unit) for unit in units]
+
+    def build_dataset_for_inference(
+        self, src_tokens: Any, src_lengths: Any, **kwargs: Any
+    ) -> InteractiveDocuments:
+        """The dataset of ``fairseq-interactive``: one document unit a batch."""
+        return InteractiveDocuments(src_tokens, self.frame.pad)
+
+
+def _rows(documents: list[list[Tensor]], frame: Frame) -> Tensor:
+    rows = [row for document in documents for row in document]
+    return torch.nn.utils.rnn.pad_sequence(
+        rows, batch_first=True, padding_value=float(frame.pad)
+    )
+
+
+def _folders(cfg: Any) -> list[str]:
+    folders: list[str] = [part for part in str(cfg.data or "").split(os.pathsep) if part]
+    if not folders:
+        raise GtransError("no data folder is given; name the one that `gtrans prepare` wrote.")
+    for folder in folders:
+        if not os.path.isdir(folder):
+            raise GtransError(f"{folder}: there is no such data folder.")
+    return folders
+
+
+def _read_dictionary(folder: str, lang: str | None) -> Dictionary:
+    path = Path(folder) / f"dict.{lang}.txt"
+    if not path.is_file():
+        raise GtransError(f"{path}: there is no such dictionary; prepare the corpus there.")
+    return Dictionary.load(str(path))
+
+
+def _check(cfg: Any) -> None:
+    if cfg.max_doc_tokens < 8:
+        raise GtransError(f"`--max-doc-tokens` must be at least 8, but is {cfg.max_doc_tokens}.")
+    if not 0 <= cfg.word_dropout < 1:
+        raise GtransError(
+            f"`--word-dropout` must be at least 0 and below 1, but is {cfg.word_dropout}."
+        )
+    if cfg.word_dropout_epochs < 0:
+        raise GtransError(
+            f"`--word-dropout-epochs` must be at least 0, but is {cfg.word_dropout_epochs}."
+        )
+    if cfg.lr_scale_pretrained <= 0:
+        raise GtransError(
+            f"`--lr-scale-pretrained` must be above 0, but is {cfg.lr_scale_pretrained}."
+        )
+
+
+def _read_to_end(interactive: Any) -> bool:
+    """Let ``fairseq-interactive`` read a file to its end before it translates.
+
+    Line by line, as it is at a terminal, its last document would be lost when no
+    empty line closes it: the command tells its task nothing of the end of its input.
+    """
+    if interactive is None or (interactive.get("input") == "-" and sys.stdin.isatty()):
+        return False
+    interactive.buffer_size = sys.maxsize
+    return True

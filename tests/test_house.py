@@ -1,0 +1,322 @@
+"""The house rules: one command, light imports, versions in one place, a README that holds."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gtrans import __version__
+from gtrans.cli import COMMANDS, main
+
+
+def module_of(command: str) -> str:
+    return f"gtrans.cli.{command.replace('-', '_')}"
+
+
+def is_there(command: str) -> bool:
+    return importlib.util.find_spec(module_of(command)) is not None
+
+
+def python(code: str, repo: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=repo, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def help_of(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as end:
+        main([*argv, "--help"])
+    assert end.value.code == 0
+    return capsys.readouterr().out
+
+
+# ---- one command ---------------------------------------------------------------------------------
+
+
+def test_help_lists_every_command(capsys):
+    text = help_of([], capsys)
+    for command in COMMANDS:
+        assert re.search(rf"^  {command} ", text, re.MULTILINE), command
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_shows_an_example(command, capsys):
+    if not is_there(command):
+        pytest.skip(f"{module_of(command)} does not exist yet")
+    text = help_of([command], capsys)
+    assert re.search(rf"^example:\n +gtrans {command}( |$)", text, re.MULTILINE), text
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"gtrans {__version__}\n"
+
+
+@pytest.mark.parametrize("start", [["-m", "gtrans"], None])
+def test_the_installed_command_and_the_module_are_the_same(start):
+    script = Path(sys.executable).with_name("gtrans")
+    if start is None and not script.exists():
+        pytest.skip(f"the package is not installed: {script} does not exist")
+    command = [str(script)] if start is None else [sys.executable, *start]
+    done = subprocess.run(
+        [*command, "--version"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == f"gtrans {__version__}\n"
+
+
+def test_mistyped_command_is_one_line_and_status_2(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["scoer"])
+    assert end.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    errors = [line for line in captured.err.splitlines() if not line.startswith("usage: ")]
+    assert len(errors) == 1
+    assert errors[0].startswith("gtrans: error: ")
+    assert "scoer" in errors[0]
+    assert "score" in errors[0].replace("scoer", "")
+
+
+# ---- light imports -------------------------------------------------------------------------------
+
+LIGHT = ["gtrans", "gtrans.cli", "gtrans.errors", "gtrans.evaluation", "gtrans.data"]
+
+
+@pytest.mark.parametrize(
+    "module", [*LIGHT, *(module_of(c) for c in ("score", "make-corpus") if is_there(c))]
+)
+def test_imports_neither_torch_nor_fairseq(module, repo):
+    loaded = python(f"import sys, {module}; print(*sys.modules)", repo).split()
+    assert module in loaded
+    assert not {"torch", "fairseq"} & set(loaded)
+
+
+# ---- versions in one place -----------------------------------------------------------------------
+
+PIN = re.compile(
+    r"(?P<name>[A-Za-z0-9][\w.-]*)==(?P<version>[\w.]+)"
+    r'(?P<marker> ; python_version (<|>=) "3\.11")?'
+)
+
+
+def pins(repo: Path) -> list[re.Match[str]]:
+    found = []
+    for number, line in enumerate((repo / "requirements.txt").read_text().splitlines(), 1):
+        if line and not line.startswith("#"):
+            match = PIN.fullmatch(line)
+            assert match is not None, f"requirements.txt:{number}: not an exact pin: {line}"
+            found.append(match)
+    return found
+
+
+def test_each_version_is_pinned_once_for_every_python(repo):
+    markers: dict[str, list[str]] = {}
+    for pin in pins(repo):
+        markers.setdefault(pin["name"].lower().replace("_", "-"), []).append(pin["marker"] or "")
+    both = [' ; python_version < "3.11"', ' ; python_version >= "3.11"']
+    for name, found in markers.items():
+        either = ([""], both, both[:1]) if name in ("exceptiongroup", "tomli") else ([""], both)
+        assert found in either, f"{name}: {found}"
+
+
+def test_no_other_file_names_a_version(repo):
+    for name in ("setup.py", "pyproject.toml", "Makefile", "scripts/install.sh", ".ci/run"):
+        text = (repo / name).read_text()
+        assert not re.search(r"[\w\]]\s*[=~]=\s*\d", text), name
+
+
+def test_metadata(repo):
+    code = "import setuptools; setuptools.setup = lambda **k: print(k); import runpy; " + (
+        "runpy.run_path('setup.py')"
+    )
+    metadata = eval(python(code, repo))
+    assert metadata["name"] == "gtrans"
+    assert metadata["version"] == __version__
+    assert "gtrans.cli" in metadata["packages"]
+    assert not any(package.startswith("tests") for package in metadata["packages"])
+    extras = metadata["extras_require"]
+    assert set(extras) == {"bert", "mbart", "zh", "plots", "dev"}
+    for name, wanted in {
+        "bert": ["transformers"],
+        "mbart": ["safetensors", "sentencepiece", "transformers"],
+        "zh": ["jieba"],
+        "plots": ["matplotlib"],
+        "dev": ["hypothesis", "mypy", "pytest", "pytest-xdist", "ruff"],
+    }.items():
+        assert sorted({line.split("==")[0] for line in extras[name]}) == wanted
+    required = {line.split("==")[0] for line in metadata["install_requires"]}
+    assert {"sacrebleu", "sacremoses", "subword-nmt"} <= required
+    assert not required & {"torch", "torchaudio", "fairseq-fixed"}
+
+
+# ---- README, Makefile, CI ------------------------------------------------------------------------
+
+
+def make_targets(repo: Path) -> set[str]:
+    return set(re.findall(r"^([a-z-]+):", (repo / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_readme_names_the_two_commands(repo):
+    text = (repo / "README.md").read_text()
+    assert re.search(r"^make demo\b", text, re.MULTILINE)
+    assert re.search(r"^make test\b", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_documents_name_only_commands_and_targets_that_exist(name, repo):
+    text = (repo / name).read_text()
+    commands = set(re.findall(r"(?:^|`|/)gtrans ([a-z][a-z-]*)", text, re.MULTILINE))
+    assert commands <= set(COMMANDS)
+    targets = set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE))
+    assert targets
+    assert targets <= make_targets(repo)
+
+
+def test_readme_marks_systems_that_are_to_come(repo):
+    rows = [r for r in (repo / "README.md").read_text().splitlines() if r.startswith("| ")][1:]
+    state = {row.split("|")[1].split(":")[0].strip(): row.split("|")[-2].strip() for row in rows}
+    state.pop("---", None)
+    assert len(state) == 5
+    assert state["G-Transformer"] == "here"
+    assert set(state.values()) == {"here", "to come"}
+
+
+def test_make_lists_its_targets(repo):
+    done = subprocess.run(
+        ["make", "-s"], cwd=repo, capture_output=True, text=True, timeout=60, check=True
+    )
+    for target in ("env", "demo", "test", "test-all", "check", "clean"):
+        assert re.search(rf"^  make {target} ", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_ci_calls_exactly_the_test_command(repo):
+    script = repo / ".ci" / "run"
+    assert script.stat().st_mode & stat.S_IXUSR
+    assert re.findall(r"^.*\bmake\b.*$", script.read_text(), re.MULTILINE) == [
+        "exec make test </dev/null"
+    ]
+
+
+def install(repo: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", repo / "scripts" / "install.sh"],
+        cwd=repo,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_install_refuses_what_is_no_python(repo):
+    done = install(repo, PYTHON="no-such-python")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == (
+        "install: error: PYTHON=no-such-python does not run; name a Python 3.10, 3.11 or 3.12\n"
+    )
+
+
+def test_install_refuses_an_unsupported_python(repo, tmp_path):
+    old = tmp_path / "python3.9"
+    executable(old, "echo 3.9.18")
+    done = install(repo, PYTHON=str(old))
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"install: error: PYTHON={old} is Python 3.9.18; 3.10, 3.11 or 3.12 is needed\n"
+    )
+
+
+@pytest.fixture
+def project(repo, tmp_path):
+    """A project folder of its own, to run scripts/install.sh in."""
+    (tmp_path / "scripts").mkdir()
+    for name in ("scripts/install.sh", "requirements.txt", "setup.py"):
+        (tmp_path / name).write_text((repo / name).read_text())
+    return tmp_path
+
+
+def executable(path: Path, *lines: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+
+
+def test_install_says_what_is_missing(project):
+    """A machine without any Python, then one with Python and no compiler."""
+    tools = project / "bin"
+    tools.mkdir()
+    for name in ("bash", "cat", "dirname", "mkdir", "sed", "uname", "sha256sum"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    environment = {"PATH": str(tools), "PYTHON": "", "CXX": ""}
+    done = install(project, **environment)
+    assert done.returncode == 1
+    assert done.stderr.startswith("install: error: no Python 3.10, 3.11 or 3.12 found on PATH")
+    assert done.stderr.count("\n") == 1
+
+    executable(tools / "python3", "echo 3.11.7")
+    done = install(project, **environment)
+    assert done.returncode == 1
+    assert done.stderr.startswith("install: error: no C++ compiler (c++) found")
+    assert done.stderr.count("\n") == 1
+    assert not list((project / ".venv").glob(".gtrans-stamp*"))
+
+
+def test_install_runs_its_steps_once_and_again_when_something_changed(project):
+    """With a Python that only writes down what it was asked for."""
+    calls = project / "calls"
+    executable(
+        project / ".venv" / "bin" / "python",
+        'case "$*" in *platform.python_version*) echo 3.12.1; exit ;; esac',
+        f'echo "$*" >>{calls}',
+        f'case "$*" in *--no-deps*) [ ! -e {project}/broken ] || {{',
+        'echo "ERROR: Could not find a version (from 1)"; echo "ERROR: No matching x"; exit 1',
+        "} ;; esac",
+    )
+    executable(project / ".venv" / "bin" / "gtrans")
+    executable(project / ".venv" / "bin" / "fairseq-train")
+    stamp = project / ".venv" / ".gtrans-stamp"
+
+    (project / "broken").touch()
+    done = install(project, PYTHON="")
+    assert done.returncode == 1
+    assert done.stderr.startswith("install: error: fairseq")
+    assert done.stderr.endswith(": No matching x (all of it in .venv/install.log)\n")
+    assert not stamp.exists()
+    (project / "broken").unlink()
+    calls.unlink()
+
+    done = install(project, PYTHON="")
+    assert (done.returncode, done.stderr) == (0, "")
+    asked = [line for line in calls.read_text().splitlines() if line.startswith("-m pip install")]
+    pip = "-m pip install -c requirements.txt --no-build-isolation"
+    requirements = "-r .venv/.requirements"
+    assert asked == [
+        f"{pip} {requirements}",
+        f"{pip} --no-deps {requirements}",
+        f"{pip} {requirements}",
+        f"{pip} --no-deps -e .",
+    ]
+    assert stamp.exists()
+    calls.unlink()
+
+    done = install(project, PYTHON="")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not calls.exists()
+
+    with (project / "requirements.txt").open("a") as file:
+        file.write("# changed\n")
+    assert install(project, PYTHON="").returncode == 0
+    assert calls.exists()

@@ -1,0 +1,403 @@
+"""The text pipeline and ``gtrans prepare``."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary, data_utils
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gtrans.cli import main
+from gtrans.data.text_models import (
+    BPE_SEPARATOR,
+    load_best_case,
+    load_bpe,
+    train_best_case,
+    train_bpe,
+)
+from gtrans.data.text_pipeline import RESERVED, Steps, TextPipeline, load_pipeline
+from gtrans.errors import GtransError
+
+TRAIN = {
+    "en": "The new release of GNU/Linux is here.\nIt is a good release, and the tests pass.\n\n"
+    'He said: "the new tests are good."\nSee http://www.example.org/new/ for file(s).\n',
+    "de": "Die neue Ausgabe von GNU/Linux ist da.\nEs ist eine gute Ausgabe, und die Tests laufen."
+    '\n\nEr sagte: "die neuen Tests sind gut."\nSiehe http://www.example.org/new/ zu Datei(en).\n',
+}
+TEST = {
+    "en": "Is <s> in the text?\n\nGood tests </s> pass.\n\tThe end \x85 [en] <pad>\n",
+    "de": "Steht <s> im Text?\n\nGute Tests </s> laufen.\nDas Ende [de] <unk> <mask>\n",
+}
+
+
+BASE = ("prepare", "--source-lang", "en", "--target-lang", "de")
+
+
+def write_corpus(prefix: Path, texts: dict[str, str], packed: bool = False) -> str:
+    for lang, text in texts.items():
+        if packed:
+            Path(f"{prefix}.{lang}.gz").write_bytes(gzip.compress(text.encode()))
+        else:
+            Path(f"{prefix}.{lang}").write_bytes(text.encode())
+    return str(prefix)
+
+
+def command(corpus: Path, out: Path, *more: str) -> list[str]:
+    return [
+        *BASE,
+        *("--train", str(corpus / "train"), str(corpus / "more")),
+        *("--valid", str(corpus / "test"), "--test", str(corpus / "test"), str(corpus / "more")),
+        *("--bpe-merges", "60", "--out", str(out), *more),
+    ]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    write_corpus(folder / "train", TRAIN)
+    write_corpus(folder / "more", TRAIN, packed=True)
+    write_corpus(folder / "test", TEST)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def prepared(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("prepared") / "data, with a comma"
+    assert main(command(corpus, out)) == 0
+    return out
+
+
+def outputs(folder: Path) -> dict[str, bytes]:
+    """All files but those that tell when and where they were made."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "preprocess.log"
+    }
+
+
+# The pipeline
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "tokens"),
+    [
+        ("en", "Don't stop, it's 5:30.", "Don &apos;t stop , it &apos;s 5 @:@ 30 ."),
+        ("en", "GNU/Linux & file(s)", "GNU @/@ Linux &amp; file ( s )"),
+        ("en", "<s> a|b [en] </s>", "&lt;@ s @&gt; a @&#124;@ b &#91; en &#93; &lt;@ @/@ s @&gt;"),
+        ("en", "me@x.org", "me @&#64;@ x.org"),
+        ("en", "a\u2028b\x85c\x0bd\x00e", "a b c d e"),
+        ("de", "Er sagte: \u201eJa\u201c", "Er sagte : &quot; Ja &quot;"),
+        ("fr", "L'eau, qu'il boit!", "L&apos; eau , qu&apos; il boit @!"),
+        ("zh", "在 Debian中，你好。", "在 &#32; Debian 中 ， 你 好 。"),
+        ("ru", "Он сказал: «да»", "Он сказал : &quot; да &quot;"),
+        ("xx", "a, b", "a , b"),
+        ("en", "\x01\x02", "\ufffd"),
+    ],
+)
+def test_tokenise(lang: str, text: str, tokens: str) -> None:
+    assert TextPipeline(lang).tokenise(text) == tokens
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'He said: "the <s> of GNU/Linux (and [en]) isn\'t here... or there."',
+        "See http://www.example.org/~me/a_b?c=d&e=f#g, mail me@x.org; 10% of $5 at 5:30!",
+        "if (a<b || c>d) {x += y[i];} // done",
+        "C++, /etc/fstab, file(s), @home, 50%, a@@b @@ &lt; &amp;lt; #1",
+    ],
+)
+@pytest.mark.parametrize("lang", ["en", "de", "fr", "cs", "fi", "ko", "ja", "zh_CN", "xx"])
+def test_tokenisation_can_be_undone(lang: str, text: str) -> None:
+    pipeline = TextPipeline(lang, Steps(normalise=False))
+    assert pipeline.detokenise(pipeline.tokenise(text)) == text
+    if lang in ("ja", "zh_CN"):
+        text = "在 Debian中，“你好 你好” 3%。"
+        assert pipeline.detokenise(pipeline.tokenise(text)) == text
+
+
+SYMBOLS = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", "[en]", "[en_XX]", "@@", "@lower@", "\\"]
+
+
+@pytest.fixture(scope="module")
+def contrived(tmp_path_factory: pytest.TempPathFactory) -> dict[Steps, TextPipeline]:
+    """Pipelines whose merges would build every reserved symbol, if the text let them."""
+    folder = tmp_path_factory.mktemp("contrived")
+    train_bpe(Counter(dict.fromkeys([*SYMBOLS, "the", "new"], 100)), 200, folder / "codes")
+    train_best_case(["x the new Ones", "x Ones"], folder / "case")
+    bpe, best_case = load_bpe(folder / "codes"), load_best_case(folder / "case")
+    variants = (Steps(), Steps(tokenise=False), Steps(tokenise=False, truecase=False))
+    return {steps: TextPipeline("en", steps, best_case, bpe) for steps in variants}
+
+
+WORDS = ["a", "The", "Ones", "DOTMULTI", "&lt;", "&#64;", "...", "ß", "ŉ", "İ", "é"]
+NASTY = st.lists(
+    st.sampled_from(SYMBOLS + WORDS + list("@<>[]&-'\" \x85\u2028\u200b\ufeff\ufdd0\n\r在，"))
+).map("".join)
+
+
+@settings(deadline=None, max_examples=150)
+@given(text=st.one_of(st.text(), NASTY))
+@example("\ud800")
+@example("x<s>")
+@example("@lower@")
+@example("")
+def test_encoding_is_one_line_of_harmless_tokens(
+    contrived: dict[Steps, TextPipeline], text: str
+) -> None:
+    for steps, pipeline in contrived.items():
+        encoded = pipeline.encode(text)
+        tokens = encoded.split(" ")
+        assert tokens == encoded.split(), "only single spaces"
+        assert not [token for token in tokens if RESERVED.fullmatch(token)]
+        encoded.encode("utf-8")
+        decoded = pipeline.decode(encoded)
+        assert decoded and "\n" not in decoded
+        if not steps.tokenise and not steps.normalise:
+            assert decoded == " ".join(text.split())
+
+
+@settings(deadline=None, max_examples=150)
+@given(text=NASTY)
+def test_tokenised_text_comes_back_exactly(contrived: dict[Steps, TextPipeline], text: str) -> None:
+    printable = "".join(c for c in text if c.isprintable())
+    given_bpe = contrived[Steps()]._bpe
+    for truecase in (False, True):
+        steps = Steps(normalise=False, tokenise=False, truecase=truecase)
+        pipeline = TextPipeline("en", steps, {"ones": "ones"}, given_bpe)
+        assert pipeline.decode(pipeline.encode(printable)) == " ".join(printable.split()) or (
+            not printable.strip()
+        )
+
+
+ORDINARY = ["The", "the", "Ones", "ones", "DEBIAN", "file(s)", "GNU/Linux", "5:30", "isn't"]
+ORDINARY += ["(see,", "e.g.,", "<s>)", "C++."]
+
+
+@settings(deadline=None)
+@given(words=st.lists(st.sampled_from(ORDINARY), min_size=1))
+def test_ordinary_text_comes_back(contrived: dict[Steps, TextPipeline], words: list[str]) -> None:
+    pipeline = TextPipeline(
+        "en", Steps(normalise=False), {"the": "the", "ones": "Ones"}, contrived[Steps()]._bpe
+    )
+    text = " ".join(words)
+    assert pipeline.decode(pipeline.encode(text)) == text
+
+
+def test_first_word(contrived: dict[Steps, TextPipeline]) -> None:
+    pipeline = contrived[Steps()]
+    assert pipeline.truecased("The new") == ["the", "new"]
+    assert pipeline.truecased("&quot; The new") == ["&quot;", "the", "new"]
+    assert pipeline.truecased("THE New") == ["THE", "New"], "could not be undone"
+    assert pipeline.encode("The new") == "the new"
+    assert pipeline.encode("the new") == "@lower@ the new"
+    assert pipeline.decode("the new") == "The new"
+    assert pipeline.decode("@lower@ the new") == "the new"
+    assert pipeline.encode_document(["The", "the"]) == ["the", "@lower@ the"]
+
+
+def test_a_model_may_say_anything(contrived: dict[Steps, TextPipeline]) -> None:
+    pipeline = contrived[Steps()]
+    for tokens, text in [
+        ("", ""),
+        ("a@@", "A"),
+        ("@lower@", ""),
+        ("<unk> @/@ @/@ b", "<unk>//b"),
+        ("a @lower@ b", "A @lower@ b"),
+        ("&#32; @&#64;", "@"),
+    ]:
+        assert pipeline.decode(tokens) == text
+
+
+# The command
+
+
+def test_data_folder(prepared: Path) -> None:
+    names = {path.name for path in prepared.iterdir()}
+    splits = {
+        f"{split}.en-de.{lang}.{kind}"
+        for split in ("train", "valid", "test", "test1")
+        for lang in ("en", "de")
+        for kind in ("bin", "idx")
+    }
+    learnt = {"codes.bpe", "truecase.en", "truecase.de", "dict.en.txt", "dict.de.txt"}
+    assert names == splits | learnt | {"text", "prepare.json", "preprocess.log"}
+    assert (prepared / "dict.en.txt").read_bytes() == (prepared / "dict.de.txt").read_bytes()
+    lines = (prepared / "text" / "train.bpe.en").read_text().split("\n")
+    assert [number for number, line in enumerate(lines) if not line] == [2, 5, 8, 11]
+    assert lines[:5] == lines[6:11], "a boundary stands between joined training texts"
+
+
+def test_boundaries_and_symbols_in_the_binarised_corpus(prepared: Path) -> None:
+    for lang, text in TEST.items():
+        dictionary = Dictionary.load(str(prepared / f"dict.{lang}.txt"))
+        corpus = data_utils.load_indexed_dataset(
+            str(prepared / f"test.en-de.{lang}"), dictionary, dataset_impl="mmap"
+        )
+        assert len(corpus) == 4
+        assert [len(line) == 1 for line in corpus] == [False, True, False, False]
+        for line in corpus:
+            assert line[-1] == dictionary.eos()
+            specials = {dictionary.bos(), dictionary.eos(), dictionary.pad()}
+            assert not specials & set(line[:-1].tolist())
+        encoded = (prepared / "text" / f"test.bpe.{lang}").read_text().split("\n")
+        pipeline = load_pipeline(prepared, lang)
+        decoded = [pipeline.decode(line) for line in encoded[:4]]
+        assert decoded == [" ".join(line.split()) for line in text.split("\n")[:4]]
+
+
+def test_resume(
+    corpus: Path, prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(prepared, out)
+    complete = outputs(out)
+    assert main(command(corpus, out)) == 0
+    said = capsys.readouterr().err
+    assert said.count("finished before, skipped") == 11
+    assert "started" not in said and outputs(out) == complete
+
+    # As after an interruption while the last files were moved and a temporary one was written.
+    (out / "test.en-de.de.bin").unlink()
+    (out / ".binarise.tmp").mkdir()
+    (out / ".binarise.tmp" / "test.en-de.de.bin").write_bytes(b"half")
+    assert main([*command(corpus, out), "--workers", "2"]) == 0
+    said = capsys.readouterr().err
+    assert "binarise: started" in said and said.count("skipped") == 10
+    assert outputs(out) == complete
+
+
+def test_two_workers_and_changed_option(
+    corpus: Path,
+    prepared: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "out"
+    assert main([*command(corpus, out), "--workers", "2"]) == 0
+    assert outputs(out) == outputs(prepared)
+
+    capsys.readouterr()
+    # fairseq-preprocess fails: all that was done before stays done.
+    monkeypatch.setattr("sys.executable", "false")
+    changed = [*command(corpus, out, "--bpe-vocabulary-threshold", "2"), "--bpe-merges", "40"]
+    assert main(changed) == 1
+    said = capsys.readouterr().err
+    assert "tokenise train: finished before" in said and "truecase: finished before" in said
+    for step in ("bpe", "encode train", "encode test1"):
+        assert f"{step}: input or option changed, made anew" in said
+    assert "binarise: started" in said
+    assert "gtrans: error: fairseq-preprocess failed" in said
+    assert not (out / "train.en-de.en.bin").exists(), "what no longer fits is gone"
+    assert (out / "bpe-vocabulary.en").exists()
+    test = ["--reuse", str(out), "--test", str(corpus / "test"), "--out", str(tmp_path / "new")]
+    assert main([*BASE, *test]) == 1
+    assert "is not finished; run its 'gtrans prepare' again" in capsys.readouterr().err
+    known = {line.split()[0] for line in (out / "bpe-vocabulary.de").read_text().splitlines()}
+    pieces = load_pipeline(out, "de").encode("Die neue Ausgabe").split()
+    assert set(pieces) <= known and any(piece.endswith(BPE_SEPARATOR) for piece in pieces)
+
+
+def test_reuse(
+    corpus: Path, prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    words = ["prepare", "--source-lang", "de", "--target-lang", "en", "--out", str(out)]
+    words += ["--reuse", str(prepared), "--test", str(corpus / "test")]
+    assert main([*words, "--bpe-merges", "3"]) == 1
+    assert "`--bpe-merges` cannot stand beside `--reuse`" in capsys.readouterr().err
+    assert main(words) == 0
+    for name in ("codes.bpe", "truecase.de", "dict.de.txt", "text/test.bpe.en"):
+        assert (out / name).read_bytes() == (prepared / name).read_bytes()
+    assert (out / "test.de-en.en.bin").read_bytes() == (prepared / "test.en-de.en.bin").read_bytes()
+    assert json.loads((out / "prepare.json").read_text())["bpe"]["merges"] == 60
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            ("--train", "{c}/train", "--bpe-merges", "0"),
+            "`--bpe-merges` must be at least 1, but is 0",
+        ),
+        (("--train", "{c}/train", "--workers", "-1"), "`--workers` must be at least 1, but is -1"),
+        (("--train", "{c}/train", "--target-lang", "en"), "`--target-lang` must differ from"),
+        (("--train", "{c}/train", "--target-lang", "pt-br"), "fairseq takes file names apart"),
+        (("--train", "{c}/train", "--target-lang", "../x"), "`--target-lang` must be letters"),
+        (("--train", "{c}/train", "--target-lang", "fr"), "there is no file '{c}/train.fr' and no"),
+        (("--test", "{c}/test"), "give `--train`, or `--reuse`"),
+        (("--reuse", "{c}"), "`--reuse` needs at least one of"),
+        (("--reuse", "{c}", "--test", "{c}/test"), "there is no '{c}/prepare.json'"),
+        (("--train", "{c}/train", "{c}/bad"), "bad.en:3 is a sentence but {c}/bad.de ends after"),
+        (("--train", "{c}/train", "--out", "{c}/train.en"), "`--out` must be a folder"),
+        (("--train", "{c}/train", "--out", "{c}"), "is not empty and holds no preparation"),
+        (("--train", "{c}/train", "--out", "{p}"), "also holds the split 'test'"),
+        (("--train", "{c}/tiny"), "`--train` is too small for BPE"),
+    ],
+)
+def test_refusals(
+    corpus: Path,
+    prepared: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    more: tuple[str, ...],
+    message: str,
+) -> None:
+    write_corpus(corpus / "bad", {"en": "a\nb\nc\n", "de": "a\nb\n"})
+    write_corpus(corpus / "tiny", {"en": "a b\n", "de": "a c\n"})
+    before = outputs(prepared)
+    places = {"c": corpus, "p": prepared}
+    words = [word.format(**places) for word in more]
+    assert main([*BASE, "--out", str(tmp_path / "out"), *words]) == 1
+    errors = [
+        line for line in capsys.readouterr().err.splitlines() if line.startswith("gtrans: error: ")
+    ]
+    assert len(errors) == 1 and message.format(**places) in errors[0]
+    assert outputs(prepared) == before
+    assert (tmp_path / "out").exists() == ("tiny" in str(more)), "nothing written for bad input"
+
+
+def test_other_languages_and_damaged_state(
+    corpus: Path, prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    swapped = ["prepare", "--source-lang", "de", "--target-lang", "en"]
+    assert main([*swapped, "--train", str(corpus / "train"), "--out", str(prepared)]) == 1
+    assert "holds a preparation for en-de, not for de-en" in capsys.readouterr().err
+    with pytest.raises(GtransError, match="prepared for en and de, not for 'fr'"):
+        load_pipeline(prepared, "fr")
+    with pytest.raises(GtransError, match="make it with 'gtrans prepare'"):
+        load_pipeline(tmp_path, "en")
+    state = json.loads((prepared / "prepare.json").read_text())
+    state["files"]["codes"] = "../codes.bpe"
+    (tmp_path / "prepare.json").write_text(json.dumps(state))
+    with pytest.raises(GtransError, match="'../codes.bpe' is not a file name"):
+        load_pipeline(tmp_path, "en")
+    (tmp_path / "codes.bpe").write_text("#version: 0.2\na b\nabc\n")
+    with pytest.raises(GtransError, match=r"codes\.bpe:3: not a BPE merge"):
+        load_bpe(tmp_path / "codes.bpe")
+    (tmp_path / "truecase.en").write_text("the (1/1)\nnew\n")
+    with pytest.raises(GtransError, match=r"truecase\.en:2: not a line of a truecaser"):
+        load_best_case(tmp_path / "truecase.en")
+
+
+def test_real_text_comes_back() -> None:
+    data = Path(__file__).parent.parent.parent / "shared" / "data"
+    if not data.is_dir():
+        pytest.skip(f"no corpora in {data}")
+    for lang, name in [
+        ("en", "ted-iwslt2017/test.en"),
+        ("zh", "newstest-enzh/newstest2021.refA.zh"),
+    ]:
+        with gzip.open(data / f"{name}.gz", "rt", encoding="utf-8") as file:
+            lines = [" ".join(line.split()) for line in file if line.strip()][:300]
+        pipeline = TextPipeline(lang, Steps(normalise=False))
+        same = sum(pipeline.detokenise(pipeline.tokenise(line)) == line for line in lines)
+        assert same >= 0.99 * len(lines)
