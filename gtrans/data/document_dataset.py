@@ -284,7 +284,7 @@ class DocumentDataset(FairseqDataset):
         tokens = self.num_tokens_vec(indices)
         if max_tokens is not None:
             tokens = np.minimum(tokens, max_tokens)
-        return data_utils.batch_by_size(
+        batches = data_utils.batch_by_size(
             indices,
             num_tokens_fn=self.num_tokens,
             num_tokens_vec=tokens,
@@ -292,6 +292,9 @@ class DocumentDataset(FairseqDataset):
             max_sentences=max_sentences,
             required_batch_size_multiple=required_batch_size_multiple,
         )
+        # fairseq leaves out the last batch where its size is not the multiple asked for.
+        rest = indices[sum(len(batch) for batch in batches) :]
+        return [*batches, rest] if len(rest) else batches
 
     @property
     def supports_prefetch(self) -> bool:

@@ -26,7 +26,9 @@ _HONOURED = {
     "beam", "nbest", "max_len_a", "max_len_b", "min_len", "unnormalized", "lenpen", "unkpen",
     "temperature",
 }  # fmt: skip
-_UNRELATED = {"_name", "no_seed_provided", "no_early_stop", "no_beamable_mm", "lm_weight"}
+_UNRELATED = {
+    "_name", "no_seed_provided", "no_early_stop", "no_beamable_mm", "lm_weight", "sacrebleu",
+}  # fmt: skip
 
 
 def refuse_unsupported(generation: Any) -> None:
@@ -79,10 +81,21 @@ class DocumentGenerator:
         self.search = DocumentSearch(vocabulary, options)
 
     def documents(self, src_tokens: Tensor) -> list[list[DocumentHypothesis]]:
-        """All hypotheses of every document, the best first."""
+        """All hypotheses of every document, the best first, and at least one.
+
+        Raises:
+            GtransError: the models give no probabilities but NaN.
+        """
         for model in self.models:
             model.eval()
-        return self.search.search(self.models, src_tokens)
+        found = self.search.search(self.models, src_tokens)
+        if not all(found):
+            # Whatever the search forbids, finite probabilities leave it a way to the end.
+            raise GtransError(
+                "the model's probabilities are not finite (NaN); its training has diverged, or "
+                "half precision is too narrow for it: leave out --fp16."
+            )
+        return found
 
     def sentences(self, src_tokens: Tensor) -> list[list[list[dict[str, Any]]]]:
         """For every document, for every sentence, its hypotheses as fairseq prints them.

@@ -1,0 +1,85 @@
+"""Let a model choose between the candidates of contrastive items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from gtrans.decoding.force_decode import MAX_TOKENS, EncodedDocument, score_documents
+from gtrans.evaluation.contrastive import Item, Table, accuracy_table
+
+
+class Encoder(Protocol):
+    """What is asked of a text pipeline."""
+
+    def encode(self, sentence: str) -> str:
+        """BPE tokens of a sentence, between spaces."""
+
+
+def evaluate(
+    models: Sequence[Any],
+    task: Any,
+    pipelines: tuple[Encoder, Encoder],
+    items: Sequence[Item],
+    *,
+    max_tokens: int = MAX_TOKENS,
+    progress: str | None = None,
+) -> Table:
+    """Accuracy of ``models`` by phenomenon and distance.
+
+    See :func:`score_items` for the arguments. The control is the same call with
+    :func:`gtrans.evaluation.contrastive.random_contexts` of the items.
+    """
+    scores = score_items(
+        models, task, pipelines, items, max_tokens=max_tokens, progress=progress
+    )
+    return accuracy_table(items, scores)
+
+
+def score_items(
+    models: Sequence[Any],
+    task: Any,
+    pipelines: tuple[Encoder, Encoder],
+    items: Sequence[Item],
+    *,
+    max_tokens: int = MAX_TOKENS,
+    progress: str | None = None,
+) -> list[list[float]]:
+    """For each item the log-probabilities of its candidates, the right one's first.
+
+    Sentences before the first one in which an item's candidates differ are left out of
+    the sum: they have the same probability in all of them, whatever the unit.
+
+    Args:
+        models: one model, or an ensemble.
+        task: their task; ``task.cfg.unit`` says whether documents or sentences are read.
+        pipelines: of source and target, e.g. from
+            :func:`gtrans.data.text_pipeline.load_pipeline`.
+        items: any number of items.
+        max_tokens: most padded tokens of a batch, see
+            :func:`gtrans.decoding.force_decode.score_documents`.
+        progress: name of a progress bar on standard error.
+    """
+    # Sentences of contexts recur in every candidate and twin; tokenising takes its time.
+    sides: tuple[dict[str, str], dict[str, str]] = ({}, {})
+
+    def encoded(sentences: Sequence[str], side: int) -> list[str]:
+        known = sides[side]
+        for sentence in sentences:
+            if sentence not in known:
+                known[sentence] = pipelines[side].encode(sentence)
+        return [known[sentence] for sentence in sentences]
+
+    documents: list[EncodedDocument] = []
+    first: list[int] = []
+    for item in items:
+        source = encoded(item.source, 0)
+        for candidate in item.candidates:
+            documents.append((source, encoded(candidate, 1)))
+            first.append(item.context)
+    sentence_scores = iter(
+        score_documents(
+            models, task, documents, first=first, max_tokens=max_tokens, progress=progress
+        )
+    )
+    return [[sum(next(sentence_scores)) for _ in item.candidates] for item in items]

@@ -1,0 +1,159 @@
+"""Trained models from checkpoints, for commands that are not fairseq's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, import_models
+from fairseq.tasks import import_tasks
+
+from gtrans.checkpoints import read_checkpoint
+from gtrans.errors import GtransError
+
+TASK = "document_translation"
+
+# Models that work as one must read and write the same sequences.
+_OF_AN_ENSEMBLE = ("unit", "max_doc_tokens", "sentence_marks", "langs")
+
+
+def split_paths(paths: str) -> list[str]:
+    """The checkpoints of ``--path A.pt:B.pt``.
+
+    Raises:
+        GtransError: there is none.
+    """
+    parts = [part for part in paths.split(":") if part]
+    if not parts:
+        raise GtransError("`--path` must name a checkpoint, but is empty.")
+    return parts
+
+
+def decoding_device(cpu: bool = False, fp16: bool = False) -> torch.device:
+    """CUDA where there is one, unless ``cpu``.
+
+    Raises:
+        GtransError: half precision without CUDA, which is slower there and less exact.
+    """
+    device = torch.device("cuda" if torch.cuda.is_available() and not cpu else "cpu")
+    if fp16 and device.type == "cpu":
+        raise GtransError("`--fp16` needs a CUDA device; leave it out.")
+    return device
+
+
+def load_models(
+    paths: Sequence[str],
+    data: str | None,
+    overrides: Mapping[str, Any] | None = None,
+    cpu: bool = False,
+    fp16: bool = False,
+) -> tuple[list[Any], Any]:
+    """Models ready for inference, and the task they were trained for.
+
+    The task has the unit, the sentence marks and the languages of the checkpoints.
+    Nothing in a checkpoint is run.
+
+    Args:
+        paths: checkpoints; several are an ensemble.
+        data: folder with the dictionaries; None: the one the first checkpoint names.
+        overrides: options of the checkpoints to replace, by name.
+        cpu: stay on the CPU although there is a CUDA device.
+        fp16: half precision.
+
+    Returns:
+        the models (in evaluation mode, on their device) and the
+        :class:`gtrans.tasks.document_translation.DocumentTranslationTask`.
+
+    Raises:
+        GtransError: no such checkpoint, one that is refused or for another task,
+            dictionaries that do not fit, checkpoints that are no ensemble.
+    """
+    device = decoding_device(cpu, fp16)
+    _import_plugin()
+    options = dict(overrides or {})
+    if data is not None:
+        if not Path(data).is_dir():
+            raise GtransError(f"{data}: there is no such data folder.")
+        options["data"] = data
+    task: Any = None
+    models: list[Any] = []
+    first: dict[str, Any] = {}
+    for path in paths:
+        _check(path, data)
+        try:
+            loaded, _, task = checkpoint_utils.load_model_ensemble_and_task(
+                [path], arg_overrides=options, task=task
+            )
+        except RuntimeError as error:  # what torch calls a state that does not fit
+            raise GtransError(
+                f"{path}: does not fit the dictionaries in '{task.cfg.data if task else data}'; "
+                f"give the folder it was trained with ({_mismatch(error)})."
+            ) from error
+        models += loaded
+        traits = {name: task.cfg[name] for name in _OF_AN_ENSEMBLE}
+        first = first or traits
+        for name, value in traits.items():
+            if value != first[name]:
+                raise GtransError(
+                    f"`--path`: '{paths[0]}' was trained with --{name.replace('_', '-')} "
+                    f"{first[name]}, '{path}' with {value}; they cannot decode together."
+                )
+    for model in models:
+        model.eval()
+        if fp16:
+            model.half()
+        model.to(device)
+    return models, task
+
+
+def _import_plugin() -> None:
+    """Register all tasks and models, as ``--user-dir`` does for fairseq's commands."""
+    package = Path(__file__).resolve().parent.parent
+    import_tasks(str(package / "tasks"), "gtrans.tasks")
+    import_models(str(package / "models"), "gtrans.models")
+
+
+def _check(path: str, data: str | None) -> None:
+    """Refuse what fairseq would fail on, or would take for something else.
+
+    The file is read once more for it: fairseq's own reading leaves torch's refusal of
+    code to an environment variable, and its failures are not told in a line.
+    """
+    state = read_checkpoint(path)
+    task, model = (dict(_options(state, group)) for group in ("task", "model"))
+    if task.get("_name") != TASK:
+        raise GtransError(
+            f"{path}: its task is '{task.get('_name')}', not {TASK}; a document model can be "
+            "started from it (`fairseq-train --init-from`)."
+        )
+    if model.get("_name") not in {*ARCH_MODEL_REGISTRY, *MODEL_REGISTRY}:
+        raise GtransError(f"{path}: this version knows no model '{model.get('_name')}'.")
+    folder = data or task.get("data") or ""
+    pair = [task.get("source_lang"), task.get("target_lang")]
+    for lang in pair:
+        if lang and not (Path(str(folder).split(":")[0]) / f"dict.{lang}.txt").is_file():
+            raise GtransError(
+                f"{path}: translates {pair[0]}-{pair[1]}, but '{folder}' has no dict.{lang}.txt; "
+                "give the folder it was trained with."
+            )
+
+
+def _options(state: dict[str, Any], group: str) -> Iterator[tuple[str, Any]]:
+    """Options of the task or the model, from either form in which fairseq writes them."""
+    cfg, args = state.get("cfg"), state.get("args")
+    if cfg is not None and cfg.get(group) is not None:
+        options = cfg[group]
+        yield from (options if hasattr(options, "items") else vars(options)).items()
+    elif args is not None:
+        yield from vars(args).items()
+        yield "_name", getattr(args, "task" if group == "task" else "arch", None)
+
+
+def _mismatch(error: RuntimeError) -> str:
+    lines = [line.strip() for line in str(error).splitlines()]
+    return next((line for line in lines if "mismatch" in line), lines[-1] if lines else "").rstrip(
+        "."
+    )

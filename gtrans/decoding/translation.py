@@ -1,0 +1,345 @@
+"""Documents in, documents out: text or a binarised split, line by line aligned.
+
+Sentences are gathered into instances as the checkpoint's unit says. An instance ends
+with its document, or before the source tokens of the next sentence would exceed
+``max_doc_tokens``; targets play no part, so a split with references is translated as
+the same text without (``fairseq-generate`` looks at both sides, as training does).
+
+Instances of similar length are decoded together, the longest first: what does not fit
+into memory shows at once. Every finished batch is kept in a file beside the output,
+from which the same command goes on after an interruption. Its batches are the same
+then, so the result is that of an undisturbed run to the last bit.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import sys
+import zlib
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from gtrans.data.documents import DOCUMENT_LINE, atomic_writer
+from gtrans.data.instances import split_instances
+from gtrans.data.step_record import digest, fingerprint, say
+from gtrans.data.text_pipeline import (
+    PLACEHOLDER,
+    STATE_FILE,
+    TextPipeline,
+    load_pipeline,
+    read_state,
+)
+from gtrans.decoding.document_search import SearchOptions
+from gtrans.decoding.loading import decoding_device, load_models
+from gtrans.decoding.resuming import STANDARD_STREAM, FinishedBatches, forget
+from gtrans.errors import GtransError
+
+MIN_DOC_TOKENS = 8
+# A hypothesis costs a row of logits however short its source is.
+_LEAST_ROW_TOKENS = 16
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class TranslationOptions:
+    """What to translate with which models; one field per flag of ``gtrans translate``.
+
+    The limit of ``2 n + 50`` words for a sentence of n words binds for nothing that is a
+    translation, between any two scripts, and yet stops a model that repeats itself in
+    a short sentence early. (fairseq's fixed 200 cuts long sentences, and lets short ones
+    of a document run on.)
+
+    Attributes:
+        paths: checkpoints; several are an ensemble.
+        data: folder with dictionaries, for text also with the pipeline of ``gtrans prepare``.
+        output: file to write, or ``-``.
+        input: text file, or ``-``; None: translate ``split``.
+        split: binarised split of ``data``; None: translate ``input``.
+        search: beam and lengths.
+        max_tokens: source tokens in a batch, marks and padding included; a longer
+            instance is a batch of its own.
+        max_doc_tokens: longest instance; None: the checkpoint's.
+        cpu: stay on the CPU.
+        fp16: half precision (CUDA).
+    """
+
+    paths: tuple[str, ...]
+    data: str
+    output: str
+    input: str | None = None
+    split: str | None = None
+    search: SearchOptions = field(
+        default_factory=lambda: SearchOptions(max_len_a=2.0, max_len_b=50.0)
+    )
+    max_tokens: int = 4000
+    max_doc_tokens: int | None = None
+    cpu: bool = False
+    fp16: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises GtransError for options that contradict each other."""
+        if (self.input is None) == (self.split is None):
+            raise GtransError("give either `--input` FILE or `--split` NAME.")
+        for flag, value, least in (
+            ("max-tokens", self.max_tokens, 1),
+            ("max-doc-tokens", self.max_doc_tokens, MIN_DOC_TOKENS),
+        ):
+            if value is not None and value < least:
+                raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
+
+
+def translate(options: TranslationOptions) -> int:
+    """Translate and write the output; returns the number of sentences.
+
+    The output has one line for each line of the input. Boundaries between documents
+    (empty lines, lines ``<d>``) are kept, several in a row, leading and trailing ones
+    included. A translation that would be read as a boundary (possible where a model
+    writes nothing but signs that the preparation's undoing removes) is written as
+    U+FFFD, so that an empty line always is a boundary.
+
+    Raises:
+        GtransError: a file that is missing, not UTF-8 or does not fit the others. What
+            has been translated by then is kept for the next run of the same command.
+    """
+    _check_output(options)
+    decoding_device(options.cpu, options.fp16)
+    text = None
+    if options.input is not None:
+        text = read_lines(options.input)
+        read_state(Path(options.data))
+    models, task = load_models(options.paths, options.data, cpu=options.cpu, fp16=options.fp16)
+    if text is None:
+        lines = _lines_of_split(task, str(options.split))
+    else:
+        lines = _lines_of_text(task, text, load_pipeline(options.data, task.cfg.source_lang))
+    translator = _Translator(models, task, _output_pipeline(options, task), options.search)
+    sentences = _translate_lines(translator, lines, options)
+    _write(options.output, lines, sentences)
+    forget(options.output)
+    return len(sentences)
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a file or of the standard input, stripped.
+
+    Gzipped files are unpacked; only ``\\n`` (or ``\\r\\n``) ends a line.
+
+    Raises:
+        GtransError: no such file, not readable, not UTF-8.
+    """
+    name = "standard input" if path == STANDARD_STREAM else path
+    try:
+        raw = sys.stdin.buffer.read() if path == STANDARD_STREAM else Path(path).read_bytes()
+        if raw.startswith(_GZIP_MAGIC):
+            raw = gzip.decompress(raw)
+    except FileNotFoundError:
+        raise GtransError(f"there is no file '{name}'; check the path") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise GtransError(f"'{name}' is damaged as a gzip file ({error}); fetch it anew") from None
+    except OSError as error:
+        raise GtransError(f"cannot read '{name}': {error.strerror or error}") from None
+    pieces = raw.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
+    if not pieces[-1]:  # behind the last line end
+        del pieces[-1]
+    lines = []
+    for number, piece in enumerate(pieces, start=1):
+        try:
+            lines.append(piece.decode("utf-8").strip())
+        except UnicodeDecodeError as error:
+            raise GtransError(
+                f"{name}:{number}: not UTF-8 (byte {error.start + 1} of the line is "
+                f"0x{piece[error.start]:02x}); convert the file to UTF-8"
+            ) from None
+    return lines
+
+
+# A line of the input: the ids of a sentence, end symbol included, or a boundary's text.
+_Line = Tensor | str
+
+
+def _lines_of_text(task: Any, text: Sequence[str], pipeline: TextPipeline) -> list[_Line]:
+    def encode(line: str) -> _Line:
+        if line in ("", DOCUMENT_LINE):
+            return line
+        ids: Tensor = task.source_dictionary.encode_line(
+            pipeline.encode(line), add_if_not_exist=False
+        )
+        return ids.long()
+
+    return [encode(line) for line in tqdm(text, "reading", unit=" lines", disable=None)]
+
+
+def _lines_of_split(task: Any, split: str) -> list[_Line]:
+    task.load_dataset(split)
+    source = task.dataset(split).source
+    ids = (source[number].long() for number in range(len(source)))
+    return [line if line.numel() > 1 else "" for line in ids]
+
+
+def _output_pipeline(options: TranslationOptions, task: Any) -> TextPipeline | None:
+    """What undoes the preparation; None where a split was not prepared by ``gtrans``."""
+    if options.split is not None and not (Path(options.data) / STATE_FILE).exists():
+        say(f"'{options.data}' was not made by 'gtrans prepare': tokens are written as they are")
+        return None
+    return load_pipeline(options.data, task.cfg.target_lang)
+
+
+class _Translator:
+    """Models with the way from their ids to text."""
+
+    def __init__(
+        self, models: list[Any], task: Any, pipeline: TextPipeline | None, search: SearchOptions
+    ) -> None:
+        self.task = task
+        self.pipeline = pipeline
+        self.device = next(models[0].parameters()).device
+        generation = asdict(search)
+        generation["unnormalized"] = not generation.pop("normalize")
+        self.generator = task.build_generator(models, Namespace(**generation))
+
+    def instances(
+        self, lines: Sequence[_Line], max_doc_tokens: int | None
+    ) -> list[list[Tensor]]:
+        """The sentences of all documents, gathered into what is decoded at once."""
+        documents: list[list[Tensor]] = [[]]
+        for line in lines:
+            if isinstance(line, str):
+                documents.append([])
+            else:
+                documents[-1].append(line)
+        if str(self.task.cfg.unit) == "sentence":
+            return [[sentence] for document in documents for sentence in document]
+        limit = max_doc_tokens or int(self.task.cfg.max_doc_tokens)
+        instances = []
+        for document in documents:
+            lengths = [len(sentence) - 1 for sentence in document]
+            for piece in split_instances(lengths, lengths, limit):
+                instances.append([document[number] for number in piece])
+        return instances
+
+    def decode(self, batch: Sequence[list[Tensor]]) -> list[list[str]]:
+        """The translations of the sentences of some instances."""
+        frame = self.task.frame
+        source = torch.nn.utils.rnn.pad_sequence(
+            [frame.source(instance) for instance in batch],
+            batch_first=True,
+            padding_value=float(frame.pad),
+        )
+        found = self.generator.documents(source.to(self.device))
+        return [
+            [
+                self._text(sentence.tokens)
+                for _, sentence in zip(instance, hypotheses[0].sentences, strict=True)
+            ]
+            for instance, hypotheses in zip(batch, found, strict=True)
+        ]
+
+    def _text(self, tokens: list[int]) -> str:
+        words: str = self.task.target_dictionary.string(
+            torch.tensor(tokens),
+            extra_symbols_to_ignore=self.generator.symbols_to_strip_from_output,
+        )
+        text = (self.pipeline.decode(words) if self.pipeline else words).strip()
+        return PLACEHOLDER if text in ("", DOCUMENT_LINE) else text
+
+
+def _translate_lines(
+    translator: _Translator, lines: Sequence[_Line], options: TranslationOptions
+) -> list[str]:
+    """The translations of all sentences, in order."""
+    instances = translator.instances(lines, options.max_doc_tokens)
+    marks = translator.task.frame.marks == "both"  # an opening mark beside the end symbol
+    lengths = [sum(len(sentence) + marks for sentence in instance) for instance in instances]
+    batches = make_batches(lengths, options.max_tokens)
+    texts: list[list[str]] = [[] for _ in instances]
+    sentences = sum(map(len, instances))
+    with (
+        FinishedBatches(options.output, _mark(lines, options)) as finished,
+        tqdm(total=sentences, desc="translating", unit=" sentences", disable=None) as bar,
+    ):
+        for number, batch in enumerate(batches):
+            found = finished.get(number)
+            if found is None:
+                found = _decode(translator, [instances[index] for index in batch], options)
+                finished.add(number, found)
+            for index, translations in zip(batch, found, strict=True):
+                texts[index] = translations
+                bar.update(len(translations))
+    return [text for translations in texts for text in translations]
+
+
+def _decode(
+    translator: _Translator, batch: list[list[Tensor]], options: TranslationOptions
+) -> list[list[str]]:
+    try:
+        return translator.decode(batch)
+    except torch.cuda.OutOfMemoryError:
+        raise GtransError(
+            f"`--max-tokens` {options.max_tokens}: out of memory on the GPU, with {len(batch)} "
+            f"instances at once; give fewer tokens or a smaller `--beam` ({options.search.beam})."
+        ) from None
+
+
+def make_batches(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
+    """Indices of instances, the longest first, so many at once as fit into ``max_tokens``."""
+    batches: list[list[int]] = []
+    room = 0
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if not room:
+            batches.append([])
+            # the first of a batch is its longest
+            room = max(max_tokens // max(lengths[index], _LEAST_ROW_TOKENS), 1)
+        batches[-1].append(index)
+        room -= 1
+    return batches
+
+
+def _mark(lines: Sequence[_Line], options: TranslationOptions) -> str:
+    """A fingerprint of everything that the translations depend on."""
+    state = Path(options.data) / STATE_FILE
+    text = hashlib.sha256()
+    for line in lines:
+        text.update(b"\n")
+        text.update(line.encode() if isinstance(line, str) else line.numpy().tobytes())
+    return fingerprint(
+        text.hexdigest(),
+        [digest(Path(path)) for path in options.paths],
+        digest(state) if state.exists() else "",
+        asdict(options.search),
+        [options.max_tokens, options.max_doc_tokens],
+        [decoding_device(options.cpu).type, options.fp16],
+    )
+
+
+def _check_output(options: TranslationOptions) -> None:
+    """Refuse what could not be written, before anything is computed."""
+    if options.output == STANDARD_STREAM:
+        return
+    path = Path(options.output)
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise GtransError(f"`--output` '{path}' cannot be written; name a file in a folder.")
+    if options.input not in (None, STANDARD_STREAM) and path.exists():
+        source = Path(str(options.input))
+        if source.exists() and source.samefile(path):
+            raise GtransError(f"`--output` '{path}' is the input; name another file.")
+
+
+def _write(output: str, lines: Sequence[_Line], sentences: Sequence[str]) -> None:
+    following = iter(sentences)
+    text = [line if isinstance(line, str) else next(following) for line in lines]
+    if output == STANDARD_STREAM:
+        sys.stdout.buffer.write("".join(f"{line}\n" for line in text).encode())
+        sys.stdout.buffer.flush()
+        return
+    with atomic_writer(output) as file:
+        file.writelines(f"{line}\n" for line in text)
