@@ -1,14 +1,16 @@
 """Reading checkpoints without running anything that is in them.
 
-torch loads checkpoints with ``weights_only=True``. fairseq's hold a few harmless
-classes beside tensors; they are named here, once. Whatever else a file contains
-makes torch refuse it.
+torch loads checkpoints with ``weights_only=True``: tensors and plain containers. A run
+of ``fairseq-train`` writes nothing else, but older files, other tasks and fairseq's own
+exchange between processes hold a few harmless classes; they are named here, once.
+Whatever else a file contains makes torch refuse it.
 """
 
 from __future__ import annotations
 
 import argparse
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,46 +20,43 @@ from gtrans.errors import GtransError
 
 
 def register_safe_globals() -> None:
-    """Allow the classes that fairseq's own trainer writes into checkpoints."""
-    import _codecs
+    """Allow the harmless classes that fairseq puts beside tensors and plain containers."""
     import collections
-    import typing
 
     import numpy as np
-    import omegaconf
-    from omegaconf import base, listconfig, nodes
+    from fairseq.distributed.utils import _TensorPlaceholder
+    from numpy._core import multiarray
+    from omegaconf import AnyNode, DictConfig, ListConfig
+    from omegaconf.base import ContainerMetadata, Metadata
 
-    numeric = [np.float64, np.float32, np.int64, np.bool_]
+    numbers = (np.bool_, np.int32, np.int64, np.float32, np.float64)
     torch.serialization.add_safe_globals(
         [
+            # The options in checkpoints of fairseq before 0.10.
             argparse.Namespace,
-            # --eval-bleu and meters keep numpy scalars
+            # Meters of validation with BLEU hold numbers and arrays of numpy. Its functions
+            # have moved: their first names are those that numpy 1 wrote.
             np.dtype,
-            (np._core.multiarray.scalar, "numpy.core.multiarray.scalar"),
-            np._core.multiarray.scalar,
-            _codecs.encode,
-            *numeric,
-            *(type(np.dtype(kind)) for kind in numeric),
-            # multi-process runs keep their options as omegaconf objects
-            omegaconf.DictConfig,
-            omegaconf.ListConfig,
-            base.ContainerMetadata,
-            base.Metadata,
-            listconfig.ListConfig,
-            nodes.AnyNode,
-            nodes.BooleanNode,
-            nodes.FloatNode,
-            nodes.IntegerNode,
-            nodes.StringNode,
+            np.ndarray,
+            *(type(np.dtype(number)) for number in numbers),
+            *(
+                (function, f"{module}.multiarray.{function.__name__}")
+                for function in (multiarray.scalar, multiarray._reconstruct)
+                for module in ("numpy.core", "numpy._core")
+            ),
+            # When a run of several processes is resumed, the first one reads the checkpoint
+            # and hands it to the others as a pickle, its options as omegaconf objects.
+            _TensorPlaceholder,
+            DictConfig,
+            ListConfig,
+            AnyNode,
+            ContainerMetadata,
+            Metadata,
             collections.defaultdict,
-            collections.OrderedDict,
-            typing.Any,
+            Any,
             dict,
             list,
             int,
-            float,
-            str,
-            bool,
         ]
     )
 
@@ -75,27 +74,30 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
         raise GtransError(f"{path}: there is no such checkpoint.")
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        unsafe = _unsafe_globals(path)
-        found = f" ({', '.join(unsafe)})" if unsafe else ""
-        raise GtransError(
-            f"{path}: refused, because it holds more than tensors and options{found} and could "
-            "run code when loaded."
-        ) from error
-    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
+    except Exception as error:  # bytes that are no checkpoint fail in every possible way
+        found = _refused(path, error)
+        if found:
+            raise GtransError(
+                f"{path}: refused, because it holds more than tensors and options "
+                f"({', '.join(found)}) and could run code when loaded."
+            ) from error
         raise GtransError(f"{path}: not a readable checkpoint ({_first_line(error)}).") from error
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise GtransError(f"{path}: not a fairseq checkpoint, it holds no model.")
     return state
 
 
-def _unsafe_globals(path: Path) -> list[str]:
-    try:
-        return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
-    except (RuntimeError, ValueError, pickle.UnpicklingError):
+def _refused(path: Path, error: Exception) -> list[str]:
+    """The classes and functions for which torch refused ``path``; none if it is just broken."""
+    if not isinstance(error, pickle.UnpicklingError):
         return []
+    try:
+        found = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    except Exception:  # only zip files, torch's own format since 1.6, can be searched
+        found = []
+    return sorted(found) or re.findall(r"GLOBAL (\S+)", str(error))[:1]
 
 
 def _first_line(error: BaseException) -> str:
     lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
+    return lines[0].rstrip(".") if lines else type(error).__name__

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_layout import BATCHES, BOS, EOS, PAD, batch_of
 from torch import Tensor
 
 from gtrans.errors import GtransError
@@ -17,7 +18,6 @@ from gtrans.modules.group_attention import (
     segment_attention,
 )
 from gtrans.modules.layout import DocumentLayout, Segments
-from tests.test_layout import BATCHES, BOS, EOS, PAD, batch_of
 
 PLANS = (
     "encoder_group", "encoder_global", "decoder_group", "decoder_global",

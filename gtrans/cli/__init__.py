@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import sys
 from collections.abc import Sequence
 
@@ -34,7 +35,8 @@ def _overview() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gtrans",
         description="Document-level machine translation on fairseq.",
-        epilog=f"commands:\n{lines}\n\n'gtrans COMMAND --help' describes a command and shows an example.",
+        epilog=f"commands:\n{lines}\n\n"
+        "'gtrans COMMAND --help' describes a command and shows an example.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gtrans {__version__}")
@@ -55,11 +57,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     module.add_arguments(parser)
     args = parser.parse_args(argv[1:])
+    # What fairseq notes while it is imported and loads data is not about this command.
+    for name in ("fairseq", "gtrans"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     try:
         module.run(args)
     except GtransError as error:
         print(f"gtrans: error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("gtrans: interrupted", file=sys.stderr)
+        return 130
     except BrokenPipeError:
         return 1
     return 0

@@ -11,7 +11,6 @@ finished, OUTPUT appears when all is.
 from __future__ import annotations
 
 import argparse
-import logging
 
 EXAMPLE = (
     "gtrans translate --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -72,9 +71,6 @@ def run(args: argparse.Namespace) -> None:
     Raises:
         GtransError: see :func:`gtrans.decoding.translation.translate`.
     """
-    # fairseq sets up logging when it is imported; its notes are no part of this command.
-    for name in ("fairseq", "gtrans"):
-        logging.getLogger(name).setLevel(logging.WARNING)
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.data.step_record import say
     from gtrans.decoding.document_search import SearchOptions

@@ -121,7 +121,9 @@ def document_units(
     return Units(first_line, sentence_number[first_line], sentences)
 
 
-def _check_sides(source_blank: NDArray[np.bool_], target_blank: NDArray[np.bool_], name: str) -> None:
+def _check_sides(
+    source_blank: NDArray[np.bool_], target_blank: NDArray[np.bool_], name: str
+) -> None:
     lines = min(len(source_blank), len(target_blank))
     differ = np.flatnonzero(source_blank[:lines] != target_blank[:lines])
     if differ.size:

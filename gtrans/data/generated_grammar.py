@@ -268,7 +268,7 @@ _WANTED = {
     "pronoun": (1, 1, 2),
     "formality": (0, 1, 2),
     "ellipsis": (1, 1, 2),
-    "lexical": (0, 1, 2),
+    "lexical": (1, 2, 2),
 }
 
 # Mostly 6 to 8 sentences; the short ones have the lengths of the shortest contrastive items.

@@ -115,10 +115,6 @@ PERSONS = (
 
 FREE_CHOICES = (
     _choice("m", "carpenter/Tischler/Schreiner"),
-    _choice("m", "butcher/Metzger/Fleischer"),
-    _choice("m", "postman/Briefträger/Postbote"),
-    _choice("m", "plumber/Klempner/Installateur"),
-    _choice("m", "priest/Priester/Pfarrer"),
     _choice("m", "doctor/Arzt/Doktor"),
     _choice("m", "grandfather/Großvater/Opa"),
     _choice("f", "grandmother/Großmutter/Oma"),

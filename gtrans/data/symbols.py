@@ -14,18 +14,15 @@ def language_symbol(lang: str) -> str:
     return f"[{lang}]"
 
 
-def add_symbols(dictionary: Dictionary, langs: Sequence[str]) -> None:
-    """Give ``dictionary`` the symbols behind its words: ``[lang]`` of each language, ``<mask>``.
+def add_symbols(dictionary: Dictionary, words: int, langs: Sequence[str]) -> None:
+    """Put ``[lang]`` of each language and ``<mask>`` behind the first ``words`` symbols.
 
-    It is changed in place, and calling it again with other languages replaces what
-    an earlier call added: fairseq's commands hold on to the dictionaries before
-    they read from the checkpoint which languages it knows.
+    The dictionary is changed in place, and symbols of an earlier call are taken back:
+    fairseq's commands hold on to the dictionaries before they read from the
+    checkpoint which languages it knows.
     """
-    added = [symbol for symbol in (dictionary.symbols[-1],) if symbol == MASK]
-    for symbol in added:
+    for symbol in dictionary.symbols[words:]:
         del dictionary.indices[symbol]
-        dictionary.symbols.pop()
-        dictionary.count.pop()
-    for lang in langs:
-        dictionary.add_symbol(language_symbol(lang))
-    dictionary.add_symbol(MASK)
+    del dictionary.symbols[words:], dictionary.count[words:]
+    for symbol in (*map(language_symbol, langs), MASK):
+        dictionary.add_symbol(symbol)

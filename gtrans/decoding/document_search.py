@@ -9,15 +9,15 @@ the model says. A sentence is a document of one sentence.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from gtrans.decoding.search_trace import SearchTrace
 from gtrans.errors import GtransError
 
 
@@ -171,7 +171,7 @@ class DocumentSearch:
             each.append(torch.log_softmax(logits / self.options.temperature, -1))
         if len(each) == 1:
             return each[0]
-        return torch.logsumexp(torch.stack(each), 0) - float(np.log(len(each)))
+        return torch.logsumexp(torch.stack(each), 0) - math.log(len(each))
 
 
 def _source_words(src_tokens: Tensor, vocabulary: SearchVocabulary) -> list[list[int]]:
@@ -226,7 +226,7 @@ class _Run:
         self.shared = torch.zeros(documents, beam, beam, dtype=torch.long, device=device)
         self.common = 0
         self.step = 0
-        self.trace = _Trace(documents, beam)
+        self.trace = SearchTrace(documents, beam)
         self.finished: list[list[DocumentHypothesis]] = [[] for _ in range(documents)]
 
     @property
@@ -270,7 +270,8 @@ class _Run:
         if chosen.size(1) < beam:
             chosen = torch.cat([chosen, chosen[:, :1].expand(-1, beam - chosen.size(1))], 1)
         self._advance(chosen, best, origin, token, ends)
-        rows = (torch.arange(self.width, device=best.device)[:, None] * beam + self.origin).flatten()
+        first_rows = torch.arange(self.width, device=best.device)[:, None] * beam
+        rows = (first_rows + self.origin).flatten()
         alive = self.scores.gt(float("-inf")).any(1)
         if done is not None:
             alive &= ~done
@@ -392,33 +393,3 @@ class _Run:
             sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)
             for hypotheses in self.finished
         ]
-
-
-class _Trace:
-    """Tokens, scores and parents of all steps, so that no history is copied in the search."""
-
-    def __init__(self, documents: int, beam: int) -> None:
-        self.tokens: NDArray[np.int64] = np.zeros((documents, 64, beam), np.int64)
-        self.parents: NDArray[np.int64] = np.zeros((documents, 64, beam), np.int64)
-        self.scores: NDArray[np.float32] = np.zeros((documents, 64, beam), np.float32)
-
-    def add(
-        self, documents: Tensor, step: int, tokens: Tensor, parents: Tensor, scores: Tensor
-    ) -> None:
-        if step == self.tokens.shape[1]:
-            for name in ("tokens", "parents", "scores"):
-                old = getattr(self, name)
-                setattr(self, name, np.concatenate([old, np.zeros_like(old)], 1))
-        rows = documents.cpu().numpy()
-        self.tokens[rows, step] = tokens.cpu().numpy()
-        self.parents[rows, step] = parents.cpu().numpy()
-        self.scores[rows, step] = scores.cpu().numpy()
-
-    def follow(self, document: int, steps: int, row: int) -> tuple[list[int], list[float]]:
-        """The tokens and scores that lead to ``row`` after ``steps`` steps."""
-        tokens, scores = [], []
-        for step in range(steps - 1, -1, -1):
-            tokens.append(int(self.tokens[document, step, row]))
-            scores.append(float(self.scores[document, step, row]))
-            row = int(self.parents[document, step, row])
-        return tokens[::-1], scores[::-1]

@@ -17,7 +17,7 @@ from typing import Any, Optional, TypeVar
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model_architecture
 from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from gtrans.errors import GtransError
@@ -35,6 +35,8 @@ class DocumentModelConfig(FairseqDataclass):
     max_doc_tokens: Optional[int] = field(default=None, metadata={"help": "set by the task"})
     sentence_marks: Optional[str] = field(default=None, metadata={"help": "set by the task"})
     langs: Optional[str] = field(default=None, metadata={"help": "set by the task"})
+    source_lang: Optional[str] = field(default=None, metadata={"help": "set by the task"})
+    target_lang: Optional[str] = field(default=None, metadata={"help": "set by the task"})
 
 
 Presets = Mapping[str, Mapping[str, Any]]
@@ -103,10 +105,9 @@ def resolve_sizes(cfg: Any, dataclass: type[Config], presets: Presets) -> Config
         raise GtransError(
             f"the options of model {name} are wrong: {str(error).splitlines()[0]}"
         ) from error
-    with open_dict(merged):
-        for key, value in presets.get(str(name), {}).items():
-            if merged[key] is None:
-                merged[key] = value
+    for key, value in presets.get(str(name), {}).items():
+        if getattr(merged, key) is None:
+            setattr(merged, key, value)
     return merged  # type: ignore[return-value]
 
 

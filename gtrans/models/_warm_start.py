@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, data_utils
 from torch import Tensor, nn
 
 from gtrans.checkpoints import read_checkpoint
+from gtrans.data.symbols import MASK, language_symbol
 from gtrans.errors import GtransError
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ _RENAMES = (
     (re.compile(r"_attn_gate\.0\."), "_attn.gate.proj."),
 )
 # Entries without arithmetic meaning that older checkpoints hold.
-_NO_PARAMETERS = re.compile(r"(^|\.)(version|_float_tensor)$")
+_NO_PARAMETERS = re.compile(r"(^|\.)(version|_float_tensor|embed_positions\.weights)$")
 
 
 def rename(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -130,7 +130,7 @@ def warm_start(
 
 
 class _OldVocabulary:
-    """The dictionaries a checkpoint was trained with, as far as they can be found."""
+    """The symbols a checkpoint was trained with, as far as they can be found."""
 
     def __init__(self, checkpoint: dict[str, Any], path: str) -> None:
         self.path = path
@@ -142,30 +142,48 @@ class _OldVocabulary:
 
     def _dictionary(self, side: str) -> Dictionary | None:
         if side not in self._read:
-            lang = self.options.get("source_lang" if side == "encoder" else "target_lang")
-            data = str(self.options.get("data") or "").split(":")[0]
-            file = Path(data) / f"dict.{lang}.txt"
-            self._read[side] = Dictionary.load(str(file)) if lang and file.is_file() else None
+            data = Path(str(self.options.get("data") or "").split(":")[0])
+            pair = [self.options.get(f"{name}_lang") for name in ("source", "target")]
+            if not all(pair) and data.is_dir():
+                # Languages that the command line left open are not in the options either.
+                pair = list(data_utils.infer_language_pair(str(data)))
+            file = data / f"dict.{pair[side == 'decoder']}.txt"
+            self._read[side] = Dictionary.load(str(file)) if file.is_file() else None
         return self._read[side]
+
+    def symbols(self, side: str, rows: int) -> list[str] | None:
+        """The symbols of an embedding of ``rows`` rows; None when its dictionary is not there.
+
+        Behind the dictionary's own come those that a task has added: ``[lang]`` of each
+        language and the mask. A row that nothing is known about has the empty symbol.
+        """
+        dictionary = self._dictionary(side)
+        if dictionary is None:
+            return None
+        langs = self.options.get("langs") or []
+        langs = langs.split(",") if isinstance(langs, str) else langs
+        symbols: list[str] = list(dictionary.symbols)
+        added = [*(language_symbol(lang) for lang in langs), MASK]
+        if len(symbols) + len(added) == rows:
+            symbols += added
+        return symbols[:rows] + [""] * (rows - len(symbols))
 
     def differ(self, dictionaries: dict[str, Dictionary], name: str, source: Tensor) -> bool:
         side = name.split(".")[0]
-        old = self._dictionary(side)
-        if len(dictionaries[side]) != source.size(0):
-            return True
-        return old is not None and old.symbols != dictionaries[side].symbols[: len(old)]
+        old, new = self.symbols(side, source.size(0)), dictionaries[side].symbols
+        return len(new) != source.size(0) if old is None else old != new
 
     def grow(
         self, dictionaries: dict[str, Dictionary], name: str, source: Tensor, tensor: Tensor
     ) -> Tensor:
         side = name.split(".")[0]
-        old, new = self._dictionary(side), dictionaries[side]
+        symbols, new = self.symbols(side, source.size(0)), dictionaries[side]
         if source.size(1) != tensor.size(1):
             raise GtransError(
                 f"--init-from {self.path}: {name} has width {source.size(1)} there but "
                 f"{tensor.size(1)} in this model; choose an --arch of the same size."
             )
-        if old is None:
+        if symbols is None:
             if source.size(0) > len(new):
                 raise GtransError(
                     f"--init-from {self.path}: it has {source.size(0)} symbols and this model "
@@ -178,11 +196,7 @@ class _OldVocabulary:
                 self.path,
                 source.size(0),
             )
-            symbols: Iterable[str] = new.symbols[: source.size(0)]
-        else:
-            # Symbols behind the file's (language symbols, mask) are recognised by place.
-            added = source.size(0) - len(old)
-            symbols = [*old.symbols, *new.symbols[len(new) - max(added, 0) :]][: source.size(0)]
+            symbols = new.symbols[: source.size(0)]
         grown = tensor.clone()
         for row, symbol in enumerate(symbols):
             if symbol in new.indices:

@@ -24,8 +24,6 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-import torch
-import torch.nn.functional as F
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import (
@@ -38,11 +36,11 @@ from torch import Tensor, nn
 
 from gtrans.errors import GtransError
 from gtrans.models._presets import DocumentModelConfig, register_presets, resolve_sizes
-from gtrans.modules.attention import KINDS, new_parameters
+from gtrans.modules.attention import KINDS, DocumentAttention, new_parameters
 from gtrans.modules.decode_state import DecodeState
+from gtrans.modules.embedding import Embedder
 from gtrans.modules.group_attention import BACKENDS, AttentionPlans
 from gtrans.modules.layout import DocumentLayout
-from gtrans.modules.positions import SinusoidalPositions
 from gtrans.modules.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, LayerSpec
 
 
@@ -147,40 +145,24 @@ def attention_kinds(cfg: GTransformerConfig) -> tuple[list[str], list[str], list
         GtransError: more global layers than layers, or a negative number of them.
     """
 
-    def kinds(flag: str, layers: int, top_layers: int, top: str, grouped: bool) -> list[str]:
+    def kinds(part: str, layers: int, grouped: bool) -> list[str]:
+        top_layers = getattr(cfg, f"{part}_global_layers")
         if not 0 <= top_layers <= layers:
             raise GtransError(
-                f"`--{flag}-global-layers` must be between 0 and the {layers} layers of that "
+                f"`--{part}-global-layers` must be between 0 and the {layers} layers of that "
                 f"side, but is {top_layers}."
             )
         if cfg.doc_mode == "full" or not grouped:
             return ["global"] * layers
-        return ["group"] * (layers - top_layers) + [str(top)] * top_layers
+        top = str(getattr(cfg, f"{part}_top_attention"))
+        return ["group"] * (layers - top_layers) + [top] * top_layers
 
-    encoder_layers, decoder_layers = int(cfg.encoder_layers or 0), int(cfg.decoder_layers or 0)
+    encoder, decoder = int(cfg.encoder_layers or 0), int(cfg.decoder_layers or 0)
     self_grouped, cross_grouped = not cfg.no_language_locality, not cfg.no_translation_locality
     return (
-        kinds(
-            "encoder",
-            encoder_layers,
-            cfg.encoder_global_layers,
-            cfg.encoder_top_attention,
-            self_grouped,
-        ),
-        kinds(
-            "decoder",
-            decoder_layers,
-            cfg.decoder_global_layers,
-            cfg.decoder_top_attention,
-            self_grouped,
-        ),
-        kinds(
-            "cross",
-            decoder_layers,
-            cfg.cross_global_layers,
-            cfg.cross_top_attention,
-            cross_grouped,
-        ),
+        kinds("encoder", encoder, self_grouped),
+        kinds("decoder", decoder, self_grouped),
+        kinds("cross", decoder, cross_grouped),
     )
 
 
@@ -201,36 +183,6 @@ class EncoderOutput:
     layers: list[Tensor]
 
 
-class _Embedding(nn.Module):
-    """Words and positions of packed tokens; also the order signal of sentences."""
-
-    # fairseq counts positions from padding_idx + 1; checkpoints rely on it.
-    FIRST_POSITION = 2
-
-    def __init__(self, cfg: GTransformerConfig, embed_tokens: nn.Embedding) -> None:
-        super().__init__()
-        dim = embed_tokens.embedding_dim
-        self.by_sentence = cfg.positions == "sentence"
-        self.scale = 1.0 if cfg.no_scale_embedding else math.sqrt(dim)
-        self.dropout = float(cfg.dropout)
-        self.sinusoid = SinusoidalPositions(dim)
-
-    def positions(self, positions: Tensor) -> Tensor:
-        longest = int(positions.max()) + 1 if positions.numel() else 0
-        table: Tensor = self.sinusoid(
-            positions + self.FIRST_POSITION, longest + self.FIRST_POSITION
-        )
-        return table
-
-    def order(self, sentence: Tensor) -> Tensor | None:
-        """``(tokens, dim)`` signal of the sentence numbers, when positions do not tell them."""
-        return self.positions(sentence) if self.by_sentence else None
-
-    def forward(self, tokens: Tensor, positions: Tensor, table: nn.Embedding) -> Tensor:
-        x = self.scale * table(tokens) + self.positions(positions)
-        return F.dropout(x, self.dropout, self.training)
-
-
 class GTransformerEncoder(FairseqEncoder):
     """Embeds a batch of documents and runs the encoder layers on the packed tokens."""
 
@@ -240,11 +192,11 @@ class GTransformerEncoder(FairseqEncoder):
         super().__init__(dictionary)
         spec = _layer_spec(cfg, "encoder")
         self.embed_tokens = embed_tokens
-        self.embed = _Embedding(cfg, embed_tokens)
+        self.embed = _embedder(cfg)
         self.layers = nn.ModuleList(EncoderLayer(spec, kind) for kind in attention_kinds(cfg)[0])
         self.layer_norm = nn.LayerNorm(spec.dim) if spec.pre_norm else None
 
-    def forward(  # type: ignore[override]
+    def forward(
         self, src_tokens: Tensor, return_all_layers: bool = False
     ) -> EncoderOutput:
         """``src_tokens (batch, length)``, padded on either side."""
@@ -252,9 +204,7 @@ class GTransformerEncoder(FairseqEncoder):
             src_tokens, self.dictionary.pad(), self.dictionary.eos()
         )
         plans = AttentionPlans(layout)
-        by_sentence = self.embed.by_sentence
-        positions = layout.position_in_sentence if by_sentence else layout.position
-        x = self.embed(layout.pack(src_tokens), positions, self.embed_tokens)
+        x = self.embed(layout.pack(src_tokens), self.embed.places(layout), self.embed_tokens)
         order = self.embed.order(layout.sentence)
         layers = []
         for layer in self.layers:
@@ -279,7 +229,7 @@ class GTransformerDecoder(FairseqDecoder):
         super().__init__(dictionary)
         spec = _layer_spec(cfg, "decoder")
         self.embed_tokens = embed_tokens
-        self.embed = _Embedding(cfg, embed_tokens)
+        self.embed = _embedder(cfg)
         _, self.self_kinds, self.cross_kinds = attention_kinds(cfg)
         self.layers = nn.ModuleList(
             DecoderLayer(spec, kind, cross)
@@ -292,7 +242,7 @@ class GTransformerDecoder(FairseqDecoder):
         else:
             nn.init.normal_(self.output_projection.weight, std=spec.dim**-0.5)
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         prev_output_tokens: Tensor,
         encoder_out: EncoderOutput,
@@ -308,9 +258,8 @@ class GTransformerDecoder(FairseqDecoder):
             prev_output_tokens, dictionary.pad(), dictionary.bos(), dictionary.eos()
         )
         plans = AttentionPlans(encoder_out.layout, layout)
-        by_sentence = self.embed.by_sentence
-        positions = layout.position_in_sentence if by_sentence else layout.position
-        x = self.embed(layout.pack(prev_output_tokens), positions, self.embed_tokens)
+        packed = layout.pack(prev_output_tokens)
+        x = self.embed(packed, self.embed.places(layout), self.embed_tokens)
         order = self.embed.order(layout.sentence)
         layers = [x]
         for layer in self.layers:
@@ -329,21 +278,19 @@ class GTransformerDecoder(FairseqDecoder):
         global_sources: list[tuple[Tensor, Tensor]] = []
         ordered = states if order is None else states + order
         for layer, kind in zip(self.layers, self.cross_kinds, strict=True):
-            attention = layer.encoder_attn
+            attention: DocumentAttention = layer.encoder_attn  # type: ignore[assignment]
             if kind != "global":
                 group_sources.append((attention.k_proj(states), attention.v_proj(states)))
             if kind != "group":
                 over_document = attention.global_attn or attention
                 key, value = over_document.k_proj(ordered), over_document.v_proj(states)
-                global_sources.append(
-                    (_left_aligned(key, layout), _left_aligned(value, layout))
-                )
+                global_sources.append((layout.align(key), layout.align(value)))
         return DecodeState(
             layout,
             beam,
             self.self_kinds,
-            _stack(group_sources),
-            _stack(global_sources),
+            group_sources,
+            global_sources,
             self.cross_kinds,
             states,
         )
@@ -357,12 +304,11 @@ class GTransformerDecoder(FairseqDecoder):
             state: updated in place.
         """
         state.advance(opens)
-        document_position = torch.full_like(state.slot, state.step)
-        positions = state.slot if self.embed.by_sentence else document_position
+        positions = state.slot if self.embed.by_sentence else state.document_position
         x = self.embed(tokens, positions, self.embed_tokens)
         order = self.embed.order(state.sentence)
         for number, layer in enumerate(self.layers):
-            x = layer.step(x, state, number, order)
+            x = layer.step(x, state, number, order)  # type: ignore[operator]
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         logits: Tensor = self.output_projection(x)
@@ -402,7 +348,7 @@ class GTransformer(FairseqEncoderDecoderModel):
                 module.backend = str(cfg.attention_backend)
         return model
 
-    def forward(  # type: ignore[override]
+    def forward(
         self, src_tokens: Tensor, src_lengths: Tensor | None, prev_output_tokens: Tensor
     ) -> tuple[Tensor, dict[str, Any]]:
         """Logits ``(batch, target length, vocabulary)`` and an empty dictionary.
@@ -467,20 +413,10 @@ def _embedding(dictionary: Dictionary, dim: int | None) -> nn.Embedding:
     return table
 
 
-def _left_aligned(packed: Tensor, layout: DocumentLayout) -> Tensor:
-    """``(tokens, dim) -> (documents, longest, dim)`` with the padding on the right."""
-    if layout.is_dense:
-        return layout.pad(packed)
-    padded = packed.new_zeros(*layout.shape, packed.size(-1))
-    padded[layout.row, layout.position] = packed
-    return padded
-
-
-def _stack(pairs: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor] | None:
-    if not pairs:
-        return None
-    keys, values = zip(*pairs, strict=True)
-    return torch.stack(keys), torch.stack(values)
+def _embedder(cfg: GTransformerConfig) -> Embedder:
+    dim = int(cfg.encoder_embed_dim or 0)
+    scale = 1.0 if cfg.no_scale_embedding else math.sqrt(dim)
+    return Embedder(dim, scale, float(cfg.dropout), by_sentence=cfg.positions == "sentence")
 
 
 register_presets("gtransformer", GTransformerConfig, PRESETS)

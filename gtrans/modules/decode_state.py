@@ -63,8 +63,8 @@ class DecodeState:
         source: DocumentLayout,
         beam: int,
         self_kinds: Sequence[str],
-        group_sources: tuple[Tensor, Tensor] | None,
-        global_sources: tuple[Tensor, Tensor] | None,
+        group_sources: Sequence[tuple[Tensor, Tensor]],
+        global_sources: Sequence[tuple[Tensor, Tensor]],
         cross_kinds: Sequence[str],
         like: Tensor,
     ) -> None:
@@ -74,10 +74,10 @@ class DecodeState:
             source: layout of the source batch.
             beam: hypotheses per document.
             self_kinds: kind of self-attention of each decoder layer.
-            group_sources: keys and values ``(layers, source tokens, dim)`` of the
-                layers whose cross-attention has a group part, or None.
-            global_sources: the same ``(layers, documents, longest, dim)`` of those
-                with a global part, or None.
+            group_sources: keys and values ``(source tokens, dim)`` of each layer
+                whose cross-attention has a group part.
+            global_sources: the same ``(documents, longest, dim)`` of each with a
+                global part.
             cross_kinds: kind of cross-attention of each decoder layer.
             like: any state of the model ``(.., dim)``.
         """
@@ -97,8 +97,8 @@ class DecodeState:
         self._global_cross = _index_of(cross_kinds, without="group")
         self._group_cache = KeyValueCache(len(self._group_self), like, rows)
         self._global_cache = KeyValueCache(len(self._global_self), like, rows)
-        self._group_sources = group_sources
-        self._global_sources = global_sources
+        self._group_sources = _stacked(group_sources)
+        self._global_sources = _stacked(global_sources)
         lengths = source.documents.lengths
         self._padding = None
         if not source.is_dense:
@@ -109,6 +109,11 @@ class DecodeState:
         self._group_mask: Tensor | None = None
         self._gathered_for: Tensor | None = None
         self._gathered: tuple[Tensor, Tensor, Tensor] | None = None
+
+    @property
+    def document_position(self) -> Tensor:
+        """``(rows,)`` place in its document of the token being read."""
+        return torch.full_like(self.slot, self.step)
 
     def advance(self, opens: Tensor) -> None:
         """Begin a step; ``opens (rows,)`` is True where the token opens a sentence."""
@@ -211,3 +216,10 @@ def _index_of(kinds: Sequence[str], without: str) -> dict[int, int]:
     """Layer number -> place among the layers whose kind is not ``without``."""
     layers = [layer for layer, kind in enumerate(kinds) if kind != without]
     return {layer: place for place, layer in enumerate(layers)}
+
+
+def _stacked(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor] | None:
+    if not pairs:
+        return None
+    keys, values = zip(*pairs, strict=True)
+    return torch.stack(keys), torch.stack(values)

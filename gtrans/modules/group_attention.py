@@ -130,7 +130,8 @@ class AttentionPlan:
 def _segment_of(segments: Segments, tokens: int) -> Tensor:
     """``(tokens,)`` the segment of each packed token, -1 where it is in none."""
     ids = segments.starts.new_full((tokens,), -1)
-    for number, (start, size) in enumerate(zip(segments.starts.tolist(), segments.sizes, strict=True)):
+    starts = segments.starts.tolist()
+    for number, (start, size) in enumerate(zip(starts, segments.sizes, strict=True)):
         ids[start : start + size] = number
     return ids
 
@@ -143,7 +144,7 @@ def _slots(segments: Segments, chosen: Tensor, width: int) -> Tensor:
 
 
 def _inverse(index: Tensor, tokens: int) -> Tensor:
-    """For each of ``tokens`` packed tokens the row of ``index`` that holds it, -1 where none does."""
+    """For each of ``tokens`` packed tokens its row in ``index``, -1 where it has none."""
     rows = (index >= 0).nonzero().squeeze(1)
     inverse = rows.new_full((tokens,), -1)
     inverse[index[rows]] = rows
@@ -174,7 +175,9 @@ class _Gather:
 
     def rows(self, packed: Tensor) -> Tensor:
         """``(tokens, dim) -> (rows, dim)``; rows of padding hold arbitrary tokens."""
-        out: Tensor = _GatherFunction.apply(packed, self.index, self.inverse, self.unused)
+        out: Tensor = _GatherFunction.apply(  # type: ignore[no-untyped-call]
+            packed, self.index, self.inverse, self.unused
+        )
         return out
 
     def packed(self, rows: Tensor) -> Tensor:
@@ -191,7 +194,7 @@ class _GatherFunction(torch.autograd.Function):
         return packed.index_select(0, index)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         inverse, unused = ctx.saved_tensors
         gathered = grad.index_select(0, inverse)
         if unused is not None:

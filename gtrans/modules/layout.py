@@ -154,3 +154,11 @@ class DocumentLayout:
             flat = packed.new_full((rows, *packed.shape[1:]), value)
             packed = flat.index_copy(0, self.index, packed)
         return packed.view(*self.shape, *packed.shape[1:])
+
+    def align(self, packed: Tensor) -> Tensor:
+        """``(tokens, ..) -> (batch, length, ..)`` with all padding on the right, zeros there."""
+        if self.is_dense:
+            return self.pad(packed)
+        padded = packed.new_zeros(*self.shape, *packed.shape[1:])
+        padded[self.row, self.position] = packed
+        return padded

@@ -1,10 +1,15 @@
-"""fairseq tasks; importing this package also makes user errors end with one line."""
+"""fairseq tasks.
+
+Importing this package also prepares fairseq's commands for the project: checkpoints
+load under torch's ``weights_only=True``, and a user's mistake ends with one line.
+"""
 
 from __future__ import annotations
 
 import sys
 from types import TracebackType
 
+from gtrans.checkpoints import register_safe_globals
 from gtrans.errors import GtransError
 
 _previous_hook = sys.excepthook
@@ -22,3 +27,5 @@ def _one_line(
 
 # fairseq's commands have no place of their own for user errors.
 sys.excepthook = _one_line
+
+register_safe_globals()

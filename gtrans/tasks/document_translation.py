@@ -3,21 +3,16 @@
 import logging
 import os
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from fairseq.data import Dictionary, data_utils
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
-from omegaconf import II, DictConfig, open_dict
+from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
-from gtrans.checkpoints import register_safe_globals
 from gtrans.data.document_dataset import (
-    SENTENCE_MARKS,
-    UNITS,
     DocumentDataset,
     Frame,
     check_no_marks,
@@ -30,65 +25,18 @@ from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported, sen
 from gtrans.errors import GtransError
 from gtrans.models._warm_start import dictionaries_of, warm_start
 from gtrans.optim.two_rate_adam import mark_pretrained
+from gtrans.tasks._options import (
+    DocumentTranslationConfig,
+    check_options,
+    data_folders,
+    read_dictionary,
+)
 
 logger = logging.getLogger(__name__)
 
 # Options that belong to a model once it is trained; they travel in its checkpoint.
 _OF_THE_CHECKPOINT = ("unit", "max_doc_tokens", "sentence_marks", "langs")
-
-
-def _option(default: Any, help_text: str) -> Any:
-    return field(default=default, metadata={"help": help_text})
-
-
-@dataclass
-class DocumentTranslationConfig(FairseqDataclass):
-    """Options of :class:`DocumentTranslationTask`."""
-
-    data: Optional[str] = _option(
-        None, "folder made by fairseq-preprocess; several joined by ':' take turns, one an epoch"
-    )
-    source_lang: Optional[str] = field(
-        default=None, metadata={"help": "source language", "argparse_alias": "-s"}
-    )
-    target_lang: Optional[str] = field(
-        default=None, metadata={"help": "target language", "argparse_alias": "-t"}
-    )
-    unit: ChoiceEnum(list(UNITS)) = _option(  # type: ignore[valid-type]
-        "document",
-        "what is translated at once: a sentence, or consecutive sentences of one document; "
-        "in decoding the checkpoint's",
-    )
-    max_doc_tokens: int = _option(
-        512, "most tokens of a document unit, marks included; sentences are never cut"
-    )
-    sentence_marks: ChoiceEnum(list(SENTENCE_MARKS)) = _option(  # type: ignore[valid-type]
-        "both",
-        "both: '<s> .. </s>' around every sentence (paper); end: '</s>' behind it, the frame of "
-        "stock fairseq sentence models",
-    )
-    langs: Optional[str] = _option(
-        None, "languages 'en,de,..' whose symbols [en], [de], .. follow the dictionary's own"
-    )
-    word_dropout: float = _option(
-        0.0, "probability of replacing a word of source and decoder input by <mask> in training"
-    )
-    word_dropout_epochs: int = _option(
-        0, "word dropout is in force for so many first epochs (0: all)"
-    )
-    init_from: Optional[str] = _option(
-        None,
-        "checkpoint of a sentence (or document) model to start from; not needed when resuming",
-    )
-    copy_local_to_global: bool = _option(
-        False, "with --init-from: start global attention from the group attention of its layer"
-    )
-    lr_scale_pretrained: float = _option(
-        0.2, "with --init-from: learning rate of loaded parameters as a part of --lr"
-    )
-    dataset_impl: Any = II("dataset.dataset_impl")
-    train_subset: str = II("dataset.train_subset")
-    seed: int = II("common.seed")
+_LANGUAGES = ("source_lang", "target_lang")
 
 
 @register_task("document_translation", dataclass=DocumentTranslationConfig)
@@ -103,6 +51,7 @@ class DocumentTranslationTask(FairseqTask):
         super().__init__(cfg)
         self._source = source
         self._target = target
+        self._words = len(source), len(target)
         self._epoch = 1
         self._lines = LineBuffer(flush=True)
         self._two_rates = False
@@ -117,13 +66,12 @@ class DocumentTranslationTask(FairseqTask):
             GtransError: options out of range, no data, generation options that
                 document search does not follow.
         """
-        register_safe_globals()
-        _check(cfg)
-        root = cfg._get_parent() if isinstance(cfg, DictConfig) else None
+        check_options(cfg)
+        root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
         if root is not None and root.get("generation") is not None:
             refuse_unsupported(root.generation)
-        reads_to_end = root is not None and _read_to_end(root.get("interactive"))
-        folders = _folders(cfg)
+        reads_to_end = _read_to_end(root)
+        folders = data_folders(cfg)
         if not (cfg.source_lang and cfg.target_lang):
             source, target = data_utils.infer_language_pair(folders[0])
             if not (source and target):
@@ -135,8 +83,8 @@ class DocumentTranslationTask(FairseqTask):
                 cfg.source_lang, cfg.target_lang = source, target
         task = cls(
             cfg,
-            _read_dictionary(folders[0], cfg.source_lang),
-            _read_dictionary(folders[0], cfg.target_lang),
+            read_dictionary(folders[0], cfg.source_lang),
+            read_dictionary(folders[0], cfg.target_lang),
         )
         task._lines = LineBuffer(flush=reads_to_end)
         return task
@@ -164,8 +112,8 @@ class DocumentTranslationTask(FairseqTask):
         return [lang for lang in (self.cfg.langs or "").split(",") if lang]
 
     def _declare_symbols(self) -> None:
-        for dictionary in (self._source, self._target):
-            add_symbols(dictionary, self._langs)
+        for dictionary, words in zip((self._source, self._target), self._words, strict=True):
+            add_symbols(dictionary, words, self._langs)
 
     # ------------------------------------------------------------------ data
 
@@ -177,7 +125,7 @@ class DocumentTranslationTask(FairseqTask):
         Raises:
             GtransError: missing files, sides that differ, sentence marks in the text.
         """
-        folders = _folders(self.cfg)
+        folders = data_folders(self.cfg)
         training = split == self.cfg.train_subset
         folder = folders[(epoch - 1) % len(folders)] if training else folders[0]
         source_lang, target_lang = self.cfg.source_lang, self.cfg.target_lang
@@ -204,9 +152,8 @@ class DocumentTranslationTask(FairseqTask):
             self.cfg.max_doc_tokens,
             name,
         )
-        logger.info(
-            "%s %s: %d units, %d sentences", split, pair, len(units.sentences), units.sentences.sum()
-        )
+        sentences = int(units.sentences.sum())
+        logger.info("%s %s: %d units, %d sentences", split, pair, len(units.sentences), sentences)
         self.datasets[split] = DocumentDataset(source, target, units, self.frame, shuffle=training)
 
     def _has(self, folder: str, split: str, pair: str, lang: str | None) -> bool:
@@ -234,7 +181,7 @@ class DocumentTranslationTask(FairseqTask):
             self._adopt(cfg)
         else:
             with open_dict(cfg):
-                for name in _OF_THE_CHECKPOINT:
+                for name in (*_OF_THE_CHECKPOINT, *_LANGUAGES):
                     cfg[name] = getattr(self.cfg, name)
         model = super().build_model(cfg, from_checkpoint)
         if self.cfg.init_from and not from_checkpoint:
@@ -242,6 +189,14 @@ class DocumentTranslationTask(FairseqTask):
         return model
 
     def _adopt(self, cfg: Any) -> None:
+        trained, here = (
+            "-".join(str(options.get(name)) for name in _LANGUAGES) for options in (cfg, self.cfg)
+        )
+        if cfg.get("source_lang") and trained != here:
+            raise GtransError(
+                f"the checkpoint translates {trained}, but the data folder is taken for {here}; "
+                "give --source-lang and --target-lang, or another folder."
+            )
         with open_dict(self.cfg):
             for name in _OF_THE_CHECKPOINT:
                 if cfg.get(name) is not None:
@@ -385,47 +340,15 @@ def _rows(documents: list[list[Tensor]], frame: Frame) -> Tensor:
     )
 
 
-def _folders(cfg: Any) -> list[str]:
-    folders: list[str] = [part for part in str(cfg.data or "").split(os.pathsep) if part]
-    if not folders:
-        raise GtransError("no data folder is given; name the one that `gtrans prepare` wrote.")
-    for folder in folders:
-        if not os.path.isdir(folder):
-            raise GtransError(f"{folder}: there is no such data folder.")
-    return folders
-
-
-def _read_dictionary(folder: str, lang: str | None) -> Dictionary:
-    path = Path(folder) / f"dict.{lang}.txt"
-    if not path.is_file():
-        raise GtransError(f"{path}: there is no such dictionary; prepare the corpus there.")
-    return Dictionary.load(str(path))
-
-
-def _check(cfg: Any) -> None:
-    if cfg.max_doc_tokens < 8:
-        raise GtransError(f"`--max-doc-tokens` must be at least 8, but is {cfg.max_doc_tokens}.")
-    if not 0 <= cfg.word_dropout < 1:
-        raise GtransError(
-            f"`--word-dropout` must be at least 0 and below 1, but is {cfg.word_dropout}."
-        )
-    if cfg.word_dropout_epochs < 0:
-        raise GtransError(
-            f"`--word-dropout-epochs` must be at least 0, but is {cfg.word_dropout_epochs}."
-        )
-    if cfg.lr_scale_pretrained <= 0:
-        raise GtransError(
-            f"`--lr-scale-pretrained` must be above 0, but is {cfg.lr_scale_pretrained}."
-        )
-
-
-def _read_to_end(interactive: Any) -> bool:
+def _read_to_end(root: Any) -> bool:
     """Let ``fairseq-interactive`` read a file to its end before it translates.
 
     Line by line, as it is at a terminal, its last document would be lost when no
     empty line closes it: the command tells its task nothing of the end of its input.
     """
-    if interactive is None or (interactive.get("input") == "-" and sys.stdin.isatty()):
+    if root is None or root.get("interactive") is None or not root.common_eval.path:
         return False
-    interactive.buffer_size = sys.maxsize
+    if root.interactive.get("input") == "-" and sys.stdin.isatty():
+        return False
+    root.interactive.buffer_size = sys.maxsize
     return True

@@ -1,0 +1,112 @@
+"""Options of the document task, and what they name on disk."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from omegaconf import II
+
+from gtrans.data.document_dataset import SENTENCE_MARKS, UNITS
+from gtrans.errors import GtransError
+
+
+def _option(default: Any, help_text: str) -> Any:
+    return field(default=default, metadata={"help": help_text})
+
+
+@dataclass
+class DocumentTranslationConfig(FairseqDataclass):
+    """Options of :class:`DocumentTranslationTask`."""
+
+    data: Optional[str] = _option(
+        None, "folder made by fairseq-preprocess; several joined by ':' take turns, one an epoch"
+    )
+    source_lang: Optional[str] = field(
+        default=None, metadata={"help": "source language", "argparse_alias": "-s"}
+    )
+    target_lang: Optional[str] = field(
+        default=None, metadata={"help": "target language", "argparse_alias": "-t"}
+    )
+    unit: ChoiceEnum(list(UNITS)) = _option(  # type: ignore[valid-type]
+        "document",
+        "what is translated at once: a sentence, or consecutive sentences of one document; "
+        "in decoding the checkpoint's",
+    )
+    max_doc_tokens: int = _option(
+        512, "most tokens of a document unit, marks included; sentences are never cut"
+    )
+    sentence_marks: ChoiceEnum(list(SENTENCE_MARKS)) = _option(  # type: ignore[valid-type]
+        "both",
+        "both: '<s> .. </s>' around every sentence (paper); end: '</s>' behind it, the frame of "
+        "stock fairseq sentence models",
+    )
+    langs: Optional[str] = _option(
+        None, "languages 'en,de,..' whose symbols [en], [de], .. follow the dictionary's own"
+    )
+    word_dropout: float = _option(
+        0.0, "probability of replacing a word of source and decoder input by <mask> in training"
+    )
+    word_dropout_epochs: int = _option(
+        0, "word dropout is in force for so many first epochs (0: all)"
+    )
+    init_from: Optional[str] = _option(
+        None,
+        "checkpoint of a sentence (or document) model to start from; not needed when resuming",
+    )
+    copy_local_to_global: bool = _option(
+        False, "with --init-from: start global attention from the group attention of its layer"
+    )
+    lr_scale_pretrained: float = _option(
+        0.2, "with --init-from: learning rate of loaded parameters as a part of --lr"
+    )
+    dataset_impl: Any = II("dataset.dataset_impl")
+    train_subset: str = II("dataset.train_subset")
+    seed: int = II("common.seed")
+
+
+def data_folders(cfg: Any) -> list[str]:
+    """The folders of ``cfg.data``.
+
+    Raises:
+        GtransError: none is given, or one is missing.
+    """
+    folders: list[str] = [part for part in str(cfg.data or "").split(os.pathsep) if part]
+    if not folders:
+        raise GtransError("no data folder is given; name the one that `gtrans prepare` wrote.")
+    for folder in folders:
+        if not os.path.isdir(folder):
+            raise GtransError(f"{folder}: there is no such data folder.")
+    return folders
+
+
+def read_dictionary(folder: str, lang: Optional[str]) -> Dictionary:
+    """The dictionary of a language.
+
+    Raises:
+        GtransError: there is none.
+    """
+    path = Path(folder) / f"dict.{lang}.txt"
+    if not path.is_file():
+        raise GtransError(f"{path}: there is no such dictionary; prepare the corpus there.")
+    return Dictionary.load(str(path))
+
+
+def check_options(cfg: Any) -> None:
+    """Raises GtransError for a value out of range, naming flag and value."""
+    if cfg.max_doc_tokens < 8:
+        raise GtransError(f"`--max-doc-tokens` must be at least 8, but is {cfg.max_doc_tokens}.")
+    if not 0 <= cfg.word_dropout < 1:
+        raise GtransError(
+            f"`--word-dropout` must be at least 0 and below 1, but is {cfg.word_dropout}."
+        )
+    if cfg.word_dropout_epochs < 0:
+        raise GtransError(
+            f"`--word-dropout-epochs` must be at least 0, but is {cfg.word_dropout_epochs}."
+        )
+    if cfg.lr_scale_pretrained <= 0:
+        raise GtransError(
+            f"`--lr-scale-pretrained` must be above 0, but is {cfg.lr_scale_pretrained}."
+        )

@@ -1,0 +1,45 @@
+"""Tasks and tiny untrained models, made in memory from lists of words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from fairseq.data import Dictionary
+from omegaconf import OmegaConf
+
+from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.tasks._options import DocumentTranslationConfig
+from gtrans.tasks.document_translation import DocumentTranslationTask
+
+WORDS = ("a", "b", "c", "d", "e")
+
+
+def dictionary(words: Sequence[str]) -> Dictionary:
+    symbols = Dictionary()
+    for word in words:
+        symbols.add_symbol(word)
+    return symbols
+
+
+def task_for(
+    unit: str, marks: str = "both", words: tuple[Sequence[str], Sequence[str]] = (WORDS, WORDS)
+) -> DocumentTranslationTask:
+    cfg = OmegaConf.structured(DocumentTranslationConfig)
+    cfg.unit, cfg.sentence_marks = unit, marks
+    return DocumentTranslationTask(cfg, *map(dictionary, words))
+
+
+def untrained(task: DocumentTranslationTask, seed: int = 1) -> GTransformer:
+    torch.manual_seed(seed)
+    sides = ("encoder", "decoder")
+    cfg = OmegaConf.structured(
+        GTransformerConfig(
+            encoder_embed_dim=16,
+            **{f"{side}_ffn_embed_dim": 16 for side in sides},
+            **{f"{side}_{part}": 2 for side in sides for part in ("layers", "attention_heads")},
+            **{f"{side}_global_layers": 1 for side in (*sides, "cross")},
+        )
+    )
+    cfg._name = "gtransformer_tiny"
+    return GTransformer.build_model(cfg, task)
