@@ -118,8 +118,12 @@ def warm_start(
                 )
             result[name] = source
             (report.loaded if name in original else report.renamed).append(name)
-        elif copy_local_to_global and ".global_attn." in name:
-            result[name] = state[name.replace(".global_attn.", ".")]
+        elif (
+            copy_local_to_global
+            and ".global_attn." in name
+            and (local := name.replace(".global_attn.", ".")) in state
+        ):
+            result[name] = state[local]
             report.copied.append(name)
         else:
             report.new.append(name)

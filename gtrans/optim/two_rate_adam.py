@@ -9,6 +9,8 @@ from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from omegaconf import II
 from torch import nn
 
+from gtrans.errors import GtransError
+
 PRETRAINED = "pretrained"
 
 
@@ -36,13 +38,23 @@ def mark_pretrained(model: nn.Module, new: Iterable[str]) -> None:
 
 @register_optimizer("two_rate_adam", dataclass=TwoRateAdamConfig)
 class TwoRateAdam(FairseqAdam):
-    """Adam whose marked parameters train at ``lr * lr_scale_pretrained`` (App. C.1)."""
+    """Adam whose marked parameters train at ``lr * lr_scale_pretrained`` (App. C.1).
+
+    Raises:
+        GtransError: no parameter is marked.
+    """
 
     def __init__(self, cfg: TwoRateAdamConfig, params: Sequence[nn.Parameter]) -> None:
         groups: dict[float, list[nn.Parameter]] = {}
         for parameter in params:
             loaded = getattr(parameter, "param_group", None) == PRETRAINED
             groups.setdefault(cfg.lr_scale_pretrained if loaded else 1.0, []).append(parameter)
+        if set(groups) == {1.0} and cfg.lr_scale_pretrained != 1:
+            raise GtransError(
+                "the optimizer two_rate_adam finds no loaded parameters; give --init-from "
+                "(task.init_from), or choose adam; --fp16 hides them without "
+                "--fp16-no-flatten-grads."
+            )
         super().__init__(
             cfg,
             [

@@ -183,6 +183,9 @@ class DocumentTranslationTask(FairseqTask):
             with open_dict(cfg):
                 for name in (*_OF_THE_CHECKPOINT, *_LANGUAGES):
                     cfg[name] = getattr(self.cfg, name)
+                if self.cfg.unit == "sentence" and cfg.get("doc_mode") == "partial":
+                    logger.info("a single sentence has no groups: --doc-mode is full")
+                    cfg.doc_mode = "full"
         model = super().build_model(cfg, from_checkpoint)
         if self.cfg.init_from and not from_checkpoint:
             self._start_from(model, self.cfg.init_from)
