@@ -151,7 +151,7 @@ def test_marks_in_the_text_are_refused(tmp_path: Path, impl: str) -> None:
         for line in lines:
             builder.add_item(torch.IntTensor(line))
         builder.finalize(path + ".idx")
-        return indexed_dataset.make_dataset(path, impl=impl, dictionary=symbols)
+        return indexed_dataset.make_dataset(path, impl, fix_lua_indexing=True)
 
     check_no_marks(side([[4, 4, EOS], [EOS], [4, EOS]]), symbols, "x.en")
     with pytest.raises(GtransError, match="^x.en: line 2 holds a literal <s>"):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ("generate", "interactive", "preprocess", "train", "validate")
+COMMANDS = ("generate", "hydra_train", "interactive", "preprocess", "train", "validate")
 TINY = (
     *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "32"),
     *("--encoder-ffn-embed-dim", "64", "--decoder-ffn-embed-dim", "64"),

@@ -153,6 +153,8 @@ def check_no_marks(lines: Any, dictionary: Dictionary, name: str) -> None:
         ends = np.count_nonzero(ids == dictionary.eos())
         if marks == 0 and ends == len(lines):
             return
+    if getattr(lines, "supports_prefetch", False):
+        lines.prefetch(range(len(lines)))
     for number in range(len(lines)):
         line = lines[number]
         for mark, found in (

@@ -14,12 +14,12 @@ the cue stands 1, 2, 3 or 4 sentences back:
     English does not tell which: only the German sentences before do. (Plural *ihr* is
     not part of the grammar.)
 ``lexical`` (target side only)
-    `The carpenter was tired.` becomes *Der Tischler* or *Der Schreiner*; a document
-    keeps to one of the two, and the English word is the same.
+    `The guard was tired.` becomes *Der Wächter* or *Die Wache*; a document keeps to one
+    of the two, and the English word is the same.
 
-The first `you` and the first word of free choice of a document are a coin toss, and half
-of the documents have either; apart from these the German sentence follows from the
-English document. Sentences are short and regular, with a few differences in word order
+The first `you` and the first word of free choice of a document are a coin toss (half of
+the documents have the one, most have the other); apart from these the German sentence
+follows from the English document. Sentences are short and regular, with a few differences in word order
 (perfect tense, infinitives, subordinate clauses, inversion) and small vocabularies, so
 that a small model learns the corpus quickly. Contrastive items are documents of the same
 grammar that end where the phenomenon stands.

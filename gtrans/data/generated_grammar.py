@@ -262,8 +262,8 @@ class _Plan:
 
 
 # How many links of a phenomenon a document tries for; one that finds no room is dropped.
-# Half of the documents say `you`, half hold a word of free choice: the first mention of
-# either is beyond any translator, and the ceiling of a test score should stay high.
+# Half of the documents say `you`, most hold a word of free choice. The first mention of either
+# is beyond any translator; one word a document keeps the ceiling of a test score high.
 _WANTED = {
     "pronoun": (1, 1, 2),
     "formality": (0, 1, 2),

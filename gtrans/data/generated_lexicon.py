@@ -84,9 +84,9 @@ def _name(name: str, gender: str) -> Noun:
     return Noun(name, name, name, gender, *_PRONOUN[gender])
 
 
-def _choice(gender: str, entry: str) -> tuple[Noun, Noun]:
-    en, first, second = entry.split("/")
-    return _noun(en, first, gender), _noun(en, second, gender)
+def _choice(entry: str) -> tuple[Noun, Noun]:
+    en, masculine, feminine = entry.split("/")
+    return _noun(en, masculine, "m"), _noun(en, feminine, "f")
 
 
 GENDERS = ("m", "f", "n")
@@ -114,12 +114,16 @@ PERSONS = (
 )
 
 FREE_CHOICES = (
-    _choice("m", "carpenter/Tischler/Schreiner"),
-    _choice("m", "doctor/Arzt/Doktor"),
-    _choice("m", "grandfather/Großvater/Opa"),
-    _choice("f", "grandmother/Großmutter/Oma"),
+    _choice("guard/Wächter/Wache"),
+    _choice("assistant/Helfer/Hilfskraft"),
+    _choice("expert/Fachmann/Fachkraft"),
+    _choice("celebrity/Star/Berühmtheit"),
 )
-"""Persons with two German names of equal gender and meaning; a document keeps to one."""
+"""Persons with two German names of one meaning; a document keeps to one.
+
+The names differ in gender, so the choice shows in the article as well: words that differ
+in nothing but themselves look all but equal to a model that was trained on sentences.
+"""
 
 STATES = _words(
     "tired/müde",
