@@ -19,8 +19,9 @@ from torch import Tensor
 A, B, FILLER, ASK, SAY_A, SAY_B, FREE = (4, 5), (6, 7), 8, 9, 10, 11, 12
 
 
-def sentence(*words: int) -> list[int]:
-    return [BOS, *words, EOS]
+def document(*words: int) -> list[int]:
+    """A sentence for each word."""
+    return [symbol for word in words for symbol in (BOS, word, EOS)]
 
 
 def source_cue(count: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -31,10 +32,9 @@ def source_cue(count: int, seed: int) -> tuple[Tensor, Tensor]:
     for number, draw in enumerate(draws):
         cue, say = (*A, *B)[draw], SAY_A if draw < 2 else SAY_B
         distance = number % 3
-        fillers = [sentence(FILLER)] * distance
-        before = [sentence(FILLER)] * (2 - distance)
-        sources.append(sum([*before, sentence(cue), *fillers, sentence(ASK)], []))
-        targets.append(sum([*before, sentence(FREE), *fillers, sentence(say)], []))
+        between, before = [FILLER] * distance, [FILLER] * (2 - distance)
+        sources.append(document(*before, cue, *between, ASK))
+        targets.append(document(*before, FREE, *between, say))
     return torch.tensor(sources), torch.tensor(targets)
 
 
@@ -42,8 +42,8 @@ def target_cue(count: int, seed: int) -> tuple[Tensor, Tensor]:
     """A free choice in the first sentence's translation must be kept in the last one."""
     generator = torch.Generator().manual_seed(seed)
     choice = torch.randint(SAY_A, SAY_B + 1, (count,), generator=generator).tolist()
-    sources = [sum([sentence(ASK), sentence(FILLER), sentence(ASK)], []) for _ in choice]
-    targets = [sum([sentence(say), sentence(FILLER), sentence(say)], []) for say in choice]
+    sources = [document(ASK, FILLER, ASK) for _ in choice]
+    targets = [document(say, FILLER, say) for say in choice]
     return torch.tensor(sources), torch.tensor(targets)
 
 
