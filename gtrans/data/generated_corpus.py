@@ -20,7 +20,8 @@ the cue stands 1, 2, 3 or 4 sentences back:
 The first `you` and the first word of free choice of a document are a coin toss (half of
 the documents have the one, most have the other); apart from these the German sentence
 follows from the English document. Sentences are short and regular, with a few
-differences in word order (perfect tense, infinitives, subordinate clauses, inversion) and small vocabularies, so
+differences in word order (perfect tense, infinitives, subordinate clauses, inversion)
+and small vocabularies, so
 that a small model learns the corpus quickly. Contrastive items are documents of the same
 grammar that end where the phenomenon stands.
 
