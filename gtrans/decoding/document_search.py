@@ -168,7 +168,9 @@ class DocumentSearch:
         each = []
         for model, state in zip(models, states, strict=True):
             logits = model.decode_step(tokens, opens, state).float()
-            each.append(torch.log_softmax(logits / self.options.temperature, -1))
+            if self.options.temperature != 1.0:
+                logits = logits / self.options.temperature
+            each.append(torch.log_softmax(logits, -1))
         if len(each) == 1:
             return each[0]
         return torch.logsumexp(torch.stack(each), 0) - math.log(len(each))

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.group_attention import AttentionPlan, dense_attention, segment_attention
+from gtrans.modules.linear import Linear
+from gtrans.modules.varlen_attention import suits, varlen_attention
 
 # Called with (weights (heads, queries, keys), plan) of every attention that runs.
 WeightObserver = Callable[[Tensor, AttentionPlan], None]
@@ -29,10 +31,10 @@ class MultiheadAttention(nn.Module):
         self.dropout = dropout
         self.backend = "regroup"
         self.observer: WeightObserver | None = None
-        self.q_proj = nn.Linear(dim, dim)
-        self.k_proj = nn.Linear(dim, dim)
-        self.v_proj = nn.Linear(dim, dim)
-        self.out_proj = nn.Linear(dim, dim)
+        self.q_proj = Linear(dim, dim)
+        self.k_proj = Linear(dim, dim)
+        self.v_proj = Linear(dim, dim)
+        self.out_proj = Linear(dim, dim)
         for projection in (self.q_proj, self.k_proj, self.v_proj):
             nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)
         nn.init.xavier_uniform_(self.out_proj.weight)
@@ -46,6 +48,8 @@ class MultiheadAttention(nn.Module):
             attended, weights = dense_attention(q, k, v, plan, self.heads, dropout)
             if self.observer is not None:
                 self.observer(weights, plan)
+        elif self.backend == "varlen" and suits(q, plan, self.heads, dropout):
+            attended = varlen_attention(q, k, v, plan, self.heads)
         else:
             attended = segment_attention(q, k, v, plan, self.heads, dropout)
         output: Tensor = self.out_proj(attended)
@@ -79,7 +83,7 @@ class GlobalGate(nn.Module):
     def __init__(self, dim: int, bias: float | None = None) -> None:
         """``bias``: begin with ``g = sigmoid(bias)`` whatever the input; None: random."""
         super().__init__()
-        self.proj = nn.Linear(2 * dim, dim)
+        self.proj = Linear(2 * dim, dim)
         if bias is not None:
             nn.init.zeros_(self.proj.weight)
             nn.init.constant_(self.proj.bias, bias)

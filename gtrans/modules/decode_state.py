@@ -41,7 +41,8 @@ class KeyValueCache:
     def reorder(self, rows: Tensor, begin: int, end: int) -> None:
         """Row ``i`` becomes old row ``rows[i]``, in columns ``begin .. end``."""
         if begin < end:
-            self.data[:, :, :, begin:end] = self.data[:, :, rows, begin:end]
+            moved = rows.ne(torch.arange(rows.numel(), device=rows.device)).nonzero().squeeze(1)
+            self.data[:, :, moved, begin:end] = self.data[:, :, rows[moved], begin:end]
 
     def keep(self, rows: Tensor) -> None:
         """Drop all other rows."""
@@ -131,6 +132,8 @@ class DecodeState:
             self._group_mask = (columns <= self.slot[:, None])[:, None, None, :]
         if self._global_self:
             self._global_cache.reserve(self.step + 1)
+        if self._group_sources is not None:
+            self._gather_sources(self._group_sources)
 
     def extend_group(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Store ``(rows, dim)`` keys and values; returns those of the sentences in writing."""
@@ -153,26 +156,30 @@ class DecodeState:
 
     def group_source(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
         """Keys, values ``(rows, longest, dim)`` and mask of the sentences in translation."""
-        if self._group_sources is None:
-            raise ValueError(f"layer {layer} has no group cross-attention")
-        documents = self.document.repeat_interleave(self.beam)
-        wanted = self._source.first_sentences[documents] + self.sentence
-        if (
-            self._gathered is None
-            or self._gathered_for is None
-            or not torch.equal(wanted, self._gathered_for)
-        ):
-            sentences = self._source.sentences
-            lengths = sentences.lengths[wanted]
-            columns = torch.arange(int(lengths.max()), device=wanted.device)
-            real = columns < lengths[:, None]
-            index = (sentences.starts[wanted][:, None] + columns).masked_fill(~real, 0)
-            keys, values = self._group_sources
-            self._gathered = keys[:, index], values[:, index], real[:, None, None, :]
-            self._gathered_for = wanted
+        if self._gathered is None:
+            raise ValueError(f"layer {layer} has no group cross-attention, or no step has begun")
         keys, values, mask = self._gathered
         index_of_layer = self._group_cross[layer]
         return keys[index_of_layer], values[index_of_layer], mask
+
+    def _gather_sources(self, sources: tuple[Tensor, Tensor]) -> None:
+        """Fetch the source sentences that the rows translate, unless they are at hand."""
+        documents = self.document.repeat_interleave(self.beam)
+        wanted = self._source.first_sentences[documents] + self.sentence
+        if (
+            self._gathered is not None
+            and self._gathered_for is not None
+            and torch.equal(wanted, self._gathered_for)
+        ):
+            return
+        sentences = self._source.sentences
+        lengths = sentences.lengths[wanted]
+        columns = torch.arange(int(lengths.max()), device=wanted.device)
+        real = columns < lengths[:, None]
+        index = (sentences.starts[wanted][:, None] + columns).masked_fill(~real, 0)
+        keys, values = sources
+        self._gathered = keys[:, index], values[:, index], real[:, None, None, :]
+        self._gathered_for = wanted
 
     def global_source(self, layer: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys, values ``(documents, longest, dim)`` and padding mask of the source."""

@@ -9,7 +9,8 @@ whole document in global attention, so both run through the same code.
 
 :class:`AttentionPlan` holds the index tensors. It is built once for a batch and
 shared by all layers. :func:`dense_attention` is the equation as written; it is the
-oracle of the tests and gives the weights when somebody asks for them.
+oracle of the tests and gives the weights when somebody asks for them. A third way,
+for CUDA in half precision, is :mod:`gtrans.modules.varlen_attention`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from torch import Tensor
 from gtrans.errors import GtransError
 from gtrans.modules.layout import DocumentLayout, Segments
 
-BACKENDS = ("regroup", "dense")
+BACKENDS = ("regroup", "dense", "varlen")
 
 # A new bucket begins where a segment is shorter than this part of the longest one
 # in its bucket: padding stays below a quarter, and buckets are few.
@@ -115,6 +116,22 @@ class AttentionPlan:
     def key_gather(self) -> _Gather | None:
         """Packed keys to bucket rows; None when the order is the same already."""
         return _Gather.build(self._grouping[2], self.key_tokens)
+
+    @cached_property
+    def boundaries(self) -> tuple[Tensor, Tensor] | None:
+        """``(segments + 1,)`` int32, where segments of queries and of keys begin and the last ends.
+
+        None where they do not follow each other from the first token to the last, or
+        where one is empty.
+        """
+        sides = ((self.query, self.query_tokens), (self.key, self.key_tokens))
+        if any(sum(part.sizes) != tokens or not all(part.sizes) for part, tokens in sides):
+            return None
+        query, key = (
+            torch.cat([part.starts, part.starts.new_tensor([tokens])]).int()
+            for part, tokens in sides
+        )
+        return query, key
 
     @cached_property
     def query_segment(self) -> Tensor:
@@ -301,20 +318,23 @@ def segment_attention(
         query = gather_q.rows(query)
     if gather_k is not None:
         key, value = gather_k.rows(key), gather_k.rows(value)
+    buckets = plan.buckets
+    # Not by slices: the gradient of a slice is a whole tensor of zeros around it.
+    rows_q = [bucket.count * bucket.query for bucket in buckets]
+    rows_k = [bucket.count * bucket.key for bucket in buckets]
+    queries = torch.split(query, rows_q)
+    keys, values = (torch.split(x, rows_k) for x in (key, value))
     outputs = []
-    row_q = row_k = 0
-    for bucket in plan.buckets:
-        rows_q, rows_k = bucket.count * bucket.query, bucket.count * bucket.key
+    for bucket, q, k, v in zip(buckets, queries, keys, values, strict=True):
         attended = F.scaled_dot_product_attention(
-            _split_heads(query[row_q : row_q + rows_q], bucket.count, heads),
-            _split_heads(key[row_k : row_k + rows_k], bucket.count, heads),
-            _split_heads(value[row_k : row_k + rows_k], bucket.count, heads),
+            _split_heads(q, bucket.count, heads),
+            _split_heads(k, bucket.count, heads),
+            _split_heads(v, bucket.count, heads),
             attn_mask=bucket.key_mask,
             dropout_p=dropout,
             is_causal=plan.causal,
         )
-        outputs.append(attended.transpose(1, 2).reshape(rows_q, -1))
-        row_q, row_k = row_q + rows_q, row_k + rows_k
+        outputs.append(attended.transpose(1, 2).reshape(bucket.count * bucket.query, -1))
     output = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
     return output if gather_q is None else gather_q.packed(output)
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from gtrans.modules.attention import DocumentAttention
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.group_attention import AttentionPlans
+from gtrans.modules.linear import Linear
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 ACTIVATIONS = tuple(_ACTIVATIONS)
@@ -57,8 +58,8 @@ class _Layer(nn.Module):
     def __init__(self, spec: LayerSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.fc1 = nn.Linear(spec.dim, spec.ffn_dim)
-        self.fc2 = nn.Linear(spec.ffn_dim, spec.dim)
+        self.fc1 = Linear(spec.dim, spec.ffn_dim)
+        self.fc2 = Linear(spec.ffn_dim, spec.dim)
         for linear in (self.fc1, self.fc2):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)

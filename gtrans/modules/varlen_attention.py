@@ -1,0 +1,100 @@
+"""Attention inside segments by variable-length kernels (CUDA, half precision).
+
+FlashAttention reads packed queries and keys as they are, with the places where segments
+begin, so nothing is gathered and nothing padded. The kernels know neither dropout of
+weights nor fp32; :func:`suits` tells where they may run, and everywhere else the same
+model uses :func:`gtrans.modules.group_attention.segment_attention`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gtrans.modules.group_attention import AttentionPlan
+
+_LARGEST_HEAD = 256
+
+
+def suits(query: Tensor, plan: AttentionPlan, heads: int, dropout: float) -> bool:
+    """Whether the kernels can do this.
+
+    Args:
+        query: ``(queries, dim)``.
+        plan: whose segments must cover all tokens in order, none of them empty: rows of
+            the keys that no segment holds would get no gradient at all, not zero.
+        heads: number of heads.
+        dropout: probability of dropping an attention weight.
+    """
+    head = query.size(1) // heads
+    return (
+        query.is_cuda
+        and query.dtype in (torch.float16, torch.bfloat16)
+        and dropout == 0
+        and head % 8 == 0
+        and head <= _LARGEST_HEAD
+        and _device_has_kernels(query.device)
+        and plan.boundaries is not None
+    )
+
+
+def varlen_attention(
+    query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan, heads: int
+) -> Tensor:
+    """Eq 6 without its mask; needs :func:`suits`.
+
+    Args:
+        query: ``(queries, dim)`` projected and packed.
+        key: ``(keys, dim)``.
+        value: ``(keys, dim)``.
+        plan: which segments match.
+        heads: number of heads.
+
+    Returns:
+        ``(queries, dim)``.
+
+    Raises:
+        ValueError: a plan whose segments leave tokens out.
+    """
+    if plan.boundaries is None:
+        raise ValueError("variable-length attention needs segments that cover all tokens")
+    begins_q, begins_k = plan.boundaries
+    attended: Tensor = _kernel()(
+        *(x.view(x.size(0), heads, -1) for x in (query, key, value)),
+        begins_q,
+        begins_k,
+        max(plan.query.sizes),
+        max(plan.key.sizes),
+        **_causality(plan.causal),
+    )
+    return attended.flatten(1)
+
+
+@lru_cache(maxsize=1)
+def _kernel() -> Callable[..., Any]:
+    from torch.nn.attention.varlen import varlen_attn  # not in every build of torch
+
+    return varlen_attn
+
+
+def _causality(causal: bool) -> dict[str, Any]:
+    """How this torch is told: ``is_causal`` in 2.10, a window without a right side since."""
+    if not causal:
+        return {}
+    if "is_causal" in inspect.signature(_kernel()).parameters:
+        return {"is_causal": True}
+    return {"window_size": (-1, 0)}
+
+
+@lru_cache(maxsize=8)
+def _device_has_kernels(device: torch.device) -> bool:
+    try:
+        _kernel()
+    except ImportError:
+        return False
+    return torch.cuda.get_device_capability(device)[0] >= 8
