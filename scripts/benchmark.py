@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,9 @@ from benchmark_systems import (
     sentence_batches,
     stock_transformer,
 )
-from torch import nn
+from torch import Tensor, nn
 
-ROOT = Path(__file__).resolve().parent.parent
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 GROUP_ONLY = {f"{part}_top_attention": "group" for part in ("encoder", "decoder", "cross")}
 # Name in the tables -> options of our model; None is stock fairseq.
 TRAINED: dict[str, dict[str, Any] | None] = {
@@ -62,6 +63,7 @@ DECODED: dict[str, dict[str, Any] | None] = {
 }
 MEASURED: dict[str, dict[str, Any]] = {"gtrans": {}, "gtrans, group attention only": GROUP_ONLY}
 Rows = list[dict[str, Any]]
+Tasks = dict[Any, Callable[[], float]]
 
 
 def train(args: argparse.Namespace) -> Rows:
@@ -89,10 +91,10 @@ def train(args: argparse.Namespace) -> Rows:
                 batches[name] = [device.place(batch) for batch in made]
             for name, made in batches.items():
                 trainers[name].seconds(made[:1])  # position tables, buffers, caches
-            seconds = _rounds(
-                {name: lambda n=name: trainers[n].seconds(batches[n]) for name in batches},
-                args.repetitions,
-            )
+            rounds: Tasks = {
+                name: partial(trainers[name].seconds, made) for name, made in batches.items()
+            }
+            seconds = _rounds(rounds, args.repetitions)
             real = {name: _words(made, dictionary) for name, made in batches.items()}
             cost = {name: [s / real[name] for s in seconds[name]] for name in batches}
             for name in batches:
@@ -115,7 +117,7 @@ def decode(args: argparse.Namespace) -> Rows:
     dictionary = dictionary_of(size)
     for device in devices():
         models = {name: device.model(_model(size, o)).eval() for name, o in DECODED.items()}
-        tasks: dict[tuple[str, int], Callable[[], float]] = {}
+        tasks: Tasks = {}
         for words in args.lengths:
             # A few short documents, so that a round lasts long enough to be measured.
             text = documents_of(words, max(args.words // words, 1), dictionary)
@@ -126,16 +128,9 @@ def decode(args: argparse.Namespace) -> Rows:
             for name, options in DECODED.items():
                 if options is None and words > args.stock_limit:
                     continue
-                write = decode_stock if options is None else decode_ours
-
-                def once(
-                    write: Any = write, name: str = name, sources: Any = sources
-                ) -> float:
-                    begin = device.seconds()
-                    written = sum(write(models[name], dictionary, source) for source in sources)
-                    return (device.seconds() - begin) * 1000 / written
-
-                tasks[name, words] = once
+                write: Any = decode_stock if options is None else decode_ours
+                writing = partial(write, models[name], dictionary)
+                tasks[name, words] = partial(_milliseconds, device, writing, sources)
         if args.warm_up:
             for name in models:
                 tasks[name, args.lengths[0]]()
@@ -156,6 +151,15 @@ def decode(args: argparse.Namespace) -> Rows:
     return rows
 
 
+def _milliseconds(
+    device: Device, write: Callable[[Tensor], int], sources: list[Tensor]
+) -> float:
+    """Time per token of writing the translations of ``sources``, one after the other."""
+    begin = device.seconds()
+    written = sum(write(source) for source in sources)
+    return (device.seconds() - begin) * 1000 / written
+
+
 def memory(args: argparse.Namespace) -> Rows:
     """Peak memory of one training step on one document, each in a process of its own."""
     rows = []
@@ -163,10 +167,8 @@ def memory(args: argparse.Namespace) -> Rows:
         for name in MEASURED:
             for words in args.lengths:
                 command = [sys.executable, __file__, "peak", device, name, str(words)]
-                done = subprocess.run(
-                    [*command, *(["--toy"] if args.toy else [])],
-                    check=True, capture_output=True, text=True,
-                )  # fmt: skip
+                command += ["--toy"] if args.toy else []
+                done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
                 rows.append(json.loads(done.stdout.splitlines()[-1]))
                 _say(rows[-1])
     return rows
@@ -208,7 +210,7 @@ def _resident() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def _rounds(tasks: dict[Any, Callable[[], float]], repetitions: int) -> dict[Any, list[float]]:
+def _rounds(tasks: Tasks, repetitions: int) -> dict[Any, list[float]]:
     """Results of all ``tasks``, which take turns ``repetitions`` times."""
     results: dict[Any, list[float]] = {key: [] for key in tasks}
     for _ in range(repetitions):
@@ -230,7 +232,8 @@ def _model(size: Size, options: dict[str, Any] | None) -> nn.Module:
     torch.manual_seed(1)
     dictionary = dictionary_of(size)
     if options is None:
-        return stock_transformer(size, dictionary)
+        stock: nn.Module = stock_transformer(size, dictionary)
+        return stock
     return gtransformer(size, dictionary, **options)
 
 
@@ -245,6 +248,8 @@ def _say(row: dict[str, Any]) -> None:
 
 def _write(args: argparse.Namespace, rows: Rows) -> None:
     """Put the rows of this mode into the JSON file and write the page from all of it."""
+    if args.toy and DOCS in (args.json.parent, args.out.parent):
+        return
     kept = json.loads(args.json.read_text("utf-8")) if args.json.exists() else {}
     kept[args.mode] = {
         "settings": {
@@ -262,7 +267,7 @@ def _write(args: argparse.Namespace, rows: Rows) -> None:
     }
     for path, text in (
         (args.json, json.dumps(kept, indent=1) + "\n"),
-        (args.out, page(kept)),
+        (args.out, page(kept, args.json.name)),
     ):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
@@ -270,7 +275,9 @@ def _write(args: argparse.Namespace, rows: Rows) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
-    modes = parser.add_subparsers(dest="mode", required=True)
+    modes = parser.add_subparsers(
+        dest="mode", required=True, metavar="train|decode|memory"
+    )
     defaults: dict[str, tuple[str, list[int]]] = {
         "train": ("throughput of training", [512, 1024, 2048, 4096]),
         "decode": ("time per token of beam search", [256, 512, 1024, 2048]),
@@ -283,12 +290,17 @@ def _parser() -> argparse.ArgumentParser:
             help="source words of a document (default: %(default)s)",
         )  # fmt: skip
         sub.add_argument(
-            "--out", type=Path, default=ROOT / "docs" / "benchmarks.md", help="markdown page"
-        )
+            "--out", type=Path, default=DOCS / "benchmarks.md", metavar="FILE",
+            help="markdown page (default: docs/benchmarks.md)",
+        )  # fmt: skip
         sub.add_argument(
-            "--json", type=Path, default=ROOT / "docs" / "benchmarks.json", help="results"
-        )
-        sub.add_argument("--toy", action="store_true", help="a tiny model, to try the script")
+            "--json", type=Path, default=DOCS / "benchmarks.json", metavar="FILE",
+            help="results of all modes so far (default: docs/benchmarks.json)",
+        )  # fmt: skip
+        sub.add_argument(
+            "--toy", action="store_true",
+            help="a tiny model, to try the script; the real results are then left alone",
+        )  # fmt: skip
         if mode != "memory":
             sub.add_argument(
                 "--repetitions", type=int, default=3, help="rounds (default: %(default)s)"

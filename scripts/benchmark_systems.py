@@ -60,9 +60,9 @@ def dictionary_of(size: Size) -> Dictionary:
 def documents_of(words: int, count: int, dictionary: Dictionary, seed: int = 1) -> list[Document]:
     """``count`` documents of exactly ``words`` source words in sentences of about 25.
 
-    Sentence lengths follow a gamma distribution of shape 3 between 3 and 100, as those
-    of news and speeches do; a target sentence has the length of its source times a
-    factor around 1.
+    Sentence lengths follow a gamma distribution of shape 3 between about 3 and 100, as
+    those of news and speeches do; a target sentence has the length of its source times
+    a factor around 1.
     """
     draw = np.random.default_rng(seed)
 
@@ -71,15 +71,9 @@ def documents_of(words: int, count: int, dictionary: Dictionary, seed: int = 1) 
 
     documents = []
     for _ in range(count):
-        lengths: list[int] = []
-        while sum(lengths) < words:
-            lengths.append(int(np.clip(draw.gamma(3.0, 25 / 3), 3, 100)))
-        surplus = sum(lengths) - words
-        while surplus:  # taken from the longest, so that no sentence becomes tiny
-            longest = int(np.argmax(lengths))
-            cut = min(surplus, max(lengths[longest] // 2, 1))
-            lengths[longest] -= cut
-            surplus -= cut
+        drawn = np.clip(draw.gamma(3.0, 1.0, max(round(words / 25), 1)), 0.36, 12.0)
+        lengths = (drawn * words / drawn.sum()).astype(int)
+        lengths[: words - lengths.sum()] += 1  # what rounding left out
         factors = draw.lognormal(0.0, 0.15, len(lengths))
         documents.append(
             [
@@ -152,10 +146,11 @@ def sentence_batches(
         sides[0], sizes[0], dictionary, sides[1], sizes[1], dictionary, shuffle=False
     )
     lengths = np.maximum(*sizes) - 1  # words, as in batches of documents
+    order = dataset.ordered_indices()
     batches = data_utils.batch_by_size(
-        dataset.ordered_indices(),
+        order,
         num_tokens_fn=lambda index: int(lengths[index]),
-        num_tokens_vec=lengths,
+        num_tokens_vec=lengths[order],
         max_tokens=words,
     )
     return [dataset.collater([dataset[index] for index in batch]) for batch in batches]

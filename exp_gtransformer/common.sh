@@ -1,0 +1,290 @@
+# Shared by the scripts of this folder: options, checks, and the commands that they run.
+#
+# A script sets NAME (its own), SUMMARY (what --help says first) and TRAINS (yes, if it has the
+# options of training), calls `parse "$@"`, and then the functions below.
+# shellcheck shell=bash
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+CORPORA=(iwslt17 nc2016 europarl7)
+
+# Options and their defaults; those of training are the paper's (App. B.2 and C.1).
+declare -A OPTION=(
+  [data]="" [corpus]="" [train-prefix]="" [valid-prefix]="" [test-prefix]=""
+  [source-lang]=en [target-lang]=de [out]="" [bpe-merges]=30000 [workers]=1 [sentence-data]=""
+)
+declare -A TRAINING_OPTION=(
+  [gpus]=4 [update-freq]=1 [max-tokens]=4096 [arch]=gtransformer_base [max-doc-tokens]=512
+  [sentence-updates]=0 [document-updates]=0 [patience]=10 [seed]=1 [start]=paper
+  [sentence-checkpoint]="" [beam]=5
+)
+declare -A GIVEN=() # the options that stand on the command line
+DRY_RUN=no
+# shellcheck disable=SC2034 # the scripts use them: what follows --, and --cpu without a GPU
+EXTRA=() DEVICE=()
+
+# die MESSAGE: end with one line.
+die() {
+  printf '%s: error: %s\n' "$NAME" "$1" >&2
+  exit 1
+}
+
+say() {
+  printf '%s: %s\n' "$NAME" "$1" >&2
+}
+
+# ---- options -------------------------------------------------------------------------------------
+
+usage() {
+  cat <<EOF
+usage: exp_gtransformer/$NAME.sh --data DIR --corpus NAME --out DIR [options] [-- ...]
+
+$SUMMARY
+
+text: UTF-8, one sentence per line, an empty line between documents, both languages alike; the
+files are DIR/NAME/{train,dev,test}.LANG, gzipped (.gz) or not
+  --data DIR            folder of the corpora
+  --corpus NAME         ${CORPORA[*]}
+  --train-prefix PREFIX files PREFIX.LANG[.gz] in the place of DIR/NAME/train.LANG; with these
+  --valid-prefix PREFIX   three, any other corpus does (--data and --corpus are then not needed)
+  --test-prefix PREFIX
+  --source-lang LANG    source language (default: ${OPTION[source-lang]})
+  --target-lang LANG    target language (default: ${OPTION[target-lang]})
+
+output and preparation
+  --out DIR             everything is written there; run again, a script goes on where it stopped
+  --bpe-merges N        joint BPE merges (default: ${OPTION[bpe-merges]})
+  --workers N           processes of the preparation (default: ${OPTION[workers]})
+  --sentence-data DIR   take truecasers, BPE and vocabulary from this prepared folder, that of an
+                        existing sentence model
+  --dry-run             print the commands only, check no file
+  --help                this text
+EOF
+  if [[ $TRAINS != yes ]]; then
+    printf '\nWhat follows -- goes to gtrans prepare.\n'
+    return
+  fi
+  cat <<EOF
+
+training; the effective batch is --max-tokens x --gpus x --update-freq
+  --gpus N              GPUs; 0: the CPU (default: ${TRAINING_OPTION[gpus]}, or as many as
+                        CUDA_VISIBLE_DEVICES names)
+  --update-freq N       batches of an update (default: ${TRAINING_OPTION[update-freq]})
+  --max-tokens N        tokens of a batch on one GPU (default: ${TRAINING_OPTION[max-tokens]})
+  --arch NAME           gtransformer_tiny, small, base, big, large
+                        (default: ${TRAINING_OPTION[arch]})
+  --max-doc-tokens N    longest document unit (default: ${TRAINING_OPTION[max-doc-tokens]})
+  --patience N          stop after N validations without a lower loss
+                        (default: ${TRAINING_OPTION[patience]})
+  --sentence-updates N  at most N updates of the sentence model; 0: no limit (default: 0)
+  --document-updates N  at most N updates of the document model; 0: no limit (default: 0)
+  --seed N              (default: ${TRAINING_OPTION[seed]})
+  --start KIND          fine-tuning starts as in the paper, or lossless, from exactly what the
+                        sentence model translates (default: ${TRAINING_OPTION[start]})
+  --sentence-checkpoint CKPT
+                        fine-tune this model; no sentence model is trained
+  --beam N              hypotheses kept in decoding (default: ${TRAINING_OPTION[beam]})
+
+What follows -- goes to fairseq-train, in every stage.
+EOF
+}
+
+# parse ARGUMENT...: fill OPTION, GIVEN, EXTRA, DRY_RUN and check the values.
+parse() {
+  local key flag
+  if [[ $TRAINS == yes ]]; then
+    for key in "${!TRAINING_OPTION[@]}"; do OPTION[$key]=${TRAINING_OPTION[$key]}; done
+  fi
+  while (($#)); do
+    case $1 in
+      -h | --help) usage && exit 0 ;;
+      --dry-run) DRY_RUN=yes && shift ;;
+      --) shift && EXTRA=("$@") && break ;;
+      --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
+      *)
+        flag=$1 key=${1#--}
+        [[ $flag == --?* && -n ${OPTION[$key]+known} ]] ||
+          die "unknown argument '$flag'; --help lists what there is."
+        (($# > 1)) || die "\`$flag\` needs a value."
+        OPTION[$key]=$2 GIVEN[$key]=yes
+        shift 2
+        ;;
+    esac
+  done
+  check_options
+}
+
+# at_least LEAST KEY...: these options are whole numbers.
+at_least() {
+  local least=$1 key value
+  for key in "${@:2}"; do
+    value=${OPTION[$key]}
+    if [[ ! $value =~ ^(0|[1-9][0-9]{0,8})$ ]] || ((value < least)); then
+      die "\`--$key\` must be a whole number of at least $least, but is '$value'."
+    fi
+  done
+}
+
+# one_of KEY VALUE...: the option has one of these values.
+one_of() {
+  local key=$1 value
+  for value in "${@:2}"; do [[ ${OPTION[$key]} == "$value" ]] && return; done
+  die "\`--$key\` must be one of ${*:2}, but is '${OPTION[$key]}'."
+}
+
+check_options() {
+  [[ -n ${OPTION[out]} ]] || die "\`--out\` is missing: where everything is to be written."
+  at_least 1 bpe-merges workers
+  [[ ${OPTION[source-lang]} != "${OPTION[target-lang]}" ]] ||
+    die "\`--source-lang\` and \`--target-lang\` are both '${OPTION[source-lang]}'."
+  if [[ $TRAINS == yes ]]; then
+    at_least 0 gpus sentence-updates document-updates seed
+    at_least 1 update-freq max-tokens max-doc-tokens patience beam
+    one_of start paper lossless
+  fi
+}
+
+# find_text: set TRAIN_TEXT, VALID_TEXT, TEST_TEXT, prefixes of files that are there.
+find_text() {
+  local corpus=${OPTION[corpus]} split lang
+  TRAIN_TEXT=${OPTION[train-prefix]} VALID_TEXT=${OPTION[valid-prefix]}
+  TEST_TEXT=${OPTION[test-prefix]}
+  if [[ -n $corpus && " ${CORPORA[*]} " != *" $corpus "* ]]; then
+    die "\`--corpus\` '$corpus' is unknown; known are ${CORPORA[*]} (any other corpus: \
+--train-prefix, --valid-prefix, --test-prefix)."
+  fi
+  if [[ -z $TRAIN_TEXT || -z $VALID_TEXT || -z $TEST_TEXT ]]; then
+    [[ -n $corpus ]] || die "\`--corpus\` is missing; known are ${CORPORA[*]}."
+    [[ -n ${OPTION[data]} ]] || die "\`--data\` is missing: the folder that holds $corpus/."
+    TRAIN_TEXT=${TRAIN_TEXT:-${OPTION[data]}/$corpus/train}
+    VALID_TEXT=${VALID_TEXT:-${OPTION[data]}/$corpus/dev}
+    TEST_TEXT=${TEST_TEXT:-${OPTION[data]}/$corpus/test}
+  fi
+  for lang in "${OPTION[source-lang]}" "${OPTION[target-lang]}"; do
+    for split in "$TRAIN_TEXT" "$VALID_TEXT" "$TEST_TEXT"; do
+      text_file "$split" "$lang" >/dev/null
+    done
+  done
+}
+
+# text_file PREFIX LANG: print the name of the file, gzipped or not.
+text_file() {
+  local file=$1.$2
+  if [[ -f $file || $DRY_RUN == yes ]]; then
+    printf '%s\n' "$file"
+  elif [[ -f $file.gz ]]; then
+    printf '%s\n' "$file.gz"
+  else
+    die "$file: there is no such file (nor $file.gz)."
+  fi
+}
+
+# ---- commands ------------------------------------------------------------------------------------
+
+# program NAME: print the path of a command of the environment.
+program() {
+  if [[ -x $ROOT/.venv/bin/$1 ]]; then
+    printf '%s\n' "$ROOT/.venv/bin/$1"
+  elif ! type -P "$1"; then
+    [[ $DRY_RUN == yes ]] || die "$1: there is no such command; run 'make env' in $ROOT first."
+    printf '%s\n' "$1"
+  fi
+}
+
+# quoted WORD...: print a command line that can be typed.
+quoted() {
+  local word line=""
+  for word in "$@"; do
+    if [[ $word =~ ^[A-Za-z0-9_./:=,@%+-]+$ ]]; then line+=" $word"; else line+=" ${word@Q}"; fi
+  done
+  printf '%s\n' "${line# }"
+}
+
+# run COMMAND...: print it and, unless --dry-run, run it.
+run() {
+  printf '$ %s\n' "$(quoted "$@")"
+  [[ $DRY_RUN == yes ]] || "$@"
+}
+
+# finished MARK COMMAND...: whether this very command has come to its end before.
+finished() {
+  [[ $DRY_RUN == no && -f $1 && $(<"$1") == "$(quoted "${@:2}")" ]]
+}
+
+# finish MARK COMMAND...: remember that it has.
+finish() {
+  quoted "${@:2}" >"$1"
+}
+
+# use_devices: the GPUs that fairseq-train is to see; it uses all that it sees.
+use_devices() {
+  local gpus visible found tokens
+  if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
+    IFS=, read -ra visible <<<"$CUDA_VISIBLE_DEVICES"
+    [[ -n ${GIVEN[gpus]+given} ]] || OPTION[gpus]=${#visible[@]}
+    gpus=${OPTION[gpus]}
+    ((gpus == 0 || gpus == ${#visible[@]})) ||
+      die "\`--gpus\` is $gpus, but CUDA_VISIBLE_DEVICES='$CUDA_VISIBLE_DEVICES' names \
+${#visible[@]}."
+  fi
+  gpus=${OPTION[gpus]}
+  if ((gpus == 0)); then
+    DEVICE=(--cpu)
+    export CUDA_VISIBLE_DEVICES=""
+  else
+    [[ -n ${CUDA_VISIBLE_DEVICES+set} ]] ||
+      CUDA_VISIBLE_DEVICES=$(seq -s , 0 $((gpus - 1)))
+    export CUDA_VISIBLE_DEVICES
+    if [[ $DRY_RUN == no ]]; then
+      found=$("$(program python)" -c "import torch; print(torch.cuda.device_count())")
+      ((found == gpus)) ||
+        die "\`--gpus\` is $gpus, but torch sees $found here; give the number (0: the CPU), and an \
+\`--update-freq\` that keeps the effective batch."
+    fi
+  fi
+  tokens=$((${OPTION[max-tokens]} * (gpus ? gpus : 1) * ${OPTION[update-freq]}))
+  say "CUDA_VISIBLE_DEVICES='$CUDA_VISIBLE_DEVICES', effective batch $tokens tokens"
+}
+
+# prepare EXTRA...: plain text to OUT/data. `gtrans prepare` skips the steps that are finished.
+prepare() {
+  local vocabulary=(--bpe-merges "${OPTION[bpe-merges]}") gtrans
+  if [[ -n ${OPTION[sentence-data]} ]]; then
+    [[ -z ${GIVEN[bpe-merges]+given} ]] ||
+      die "\`--bpe-merges\` cannot stand beside \`--sentence-data\`, which decides it."
+    vocabulary=(--reuse "${OPTION[sentence-data]}")
+  fi
+  gtrans=$(program gtrans)
+  run "$gtrans" prepare --source-lang "${OPTION[source-lang]}" \
+    --target-lang "${OPTION[target-lang]}" \
+    --train "$TRAIN_TEXT" --valid "$VALID_TEXT" --test "$TEST_TEXT" \
+    "${vocabulary[@]}" --workers "${OPTION[workers]}" --out "${OPTION[out]}/data" "$@"
+}
+
+# prepared: print the first file that OUT/data lacks or that is not complete; status 0 if none.
+prepared() {
+  local pair=${OPTION[source-lang]}-${OPTION[target-lang]} file split lang
+  local files=(prepare.json "dict.${OPTION[source-lang]}.txt" "dict.${OPTION[target-lang]}.txt")
+  for split in train valid test; do
+    for lang in "${OPTION[source-lang]}" "${OPTION[target-lang]}"; do
+      files+=("$split.$pair.$lang.idx" "$split.$pair.$lang.bin")
+    done
+  done
+  for file in "${files[@]}"; do
+    if [[ ! -s ${OPTION[out]}/data/$file ]]; then
+      printf '%s\n' "${OPTION[out]}/data/$file"
+      return 1
+    fi
+  done
+  if ! grep -q '"binarise"' "${OPTION[out]}/data/prepare.json"; then # its last step
+    printf '%s\n' "${OPTION[out]}/data/prepare.json"
+    return 1
+  fi
+}
+
+# check_prepared: end if the corpus is not complete.
+check_prepared() {
+  local missing
+  [[ $DRY_RUN == no ]] || return 0
+  missing=$(prepared) || die "$missing: missing or not complete after the preparation."
+  say "the corpus in ${OPTION[out]}/data is complete"
+}
