@@ -79,13 +79,18 @@ def train(args: argparse.Namespace) -> Rows:
             for name, options in systems.items()
         }
         for words in args.lengths:
-            text = documents_of(words, max(args.words // words, 1), dictionary)
+            text = documents_of(words, max(args.corpus_words // words, 1), dictionary)
+            # The yardstick's batches come from the whole text, as a corpus has them: sorted
+            # by length and hardly padded. As many as hold the words of the documents.
+            sample = max(round(args.words / args.batch_words), 1)
+            sentences = sentence_batches(text, dictionary, args.batch_words, sample)
+            chosen = text[: max(args.words // words, 1)]
+            documents = document_batches(chosen, dictionary, args.batch_words)
             batches: dict[str, list[Batch]] = {}
             for name, options in systems.items():
                 if name == "gtrans dense" and words > args.quadratic_limit:
                     continue  # its score matrices alone would take tens of gigabytes
-                make = sentence_batches if options is None else document_batches
-                made = make(text, dictionary, args.batch_words)
+                made = sentences if options is None else documents
                 # One batch tells what a slow system costs.
                 made = made[:1] if name == "gtrans dense" else made
                 batches[name] = [device.place(batch) for batch in made]
@@ -307,8 +312,12 @@ def _parser() -> argparse.ArgumentParser:
             )
     train_mode, decode_mode = modes.choices["train"], modes.choices["decode"]
     train_mode.add_argument(
-        "--words", type=int, default=16384, help="words of the text (default: %(default)s)"
+        "--words", type=int, default=16384, help="words of a round (default: %(default)s)"
     )
+    train_mode.add_argument(
+        "--corpus-words", type=int, default=1 << 19,
+        help="words of the text that batches are taken from (default: %(default)s)",
+    )  # fmt: skip
     train_mode.add_argument(
         "--batch-words", type=int, default=2048, help="words of a batch (default: %(default)s)"
     )

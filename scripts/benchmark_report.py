@@ -24,9 +24,10 @@ _MODES = {
         "Training",
         "Throughput of whole updates (forward, label-smoothed loss, backward, clipping, Adam) in "
         "target words per second; padding and marks do not count. The yardstick is stock "
-        "fairseq's sentence Transformer on the same sentences, in batches sorted by length and "
-        "filled up to {batch_words} words and padding. A batch of documents holds "
-        "{batch_words} words, or one longer document. `regroup` and `dense` are the "
+        "fairseq's sentence Transformer on the same text of {corpus_words} words, in batches "
+        "sorted by length and filled up to {batch_words} words and padding, of which evenly "
+        "spaced ones are measured. A batch of documents holds {batch_words} words, or one longer "
+        "document. A round takes about {words} words of each system. `regroup` and `dense` are the "
         "backends of group attention in G-Transformer; the document Transformer is "
         "`--doc-mode full`. A cell is words per second, and in brackets the fraction of the "
         "yardstick's.",

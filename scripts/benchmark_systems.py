@@ -135,9 +135,17 @@ def _batch(source: Tensor, given: Tensor, target: Tensor) -> Batch:
 
 
 def sentence_batches(
-    documents: list[Document], dictionary: Dictionary, words: int
+    documents: list[Document], dictionary: Dictionary, words: int, sample: int | None = None
 ) -> list[Batch]:
-    """The same sentences as stock fairseq batches them: sorted by length, its own frame."""
+    """The same sentences as stock fairseq batches them: sorted by length, its own frame.
+
+    Args:
+        documents: a text; the larger it is, the less padding is in its batches.
+        dictionary: of both sides.
+        words: words and padding of a batch.
+        sample: so many batches, evenly spaced from the shortest sentences to the
+            longest (None: all).
+    """
     end = torch.tensor([dictionary.eos()])
     pairs = [pair for document in documents for pair in document]
     sides = [[torch.cat([pair[i], end]) for pair in pairs] for i in (0, 1)]
@@ -153,6 +161,9 @@ def sentence_batches(
         num_tokens_vec=lengths[order],
         max_tokens=words,
     )
+    if sample is not None and sample < len(batches):
+        middles = (np.arange(sample) + 0.5) * len(batches) / sample
+        batches = [batches[int(middle)] for middle in middles]
     return [dataset.collater([dataset[index] for index in batch]) for batch in batches]
 
 

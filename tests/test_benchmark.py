@@ -14,10 +14,13 @@ import torch
 SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
 LENGTHS = ["--lengths", "30", "60"]
 MODES = {
-    "train": [*LENGTHS, "--words", "60", "--batch-words", "60", "--repetitions", "2"],
+    "train": [
+        *LENGTHS, "--words", "60", "--batch-words", "60", "--corpus-words", "600",
+        "--repetitions", "2",
+    ],
     "decode": [*LENGTHS, "--words", "30", "--repetitions", "1", "--stock-limit", "30"],
     "memory": ["--lengths", "60"],
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +90,6 @@ def test_text_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
         tokens = torch.cat([batch["target"].flatten() for batch in batches])
         words.append(tokens[tokens >= dictionary.nspecial].sort().values)
     assert torch.equal(*words)
+    every = systems.sentence_batches(text, dictionary, 100)
+    widths = [b["target"].size(1) for b in systems.sentence_batches(text, dictionary, 100, 3)]
+    assert len(widths) == 3 < len(every) and widths == sorted(widths)

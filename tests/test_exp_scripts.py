@@ -176,7 +176,7 @@ def test_nothing_is_hard_wired(script):
     assert "--source-lang zh --target-lang en --train 'a b/tr' --valid v --test te " in prepare
     assert " --max-update 30 " in sentence
     assert " --max-update 20 " in document
-    assert " --positions sentence --gate-bias 4 " in document
+    assert " --positions sentence --gate-bias 10 " in document
     assert " --positions " not in sentence
     for command in (sentence, document):
         assert " --source-lang zh --target-lang en " in command
