@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -98,9 +99,12 @@ class Demo:
         command = [str(word) for word in words]
         print("\n$ " + " ".join(_quoted(word) for word in command), flush=True)
         program = str(PYTHON_BIN / command[0])
+        # Threads that wait without spinning: on a busy machine the others get to work meanwhile.
+        environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
         return subprocess.Popen(
-            [program, *command[1:]], cwd=ROOT, stdout=subprocess.PIPE, text=True, **options
-        )
+            [program, *command[1:]], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,
+            **options,
+        )  # fmt: skip
 
     def _command(self, *words: str | Path) -> str:
         """Run a command whose standard output is short; its progress goes to the terminal."""

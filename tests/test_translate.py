@@ -19,9 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtrans.cli import main
+from gtrans.data.documents import iterate_raw_lines
 from gtrans.data.text_pipeline import PLACEHOLDER, load_pipeline
 from gtrans.decoding import loading, translation
-from gtrans.decoding.translation import make_batches, read_lines
+from gtrans.decoding.translation import make_batches
 
 if TYPE_CHECKING:
     from tiny_models import TinyWorld
@@ -112,9 +113,9 @@ def test_standard_streams(tiny: TinyWorld, tmp_path: Path):
 def test_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     packed = tmp_path / "packed"
     packed.write_bytes(gzip.compress("a\n\n ü \n".encode()))
-    assert read_lines(str(packed)) == ["a", "", "ü"]
+    assert list(iterate_raw_lines(str(packed))) == ["a", "", "ü"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb")))
-    assert read_lines("-") == ["a", "b"]
+    assert list(iterate_raw_lines("-")) == ["a", "b"]
 
 
 # ---- the same as fairseq's commands --------------------------------------------------------------

@@ -72,10 +72,10 @@ def run(args: argparse.Namespace) -> None:
         GtransError: see :func:`gtrans.decoding.translation.translate`.
     """
     # Imported on demand: torch and fairseq need seconds, which --help should not.
+    from gtrans.data.documents import STANDARD_STREAM
     from gtrans.data.step_record import say
     from gtrans.decoding.document_search import SearchOptions
     from gtrans.decoding.loading import split_paths
-    from gtrans.decoding.resuming import STANDARD_STREAM
     from gtrans.decoding.translation import TranslationOptions, translate
 
     sentences = translate(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ Document = list[str]
 DocumentPair = tuple[Document, Document]
 
 DOCUMENT_LINE = "<d>"
+STANDARD_STREAM = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -44,6 +46,9 @@ def resolve(prefix: str, lang: str) -> Path:
 @contextmanager
 def _open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """The unpacked bytes of ``path``; failures of the file system become GtransError."""
+    if str(path) == STANDARD_STREAM:
+        yield sys.stdin.buffer
+        return
     try:
         with open(path, "rb") as raw:
             packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
@@ -61,6 +66,28 @@ def _open_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise GtransError(f"cannot read '{path}': {error.strerror or error}") from None
 
 
+def iterate_raw_lines(path: str | os.PathLike[str]) -> Iterator[str]:
+    """All lines of a file, empty ones and boundaries as they are, stripped of white space.
+
+    ``-`` is the standard input. Gzipped files are unpacked; only a line feed ends a line.
+
+    Raises:
+        GtransError: no such file, not readable, not UTF-8 (with the line's number).
+    """
+    name = "standard input" if str(path) == STANDARD_STREAM else str(path)
+    with _open_bytes(Path(path)) as file:
+        for number, line in enumerate(file, start=1):
+            if number == 1:
+                line = line.removeprefix(_BYTE_ORDER_MARK)
+            try:
+                yield line.decode("utf-8").strip()
+            except UnicodeDecodeError as error:
+                raise GtransError(
+                    f"{name}:{number}: not UTF-8 (byte {error.start + 1} of the line is "
+                    f"0x{line[error.start]:02x}); convert the file to UTF-8"
+                ) from None
+
+
 def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | None]]:
     """The lines of a file, one at a time, with boundaries put in order.
 
@@ -69,28 +96,17 @@ def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | Non
         ends, and ``(line number, None)`` for a boundary between two documents. There
         is never a boundary first, last, or after another one.
     """
-    path = Path(path)
     boundary = 0  # line of the first boundary since the last sentence
     seen_sentence = False
-    with _open_bytes(path) as file:
-        for number, line in enumerate(file, start=1):
-            if number == 1:
-                line = line.removeprefix(_BYTE_ORDER_MARK)
-            try:
-                sentence = line.decode("utf-8").strip()
-            except UnicodeDecodeError as error:
-                raise GtransError(
-                    f"{path}:{number}: not UTF-8 (byte {error.start + 1} of the line is "
-                    f"0x{line[error.start]:02x}); convert the file to UTF-8"
-                ) from None
-            if not sentence or sentence == DOCUMENT_LINE:
-                boundary = boundary or number
-                continue
-            if boundary and seen_sentence:
-                yield boundary, None
-            boundary = 0
-            seen_sentence = True
-            yield number, sentence
+    for number, sentence in enumerate(iterate_raw_lines(path), start=1):
+        if not sentence or sentence == DOCUMENT_LINE:
+            boundary = boundary or number
+            continue
+        if boundary and seen_sentence:
+            yield boundary, None
+        boundary = 0
+        seen_sentence = True
+        yield number, sentence
 
 
 def read_documents(path: str | os.PathLike[str]) -> list[Document]:

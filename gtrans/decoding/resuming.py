@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from gtrans.data.documents import STANDARD_STREAM
 from gtrans.data.step_record import say
-
-STANDARD_STREAM = "-"
 
 
 def forget(output: str) -> None:

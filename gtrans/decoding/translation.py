@@ -13,11 +13,9 @@ then, so the result is that of an undisturbed run to the last bit.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
 import sys
-import zlib
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -28,7 +26,12 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from gtrans.data.documents import DOCUMENT_LINE, atomic_writer
+from gtrans.data.documents import (
+    DOCUMENT_LINE,
+    STANDARD_STREAM,
+    atomic_writer,
+    iterate_raw_lines,
+)
 from gtrans.data.instances import split_instances
 from gtrans.data.step_record import digest, fingerprint, say
 from gtrans.data.text_pipeline import (
@@ -40,14 +43,12 @@ from gtrans.data.text_pipeline import (
 )
 from gtrans.decoding.document_search import SearchOptions
 from gtrans.decoding.loading import decoding_device, load_models
-from gtrans.decoding.resuming import STANDARD_STREAM, FinishedBatches, forget
+from gtrans.decoding.resuming import FinishedBatches, forget
 from gtrans.errors import GtransError
 
 MIN_DOC_TOKENS = 8
 # A hypothesis costs a row of logits however short its source is.
 _LEAST_ROW_TOKENS = 16
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def translate(options: TranslationOptions) -> int:
     decoding_device(options.cpu, options.fp16)
     text = None
     if options.input is not None:
-        text = read_lines(options.input)
+        text = list(iterate_raw_lines(options.input))
         read_state(Path(options.data))
     models, task = load_models(options.paths, options.data, cpu=options.cpu, fp16=options.fp16)
     if text is None:
@@ -127,40 +128,6 @@ def translate(options: TranslationOptions) -> int:
     _write(options.output, lines, sentences)
     forget(options.output)
     return len(sentences)
-
-
-def read_lines(path: str) -> list[str]:
-    """The lines of a file or of the standard input, stripped.
-
-    Gzipped files are unpacked; only ``\\n`` (or ``\\r\\n``) ends a line.
-
-    Raises:
-        GtransError: no such file, not readable, not UTF-8.
-    """
-    name = "standard input" if path == STANDARD_STREAM else path
-    try:
-        raw = sys.stdin.buffer.read() if path == STANDARD_STREAM else Path(path).read_bytes()
-        if raw.startswith(_GZIP_MAGIC):
-            raw = gzip.decompress(raw)
-    except FileNotFoundError:
-        raise GtransError(f"there is no file '{name}'; check the path") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise GtransError(f"'{name}' is damaged as a gzip file ({error}); fetch it anew") from None
-    except OSError as error:
-        raise GtransError(f"cannot read '{name}': {error.strerror or error}") from None
-    pieces = raw.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
-    if not pieces[-1]:  # behind the last line end
-        del pieces[-1]
-    lines = []
-    for number, piece in enumerate(pieces, start=1):
-        try:
-            lines.append(piece.decode("utf-8").strip())
-        except UnicodeDecodeError as error:
-            raise GtransError(
-                f"{name}:{number}: not UTF-8 (byte {error.start + 1} of the line is "
-                f"0x{piece[error.start]:02x}); convert the file to UTF-8"
-            ) from None
-    return lines
 
 
 # A line of the input: the ids of a sentence, end symbol included, or a boundary's text.

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 from itertools import islice
-from pathlib import Path
 
 from gtrans.data.documents import (
     Document,
-    _open_bytes,
     iterate_lines,
+    iterate_raw_lines,
     read_documents,
     read_parallel,
 )
@@ -79,5 +78,4 @@ def read_hypotheses(
 
 def _count_lines(path: str | os.PathLike[str]) -> int:
     """Lines of a file, the empty ones at its end included."""
-    with _open_bytes(Path(path)) as file:
-        return sum(1 for _ in file)
+    return sum(1 for _ in iterate_raw_lines(path))
