@@ -18,8 +18,9 @@ from gtrans.decoding.document_search import (
     SearchOptions,
     SearchVocabulary,
 )
-from gtrans.models.gtransformer import EncoderOutput, GTransformer, GTransformerConfig
+from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.modules.attention import DocumentAttention, MultiheadAttention
+from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.group_attention import BACKENDS, AttentionPlan
 from gtrans.modules.layout import DocumentLayout, Segments
 

@@ -17,6 +17,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from gtrans.cli._model import add_device, add_model_files
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import READERS, Cell, Table, random_contexts, read_items
 
@@ -29,12 +30,7 @@ EXAMPLE = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans contrast``."""
     files = parser.add_argument_group("files")
-    files.add_argument(
-        "--path", required=True, metavar="CKPT[:CKPT..]", help="checkpoint; several: an ensemble"
-    )
-    files.add_argument(
-        "--data", required=True, metavar="DIR", help="folder made by 'gtrans prepare'"
-    )
+    add_model_files(files)
     files.add_argument(
         "--set", required=True, nargs="+", metavar="FILE", help="contrastive sets, gzipped or not"
     )
@@ -66,8 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tokens of a batch, padding included; documents are never cut, a longer one "
         "stands alone (default: %(default)s)",
     )
-    size.add_argument("--cpu", action="store_true", help="stay on the CPU")
-    size.add_argument("--fp16", action="store_true", help="half precision, on a GPU")
+    add_device(size)
     parser.add_argument("--json", action="store_true", help="write JSON to standard output")
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 
+from gtrans.cli._model import add_device, add_model_files
+
 EXAMPLE = (
     "gtrans translate --path checkpoints/checkpoint_best.pt --data data-bin "
     "--input test.en --output test.hyp.de"
@@ -21,12 +23,7 @@ EXAMPLE = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of ``gtrans translate``."""
     files = parser.add_argument_group("files")
-    files.add_argument(
-        "--path", required=True, metavar="CKPT[:CKPT..]", help="checkpoint; several: an ensemble"
-    )
-    files.add_argument(
-        "--data", required=True, metavar="DIR", help="folder made by 'gtrans prepare'"
-    )
+    add_model_files(files)
     source = files.add_mutually_exclusive_group(required=True)
     source.add_argument("--input", metavar="FILE", help="text, gzipped or not; - reads it")
     source.add_argument("--split", metavar="NAME", help="binarised split of --data, e.g. test")
@@ -61,8 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="longest instance, two marks per sentence included (default: as trained)",
     )
-    unit.add_argument("--cpu", action="store_true", help="stay on the CPU")
-    unit.add_argument("--fp16", action="store_true", help="half precision, on a GPU")
+    add_device(unit)
 
 
 def run(args: argparse.Namespace) -> None:

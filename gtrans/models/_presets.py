@@ -23,6 +23,16 @@ from omegaconf.errors import OmegaConfBaseException
 from gtrans.errors import GtransError
 
 
+def option(default: Any, help_text: str) -> Any:
+    """A field of a model's options."""
+    return field(default=default, metadata={"help": help_text})
+
+
+def size_option(help_text: str) -> Any:
+    """A field for a size; left open, it is the preset's (see :func:`resolve_sizes`)."""
+    return option(None, f"{help_text} (default: the preset's)")
+
+
 @dataclass
 class DocumentModelConfig(FairseqDataclass):
     """What a checkpoint must know of the units its model was trained on.
@@ -31,12 +41,12 @@ class DocumentModelConfig(FairseqDataclass):
     loads one, so nobody has to remember them in decoding.
     """
 
-    unit: Optional[str] = field(default=None, metadata={"help": "set by the task"})
-    max_doc_tokens: Optional[int] = field(default=None, metadata={"help": "set by the task"})
-    sentence_marks: Optional[str] = field(default=None, metadata={"help": "set by the task"})
-    langs: Optional[str] = field(default=None, metadata={"help": "set by the task"})
-    source_lang: Optional[str] = field(default=None, metadata={"help": "set by the task"})
-    target_lang: Optional[str] = field(default=None, metadata={"help": "set by the task"})
+    unit: Optional[str] = option(None, "set by the task")
+    max_doc_tokens: Optional[int] = option(None, "set by the task")
+    sentence_marks: Optional[str] = option(None, "set by the task")
+    langs: Optional[str] = option(None, "set by the task")
+    source_lang: Optional[str] = option(None, "set by the task")
+    target_lang: Optional[str] = option(None, "set by the task")
 
 
 Presets = Mapping[str, Mapping[str, Any]]

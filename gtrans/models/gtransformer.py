@@ -21,7 +21,7 @@ Transformer), and with ``--unit sentence`` the sentence Transformer.
 
 import math
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Optional
 
 from fairseq.data import Dictionary
@@ -35,22 +35,20 @@ from fairseq.models import (
 from torch import Tensor, nn
 
 from gtrans.errors import GtransError
-from gtrans.models._presets import DocumentModelConfig, register_presets, resolve_sizes
+from gtrans.models._presets import (
+    DocumentModelConfig,
+    option,
+    register_presets,
+    resolve_sizes,
+    size_option,
+)
 from gtrans.modules.attention import KINDS, DocumentAttention, new_parameters
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import Embedder
+from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.group_attention import BACKENDS, AttentionPlans
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, LayerSpec
-
-
-def _size(help_text: str) -> Any:
-    return field(default=None, metadata={"help": f"{help_text} (default: the preset's)"})
-
-
-def _option(default: Any, help_text: str) -> Any:
-    return field(default=default, metadata={"help": help_text})
-
 
 _TopAttention = ChoiceEnum(list(KINDS))
 
@@ -59,60 +57,60 @@ _TopAttention = ChoiceEnum(list(KINDS))
 class GTransformerConfig(DocumentModelConfig):
     """Options of :class:`GTransformer`, flat so that all of fairseq's front ends see them."""
 
-    encoder_layers: Optional[int] = _size("encoder layers")
-    decoder_layers: Optional[int] = _size("decoder layers")
-    encoder_embed_dim: Optional[int] = _size("width of the model, the same on both sides")
-    encoder_ffn_embed_dim: Optional[int] = _size("width of the encoder's feed-forward networks")
-    decoder_ffn_embed_dim: Optional[int] = _size("width of the decoder's feed-forward networks")
-    encoder_attention_heads: Optional[int] = _size("attention heads in the encoder")
-    decoder_attention_heads: Optional[int] = _size("attention heads in the decoder")
-    dropout: float = _option(0.1, "dropout after embeddings and sublayers")
-    attention_dropout: float = _option(0.0, "dropout on attention weights")
-    activation_dropout: float = _option(0.0, "dropout inside feed-forward networks")
-    activation_fn: ChoiceEnum(list(ACTIVATIONS)) = _option(  # type: ignore[valid-type]
+    encoder_layers: Optional[int] = size_option("encoder layers")
+    decoder_layers: Optional[int] = size_option("decoder layers")
+    encoder_embed_dim: Optional[int] = size_option("width of the model, the same on both sides")
+    encoder_ffn_embed_dim: Optional[int] = size_option("width of the encoder's feed-forward nets")
+    decoder_ffn_embed_dim: Optional[int] = size_option("width of the decoder's feed-forward nets")
+    encoder_attention_heads: Optional[int] = size_option("attention heads in the encoder")
+    decoder_attention_heads: Optional[int] = size_option("attention heads in the decoder")
+    dropout: float = option(0.1, "dropout after embeddings and sublayers")
+    attention_dropout: float = option(0.0, "dropout on attention weights")
+    activation_dropout: float = option(0.0, "dropout inside feed-forward networks")
+    activation_fn: ChoiceEnum(list(ACTIVATIONS)) = option(  # type: ignore[valid-type]
         "relu", "activation of feed-forward networks"
     )
-    encoder_normalize_before: bool = _option(False, "pre-norm encoder layers")
-    decoder_normalize_before: bool = _option(False, "pre-norm decoder layers")
-    share_decoder_input_output_embed: bool = _option(
+    encoder_normalize_before: bool = option(False, "pre-norm encoder layers")
+    decoder_normalize_before: bool = option(False, "pre-norm decoder layers")
+    share_decoder_input_output_embed: bool = option(
         False, "one table for decoder input and output"
     )
-    share_all_embeddings: bool = _option(
+    share_all_embeddings: bool = option(
         False, "one table for encoder, decoder and output (needs a joint dictionary)"
     )
-    no_scale_embedding: bool = _option(False, "do not scale embeddings by sqrt(dim)")
-    doc_mode: ChoiceEnum(["partial", "full"]) = _option(  # type: ignore[valid-type]
+    no_scale_embedding: bool = option(False, "do not scale embeddings by sqrt(dim)")
+    doc_mode: ChoiceEnum(["partial", "full"]) = option(  # type: ignore[valid-type]
         "partial", "partial: group attention; full: plain attention over the whole unit (baseline)"
     )
-    encoder_global_layers: int = _option(2, "top encoder layers with global self-attention")
-    decoder_global_layers: int = _option(2, "top decoder layers with global self-attention")
-    cross_global_layers: int = _option(2, "top decoder layers with global cross-attention")
-    encoder_top_attention: _TopAttention = _option(  # type: ignore[valid-type]
+    encoder_global_layers: int = option(2, "top encoder layers with global self-attention")
+    decoder_global_layers: int = option(2, "top decoder layers with global self-attention")
+    cross_global_layers: int = option(2, "top decoder layers with global cross-attention")
+    encoder_top_attention: _TopAttention = option(  # type: ignore[valid-type]
         "combined", "self-attention of those encoder layers (table 6)"
     )
-    decoder_top_attention: _TopAttention = _option(  # type: ignore[valid-type]
+    decoder_top_attention: _TopAttention = option(  # type: ignore[valid-type]
         "combined", "self-attention of those decoder layers"
     )
-    cross_top_attention: _TopAttention = _option(  # type: ignore[valid-type]
+    cross_top_attention: _TopAttention = option(  # type: ignore[valid-type]
         "combined", "cross-attention of those decoder layers"
     )
-    no_language_locality: bool = _option(
+    no_language_locality: bool = option(
         False, "self-attention is never grouped (table 5, '- language locality')"
     )
-    no_translation_locality: bool = _option(
+    no_translation_locality: bool = option(
         False, "cross-attention is never grouped (table 5, '- translation locality')"
     )
-    positions: ChoiceEnum(["document", "sentence"]) = _option(  # type: ignore[valid-type]
+    positions: ChoiceEnum(["document", "sentence"]) = option(  # type: ignore[valid-type]
         "document",
         "positions count through the document (paper), or restart in every sentence, and global "
         "attention is told the number of the sentence",
     )
-    gate_bias: Optional[float] = _option(
+    gate_bias: Optional[float] = option(
         None,
         "gates begin at sigmoid(BIAS) on the group side whatever the input, so that a large "
         "value starts a document model as its sentence model (default: random gates)",
     )
-    attention_backend: ChoiceEnum(list(BACKENDS)) = _option(  # type: ignore[valid-type]
+    attention_backend: ChoiceEnum(list(BACKENDS)) = option(  # type: ignore[valid-type]
         "regroup", "how attention within groups is computed"
     )
 
@@ -164,23 +162,6 @@ def attention_kinds(cfg: GTransformerConfig) -> tuple[list[str], list[str], list
         kinds("decoder", decoder, self_grouped),
         kinds("cross", decoder, cross_grouped),
     )
-
-
-@dataclass
-class EncoderOutput:
-    """What the encoder hands to the decoder.
-
-    Attributes:
-        states: ``(source tokens, dim)`` packed.
-        layout: the source's layout.
-        order: ``(source tokens, dim)`` order of sentences for global attention, or None.
-        layers: outputs of all layers, packed, when they were asked for.
-    """
-
-    states: Tensor
-    layout: DocumentLayout
-    order: Tensor | None
-    layers: list[Tensor]
 
 
 class GTransformerEncoder(FairseqEncoder):

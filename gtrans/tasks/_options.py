@@ -7,21 +7,19 @@ from typing import Any, Optional
 
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import II
 
 from gtrans.data.document_dataset import SENTENCE_MARKS, UNITS
 from gtrans.errors import GtransError
-
-
-def _option(default: Any, help_text: str) -> Any:
-    return field(default=default, metadata={"help": help_text})
+from gtrans.models._presets import option
 
 
 @dataclass
 class DocumentTranslationConfig(FairseqDataclass):
     """Options of :class:`DocumentTranslationTask`."""
 
-    data: Optional[str] = _option(
+    data: Optional[str] = option(
         None, "folder made by fairseq-preprocess; several joined by ':' take turns, one an epoch"
     )
     source_lang: Optional[str] = field(
@@ -30,36 +28,36 @@ class DocumentTranslationConfig(FairseqDataclass):
     target_lang: Optional[str] = field(
         default=None, metadata={"help": "target language", "argparse_alias": "-t"}
     )
-    unit: ChoiceEnum(list(UNITS)) = _option(  # type: ignore[valid-type]
+    unit: ChoiceEnum(list(UNITS)) = option(  # type: ignore[valid-type]
         "document",
         "what is translated at once: a sentence, or consecutive sentences of one document; "
         "in decoding the checkpoint's",
     )
-    max_doc_tokens: int = _option(
+    max_doc_tokens: int = option(
         512, "most tokens of a document unit, marks included; sentences are never cut"
     )
-    sentence_marks: ChoiceEnum(list(SENTENCE_MARKS)) = _option(  # type: ignore[valid-type]
+    sentence_marks: ChoiceEnum(list(SENTENCE_MARKS)) = option(  # type: ignore[valid-type]
         "both",
         "both: '<s> .. </s>' around every sentence (paper); end: '</s>' behind it, the frame of "
         "stock fairseq sentence models",
     )
-    langs: Optional[str] = _option(
+    langs: Optional[str] = option(
         None, "languages 'en,de,..' whose symbols [en], [de], .. follow the dictionary's own"
     )
-    word_dropout: float = _option(
+    word_dropout: float = option(
         0.0, "probability of replacing a word of source and decoder input by <mask> in training"
     )
-    word_dropout_epochs: int = _option(
+    word_dropout_epochs: int = option(
         0, "word dropout is in force for so many first epochs (0: all)"
     )
-    init_from: Optional[str] = _option(
+    init_from: Optional[str] = option(
         None,
         "checkpoint of a sentence (or document) model to start from; not needed when resuming",
     )
-    copy_local_to_global: bool = _option(
+    copy_local_to_global: bool = option(
         False, "with --init-from: start global attention from the group attention of its layer"
     )
-    lr_scale_pretrained: float = _option(
+    lr_scale_pretrained: float = option(
         0.2, "with --init-from: learning rate of loaded parameters as a part of --lr"
     )
     dataset_impl: Any = II("dataset.dataset_impl")
@@ -110,3 +108,11 @@ def check_options(cfg: Any) -> None:
         raise GtransError(
             f"`--lr-scale-pretrained` must be above 0, but is {cfg.lr_scale_pretrained}."
         )
+
+
+def check_model_name(cfg: Any) -> None:
+    """Raises GtransError for a model that does not exist; hydra does not look at the name."""
+    name = cfg.get("_name")
+    if name and name not in ARCH_MODEL_REGISTRY:
+        known = ", ".join(sorted(arch for arch in ARCH_MODEL_REGISTRY if "gtrans" in arch))
+        raise GtransError(f"there is no model '{name}'; those of this project are {known}.")

@@ -27,6 +27,7 @@ from gtrans.models._warm_start import dictionaries_of, warm_start
 from gtrans.optim.two_rate_adam import mark_pretrained
 from gtrans.tasks._options import (
     DocumentTranslationConfig,
+    check_model_name,
     check_options,
     data_folders,
     read_dictionary,
@@ -177,6 +178,7 @@ class DocumentTranslationTask(FairseqTask):
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """Build the model; from a checkpoint, take over the unit it was trained with."""
+        check_model_name(cfg)
         if from_checkpoint:
             self._adopt(cfg)
         else:
