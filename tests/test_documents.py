@@ -154,11 +154,8 @@ def test_writing(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
 
 
-def test_real_corpora() -> None:
-    data = Path(__file__).parent.parent.parent / "shared" / "data"
-    prefix = data / "ted-iwslt2017" / "test"
-    if not data.is_dir():
-        pytest.skip(f"no corpora in {data}")
+def test_real_corpora(real_data: Path) -> None:
+    prefix = real_data / "ted-iwslt2017" / "test"
     pairs = read_parallel(resolve(str(prefix), "en"), resolve(str(prefix), "de"))
     assert all(len(source) == len(target) > 0 for source, target in pairs)
     assert (len(pairs), sum(len(source) for source, _ in pairs)) == (23, 2271)

@@ -388,15 +388,12 @@ def test_other_languages_and_damaged_state(
         load_best_case(tmp_path / "truecase.en")
 
 
-def test_real_text_comes_back() -> None:
-    data = Path(__file__).parent.parent.parent / "shared" / "data"
-    if not data.is_dir():
-        pytest.skip(f"no corpora in {data}")
+def test_real_text_comes_back(real_data: Path) -> None:
     for lang, name in [
         ("en", "ted-iwslt2017/test.en"),
         ("zh", "newstest-enzh/newstest2021.refA.zh"),
     ]:
-        with gzip.open(data / f"{name}.gz", "rt", encoding="utf-8") as file:
+        with gzip.open(real_data / f"{name}.gz", "rt", encoding="utf-8") as file:
             lines = [" ".join(line.split()) for line in file if line.strip()][:300]
         pipeline = TextPipeline(lang, Steps(normalise=False))
         same = sum(pipeline.detokenise(pipeline.tokenise(line)) == line for line in lines)
