@@ -189,7 +189,7 @@ works() {
 step "environment" make_venv
 step "torch and build tools" pip_sections build
 step "fairseq (about 90 s where it is built from source)" pip_engine
-step "libraries and development tools" pip_sections core dev
+step "libraries and development tools" pip_sections core dev bert mbart plots
 step "gtrans" pip --no-build-isolation --no-deps -e .
 HINT="; if that does not help: remove $VENV and run it again"
 step "first import" works
