@@ -48,6 +48,7 @@ from gtrans.modules.embedding import Embedder
 from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.group_attention import BACKENDS, AttentionPlans
 from gtrans.modules.layout import DocumentLayout
+from gtrans.modules.linear import Linear
 from gtrans.modules.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, LayerSpec
 
 _TopAttention = ChoiceEnum(list(KINDS))
@@ -217,7 +218,7 @@ class GTransformerDecoder(FairseqDecoder):
             for kind, cross in zip(self.self_kinds, self.cross_kinds, strict=True)
         )
         self.layer_norm = nn.LayerNorm(spec.dim) if spec.pre_norm else None
-        self.output_projection = nn.Linear(spec.dim, len(dictionary), bias=False)
+        self.output_projection = Linear(spec.dim, len(dictionary), bias=False)
         if cfg.share_all_embeddings or cfg.share_decoder_input_output_embed:
             self.output_projection.weight = embed_tokens.weight
         else:

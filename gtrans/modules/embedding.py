@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gtrans.modules.dropout import dropout
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.positions import SinusoidalPositions
 
@@ -37,7 +37,7 @@ class Embedder(nn.Module):
     def forward(self, tokens: Tensor, positions: Tensor, table: nn.Embedding) -> Tensor:
         """``tokens`` and ``positions (tokens,)`` -> ``(tokens, dim)``."""
         x = self.scale * table(tokens) + self._sinusoid(positions)
-        return F.dropout(x, self.dropout, self.training)
+        return dropout(x, self.dropout, self.training)
 
     def _sinusoid(self, numbers: Tensor) -> Tensor:
         longest = int(numbers.max()) + 1 if numbers.numel() else 0

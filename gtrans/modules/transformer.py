@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from gtrans.modules.attention import DocumentAttention
 from gtrans.modules.decode_state import DecodeState
+from gtrans.modules.dropout import dropout
 from gtrans.modules.group_attention import AttentionPlans
 from gtrans.modules.linear import Linear
 
@@ -66,16 +67,16 @@ class _Layer(nn.Module):
         self.final_layer_norm = nn.LayerNorm(spec.dim)
 
     def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        dropout = self.spec.dropout
+        share = self.spec.dropout
         if self.spec.pre_norm:
-            return x + F.dropout(sublayer(norm(x)), dropout, self.training)
-        output: Tensor = norm(x + F.dropout(sublayer(x), dropout, self.training))
+            return x + dropout(sublayer(norm(x)), share, self.training)
+        output: Tensor = norm(x + dropout(sublayer(x), share, self.training))
         return output
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         def network(x: Tensor) -> Tensor:
             hidden = _ACTIVATIONS[self.spec.activation](self.fc1(x))
-            hidden = F.dropout(hidden, self.spec.activation_dropout, self.training)
+            hidden = dropout(hidden, self.spec.activation_dropout, self.training)
             output: Tensor = self.fc2(hidden)
             return output
 
