@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +19,8 @@ from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from gtrans.data.document_dataset import Frame
+from gtrans.data.rows import Frame, Rows
+from gtrans.data.units import UnitOptions
 from gtrans.decoding.document_search import (
     DocumentSearch,
     SearchOptions,
@@ -284,9 +285,9 @@ class Endless:
         self.model = model
         self.eos = dictionary.eos()
 
-    def begin_decoding(self, src_tokens: Tensor, beam: int) -> SearchState:
+    def begin_decoding(self, source: Mapping[str, Tensor], beam: int) -> SearchState:
         """As the model does."""
-        return self.model.begin_decoding(src_tokens, beam)
+        return self.model.begin_decoding(source, beam)
 
     def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:
         """As the model does, the end symbol made improbable."""
@@ -309,7 +310,11 @@ def decode_ours(model: GTransformer, dictionary: Dictionary, source: Tensor) -> 
         dictionary.bos(), dictionary.eos(), dictionary.pad(), dictionary.unk(), marks
     )
     search = DocumentSearch(vocabulary, SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0))
-    found = search.search([Endless(model, dictionary)], source)
+    frame = Frame(dictionary.bos(), dictionary.eos(), dictionary.pad())
+    document = {"src_tokens": source}
+    sentences = Rows(frame, UnitOptions("document")).written(document)
+    words = [[sentence.numel() - 1 for sentence in row] for row in sentences]
+    found = search.search([Endless(model, dictionary)], document, words)
     return len(found[0][0].tokens)
 
 

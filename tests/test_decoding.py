@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from test_layout import BATCHES, BOS, EOS, PAD, batch_of
 from torch import Tensor
+from untrained import translate_rows
 
 from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
 from gtrans.errors import GtransError
@@ -74,7 +75,7 @@ def test_steps_equal_one_pass(name: str, marks: str) -> None:
         target = torch.tensor([[EOS, 8, EOS, 6, 9], [EOS, 5, 6, 7, EOS], [EOS, EOS, 4, 4, 4]])
     opening = BOS if marks == "both" else EOS
     whole, _ = model(source, None, target)
-    state = model.begin_decoding(source, beam=1)
+    state = model.begin_decoding({"src_tokens": source}, beam=1)
     for step in range(target.size(1)):
         tokens = target[:, step]
         logits = model.decode_step(tokens, tokens.eq(opening), state)
@@ -88,7 +89,7 @@ def test_beams_reordered_and_documents_dropped(name: str) -> None:
     model = model_of(**CONFIGURATIONS[name])
     source = batch_of([[3, 1], [5, 2], [4, 4]], left=True)
     beam, generator = 3, torch.Generator().manual_seed(0)
-    state = model.begin_decoding(source, beam)
+    state = model.begin_decoding({"src_tokens": source}, beam)
     history = torch.full((9, 1), BOS)
     documents = torch.arange(3)
     shared = torch.zeros(3, beam, beam, dtype=torch.long)
@@ -130,7 +131,7 @@ def test_k_sentences_stay_k(
         rows = [row[row.ne(BOS)] for row in source]
         source = torch.nn.utils.rnn.pad_sequence(rows, True, PAD)
     search = DocumentSearch(vocabulary, SearchOptions(beam=beam, max_len_a=a, max_len_b=b))
-    found = search.search([model], source)
+    found = translate_rows(search, [model], source)
     assert len(found) == len(documents)
     for document, hypotheses in zip(documents, found, strict=True):
         assert 1 <= len(hypotheses) <= beam
@@ -178,21 +179,22 @@ def constant(best: int) -> Scripted:
 
 def test_a_model_that_never_ends_a_sentence() -> None:
     options = SearchOptions(beam=2, max_len_a=1, max_len_b=2)
-    found = DocumentSearch(BOTH, options).search([constant(7)], batch_of([[3, 0, 5]]))
+    found = translate_rows(DocumentSearch(BOTH, options), [constant(7)], batch_of([[3, 0, 5]]))
     assert words_of(found[0][0].sentences) == [5, 2, 7]
 
 
 def test_a_model_that_only_ends_sentences() -> None:
-    found = DocumentSearch(BOTH, SearchOptions(beam=2)).search([constant(EOS)], batch_of([[3, 4]]))
+    search = DocumentSearch(BOTH, SearchOptions(beam=2))
+    found = translate_rows(search, [constant(EOS)], batch_of([[3, 4]]))
     assert words_of(found[0][0].sentences) == [1, 1]  # --min-len 1
     options = SearchOptions(beam=1, min_len=0)
-    found = DocumentSearch(BOTH, options).search([constant(EOS)], batch_of([[3, 4]]))
+    found = translate_rows(DocumentSearch(BOTH, options), [constant(EOS)], batch_of([[3, 4]]))
     assert words_of(found[0][0].sentences) == [0, 0]
 
 
 @pytest.mark.parametrize("best", [BOS, PAD])
 def test_a_model_that_wants_marks_gets_none(best: int) -> None:
-    found = DocumentSearch(BOTH, SearchOptions(beam=3, max_len_b=4)).search(
+    found = translate_rows(DocumentSearch(BOTH, SearchOptions(beam=3, max_len_b=4)),
         [constant(best)], batch_of([[3, 4], [2]])
     )
     assert [len(document[0].sentences) for document in found] == [2, 1]
@@ -203,13 +205,14 @@ def test_scores_are_log_probabilities_over_length() -> None:
     row[7], row[EOS] = math.log(0.75), math.log(0.25)
     model = Scripted(lambda tokens: row.repeat(len(tokens), 1))
     options = SearchOptions(beam=1, max_len_a=0, max_len_b=1)
-    hypothesis = DocumentSearch(BOTH, options).search([model], batch_of([[2, 2]]))[0][0]
+    hypothesis = translate_rows(DocumentSearch(BOTH, options), [model], batch_of([[2, 2]]))[0][0]
     # w </s> <s> w </s> and the end of the document; the marks set by the search count, for 0.
     logs = [math.log(0.75), math.log(0.25), 0.0, math.log(0.75), math.log(0.25), 0.0]
     assert hypothesis.scores == pytest.approx(logs)
     assert hypothesis.score == pytest.approx(sum(logs) / 6)
     unnormalised = SearchOptions(beam=1, max_len_a=0, max_len_b=1, normalize=False)
-    hypothesis = DocumentSearch(BOTH, unnormalised).search([model], batch_of([[2, 2]]))[0][0]
+    search = DocumentSearch(BOTH, unnormalised)
+    hypothesis = translate_rows(search, [model], batch_of([[2, 2]]))[0][0]
     assert hypothesis.score == pytest.approx(sum(logs))
 
 
@@ -217,9 +220,9 @@ def test_batching_documents_changes_nothing() -> None:
     model = _shared_model()
     documents = [[3, 4, 1], [6], [2, 2], [5, 0, 0, 3]]
     search = DocumentSearch(BOTH, SearchOptions(beam=3, max_len_a=1, max_len_b=3))
-    together = search.search([model], batch_of(documents, left=True))
+    together = translate_rows(search, [model], batch_of(documents, left=True))
     for document, hypotheses in zip(documents, together, strict=True):
-        alone = search.search([model], batch_of([document]))[0]
+        alone = translate_rows(search, [model], batch_of([document]))[0]
         assert [h.tokens for h in alone] == [h.tokens for h in hypotheses]
         assert [h.score for h in alone] == pytest.approx([h.score for h in hypotheses], abs=1e-5)
 
@@ -227,8 +230,8 @@ def test_batching_documents_changes_nothing() -> None:
 def test_an_ensemble_of_a_model_with_itself_is_the_model() -> None:
     model = _shared_model()
     search = DocumentSearch(BOTH, SearchOptions(beam=2, max_len_a=1, max_len_b=3))
-    one = search.search([model], batch_of([[3, 4]]))[0]
-    two = search.search([model, model], batch_of([[3, 4]]))[0]
+    one = translate_rows(search, [model], batch_of([[3, 4]]))[0]
+    two = translate_rows(search, [model, model], batch_of([[3, 4]]))[0]
     assert [h.tokens for h in one] == [h.tokens for h in two]
 
 
@@ -236,7 +239,7 @@ def test_longer_than_anything_seen() -> None:
     """Position tables grow in the middle of a document."""
     model = model_of()
     search = DocumentSearch(BOTH, SearchOptions(beam=1, max_len_a=1, max_len_b=0))
-    found = search.search([model], batch_of([[9] * 130]))
+    found = translate_rows(search, [model], batch_of([[9] * 130]))
     assert len(found[0][0].sentences) == 130
     assert model.decoder.embed.sinusoid.table.size(0) >= len(found[0][0].tokens)
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from gtrans.data.document_dataset import (
     DocumentDataset,
-    Frame,
-    Units,
     check_no_marks,
     document_units,
 )
+from gtrans.data.rows import Frame, Rows
+from gtrans.data.units import UnitOptions
 from gtrans.data.word_dropout import word_dropout
 from gtrans.errors import GtransError
 
@@ -42,32 +42,40 @@ class Lines(list):  # type: ignore[type-arg]
 def dataset(words: list[int], other: list[int] | None = None, **options: Any) -> DocumentDataset:
     """``other``: words of the target's lines, the same by default; an empty list: no target."""
     target = words if other is None else other
-    unit, limit = options.pop("unit", "document"), options.pop("limit", 512)
-    frame = options.pop("frame", BOTH)
-    units = document_units(sizes(words), sizes(target) if target else None, unit, limit, "x")
-    return DocumentDataset(Lines(words), Lines(target) if target else None, units, frame, **options)
+    unit = UnitOptions(options.pop("unit", "document"), **options)
+    units = document_units(sizes(words), sizes(target) if target else None, unit, "x")
+    rows = Rows(BOTH, unit)
+    return DocumentDataset(Lines(words), Lines(target) if target else None, units, rows)
 
 
-def pieces(units: Units) -> list[tuple[int, int, int]]:
-    columns = (units.first_line, units.first_sentence, units.sentences)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+def units_of(
+    words: list[int], target: list[int] | None, unit: str, limit: int = 512
+) -> list[tuple[int, int, int]]:
+    """First line, number of the first sentence, number of sentences of every unit."""
+    sides = sizes(words), None if target is None else sizes(target)
+    units = document_units(*sides, UnitOptions(unit, max_doc_tokens=limit), "x")
+    assert np.array_equal(units.lines[:, :2], units.lines[:, 2:4])
+    assert np.array_equal(units.lines[:, :2], units.lines[:, 4:])
+    begins, ends = units.lines[:, 0].tolist(), units.lines[:, 1].tolist()
+    first = units.first_sentence.tolist()
+    return [(b, number, e - b) for b, number, e in zip(begins, first, ends, strict=True)]
 
 
 def test_units_of_a_small_corpus() -> None:
     words = [0, 3, 4, 0, 0, 5, 2, 2, 0]
-    assert pieces(document_units(sizes(words), None, "sentence", 512, "x")) == [
+    assert units_of(words, None, "sentence", 512) == [
         (1, 0, 1), (2, 1, 1), (5, 2, 1), (6, 3, 1), (7, 4, 1),
     ]  # fmt: skip
-    assert pieces(document_units(sizes(words), None, "document", 512, "x")) == [
+    assert units_of(words, None, "document", 512) == [
         (1, 0, 2), (5, 2, 3),
     ]  # fmt: skip
     # 5 + 2 = 7, then 4 each: a limit of 12 takes two sentences, the third stands alone.
-    assert pieces(document_units(sizes(words), None, "document", 12, "x"))[1:] == [
+    assert units_of(words, None, "document", 12)[1:] == [
         (5, 2, 2), (7, 4, 1),
     ]  # fmt: skip
     # The longer side counts.
     other = [0, 3, 4, 0, 0, 1, 9, 2, 0]
-    assert pieces(document_units(sizes(words), sizes(other), "document", 12, "x"))[1:] == [
+    assert units_of(words, other, "document", 12)[1:] == [
         (5, 2, 1), (6, 3, 1), (7, 4, 1),
     ]  # fmt: skip
 
@@ -76,10 +84,10 @@ def test_units_of_a_small_corpus() -> None:
 def test_units_hold_every_sentence_once_and_in_order(words: list[int], limit: int) -> None:
     if not any(words):
         with pytest.raises(GtransError, match="holds no sentence"):
-            document_units(sizes(words), None, "document", limit, "x")
+            units_of(words, None, "document", limit)
         return
     lines = [i for i, n in enumerate(words) if n]
-    found = pieces(document_units(sizes(words), None, "document", limit, "x"))
+    found = units_of(words, None, "document", limit)
     assert [line for first, _, count in found for line in range(first, first + count)] == lines
     assert [first for _, first, _ in found] == [lines.index(line) for line, _, _ in found]
     for first, _, count in found:
@@ -89,9 +97,9 @@ def test_units_hold_every_sentence_once_and_in_order(words: list[int], limit: in
 
 def test_sides_that_differ_are_refused_with_the_line() -> None:
     with pytest.raises(GtransError, match="^x: line 3 is empty on the source side but not on"):
-        document_units(sizes([3, 3, 0, 3]), sizes([3, 3, 3, 3]), "document", 512, "x")
+        units_of([3, 3, 0, 3], [3, 3, 3, 3], "document")
     with pytest.raises(GtransError, match="source has 2 lines, the target 3; they part at line 3"):
-        document_units(sizes([3, 3]), sizes([3, 3, 3]), "document", 512, "x")
+        units_of([3, 3], [3, 3, 3], "document")
 
 
 def test_frames() -> None:
@@ -129,7 +137,7 @@ def test_every_unit_is_in_one_batch_however_long(
     words: list[int], max_tokens: int, multiple: int
 ) -> None:
     """Nothing is skipped, long units have their own batch, batches keep to their limit."""
-    data = dataset(words, limit=64)
+    data = dataset(words, max_doc_tokens=64)
     indices, ignored = data.filter_indices_by_size(data.ordered_indices(), (10, 10))
     assert not ignored
     batches = data.batch_by_size(

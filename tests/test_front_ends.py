@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from conftest import REPO
 
 if TYPE_CHECKING:
     from tiny_models import Finished, TinyWorld
@@ -155,18 +156,28 @@ def test_a_preset_gives_its_sizes_in_a_configuration(tiny, repo, tmp_path):
 # ---- configuration files -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("config", CONFIGS)
-def test_configurations_name_every_option(config, repo):
+# Task options that concern windows only; configurations of other units do without them.
+OF_WINDOWS = {"context_before", "context_after", "context_kind", "context_sentence"}
+
+
+@pytest.mark.parametrize("path", sorted((REPO / "configs").glob("*.yaml")), ids=lambda p: p.stem)
+def test_configurations_name_every_option(path):
+    """Each file is the manual of its model and of the task, as far as they have to do with it."""
+    from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
+
+    from gtrans.decoding.loading import _import_plugin
     from gtrans.models._presets import DocumentModelConfig
-    from gtrans.models.gtransformer import GTransformerConfig
     from gtrans.tasks.document_translation import DocumentTranslationConfig
 
-    path = repo / "configs" / f"{config}.yaml"
+    _import_plugin()
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    model = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[content["model"]["_name"]]]
     by_the_task = {field.name for field in fields(DocumentModelConfig)}
-    elsewhere = {"dataset_impl", "train_subset", "seed"}
-    options = {field.name for field in fields(GTransformerConfig)} - by_the_task
+    options = {field.name for field in fields(model)} - by_the_task
     assert set(content["model"]) == options | {"_name"}
+    elsewhere = {"dataset_impl", "train_subset", "seed"}
+    if content["task"]["unit"] != "window":
+        elsewhere |= OF_WINDOWS | {"context_sides"}
     options = {field.name for field in fields(DocumentTranslationConfig)} - elsewhere
     assert set(content["task"]) == options | {"_name"}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -202,7 +213,7 @@ def test_configurations_differ_only_where_the_recipes_do(repo):
         ("task.max_doc_token=9", "Key 'max_doc_token' is not in struct"),
         ("+task.max_doc_token=9", "Key 'max_doc_token' not in 'DocumentTranslationConfig'"),
         ("model.doc_mode=half", "Invalid value 'half', expected one of [partial, full]"),
-        ("task.unit=chapter", "Invalid value 'chapter', expected one of [sentence, document]"),
+        ("task.unit=chapter", "Invalid value 'chapter', expected one of [sentence, window, document]"),
     ],
 )
 def test_a_typo_in_a_configuration_is_refused(override, message, tiny, repo, tmp_path):

@@ -11,6 +11,7 @@ import torch
 from omegaconf import OmegaConf
 from reference import arrays, tensor
 from torch import Tensor
+from untrained import translate_rows
 
 from gtrans.decoding.document_search import (
     DocumentHypothesis,
@@ -158,7 +159,7 @@ def search(
     symbols = [int(arrays()[f"id_of/{symbol}"]) for symbol in ("[en]", "[de]", "<mask>")]
     vocabulary = SearchVocabulary(opening=0, eos=2, pad=PAD, unk=3, forbidden=(PAD, *symbols))
     options = SearchOptions(beam=beam, **reference.LIMITS)
-    return DocumentSearch(vocabulary, options).search([model], src_tokens)
+    return translate_rows(DocumentSearch(vocabulary, options), [model], src_tokens)
 
 
 @pytest.mark.parametrize(("name", "beam"), [("greedy", 1), ("beam5", 5)])

@@ -22,7 +22,7 @@ from gtrans.cli import main
 from gtrans.data.documents import iterate_raw_lines
 from gtrans.data.text_pipeline import PLACEHOLDER, load_pipeline
 from gtrans.decoding import loading, translation
-from gtrans.decoding.translation import make_batches
+from gtrans.decoding.batching import make_batches
 
 if TYPE_CHECKING:
     from tiny_models import TinyWorld

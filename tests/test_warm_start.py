@@ -15,6 +15,7 @@ from fairseq.models.transformer import TransformerModel, base_architecture
 from omegaconf import OmegaConf
 from test_layout import BOS, EOS, PAD
 from torch import Tensor
+from untrained import translate_rows
 
 from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
 from gtrans.errors import GtransError
@@ -121,9 +122,9 @@ def test_lossless_start(sentence_checkpoint: str, marks: str) -> None:
     opening = BOS if marks == "both" else EOS
     vocabulary = SearchVocabulary(opening, EOS, PAD, 3, (BOS, PAD))
     search = DocumentSearch(vocabulary, SearchOptions(beam=1, max_len_a=1, max_len_b=5))
-    whole = search.search([document_model], document[None])[0][0]
+    whole = translate_rows(search, [document_model], document[None])[0][0]
     for sentence, translated in zip(sentences, whole.sentences, strict=True):
-        alone = search.search([sentence_model], sentence[None])[0][0].sentences[0]
+        alone = translate_rows(search, [sentence_model], sentence[None])[0][0].sentences[0]
         assert translated.tokens == alone.tokens
         assert translated.scores == pytest.approx(alone.scores, abs=2e-3)
 

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 import torch
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf
+from torch import Tensor
 
+from gtrans.data.rows import Frame, Rows
+from gtrans.data.units import UnitOptions
+from gtrans.decoding.document_search import DocumentHypothesis, DocumentSearch, SearchableModel
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.tasks._options import DocumentTranslationConfig
 from gtrans.tasks.document_translation import DocumentTranslationTask
@@ -43,3 +47,15 @@ def untrained(task: DocumentTranslationTask, seed: int = 1) -> GTransformer:
     )
     cfg._name = "gtransformer_tiny"
     return GTransformer.build_model(cfg, task)
+
+
+def translate_rows(
+    search: DocumentSearch, models: Sequence[SearchableModel], src_tokens: Tensor
+) -> list[list[DocumentHypothesis]]:
+    """Translate all sentences of ``src_tokens (documents, length)``; ``<s>`` is 0."""
+    symbols = search.vocabulary
+    frame = Frame(0, symbols.eos, symbols.pad, "end" if symbols.opening else "both")
+    source = {"src_tokens": src_tokens}
+    sentences = Rows(frame, UnitOptions("document")).written(source)
+    words = [[sentence.numel() - 1 for sentence in row] for row in sentences]
+    return search.search(models, source, words)

@@ -1,8 +1,8 @@
 """Translation units from one binarised corpus.
 
 ``fairseq-preprocess`` keeps the empty lines between documents as lone end symbols.
-A unit (a sentence or an instance of a document) is formed here, when the corpus is
-loaded, so one binarised corpus serves every model.
+Units are formed here, when the corpus is loaded, so one binarised corpus serves every
+model (:mod:`gtrans.data.units`).
 """
 
 from __future__ import annotations
@@ -15,84 +15,46 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 from numpy.typing import NDArray
-from torch import Tensor
 
-from gtrans.data.instances import split_instances
+from gtrans.data.rows import Rows
+from gtrans.data.units import Piece, UnitOptions
 from gtrans.errors import GtransError
-
-UNITS = ("sentence", "document")
-SENTENCE_MARKS = ("both", "end")
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Units:
-    """Which lines of a corpus form which unit.
+    """Which lines of a corpus form which unit. Lines count from 0, empty ones included.
 
     Attributes:
-        first_line: ``(units,)`` line of the first sentence, from 0, empty lines counted.
-        first_sentence: ``(units,)`` the same, empty lines not counted.
-        sentences: ``(units,)`` sentences of the unit.
+        lines: ``(units, 6)`` begin and end of the source lines, of the target lines and of
+            the lines that the unit is there for.
+        first_sentence: ``(units,)`` number of the first of those among all sentences of
+            the corpus.
     """
 
-    first_line: Ints
+    lines: Ints
     first_sentence: Ints
-    sentences: Ints
 
+    def __len__(self) -> int:
+        return len(self.lines)
 
-@dataclass(frozen=True)
-class Frame:
-    """How sentences are marked in token sequences.
-
-    ``both`` is the paper's frame: a source is ``<s> .. </s> <s> .. </s>``, the decoder
-    reads ``<s> .. </s> <s> ..``. ``end`` is that of fairseq's sentence models: a
-    source is ``.. </s> .. </s>``, the decoder reads ``</s> .. </s> ..``, the end of one
-    sentence opening the next.
-    """
-
-    bos: int
-    eos: int
-    pad: int
-    marks: str = "both"
-
-    @property
-    def opening(self) -> int:
-        """The symbol that opens the decoder's input and its sentences."""
-        return self.bos if self.marks == "both" else self.eos
-
-    def source(self, sentences: Sequence[Tensor]) -> Tensor:
-        """One document from its sentences, each ending with ``</s>``."""
-        if self.marks == "end":
-            return torch.cat(list(sentences))
-        opening = sentences[0].new_tensor([self.bos])
-        return torch.cat([part for sentence in sentences for part in (opening, sentence)])
-
-    def target(self, sentences: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Decoder input and target of one document, equally long.
-
-        The opening mark behind an end mark is set by the search, not predicted, so
-        its place in the target is padding: losses of documents and sentences then
-        count the same words.
-        """
-        whole = self.source(sentences)
-        if self.marks == "end":
-            return torch.cat([whole.new_tensor([self.eos]), whole[:-1]]), whole
-        target = whole[1:].clone()
-        target[target.eq(self.bos)] = self.pad
-        return whole[:-1], target
+    def piece(self, index: int) -> Piece:
+        """Unit ``index`` as ranges of lines."""
+        begin, end, target_begin, target_end, first, last = self.lines[index].tolist()
+        return Piece(range(begin, end), range(target_begin, target_end), range(first, last))
 
 
 def document_units(
-    source_sizes: Ints, target_sizes: Ints | None, unit: str, max_tokens: int, name: str
+    source_sizes: Ints, target_sizes: Ints | None, options: UnitOptions, name: str
 ) -> Units:
     """Form units from the sizes of all lines (end symbol counted; 1 is an empty line).
 
     Args:
         source_sizes: ``(lines,)``.
         target_sizes: ``(lines,)``, or None where there is no target.
-        unit: ``sentence`` or ``document`` (instances of at most ``max_tokens``).
-        max_tokens: see :func:`gtrans.data.instances.split_instances`.
+        options: what forms a unit.
         name: name of the corpus for messages.
 
     Raises:
@@ -101,24 +63,17 @@ def document_units(
     blank = source_sizes == 1
     other = source_sizes if target_sizes is None else target_sizes
     _check_sides(blank, other == 1, name)
-    sentence_number = np.cumsum(~blank) - 1
     boundaries = np.flatnonzero(np.concatenate([[True], blank, [True]])) - 1
-    pieces: list[tuple[int, int]] = []
-    for begin, end in zip(boundaries[:-1] + 1, boundaries[1:], strict=True):
-        if begin == end:
-            continue
-        if unit == "sentence":
-            pieces.extend((line, 1) for line in range(begin, end))
-            continue
-        lengths = (sizes[begin:end] - 1 for sizes in (source_sizes, other))
-        source_lengths, target_lengths = (part.tolist() for part in lengths)
-        for piece in split_instances(source_lengths, target_lengths, max_tokens):
-            pieces.append((begin + piece.start, len(piece)))
-    if not pieces:
+    lines: list[list[int]] = []
+    for begin, end in zip((boundaries[:-1] + 1).tolist(), boundaries[1:].tolist(), strict=True):
+        lengths = ((sizes[begin:end] - 1).tolist() for sizes in (source_sizes, other))
+        for piece in options.pieces(*lengths):
+            parts = piece.source, piece.target, piece.current
+            lines.append([begin + end for part in parts for end in (part.start, part.stop)])
+    if not lines:
         raise GtransError(f"{name}: the corpus holds no sentence.")
-    first_line = np.array([line for line, _ in pieces], np.int64)
-    sentences = np.array([count for _, count in pieces], np.int64)
-    return Units(first_line, sentence_number[first_line], sentences)
+    table = np.array(lines, np.int64)
+    return Units(table, (np.cumsum(~blank) - 1)[table[:, 4]])
 
 
 def _check_sides(
@@ -172,33 +127,29 @@ class DocumentDataset(FairseqDataset):
     """Units of a parallel corpus as fairseq batches.
 
     A batch has ``id`` (numbers of the units), ``first_sentence`` (``(batch,)`` corpus
-    number of each unit's first sentence), ``nsentences``, ``ntokens`` (target words
-    and end marks), ``net_input`` (``src_tokens``, ``src_lengths``,
-    ``prev_output_tokens``) and ``target``; all padded on the right.
+    number of the first sentence that each unit is there for), ``nsentences`` and
+    ``ntokens`` (of the target, words and end marks), ``net_input`` and ``target``; see
+    :meth:`gtrans.data.rows.Rows.batch`.
     """
 
     def __init__(
-        self,
-        source: Any,
-        target: Any | None,
-        units: Units,
-        frame: Frame,
-        shuffle: bool = True,
+        self, source: Any, target: Any | None, units: Units, rows: Rows, shuffle: bool = True
     ) -> None:
         """``source`` and ``target``: indexed datasets of lines (target None: translate only)."""
         self.source = source
         self.target = target
         self.units = units
-        self.frame = frame
+        self.rows = rows
         self.shuffle = shuffle
-        self.source_sizes = self._unit_sizes(source)
-        self.target_sizes = self.source_sizes if target is None else self._unit_sizes(target)
+        self.source_sizes = self._unit_sizes(source, 0)
+        other = source if target is None else target
+        self.target_sizes = self._unit_sizes(other, 2)
 
-    def _unit_sizes(self, lines: Any) -> Ints:
-        sizes = np.asarray(lines.sizes, np.int64) + (self.frame.marks == "both")
+    def _unit_sizes(self, lines: Any, column: int) -> Ints:
+        sizes = np.asarray(lines.sizes, np.int64) + (self.rows.frame.marks == "both")
         before = np.concatenate([[0], np.cumsum(sizes)])
-        first = self.units.first_line
-        unit_sizes: Ints = before[first + self.units.sentences] - before[first]
+        table = self.units.lines
+        unit_sizes: Ints = before[table[:, column + 1]] - before[table[:, column]]
         return unit_sizes
 
     @property
@@ -207,50 +158,26 @@ class DocumentDataset(FairseqDataset):
         return np.maximum(self.source_sizes, self.target_sizes)
 
     def __len__(self) -> int:
-        return len(self.units.first_line)
+        return len(self.units)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        first = int(self.units.first_line[index])
-        lines = range(first, first + int(self.units.sentences[index]))
-        item: dict[str, Any] = {
-            "id": index,
-            "first_sentence": int(self.units.first_sentence[index]),
-            "sentences": len(lines),
-            "source": self.frame.source([self.source[line].long() for line in lines]),
-        }
+        piece = self.units.piece(index)
+        source = [self.source[line].long() for line in piece.source]
+        target = None
         if self.target is not None:
-            sentences = [self.target[line].long() for line in lines]
-            item["prev_output_tokens"], item["target"] = self.frame.target(sentences)
-        return item
+            target = [self.target[line].long() for line in piece.target]
+        item = self.rows.item(piece, source, target)
+        return {**item, "id": index, "first_sentence": int(self.units.first_sentence[index])}
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         """Merge items into a batch; an empty list gives an empty dictionary."""
         if not samples:
             return {}
-        source = self._merge([item["source"] for item in samples])
-        batch: dict[str, Any] = {
+        return {
             "id": torch.tensor([item["id"] for item in samples]),
             "first_sentence": torch.tensor([item["first_sentence"] for item in samples]),
-            "nsentences": sum(item["sentences"] for item in samples),
-            "ntokens": int(source.ne(self.frame.pad).sum()),
-            "net_input": {
-                "src_tokens": source,
-                "src_lengths": source.ne(self.frame.pad).sum(1),
-            },
-            "target": None,
+            **self.rows.batch(samples),
         }
-        if self.target is not None:
-            batch["target"] = self._merge([item["target"] for item in samples])
-            batch["net_input"]["prev_output_tokens"] = self._merge(
-                [item["prev_output_tokens"] for item in samples]
-            )
-            batch["ntokens"] = int(batch["target"].ne(self.frame.pad).sum())
-        return batch
-
-    def _merge(self, rows: list[Tensor]) -> Tensor:
-        return torch.nn.utils.rnn.pad_sequence(
-            rows, batch_first=True, padding_value=float(self.frame.pad)
-        )
 
     def num_tokens(self, index: int) -> int:
         """Tokens of the longer side of a unit."""
@@ -308,17 +235,10 @@ class DocumentDataset(FairseqDataset):
 
     def prefetch(self, indices: Sequence[int]) -> None:
         """Read the lines of these units ahead."""
-        lines = sorted(
-            line
-            for index in indices
-            for line in range(
-                int(self.units.first_line[index]),
-                int(self.units.first_line[index] + self.units.sentences[index]),
-            )
-        )
-        for part in (self.source, self.target):
+        for part, column in ((self.source, 0), (self.target, 2)):
             if part is not None:
-                part.prefetch(lines)
+                ranges = self.units.lines[list(indices), column : column + 2].tolist()
+                part.prefetch(sorted({line for begin, end in ranges for line in range(begin, end)}))
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:

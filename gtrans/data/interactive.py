@@ -9,8 +9,6 @@ import torch
 from fairseq.data import FairseqDataset
 from torch import Tensor
 
-from gtrans.data.instances import split_instances
-
 # (number of the line relative to the first of the current buffer, its ids)
 NumberedSentence = tuple[int, Tensor]
 
@@ -44,33 +42,21 @@ class LineBuffer:
 
 
 class InteractiveDocuments(FairseqDataset):
-    """Document units whose batches are the rows of one unit's sentences."""
+    """Documents whose batches are the rows of one document's sentences."""
 
-    def __init__(self, units: list[list[NumberedSentence]], pad: int) -> None:
-        self.units = units
+    def __init__(self, documents: list[list[NumberedSentence]], pad: int) -> None:
+        self.documents = documents
         self.pad = pad
 
-    @staticmethod
-    def split(
-        document: list[NumberedSentence], unit: str, max_tokens: int
-    ) -> list[list[NumberedSentence]]:
-        """The units of one document, as in the corpus."""
-        if unit == "sentence":
-            return [[sentence] for sentence in document]
-        lengths = [len(ids) - 1 for _, ids in document]
-        return [
-            [document[i] for i in piece] for piece in split_instances(lengths, lengths, max_tokens)
-        ]
-
     def __len__(self) -> int:
-        return len(self.units)
+        return len(self.documents)
 
     def __getitem__(self, index: int) -> list[NumberedSentence]:
-        return self.units[index]
+        return self.documents[index]
 
     def collater(self, samples: list[list[NumberedSentence]]) -> dict[str, Any]:
-        """The one unit of the batch, a row for each sentence."""
-        sentences = [sentence for unit in samples for sentence in unit]
+        """The one document of the batch, a row for each sentence."""
+        sentences = [sentence for document in samples for sentence in document]
         rows = [ids for _, ids in sentences]
         tokens = torch.nn.utils.rnn.pad_sequence(
             rows, batch_first=True, padding_value=float(self.pad)
@@ -85,15 +71,15 @@ class InteractiveDocuments(FairseqDataset):
 
     @property
     def sizes(self) -> np.ndarray[Any, Any]:
-        """Tokens of every unit."""
-        return np.array([sum(len(ids) for _, ids in unit) for unit in self.units], np.int64)
+        """Tokens of every document."""
+        return np.array([sum(len(ids) for _, ids in one) for one in self.documents], np.int64)
 
     def num_tokens(self, index: int) -> int:
-        """Tokens of a unit."""
+        """Tokens of a document."""
         return int(self.sizes[index])
 
     def size(self, index: int) -> int:
-        """Tokens of a unit."""
+        """Tokens of a document."""
         return self.num_tokens(index)
 
     def ordered_indices(self) -> np.ndarray[Any, Any]:
@@ -105,5 +91,5 @@ class InteractiveDocuments(FairseqDataset):
         return indices, []
 
     def batch_by_size(self, indices: Any, **_: Any) -> list[list[int]]:
-        """One unit a batch: the command passes tokens only, so a batch must be one document."""
+        """One document a batch: the command passes on nothing but tokens."""
         return [[int(index)] for index in indices]

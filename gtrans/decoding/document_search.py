@@ -10,7 +10,7 @@ the model says. A sentence is a document of one sentence.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,8 +34,11 @@ class SearchState(Protocol):
 class SearchableModel(Protocol):
     """What the search asks of a model."""
 
-    def begin_decoding(self, src_tokens: Tensor, beam: int) -> SearchState:
-        """Encode ``(documents, length)`` source ids for ``beam`` hypotheses each."""
+    def begin_decoding(self, source: Mapping[str, Tensor], beam: int) -> SearchState:
+        """Encode a batch of documents for ``beam`` hypotheses each.
+
+        ``source`` holds what the model's ``forward`` takes, but for the decoder's input.
+        """
 
     def decode_step(self, tokens: Tensor, opens: Tensor, state: SearchState) -> Tensor:
         """Logits ``(rows, vocabulary)`` after one more token of every row."""
@@ -134,16 +137,24 @@ class DocumentSearch:
 
     @torch.no_grad()
     def search(
-        self, models: Sequence[SearchableModel], src_tokens: Tensor
+        self,
+        models: Sequence[SearchableModel],
+        source: Mapping[str, Tensor],
+        words: Sequence[Sequence[int]],
     ) -> list[list[DocumentHypothesis]]:
-        """Translate ``src_tokens (documents, length)``.
+        """Translate a batch of documents.
+
+        Args:
+            models: one, or an ensemble.
+            source: what the models' ``begin_decoding`` takes, ``src_tokens`` among it.
+            words: for each document the lengths, marks not counted, of the source
+                sentences that are to be translated.
 
         Returns:
             for each document its hypotheses, the best first, ``beam`` at most.
         """
-        words = _source_words(src_tokens, self.vocabulary)
-        run = _Run(self.vocabulary, self.options, words, src_tokens.device)
-        states = [model.begin_decoding(src_tokens, self.options.beam) for model in models]
+        run = _Run(self.vocabulary, self.options, words, source["src_tokens"].device)
+        states = [model.begin_decoding(source, self.options.beam) for model in models]
         while run.active.numel():
             tokens, opens = run.newest()
             log_probs = self._log_probs(models, states, tokens, opens)
@@ -176,21 +187,6 @@ class DocumentSearch:
         return torch.logsumexp(torch.stack(each), 0) - math.log(len(each))
 
 
-def _source_words(src_tokens: Tensor, vocabulary: SearchVocabulary) -> list[list[int]]:
-    """Words of each sentence of each document, marks and padding not counted."""
-    counts = []
-    for row in src_tokens.tolist():
-        sentences = [0]
-        for token in row:
-            if token == vocabulary.eos:
-                sentences.append(0)
-            elif token not in (vocabulary.pad, vocabulary.opening):
-                sentences[-1] += 1
-        # The last end symbol opens no further sentence; a missing one closes at the row's end.
-        counts.append(sentences[:-1] if sentences[-1] == 0 and len(sentences) > 1 else sentences)
-    return counts
-
-
 class _Run:
     """One search in progress: ``width`` documents still active, ``beam`` rows each."""
 
@@ -198,7 +194,7 @@ class _Run:
         self,
         vocabulary: SearchVocabulary,
         options: SearchOptions,
-        words: list[list[int]],
+        words: Sequence[Sequence[int]],
         device: torch.device,
     ) -> None:
         documents, beam = len(words), options.beam

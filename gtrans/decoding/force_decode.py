@@ -1,15 +1,16 @@
 """Log-probabilities of given translations (force decoding).
 
-A document is read as its model was trained: with unit ``document`` as one unit, which
-is never cut here, with unit ``sentence`` sentence by sentence. Only ``forward`` of a
-model is used, so every model of a task can be asked.
+A document is read as its model was trained, in the rows of its unit; but a ``document``
+unit is never cut here. Only ``forward`` of a model is used, so every model of a task can
+be asked.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,7 +18,8 @@ from fairseq.data import Dictionary
 from torch import Tensor
 from tqdm import tqdm
 
-from gtrans.data.document_dataset import Frame
+from gtrans.data.rows import Item, Rows
+from gtrans.data.units import Piece
 from gtrans.errors import GtransError
 
 MAX_TOKENS = 2000
@@ -27,26 +29,23 @@ EncodedDocument = tuple[Sequence[str], Sequence[str]]
 
 
 @dataclass
-class _Unit:
+class _Row:
     """What a model reads at once.
 
     Attributes:
-        source: ``(source length,)``.
-        decoder_input, target: ``(target length,)``; padding in ``target`` is not scored.
-        first: number of the first sentence whose score is wanted.
+        item: see :meth:`gtrans.data.rows.Rows.item`.
+        first: number, in the row's target, of the first sentence whose score is wanted.
         scores: of the sentences from ``first`` on, once they are known.
     """
 
-    source: Tensor
-    decoder_input: Tensor
-    target: Tensor
+    item: Item
     first: int
     scores: list[float]
 
     @property
     def size(self) -> int:
         """Tokens of the longer side."""
-        return max(self.source.numel(), self.target.numel())
+        return int(max(self.item["source"].numel(), self.item["target"].numel()))
 
 
 def score_documents(
@@ -61,18 +60,18 @@ def score_documents(
     """Log-probability of every target sentence, given its source and what precedes it.
 
     It is natural, unsmoothed, and the sum over the words of the sentence and its end mark.
-    Several models are an ensemble: their probabilities are averaged. A unit that occurs
+    Several models are an ensemble: their probabilities are averaged. A row that occurs
     several times is scored once, so equal ones get scores that are equal to the last bit.
 
     Args:
         models: on one device; they are put into evaluation mode.
         task: a :class:`~gtrans.tasks.document_translation.DocumentTranslationTask`, whose
-            ``cfg.unit`` is that of the models.
+            unit is that of the models.
         documents: see :data:`EncodedDocument`.
         first: for each document the number of the first sentence to score (default: 0).
             A document unit is read as a whole all the same.
-        max_tokens: most tokens of a batch, units times the longest side of any; a longer
-            unit stands alone.
+        max_tokens: most tokens of a batch, rows times the longest side of any; a longer
+            row stands alone.
         progress: name of a progress bar on standard error, drawn at a terminal only.
 
     Returns:
@@ -83,63 +82,74 @@ def score_documents(
         ValueError: the two sides of a document have different numbers of sentences.
     """
     starts = [0] * len(documents) if first is None else first
-    pool = _UnitPool(task)
+    pool = _Pool(task)
     of_document = [
-        pool.units(source, target, start)
+        pool.rows_of(source, target, start)
         for (source, target), start in zip(documents, starts, strict=True)
     ]
-    units = pool.all_units
-    frame: Frame = task.frame
+    distinct = pool.distinct
     for model in models:
         model.eval()
-    with tqdm(total=len(units), desc=progress, disable=None if progress else True) as bar:
-        for batch in _batches(units, max_tokens):
-            for unit, scores in zip(batch, _score(models, frame, batch), strict=True):
-                unit.scores = scores
+    with tqdm(total=len(distinct), desc=progress, disable=None if progress else True) as bar:
+        for batch in _batches(distinct, max_tokens):
+            for row, scores in zip(batch, _score(models, pool.rows, batch), strict=True):
+                row.scores = scores
             bar.update(len(batch))
     return [
-        [score for unit, start in parts for score in unit.scores[start - unit.first :]]
+        [
+            score
+            for row, wanted in parts
+            for score in row.scores[wanted.start - row.first : wanted.stop - row.first]
+        ]
         for parts in of_document
     ]
 
 
-class _UnitPool:
-    """All different units of the documents."""
+class _Pool:
+    """All different rows of the documents."""
 
     def __init__(self, task: Any) -> None:
-        self._by_sentence = str(task.cfg.unit) == "sentence"
-        self._frame: Frame = task.frame
+        rows: Rows = task.rows
+        # What belongs to one item is read as a whole, however long it is.
+        self.rows = replace(rows, unit=replace(rows.unit, max_doc_tokens=sys.maxsize))
+        self._frame = rows.frame
         self._dictionaries: tuple[Dictionary, Dictionary] = (
             task.source_dictionary,
             task.target_dictionary,
         )
         self._ids: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
-        self._units: dict[tuple[tuple[str, ...], tuple[str, ...]], _Unit] = {}
+        self._rows: dict[Any, _Row] = {}
 
     @property
-    def all_units(self) -> list[_Unit]:
-        return list(self._units.values())
+    def distinct(self) -> list[_Row]:
+        """Each row once."""
+        return list(self._rows.values())
 
-    def units(
+    def rows_of(
         self, source: Sequence[str], target: Sequence[str], first: int
-    ) -> list[tuple[_Unit, int]]:
-        """The units that tell a document's scores, each with the first sentence to take."""
+    ) -> list[tuple[_Row, range]]:
+        """The rows that tell a document's scores, each with its sentences to take."""
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source sentences, but {len(target)} target sentences")
-        if not self._by_sentence:
-            return [(self._unit(tuple(source), tuple(target), first), first)]
-        pairs = zip(source[first:], target[first:], strict=True)
-        return [(self._unit((one,), (other,), 0), 0) for one, other in pairs]
+        words = [self._encoded(sentence, 0).numel() - 1 for sentence in source]
+        return [
+            self._row(piece, source, target, max(piece.current.start, first))
+            for piece in self.rows.unit.pieces(words)
+            if piece.current.stop > first
+        ]
 
-    def _unit(self, source: tuple[str, ...], target: tuple[str, ...], first: int) -> _Unit:
-        unit = self._units.get((source, target))
-        if unit is None:
-            decoder_input, expected = self._frame.target([self._encoded(t, 1) for t in target])
-            framed = self._frame.source([self._encoded(s, 0) for s in source])
-            unit = _Unit(framed, decoder_input, expected, first, [])
-            self._units[source, target] = unit
-        unit.first = min(unit.first, first)
-        return unit
+    def _row(
+        self, piece: Piece, source: Sequence[str], target: Sequence[str], first: int
+    ) -> tuple[_Row, range]:
+        texts = tuple(source[n] for n in piece.source), tuple(target[n] for n in piece.target)
+        begin, end = (number - piece.target.start for number in (first, piece.current.stop))
+        key = (texts, piece.current.start - piece.source.start)
+        row = self._rows.get(key)
+        if row is None:
+            sides = ([self._encoded(text, side) for text in texts[side]] for side in (0, 1))
+            row = self._rows[key] = _Row(self.rows.item(piece, *sides), begin, [])
+        row.first = min(row.first, begin)
+        return row, range(begin, end)
 
     def _encoded(self, sentence: str, side: int) -> Tensor:
         """``(words + 1,)`` ids with the end mark."""
@@ -156,52 +166,46 @@ class _UnitPool:
         return known
 
 
-def _batches(units: list[_Unit], max_tokens: int) -> Iterator[list[_Unit]]:
-    """Units of similar length, together at most ``max_tokens`` padded; the longest first.
+def _batches(rows: list[_Row], max_tokens: int) -> Iterator[list[_Row]]:
+    """Rows of similar length, together at most ``max_tokens`` padded; the longest first.
 
     The order lets a batch that does not fit into memory be the first one.
     """
-    batch: list[_Unit] = []
-    for unit in sorted(units, key=lambda unit: (unit.size, unit.source.numel()), reverse=True):
+    batch: list[_Row] = []
+    for row in sorted(rows, key=lambda row: (row.size, row.item["source"].numel()), reverse=True):
         if batch and (len(batch) + 1) * batch[0].size > max_tokens:
             yield batch
             batch = []
-        batch.append(unit)
+        batch.append(row)
     if batch:
         yield batch
 
 
 @torch.no_grad()
-def _score(models: Sequence[Any], frame: Frame, batch: Sequence[_Unit]) -> list[list[float]]:
-    """Scores of the sentences of each unit, from its ``first`` on."""
+def _score(models: Sequence[Any], rows: Rows, batch: Sequence[_Row]) -> list[list[float]]:
+    """Scores of the sentences of each row, from its ``first`` on."""
     device = next(models[0].parameters()).device
-    source = _merge([unit.source for unit in batch], frame).to(device)
-    decoder_input = _merge([unit.decoder_input for unit in batch], frame).to(device)
-    target = _merge([unit.target for unit in batch], frame)
-    # (units, length): the number of each token's sentence; an end mark belongs to its own
-    ends = target.eq(frame.eos).long()
+    sample = rows.batch([row.item for row in batch])
+    net_input = {name: tensor.to(device) for name, tensor in sample["net_input"].items()}
+    target = sample["target"]
+    # (rows, length): the number of each token's sentence; an end mark belongs to its own
+    ends = target.eq(rows.frame.eos).long()
     sentence = ends.cumsum(1) - ends
-    first = torch.tensor([unit.first for unit in batch])
-    row, column = (target.ne(frame.pad) & sentence.ge(first[:, None])).nonzero(as_tuple=True)
+    first = torch.tensor([row.first for row in batch])
+    row, column = (target.ne(rows.frame.pad) & sentence.ge(first[:, None])).nonzero(as_tuple=True)
     wanted = target[row, column].to(device)
     places = row.to(device), column.to(device)
     each = []
     for model in models:
-        logits = model(source, source.ne(frame.pad).sum(1), decoder_input)[0]
+        logits = model(**net_input)[0]
         # Of all positions only those that count go through the softmax.
         scored = logits[places].float()
         each.append(scored.gather(1, wanted[:, None]).squeeze(1) - scored.logsumexp(1))
     words = torch.stack(each).logsumexp(0) - math.log(len(each))
-    # (units, sentences), in double precision: the difference of two sums decides an item
+    # (rows, sentences), in double precision: the difference of two sums decides an item
     sums = torch.zeros(len(batch), int(ends.sum(1).max()), dtype=torch.float64)
     sums.index_put_((row, sentence[row, column]), words.cpu().double(), accumulate=True)
     return [
-        scores[unit.first : count]
-        for unit, scores, count in zip(batch, sums.tolist(), ends.sum(1).tolist(), strict=True)
+        scores[row.first : count]
+        for row, scores, count in zip(batch, sums.tolist(), ends.sum(1).tolist(), strict=True)
     ]
-
-
-def _merge(rows: list[Tensor], frame: Frame) -> Tensor:
-    return torch.nn.utils.rnn.pad_sequence(
-        rows, batch_first=True, padding_value=float(frame.pad)
-    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.dataclass.configs import GenerationConfig
 from torch import Tensor
 
-from gtrans.data.document_dataset import Frame
+from gtrans.data.rows import Rows
 from gtrans.decoding.document_search import (
     DocumentHypothesis,
     DocumentSearch,
@@ -53,12 +53,13 @@ class DocumentGenerator:
     """Translates batches; built by the task, called by its ``inference_step``."""
 
     def __init__(
-        self, models: Sequence[Any], dictionary: Dictionary, frame: Frame, generation: Any,
+        self, models: Sequence[Any], dictionary: Dictionary, rows: Rows, generation: Any,
         symbols: Sequence[int],
     ) -> None:
         """``symbols``: ids that are no words (language symbols, mask)."""
+        frame = rows.frame
         self.models = list(models)
-        self.frame = frame
+        self.rows = rows
         self.nbest = int(getattr(generation, "nbest", 1))
         self.lenpen = float(getattr(generation, "lenpen", 1.0))
         self.normalize = not getattr(generation, "unnormalized", False)
@@ -80,25 +81,34 @@ class DocumentGenerator:
         )
         self.search = DocumentSearch(vocabulary, options)
 
-    def documents(self, src_tokens: Tensor) -> list[list[DocumentHypothesis]]:
-        """All hypotheses of every document, the best first, and at least one.
+    def documents(self, source: Mapping[str, Tensor]) -> list[list[DocumentHypothesis]]:
+        """All hypotheses of every row, the best first, and at least one.
+
+        They hold the sentences that the row is there for, and no others.
+
+        Args:
+            source: ``net_input`` of :meth:`gtrans.data.rows.Rows.batch`.
 
         Raises:
             GtransError: the models give no probabilities but NaN.
         """
         for model in self.models:
             model.eval()
-        found = self.search.search(self.models, src_tokens)
+        words = [[s.numel() - 1 for s in row] for row in self.rows.written(source)]
+        found = self.search.search(self.models, source, words)
         if not all(found):
             # Whatever the search forbids, finite probabilities leave it a way to the end.
             raise GtransError(
                 "the model's probabilities are not finite (NaN); its training has diverged, or "
                 "half precision is too narrow for it: leave out --fp16."
             )
-        return found
+        return [
+            [replace(one, sentences=one.sentences[wanted]) for one in hypotheses]
+            for wanted, hypotheses in zip(self.rows.wanted(source), found, strict=True)
+        ]
 
-    def sentences(self, src_tokens: Tensor) -> list[list[list[dict[str, Any]]]]:
-        """For every document, for every sentence, its hypotheses as fairseq prints them.
+    def sentences(self, source: Mapping[str, Tensor]) -> list[list[list[dict[str, Any]]]]:
+        """For every row, for every sentence, its hypotheses as fairseq prints them.
 
         The n-th hypothesis of a sentence is its part of the document's n-th hypothesis.
         """
@@ -107,7 +117,7 @@ class DocumentGenerator:
                 [self._entry(hypothesis.sentences[k]) for hypothesis in hypotheses]
                 for k in range(len(hypotheses[0].sentences))
             ]
-            for hypotheses in self.documents(src_tokens)
+            for hypotheses in self.documents(source)
         ]
 
     def _entry(self, sentence: SentenceHypothesis) -> dict[str, Any]:
@@ -119,14 +129,3 @@ class DocumentGenerator:
             "alignment": torch.empty(0),
             "positional_scores": torch.tensor(sentence.scores),
         }
-
-
-def sentence_rows(tokens: Tensor, frame: Frame) -> list[list[Tensor]]:
-    """The sentences of every row of ``(batch, length)`` ids, each with its end symbol."""
-    documents = []
-    for row in tokens:
-        words = row[row.ne(frame.pad) & row.ne(frame.bos)]
-        ends = (words.eq(frame.eos).nonzero().squeeze(1) + 1).tolist()
-        begins = [0, *ends[:-1]]
-        documents.append([words[b:e] for b, e in zip(begins, ends, strict=True)])
-    return documents

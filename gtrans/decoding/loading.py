@@ -13,11 +13,10 @@ from fairseq.tasks import import_tasks
 
 from gtrans.checkpoints import read_checkpoint
 from gtrans.errors import GtransError
+from gtrans.models._presets import UNIT_FIELDS
 
 TASK = "document_translation"
 
-# Models that work as one must read and write the same sequences.
-_OF_AN_ENSEMBLE = ("unit", "max_doc_tokens", "sentence_marks", "langs")
 
 
 def split_paths(paths: str) -> list[str]:
@@ -93,7 +92,7 @@ def load_models(
                 f"give the folder it was trained with ({_mismatch(error)})."
             ) from error
         models += loaded
-        traits = {name: task.cfg[name] for name in _OF_AN_ENSEMBLE}
+        traits = {name: task.cfg[name] for name in UNIT_FIELDS}
         first = first or traits
         for name, value in traits.items():
             if value != first[name]:

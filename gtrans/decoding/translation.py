@@ -1,14 +1,13 @@
 """Documents in, documents out: text or a binarised split, line by line aligned.
 
-Sentences are gathered into instances as the checkpoint's unit says. An instance ends
-with its document, or before the source tokens of the next sentence would exceed
+Sentences are gathered into rows as the checkpoint's unit says. An instance of a document
+ends with it, or before the source tokens of the next sentence would exceed
 ``max_doc_tokens``; targets play no part, so a split with references is translated as
 the same text without (``fairseq-generate`` looks at both sides, as training does).
 
-Instances of similar length are decoded together, the longest first: what does not fit
-into memory shows at once. Every finished batch is kept in a file beside the output,
-from which the same command goes on after an interruption. Its batches are the same
-then, so the result is that of an undisturbed run to the last bit.
+Every finished batch is kept in a file beside the output, from which the same command goes
+on after an interruption. Its batches are the same then, so the result is that of an
+undisturbed run to the last bit.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ import hashlib
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from gtrans.data.documents import (
     atomic_writer,
     iterate_raw_lines,
 )
-from gtrans.data.instances import split_instances
+from gtrans.data.rows import Item
 from gtrans.data.step_record import digest, fingerprint, say
 from gtrans.data.text_pipeline import (
     PLACEHOLDER,
@@ -41,14 +40,13 @@ from gtrans.data.text_pipeline import (
     load_pipeline,
     read_state,
 )
+from gtrans.decoding.batching import make_batches
 from gtrans.decoding.document_search import SearchOptions
 from gtrans.decoding.loading import decoding_device, load_models
 from gtrans.decoding.resuming import FinishedBatches, forget
 from gtrans.errors import GtransError
 
 MIN_DOC_TOKENS = 8
-# A hypothesis costs a row of logits however short its source is.
-_LEAST_ROW_TOKENS = 16
 
 
 @dataclass(frozen=True)
@@ -173,42 +171,34 @@ class _Translator:
         generation = asdict(search)
         generation["unnormalized"] = not generation.pop("normalize")
         self.generator = task.build_generator(models, Namespace(**generation))
+        self.rows = self.generator.rows
 
-    def instances(
-        self, lines: Sequence[_Line], max_doc_tokens: int | None
-    ) -> list[list[Tensor]]:
-        """The sentences of all documents, gathered into what is decoded at once."""
+    def items(self, lines: Sequence[_Line], max_doc_tokens: int | None) -> list[Item]:
+        """What is decoded at once, from all documents, in order."""
         documents: list[list[Tensor]] = [[]]
         for line in lines:
             if isinstance(line, str):
                 documents.append([])
             else:
                 documents[-1].append(line)
-        if str(self.task.cfg.unit) == "sentence":
-            return [[sentence] for document in documents for sentence in document]
-        limit = max_doc_tokens or int(self.task.cfg.max_doc_tokens)
-        instances = []
-        for document in documents:
-            lengths = [len(sentence) - 1 for sentence in document]
-            for piece in split_instances(lengths, lengths, limit):
-                instances.append([document[number] for number in piece])
-        return instances
-
-    def decode(self, batch: Sequence[list[Tensor]]) -> list[list[str]]:
-        """The translations of the sentences of some instances."""
-        frame = self.task.frame
-        source = torch.nn.utils.rnn.pad_sequence(
-            [frame.source(instance) for instance in batch],
-            batch_first=True,
-            padding_value=float(frame.pad),
-        )
-        found = self.generator.documents(source.to(self.device))
+        unit = self.rows.unit
+        if max_doc_tokens is not None:
+            unit = replace(unit, max_doc_tokens=max_doc_tokens)
         return [
-            [
-                self._text(sentence.tokens)
-                for _, sentence in zip(instance, hypotheses[0].sentences, strict=True)
-            ]
-            for instance, hypotheses in zip(batch, found, strict=True)
+            self.rows.item(piece, [document[number] for number in piece.source])
+            for document in documents
+            for piece in unit.pieces([sentence.numel() - 1 for sentence in document])
+        ]
+
+    def decode(self, items: Sequence[Item]) -> list[list[str]]:
+        """The translations of the sentences that some rows are there for."""
+        source = {
+            name: tensor.to(self.device)
+            for name, tensor in self.rows.batch(items)["net_input"].items()
+        }
+        return [
+            [self._text(sentence.tokens) for sentence in hypotheses[0].sentences]
+            for hypotheses in self.generator.documents(source)
         ]
 
     def _text(self, tokens: list[int]) -> str:
@@ -224,20 +214,19 @@ def _translate_lines(
     translator: _Translator, lines: Sequence[_Line], options: TranslationOptions
 ) -> list[str]:
     """The translations of all sentences, in order."""
-    instances = translator.instances(lines, options.max_doc_tokens)
-    marks = translator.task.frame.marks == "both"  # an opening mark beside the end symbol
-    lengths = [sum(len(sentence) + marks for sentence in instance) for instance in instances]
-    batches = make_batches(lengths, options.max_tokens)
-    texts: list[list[str]] = [[] for _ in instances]
-    sentences = sum(map(len, instances))
+    items = translator.items(lines, options.max_doc_tokens)
+    batches = make_batches([item["source"].numel() for item in items], options.max_tokens)
+    texts: list[list[str]] = [[] for _ in items]
+    sentences = sum(not isinstance(line, str) for line in lines)
+    unit = asdict(translator.rows.unit)
     with (
-        FinishedBatches(options.output, _mark(lines, options)) as finished,
+        FinishedBatches(options.output, _mark(lines, options, unit)) as finished,
         tqdm(total=sentences, desc="translating", unit=" sentences", disable=None) as bar,
     ):
         for number, batch in enumerate(batches):
             found = finished.get(number)
             if found is None:
-                found = _decode(translator, [instances[index] for index in batch], options)
+                found = _decode(translator, [items[index] for index in batch], options)
                 finished.add(number, found)
             for index, translations in zip(batch, found, strict=True):
                 texts[index] = translations
@@ -246,32 +235,20 @@ def _translate_lines(
 
 
 def _decode(
-    translator: _Translator, batch: list[list[Tensor]], options: TranslationOptions
+    translator: _Translator, batch: list[Item], options: TranslationOptions
 ) -> list[list[str]]:
     try:
         return translator.decode(batch)
     except torch.cuda.OutOfMemoryError:
         raise GtransError(
             f"`--max-tokens` {options.max_tokens}: out of memory on the GPU, with {len(batch)} "
-            f"instances at once; give fewer tokens or a smaller `--beam` ({options.search.beam})."
+            f"rows at once; give fewer tokens or a smaller `--beam` ({options.search.beam})."
         ) from None
 
 
-def make_batches(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
-    """Indices of instances, the longest first, so many at once as fit into ``max_tokens``."""
-    batches: list[list[int]] = []
-    room = 0
-    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        if not room:
-            batches.append([])
-            # the first of a batch is its longest
-            room = max(max_tokens // max(lengths[index], _LEAST_ROW_TOKENS), 1)
-        batches[-1].append(index)
-        room -= 1
-    return batches
-
-
-def _mark(lines: Sequence[_Line], options: TranslationOptions) -> str:
+def _mark(
+    lines: Sequence[_Line], options: TranslationOptions, unit: Mapping[str, Any]
+) -> str:
     """A fingerprint of everything that the translations depend on."""
     state = Path(options.data) / STATE_FILE
     text = hashlib.sha256()
@@ -283,6 +260,7 @@ def _mark(lines: Sequence[_Line], options: TranslationOptions) -> str:
         [digest(Path(path)) for path in options.paths],
         digest(state) if state.exists() else "",
         asdict(options.search),
+        unit,
         [options.max_tokens, options.max_doc_tokens],
         [decoding_device(options.cpu).type, options.fp16],
     )

@@ -43,11 +43,23 @@ class DocumentModelConfig(FairseqDataclass):
 
     unit: Optional[str] = option(None, "set by the task")
     max_doc_tokens: Optional[int] = option(None, "set by the task")
+    context_before: Optional[int] = option(None, "set by the task")
+    context_after: Optional[int] = option(None, "set by the task")
+    context_kind: Optional[str] = option(None, "set by the task")
+    context_sentence: Optional[str] = option(None, "set by the task")
+    context_sides: Optional[str] = option(None, "set by the task")
     sentence_marks: Optional[str] = option(None, "set by the task")
     langs: Optional[str] = option(None, "set by the task")
     source_lang: Optional[str] = option(None, "set by the task")
     target_lang: Optional[str] = option(None, "set by the task")
 
+
+# What a checkpoint says of its units, and models that work as one must agree on.
+UNIT_FIELDS = tuple(
+    name
+    for name in DocumentModelConfig.__dataclass_fields__
+    if name not in ("_name", "source_lang", "target_lang")
+)
 
 Presets = Mapping[str, Mapping[str, Any]]
 Config = TypeVar("Config", bound=FairseqDataclass)

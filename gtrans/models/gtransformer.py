@@ -21,6 +21,7 @@ Transformer), and with ``--unit sentence`` the sentence Transformer.
 
 import math
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -307,6 +308,7 @@ class GTransformer(FairseqEncoderDecoderModel):
 
     encoder: GTransformerEncoder
     decoder: GTransformerDecoder
+    units = ("document", "sentence", "window")
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "GTransformer":
@@ -350,9 +352,9 @@ class GTransformer(FairseqEncoderDecoderModel):
         """Names of the parameters that a sentence Transformer lacks (global attention, gates)."""
         return new_parameters(self)
 
-    def begin_decoding(self, src_tokens: Tensor, beam: int) -> DecodeState:
+    def begin_decoding(self, source: Mapping[str, Tensor], beam: int) -> DecodeState:
         """Encode a batch of documents for beam search."""
-        return self.decoder.begin(self.encoder(src_tokens), beam)
+        return self.decoder.begin(self.encoder(source["src_tokens"]), beam)
 
     def decode_step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
         """See :meth:`GTransformerDecoder.step`."""
@@ -367,6 +369,11 @@ def _check(cfg: GTransformerConfig, task: Any) -> None:
                 f"`--{side}-attention-heads` must divide `--encoder-embed-dim` "
                 f"{cfg.encoder_embed_dim}, but is {heads}."
             )
+    if cfg.unit == "window" and cfg.context_sides == "source" and cfg.doc_mode == "partial":
+        raise GtransError(
+            "`--doc-mode partial` pairs the sentences of both sides, but a window has its context "
+            "on the source side only; give --context-sides both, or --doc-mode full."
+        )
     if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
         raise GtransError(
             "`--share-all-embeddings` needs a joint dictionary, but the two sides differ; "

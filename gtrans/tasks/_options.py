@@ -10,7 +10,8 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import II
 
-from gtrans.data.document_dataset import SENTENCE_MARKS, UNITS
+from gtrans.data.rows import SENTENCE_MARKS
+from gtrans.data.units import CONTEXT_KINDS, CONTEXT_SIDES, UNITS, UnitOptions
 from gtrans.errors import GtransError
 from gtrans.models._presets import option
 
@@ -28,13 +29,30 @@ class DocumentTranslationConfig(FairseqDataclass):
     target_lang: Optional[str] = field(
         default=None, metadata={"help": "target language", "argparse_alias": "-t"}
     )
-    unit: ChoiceEnum(list(UNITS)) = option(  # type: ignore[valid-type]
-        "document",
-        "what is translated at once: a sentence, or consecutive sentences of one document; "
-        "in decoding the checkpoint's",
+    unit: Optional[ChoiceEnum(list(UNITS))] = option(  # type: ignore[valid-type]
+        None,
+        "what is read at once: a sentence, a sentence and its neighbours, or consecutive "
+        "sentences of one document (default: what the model is made for; in decoding the "
+        "checkpoint's)",
     )
     max_doc_tokens: int = option(
         512, "most tokens of a document unit, marks included; sentences are never cut"
+    )
+    context_before: int = option(1, "sentences before the current one in a window")
+    context_after: int = option(0, "sentences behind the current one in a window")
+    context_kind: ChoiceEnum(list(CONTEXT_KINDS)) = option(  # type: ignore[valid-type]
+        "true",
+        "what stands in the place of a window's other sentences: themselves, a fixed sentence, "
+        "as many random words, or nothing; in decoding the checkpoint's, but for "
+        "--model-overrides \"{'context_kind': 'random'}\"",
+    )
+    context_sentence: Optional[str] = option(
+        None, "with --context-kind fixed: that sentence, in tokens of the corpus"
+    )
+    context_sides: Optional[ChoiceEnum(list(CONTEXT_SIDES))] = option(  # type: ignore[valid-type]
+        None,
+        "whether a window has its other sentences on the source side only, or on both, as in "
+        "concatenation (default: what the model is made for)",
     )
     sentence_marks: ChoiceEnum(list(SENTENCE_MARKS)) = option(  # type: ignore[valid-type]
         "both",
@@ -94,8 +112,7 @@ def read_dictionary(folder: str, lang: Optional[str]) -> Dictionary:
 
 def check_options(cfg: Any) -> None:
     """Raises GtransError for a value out of range, naming flag and value."""
-    if cfg.max_doc_tokens < 8:
-        raise GtransError(f"`--max-doc-tokens` must be at least 8, but is {cfg.max_doc_tokens}.")
+    unit_options(cfg)
     if not 0 <= cfg.word_dropout < 1:
         raise GtransError(
             f"`--word-dropout` must be at least 0 and below 1, but is {cfg.word_dropout}."
@@ -110,9 +127,51 @@ def check_options(cfg: Any) -> None:
         )
 
 
-def check_model_name(cfg: Any) -> None:
-    """Raises GtransError for a model that does not exist; hydra does not look at the name."""
+def unit_options(cfg: Any) -> UnitOptions:
+    """The unit that ``cfg`` describes; where it is silent, documents.
+
+    Raises:
+        GtransError: a value out of range, or a fixed context without its sentence.
+    """
+    if cfg.context_kind == "fixed" and not cfg.context_sentence:
+        raise GtransError("`--context-kind fixed` needs `--context-sentence 'TOKENS ..'`.")
+    return UnitOptions(
+        unit=str(cfg.unit or "document"),
+        max_doc_tokens=int(cfg.max_doc_tokens),
+        context_before=int(cfg.context_before),
+        context_after=int(cfg.context_after),
+        context_kind=str(cfg.context_kind),
+        context_sides=str(cfg.context_sides or "source"),
+    )
+
+
+def adopt_unit(cfg: Any, model: Any) -> None:
+    """Fill in what is left open of the unit with what ``model`` (a class) is made for.
+
+    Raises:
+        GtransError: the unit is none that the model reads.
+    """
+    units = getattr(model, "units", ("document", "sentence"))
+    if cfg.unit is None:
+        cfg.unit = units[0]
+    if str(cfg.unit) not in units:
+        raise GtransError(
+            f"`--unit {cfg.unit}`: this model reads {' or '.join(units)}; choose one of them."
+        )
+    if cfg.context_sides is None:
+        cfg.context_sides = getattr(model, "context_sides", "source")
+
+
+def model_class(cfg: Any) -> Any:
+    """The class of the model that ``cfg`` names; hydra does not look at the name.
+
+    Raises:
+        GtransError: there is no such model.
+    """
     name = cfg.get("_name")
     if name and name not in ARCH_MODEL_REGISTRY:
-        known = ", ".join(sorted(arch for arch in ARCH_MODEL_REGISTRY if "gtrans" in arch))
-        raise GtransError(f"there is no model '{name}'; those of this project are {known}.")
+        ours = [arch for arch, of in ARCH_MODEL_REGISTRY.items() if of.__module__[:7] == "gtrans."]
+        raise GtransError(
+            f"there is no model '{name}'; those of this project are {', '.join(sorted(ours))}."
+        )
+    return ARCH_MODEL_REGISTRY.get(name)

@@ -12,32 +12,33 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
-from gtrans.data.document_dataset import (
-    DocumentDataset,
-    Frame,
-    check_no_marks,
-    document_units,
-)
+from gtrans.data.document_dataset import DocumentDataset, check_no_marks, document_units
 from gtrans.data.interactive import InteractiveDocuments, LineBuffer
+from gtrans.data.rows import ContextText, Frame, Rows, source_of
 from gtrans.data.symbols import MASK, add_symbols, language_symbol
 from gtrans.data.word_dropout import word_dropout
-from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported, sentence_rows
+from gtrans.decoding.batching import make_batches
+from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
 from gtrans.errors import GtransError
+from gtrans.models._presets import UNIT_FIELDS
 from gtrans.models._warm_start import dictionaries_of, warm_start
 from gtrans.optim.two_rate_adam import mark_pretrained
 from gtrans.tasks._options import (
     DocumentTranslationConfig,
-    check_model_name,
+    adopt_unit,
     check_options,
     data_folders,
+    model_class,
     read_dictionary,
+    unit_options,
 )
 
 logger = logging.getLogger(__name__)
 
-# Options that belong to a model once it is trained; they travel in its checkpoint.
-_OF_THE_CHECKPOINT = ("unit", "max_doc_tokens", "sentence_marks", "langs")
 _LANGUAGES = ("source_lang", "target_lang")
+
+# What `fairseq-interactive` decodes at once, padding included; its --max-tokens counts documents.
+_INTERACTIVE_TOKENS = 4000
 
 
 @register_task("document_translation", dataclass=DocumentTranslationConfig)
@@ -109,6 +110,17 @@ class DocumentTranslationTask(FairseqTask):
         )
 
     @property
+    def rows(self) -> Rows:
+        """How this task's units become rows of a batch."""
+        context = None
+        if self.cfg.context_kind in ("fixed", "random"):
+            text = self.cfg.context_sentence or ""
+            fixed = self._source.encode_line(text, add_if_not_exist=False).long()
+            words = self._source.nspecial, self._words[0]
+            context = ContextText(words, fixed, self.cfg.seed)
+        return Rows(self.frame, unit_options(self.cfg), context)
+
+    @property
     def _langs(self) -> list[str]:
         return [lang for lang in (self.cfg.langs or "").split(",") if lang]
 
@@ -149,13 +161,12 @@ class DocumentTranslationTask(FairseqTask):
         units = document_units(
             source.sizes,
             None if target is None else target.sizes,
-            str(self.cfg.unit),
-            self.cfg.max_doc_tokens,
+            self.rows.unit,
             name,
         )
-        sentences = int(units.sentences.sum())
-        logger.info("%s %s: %d units, %d sentences", split, pair, len(units.sentences), sentences)
-        self.datasets[split] = DocumentDataset(source, target, units, self.frame, shuffle=training)
+        sentences = int((source.sizes > 1).sum())
+        logger.info("%s %s: %d units, %d sentences", split, pair, len(units), sentences)
+        self.datasets[split] = DocumentDataset(source, target, units, self.rows, shuffle=training)
 
     def _has(self, folder: str, split: str, pair: str, lang: str | None) -> bool:
         return (Path(folder) / f"{split}.{pair}.{lang}.idx").is_file()
@@ -178,12 +189,13 @@ class DocumentTranslationTask(FairseqTask):
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """Build the model; from a checkpoint, take over the unit it was trained with."""
-        check_model_name(cfg)
+        made_for = model_class(cfg)
         if from_checkpoint:
             self._adopt(cfg)
         else:
             with open_dict(cfg):
-                for name in (*_OF_THE_CHECKPOINT, *_LANGUAGES):
+                adopt_unit(self.cfg, made_for)
+                for name in (*UNIT_FIELDS, *_LANGUAGES):
                     cfg[name] = getattr(self.cfg, name)
                 if self.cfg.unit == "sentence" and cfg.get("doc_mode") == "partial":
                     logger.info("a single sentence has no groups: --doc-mode is full")
@@ -203,7 +215,7 @@ class DocumentTranslationTask(FairseqTask):
                 "give --source-lang and --target-lang, or another folder."
             )
         with open_dict(self.cfg):
-            for name in _OF_THE_CHECKPOINT:
+            for name in UNIT_FIELDS:
                 if cfg.get(name) is not None:
                     setattr(self.cfg, name, cfg[name])
         self._declare_symbols()
@@ -281,7 +293,7 @@ class DocumentTranslationTask(FairseqTask):
         refuse_unsupported(args)
         symbols = [language_symbol(lang) for lang in self._langs] + [MASK]
         ids = [self._target.index(symbol) for symbol in symbols]
-        return DocumentGenerator(models, self._target, self.frame, args, ids)
+        return DocumentGenerator(models, self._target, self.rows, args, ids)
 
     def inference_step(
         self,
@@ -297,51 +309,68 @@ class DocumentTranslationTask(FairseqTask):
         that ``fairseq-generate`` prints one set of lines for each. Samples of
         ``fairseq-interactive`` hold the sentences of one document.
         """
-        frame, net_input = self.frame, sample["net_input"]
+        rows, net_input = generator.rows, sample["net_input"]
         if "id" not in sample:
-            rows = [part for row in sentence_rows(net_input["src_tokens"], frame) for part in row]
-            return generator.sentences(frame.source(rows)[None])[0]
-        documents = generator.sentences(net_input["src_tokens"])
-        counts = [len(document) for document in documents]
+            return self._translate(generator, net_input["src_tokens"])
+        source = source_of(net_input)
+        units = generator.sentences(source)
+        counts = [len(unit) for unit in units]
         first = sample["first_sentence"].tolist()
         ids = [begin + k for begin, count in zip(first, counts, strict=True) for k in range(count)]
         sample["id"] = torch.tensor(ids)
-        net_input["src_tokens"] = _rows(sentence_rows(net_input["src_tokens"], frame), frame)
+        wanted = rows.wanted(source)
+        net_input["src_tokens"] = _joined(rows, rows.written(source), wanted)
         if sample.get("target") is not None:
-            sample["target"] = _rows(sentence_rows(sample["target"], frame), frame)
-        return [sentence for document in documents for sentence in document]
+            targets = [rows.frame.sentences(row) for row in sample["target"]]
+            sample["target"] = _joined(rows, targets, wanted)
+        return [sentence for unit in units for sentence in unit]
+
+    def _translate(
+        self, generator: DocumentGenerator, document: Tensor
+    ) -> list[list[dict[str, Any]]]:
+        """Hypotheses of the sentences of one document, ``(sentences, length)`` ids."""
+        rows = generator.rows
+        sentences = [part for row in document for part in rows.frame.sentences(row)]
+        pieces = rows.unit.pieces([sentence.numel() - 1 for sentence in sentences])
+        items = [
+            rows.item(piece, sentences[piece.source.start : piece.source.stop])
+            for piece in pieces
+        ]
+        found: dict[int, list[list[dict[str, Any]]]] = {}
+        lengths = [item["source"].numel() for item in items]
+        for batch in make_batches(lengths, _INTERACTIVE_TOKENS):
+            net_input = rows.batch([items[index] for index in batch])["net_input"]
+            source = {name: tensor.to(document.device) for name, tensor in net_input.items()}
+            found.update(zip(batch, generator.sentences(source), strict=True))
+        return [sentence for number in range(len(items)) for sentence in found[number]]
 
     def get_interactive_tokens_and_lengths(
         self, lines: list[str], encode_fn: Any
     ) -> tuple[list[list[tuple[int, Tensor]]], list[int]]:
-        """Units of the documents that ``lines`` close (an empty line, or the end of a file)."""
-        units: list[list[tuple[int, Tensor]]] = []
-        for document in self._lines.add(lines):
-            sentences = [
+        """The documents that ``lines`` close (an empty line, or the end of a file)."""
+        documents = [
+            [
                 (
                     number,
                     self._source.encode_line(encode_fn(line), add_if_not_exist=False).long(),
                 )
                 for number, line in document
             ]
-            units.extend(
-                InteractiveDocuments.split(
-                    sentences, str(self.cfg.unit), self.cfg.max_doc_tokens
-                )
-            )
-        return units, [sum(len(ids) for _, ids in unit) for unit in units]
+            for document in self._lines.add(lines)
+        ]
+        return documents, [sum(len(ids) for _, ids in document) for document in documents]
 
     def build_dataset_for_inference(
         self, src_tokens: Any, src_lengths: Any, **kwargs: Any
     ) -> InteractiveDocuments:
-        """The dataset of ``fairseq-interactive``: one document unit a batch."""
+        """The dataset of ``fairseq-interactive``: one document a batch."""
         return InteractiveDocuments(src_tokens, self.frame.pad)
 
 
-def _rows(documents: list[list[Tensor]], frame: Frame) -> Tensor:
-    rows = [row for document in documents for row in document]
-    return torch.nn.utils.rnn.pad_sequence(
-        rows, batch_first=True, padding_value=float(frame.pad)
+def _joined(rows: Rows, units: list[list[Tensor]], wanted: list[slice]) -> Tensor:
+    """``(sentences, longest)`` ids of the wanted sentences of all units."""
+    return rows.frame.pad_rows(
+        [row for unit, part in zip(units, wanted, strict=True) for row in unit[part]]
     )
 
 
