@@ -127,7 +127,9 @@ def resolve_sizes(cfg: Any, dataclass: type[Config], presets: Presets) -> Config
         raise GtransError(
             f"the options of model {name} are wrong: {str(error).splitlines()[0]}"
         ) from error
-    for key, value in presets.get(str(name), {}).items():
+    # A model without a name of its own has the sizes of its first preset.
+    first = next(iter(presets.values()))
+    for key, value in presets.get(str(name), first).items():
         if getattr(merged, key) is None:
             setattr(merged, key, value)
     return merged  # type: ignore[return-value]

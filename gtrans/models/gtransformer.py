@@ -22,11 +22,9 @@ Transformer), and with ``--unit sentence`` the sentence Transformer.
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.dataclass import ChoiceEnum
 from fairseq.models import (
     FairseqDecoder,
     FairseqEncoder,
@@ -35,135 +33,32 @@ from fairseq.models import (
 )
 from torch import Tensor, nn
 
-from gtrans.errors import GtransError
-from gtrans.models._presets import (
-    DocumentModelConfig,
-    option,
-    register_presets,
-    resolve_sizes,
-    size_option,
+from gtrans.models._gtransformer_options import (
+    PRESETS,
+    GTransformerConfig,
+    attention_kinds,
+    check_sizes,
+    layer_spec,
 )
-from gtrans.modules.attention import KINDS, DocumentAttention, new_parameters
+from gtrans.models._presets import register_presets, resolve_sizes
+from gtrans.modules.attention import DocumentAttention, new_parameters
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import Embedder
 from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.group_attention import BACKENDS, AttentionPlans
+from gtrans.modules.group_attention import AttentionPlans
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.linear import Linear
-from gtrans.modules.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, LayerSpec
+from gtrans.modules.positions import LearnedPositions
+from gtrans.modules.transformer import DecoderLayer, EncoderLayer
 
-_TopAttention = ChoiceEnum(list(KINDS))
-
-
-@dataclass
-class GTransformerConfig(DocumentModelConfig):
-    """Options of :class:`GTransformer`, flat so that all of fairseq's front ends see them."""
-
-    encoder_layers: Optional[int] = size_option("encoder layers")
-    decoder_layers: Optional[int] = size_option("decoder layers")
-    encoder_embed_dim: Optional[int] = size_option("width of the model, the same on both sides")
-    encoder_ffn_embed_dim: Optional[int] = size_option("width of the encoder's feed-forward nets")
-    decoder_ffn_embed_dim: Optional[int] = size_option("width of the decoder's feed-forward nets")
-    encoder_attention_heads: Optional[int] = size_option("attention heads in the encoder")
-    decoder_attention_heads: Optional[int] = size_option("attention heads in the decoder")
-    dropout: float = option(0.1, "dropout after embeddings and sublayers")
-    attention_dropout: float = option(0.0, "dropout on attention weights")
-    activation_dropout: float = option(0.0, "dropout inside feed-forward networks")
-    activation_fn: ChoiceEnum(list(ACTIVATIONS)) = option(  # type: ignore[valid-type]
-        "relu", "activation of feed-forward networks"
-    )
-    encoder_normalize_before: bool = option(False, "pre-norm encoder layers")
-    decoder_normalize_before: bool = option(False, "pre-norm decoder layers")
-    share_decoder_input_output_embed: bool = option(
-        False, "one table for decoder input and output"
-    )
-    share_all_embeddings: bool = option(
-        False, "one table for encoder, decoder and output (needs a joint dictionary)"
-    )
-    no_scale_embedding: bool = option(False, "do not scale embeddings by sqrt(dim)")
-    doc_mode: ChoiceEnum(["partial", "full"]) = option(  # type: ignore[valid-type]
-        "partial", "partial: group attention; full: plain attention over the whole unit (baseline)"
-    )
-    encoder_global_layers: int = option(2, "top encoder layers with global self-attention")
-    decoder_global_layers: int = option(2, "top decoder layers with global self-attention")
-    cross_global_layers: int = option(2, "top decoder layers with global cross-attention")
-    encoder_top_attention: _TopAttention = option(  # type: ignore[valid-type]
-        "combined", "self-attention of those encoder layers (table 6)"
-    )
-    decoder_top_attention: _TopAttention = option(  # type: ignore[valid-type]
-        "combined", "self-attention of those decoder layers"
-    )
-    cross_top_attention: _TopAttention = option(  # type: ignore[valid-type]
-        "combined", "cross-attention of those decoder layers"
-    )
-    no_language_locality: bool = option(
-        False, "self-attention is never grouped (table 5, '- language locality')"
-    )
-    no_translation_locality: bool = option(
-        False, "cross-attention is never grouped (table 5, '- translation locality')"
-    )
-    positions: ChoiceEnum(["document", "sentence"]) = option(  # type: ignore[valid-type]
-        "document",
-        "positions count through the document (paper), or restart in every sentence, and global "
-        "attention is told the number of the sentence",
-    )
-    gate_bias: Optional[float] = option(
-        None,
-        "gates begin at sigmoid(BIAS) on the group side whatever the input, so that a large "
-        "value starts a document model as its sentence model (default: random gates)",
-    )
-    attention_backend: ChoiceEnum(list(BACKENDS)) = option(  # type: ignore[valid-type]
-        "regroup", "how attention within groups is computed"
-    )
-
-
-PRESETS = {
-    name: {
-        "encoder_layers": layers,
-        "decoder_layers": layers,
-        "encoder_embed_dim": dim,
-        "encoder_ffn_embed_dim": ffn,
-        "decoder_ffn_embed_dim": ffn,
-        "encoder_attention_heads": heads,
-        "decoder_attention_heads": heads,
-    }
-    for name, layers, dim, ffn, heads in (
-        ("gtransformer", 6, 512, 2048, 8),
-        ("gtransformer_tiny", 6, 256, 1024, 4),
-        ("gtransformer_small", 6, 512, 1024, 4),
-        ("gtransformer_base", 6, 512, 2048, 8),
-        ("gtransformer_big", 6, 1024, 4096, 16),
-        ("gtransformer_large", 12, 1024, 4096, 16),
-    )
-}
-
-
-def attention_kinds(cfg: GTransformerConfig) -> tuple[list[str], list[str], list[str]]:
-    """Kinds of encoder self-, decoder self- and cross-attention, layer by layer (§4.2).
-
-    Raises:
-        GtransError: more global layers than layers, or a negative number of them.
-    """
-
-    def kinds(part: str, layers: int, grouped: bool) -> list[str]:
-        top_layers = getattr(cfg, f"{part}_global_layers")
-        if not 0 <= top_layers <= layers:
-            raise GtransError(
-                f"`--{part}-global-layers` must be between 0 and the {layers} layers of that "
-                f"side, but is {top_layers}."
-            )
-        if cfg.doc_mode == "full" or not grouped:
-            return ["global"] * layers
-        top = str(getattr(cfg, f"{part}_top_attention"))
-        return ["group"] * (layers - top_layers) + [top] * top_layers
-
-    encoder, decoder = int(cfg.encoder_layers or 0), int(cfg.decoder_layers or 0)
-    self_grouped, cross_grouped = not cfg.no_language_locality, not cfg.no_translation_locality
-    return (
-        kinds("encoder", encoder, self_grouped),
-        kinds("decoder", decoder, self_grouped),
-        kinds("cross", decoder, cross_grouped),
-    )
+__all__ = [
+    "PRESETS",
+    "GTransformer",
+    "GTransformerConfig",
+    "GTransformerDecoder",
+    "GTransformerEncoder",
+    "attention_kinds",
+]
 
 
 class GTransformerEncoder(FairseqEncoder):
@@ -173,11 +68,12 @@ class GTransformerEncoder(FairseqEncoder):
         self, cfg: GTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
     ) -> None:
         super().__init__(dictionary)
-        spec = _layer_spec(cfg, "encoder")
+        spec = layer_spec(cfg, "encoder")
         self.embed_tokens = embed_tokens
+        self.embed_positions, self.layernorm_embedding = _beside_words(cfg)
         self.embed = _embedder(cfg)
         self.layers = nn.ModuleList(EncoderLayer(spec, kind) for kind in attention_kinds(cfg)[0])
-        self.layer_norm = nn.LayerNorm(spec.dim) if spec.pre_norm else None
+        self.layer_norm = spec.norm() if spec.pre_norm else None
 
     def forward(
         self, src_tokens: Tensor, return_all_layers: bool = False
@@ -187,7 +83,13 @@ class GTransformerEncoder(FairseqEncoder):
             src_tokens, self.dictionary.pad(), self.dictionary.eos()
         )
         plans = AttentionPlans(layout)
-        x = self.embed(layout.pack(src_tokens), self.embed.places(layout), self.embed_tokens)
+        x = self.embed(
+            layout.pack(src_tokens),
+            self.embed.places(layout),
+            self.embed_tokens,
+            self.embed_positions,
+            self.layernorm_embedding,
+        )
         order = self.embed.order(layout.sentence)
         layers = []
         for layer in self.layers:
@@ -199,8 +101,8 @@ class GTransformerEncoder(FairseqEncoder):
         return EncoderOutput(x, layout, order, layers)
 
     def max_positions(self) -> int:
-        """Positions grow on demand."""
-        return sys.maxsize
+        """The longest document; sinusoidal positions grow on demand."""
+        return _longest_text(self)
 
 
 class GTransformerDecoder(FairseqDecoder):
@@ -210,15 +112,17 @@ class GTransformerDecoder(FairseqDecoder):
         self, cfg: GTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
     ) -> None:
         super().__init__(dictionary)
-        spec = _layer_spec(cfg, "decoder")
+        spec = layer_spec(cfg, "decoder")
         self.embed_tokens = embed_tokens
+        self.embed_positions, self.layernorm_embedding = _beside_words(cfg)
         self.embed = _embedder(cfg)
         _, self.self_kinds, self.cross_kinds = attention_kinds(cfg)
         self.layers = nn.ModuleList(
             DecoderLayer(spec, kind, cross)
             for kind, cross in zip(self.self_kinds, self.cross_kinds, strict=True)
         )
-        self.layer_norm = nn.LayerNorm(spec.dim) if spec.pre_norm else None
+        final_norm = spec.pre_norm and not cfg.no_decoder_final_norm
+        self.layer_norm = spec.norm() if final_norm else None
         self.output_projection = Linear(spec.dim, len(dictionary), bias=False)
         if cfg.share_all_embeddings or cfg.share_decoder_input_output_embed:
             self.output_projection.weight = embed_tokens.weight
@@ -241,8 +145,7 @@ class GTransformerDecoder(FairseqDecoder):
             prev_output_tokens, dictionary.pad(), dictionary.bos(), dictionary.eos()
         )
         plans = AttentionPlans(encoder_out.layout, layout)
-        packed = layout.pack(prev_output_tokens)
-        x = self.embed(packed, self.embed.places(layout), self.embed_tokens)
+        x = self._embed(layout.pack(prev_output_tokens), self.embed.places(layout))
         order = self.embed.order(layout.sentence)
         layers = [x]
         for layer in self.layers:
@@ -288,7 +191,7 @@ class GTransformerDecoder(FairseqDecoder):
         """
         state.advance(opens)
         positions = state.slot if self.embed.by_sentence else state.document_position
-        x = self.embed(tokens, positions, self.embed_tokens)
+        x = self._embed(tokens, positions)
         order = self.embed.order(state.sentence)
         for number, layer in enumerate(self.layers):
             x = layer.step(x, state, number, order)  # type: ignore[operator]
@@ -297,9 +200,15 @@ class GTransformerDecoder(FairseqDecoder):
         logits: Tensor = self.output_projection(x)
         return logits
 
+    def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        x: Tensor = self.embed(
+            tokens, positions, self.embed_tokens, self.embed_positions, self.layernorm_embedding
+        )
+        return x
+
     def max_positions(self) -> int:
-        """Positions grow on demand."""
-        return sys.maxsize
+        """The longest document; sinusoidal positions grow on demand."""
+        return _longest_text(self)
 
 
 @register_model("gtransformer", dataclass=GTransformerConfig)
@@ -318,7 +227,7 @@ class GTransformer(FairseqEncoderDecoderModel):
             GtransError: options that contradict each other.
         """
         cfg = resolve_sizes(cfg, GTransformerConfig, PRESETS)
-        _check(cfg, task)
+        check_sizes(cfg, task)
         source, target = task.source_dictionary, task.target_dictionary
         encoder_table = _embedding(source, cfg.encoder_embed_dim)
         shared = cfg.share_all_embeddings
@@ -361,40 +270,6 @@ class GTransformer(FairseqEncoderDecoderModel):
         return self.decoder.step(tokens, opens, state)
 
 
-def _check(cfg: GTransformerConfig, task: Any) -> None:
-    for side in ("encoder", "decoder"):
-        heads = getattr(cfg, f"{side}_attention_heads")
-        if heads < 1 or cfg.encoder_embed_dim % heads:
-            raise GtransError(
-                f"`--{side}-attention-heads` must divide `--encoder-embed-dim` "
-                f"{cfg.encoder_embed_dim}, but is {heads}."
-            )
-    if cfg.unit == "window" and cfg.context_sides == "source" and cfg.doc_mode == "partial":
-        raise GtransError(
-            "`--doc-mode partial` pairs the sentences of both sides, but a window has its context "
-            "on the source side only; give --context-sides both, or --doc-mode full."
-        )
-    if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
-        raise GtransError(
-            "`--share-all-embeddings` needs a joint dictionary, but the two sides differ; "
-            "prepare the corpus with fairseq-preprocess --joined-dictionary."
-        )
-
-
-def _layer_spec(cfg: GTransformerConfig, side: str) -> LayerSpec:
-    return LayerSpec(
-        dim=int(cfg.encoder_embed_dim or 0),
-        ffn_dim=getattr(cfg, f"{side}_ffn_embed_dim"),
-        heads=getattr(cfg, f"{side}_attention_heads"),
-        dropout=float(cfg.dropout),
-        attention_dropout=float(cfg.attention_dropout),
-        activation_dropout=float(cfg.activation_dropout),
-        activation=str(cfg.activation_fn),
-        pre_norm=getattr(cfg, f"{side}_normalize_before"),
-        gate_bias=cfg.gate_bias,
-    )
-
-
 def _embedding(dictionary: Dictionary, dim: int | None) -> nn.Embedding:
     table = nn.Embedding(len(dictionary), int(dim or 0), dictionary.pad())
     nn.init.normal_(table.weight, std=table.embedding_dim**-0.5)
@@ -406,6 +281,23 @@ def _embedder(cfg: GTransformerConfig) -> Embedder:
     dim = int(cfg.encoder_embed_dim or 0)
     scale = 1.0 if cfg.no_scale_embedding else math.sqrt(dim)
     return Embedder(dim, scale, float(cfg.dropout), by_sentence=cfg.positions == "sentence")
+
+
+def _beside_words(
+    cfg: GTransformerConfig,
+) -> tuple[LearnedPositions | None, nn.LayerNorm | None]:
+    """The table of positions and the LayerNorm on embeddings, where a model has them."""
+    dim = int(cfg.encoder_embed_dim or 0)
+    size = int(cfg.max_positions or 0)
+    return (
+        LearnedPositions(dim, size) if cfg.learned_positions else None,
+        nn.LayerNorm(dim) if cfg.layernorm_embedding else None,
+    )
+
+
+def _longest_text(side: GTransformerEncoder | GTransformerDecoder) -> int:
+    learned = side.embed_positions
+    return sys.maxsize if learned is None or side.embed.by_sentence else learned.size
 
 
 register_presets("gtransformer", GTransformerConfig, PRESETS)

@@ -6,17 +6,17 @@ from torch import Tensor, nn
 
 from gtrans.modules.dropout import dropout
 from gtrans.modules.layout import DocumentLayout
-from gtrans.modules.positions import SinusoidalPositions
-
-# fairseq counts positions from padding_idx + 1; checkpoints rely on it.
-FIRST_POSITION = 2
+from gtrans.modules.positions import LearnedPositions, SinusoidalPositions
 
 
 class Embedder(nn.Module):
-    """Scaled word embedding plus sinusoidal position.
+    """Scaled word embedding plus position, and what else the model has.
 
     Positions count through the document, or restart in every sentence; then
     :meth:`order` gives the signal that tells global attention the sentence's number.
+
+    All parameters are handed in by the caller, so that they have fairseq's names there
+    (``embed_tokens``, ``embed_positions``, ``layernorm_embedding``).
     """
 
     def __init__(self, dim: int, scale: float, dropout: float, by_sentence: bool) -> None:
@@ -32,14 +32,40 @@ class Embedder(nn.Module):
 
     def order(self, sentence: Tensor) -> Tensor | None:
         """``(tokens, dim)`` signal of the sentence numbers, when positions do not tell them."""
-        return self._sinusoid(sentence) if self.by_sentence else None
-
-    def forward(self, tokens: Tensor, positions: Tensor, table: nn.Embedding) -> Tensor:
-        """``tokens`` and ``positions (tokens,)`` -> ``(tokens, dim)``."""
-        x = self.scale * table(tokens) + self._sinusoid(positions)
-        return dropout(x, self.dropout, self.training)
-
-    def _sinusoid(self, numbers: Tensor) -> Tensor:
-        longest = int(numbers.max()) + 1 if numbers.numel() else 0
-        signal: Tensor = self.sinusoid(numbers + FIRST_POSITION, longest + FIRST_POSITION)
+        if not self.by_sentence:
+            return None
+        signal: Tensor = self.sinusoid(sentence)
         return signal
+
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        table: nn.Embedding,
+        learned: LearnedPositions | None = None,
+        norm: nn.LayerNorm | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
+        """``scale * word + position + segment``, normalised, then dropout.
+
+        Args:
+            tokens: ``(tokens,)`` ids.
+            positions: ``(tokens,)`` places from 0.
+            table: the words.
+            learned: the positions (None: sinusoidal ones).
+            norm: LayerNorm on the sum (None: there is none).
+            segments: ``(tokens, dim)`` embedded segments (token types), or None.
+
+        Returns:
+            ``(tokens, dim)``.
+
+        Raises:
+            GtransError: a place behind the last learned one.
+        """
+        position = (self.sinusoid if learned is None else learned)(positions)
+        x = self.scale * table(tokens) + position
+        if segments is not None:
+            x = x + segments
+        if norm is not None:
+            x = norm(x)
+        return dropout(x, self.dropout, self.training)

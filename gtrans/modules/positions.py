@@ -1,4 +1,8 @@
-"""Sinusoidal positions that grow with the text."""
+"""Positions of tokens: sinusoidal ones, that grow with the text, and learned ones.
+
+Both are called with places counted from 0 and add fairseq's offset themselves: there
+the first token has position ``padding_idx + 1``, and checkpoints rely on it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,11 @@ import math
 
 import torch
 from torch import Tensor, nn
+
+from gtrans.errors import GtransError
+
+# fairseq's padding index 1, and 1.
+OFFSET = 2
 
 
 class SinusoidalPositions(nn.Module):
@@ -30,9 +39,51 @@ class SinusoidalPositions(nn.Module):
         table = torch.cat([angles.sin(), angles.cos()], 1)
         return nn.functional.pad(table, (0, self.dim % 2))
 
-    def forward(self, positions: Tensor, longest: int) -> Tensor:
-        """``(tokens,)`` positions below ``longest`` -> ``(tokens, dim)``."""
+    def forward(self, places: Tensor) -> Tensor:
+        """``(tokens,)`` places from 0 -> ``(tokens, dim)``."""
+        longest = _longest(places) + OFFSET
         if longest > self.table.size(0):
             size = max(longest, 2 * self.table.size(0))
             self.table = self._build(size).to(self.table)
-        return self.table.index_select(0, positions)
+        return self.table.index_select(0, places + OFFSET)
+
+
+class LearnedPositions(nn.Embedding):
+    """A table of positions, as BERT, BART and mBART have; the weight is ``(offset + size, dim)``.
+
+    The rows below ``offset`` belong to no place. In fairseq's tables there are two of them,
+    and the last one, that of padding, is zero; BERT's tables have none (``offset`` 0).
+    """
+
+    def __init__(self, dim: int, size: int = 1024, offset: int = OFFSET) -> None:
+        super().__init__(offset + size, dim, offset - 1 if offset else None)
+        self.offset = offset
+        nn.init.normal_(self.weight, std=dim**-0.5)
+        if self.padding_idx is not None:
+            nn.init.zeros_(self.weight[self.padding_idx])
+
+    @property
+    def size(self) -> int:
+        """The number of places."""
+        return self.num_embeddings - self.offset
+
+    def forward(self, places: Tensor) -> Tensor:
+        """``(tokens,)`` places from 0 -> ``(tokens, dim)``.
+
+        Raises:
+            GtransError: a place behind the last one of the table.
+        """
+        longest = _longest(places)
+        if longest > self.size:
+            raise GtransError(
+                f"a text has {longest} tokens, but the model has learned only {self.size} "
+                "positions; give a smaller --max-doc-tokens, let positions restart in every "
+                "sentence (--positions sentence), or extend the model's positions "
+                "(`gtrans convert --extend-positions N`)."
+            )
+        embedded: Tensor = super().forward(places + self.offset)
+        return embedded
+
+
+def _longest(places: Tensor) -> int:
+    return int(places.max()) + 1 if places.numel() else 0

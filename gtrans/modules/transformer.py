@@ -34,6 +34,7 @@ class LayerSpec:
         activation: name of the feed-forward network's activation.
         pre_norm: LayerNorm before each sublayer instead of after its residual.
         gate_bias: see :class:`gtrans.modules.attention.GlobalGate`.
+        norm_eps: what LayerNorm adds to a variance (BERT's models have 1e-12).
     """
 
     dim: int
@@ -45,6 +46,11 @@ class LayerSpec:
     activation: str = "relu"
     pre_norm: bool = False
     gate_bias: float | None = None
+    norm_eps: float = 1e-5
+
+    def norm(self) -> nn.LayerNorm:
+        """A new LayerNorm of this layer's width."""
+        return nn.LayerNorm(self.dim, self.norm_eps)
 
     def attention(self, kind: str) -> DocumentAttention:
         """A new attention of this layer's sizes."""
@@ -64,7 +70,7 @@ class _Layer(nn.Module):
         for linear in (self.fc1, self.fc2):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
-        self.final_layer_norm = nn.LayerNorm(spec.dim)
+        self.final_layer_norm = spec.norm()
 
     def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         share = self.spec.dropout
@@ -90,7 +96,7 @@ class EncoderLayer(_Layer):
         """``attention`` is one of :data:`gtrans.modules.attention.KINDS`."""
         super().__init__(spec)
         self.self_attn = spec.attention(attention)
-        self.self_attn_layer_norm = nn.LayerNorm(spec.dim)
+        self.self_attn_layer_norm = spec.norm()
 
     def forward(self, x: Tensor, plans: AttentionPlans, order: Tensor | None = None) -> Tensor:
         """``(tokens, dim) -> (tokens, dim)``; ``order`` as in :class:`DocumentAttention`."""
@@ -111,9 +117,9 @@ class DecoderLayer(_Layer):
         """``attention`` and ``cross_attention`` are kinds of attention."""
         super().__init__(spec)
         self.self_attn = spec.attention(attention)
-        self.self_attn_layer_norm = nn.LayerNorm(spec.dim)
+        self.self_attn_layer_norm = spec.norm()
         self.encoder_attn = spec.attention(cross_attention)
-        self.encoder_attn_layer_norm = nn.LayerNorm(spec.dim)
+        self.encoder_attn_layer_norm = spec.norm()
 
     def forward(
         self,
