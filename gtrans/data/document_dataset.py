@@ -16,7 +16,7 @@ import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 from numpy.typing import NDArray
 
-from gtrans.data.rows import Rows
+from gtrans.data.rows import Item, Rows
 from gtrans.data.units import Piece, UnitOptions
 from gtrans.errors import GtransError
 
@@ -138,36 +138,47 @@ class DocumentDataset(FairseqDataset):
         """``source`` and ``target``: indexed datasets of lines (target None: translate only)."""
         self.source = source
         self.target = target
-        self.units = units
         self.rows = rows
         self.shuffle = shuffle
-        self.source_sizes = self._unit_sizes(source, 0)
-        other = source if target is None else target
-        self.target_sizes = self._unit_sizes(other, 2)
+        # Tokens of all lines before a line, of both sides.
+        self._tokens_before = [
+            np.concatenate([[0], np.cumsum(np.asarray(side.sizes, np.int64) + marks)])
+            for marks in [rows.frame.marks == "both"]
+            for side in (source, source if target is None else target)
+        ]
+        self.use(units)
 
-    def _unit_sizes(self, lines: Any, column: int) -> Ints:
-        sizes = np.asarray(lines.sizes, np.int64) + (self.rows.frame.marks == "both")
-        before = np.concatenate([[0], np.cumsum(sizes)])
-        table = self.units.lines
-        unit_sizes: Ints = before[table[:, column + 1]] - before[table[:, column]]
-        return unit_sizes
+    def use(self, units: Units) -> None:
+        """Make these the items of the dataset."""
+        self.units = units
+        self.source_sizes, self.target_sizes = (
+            before[units.lines[:, column + 1]] - before[units.lines[:, column]]
+            for before, column in zip(self._tokens_before, (0, 2), strict=True)
+        )
 
     @property
     def sizes(self) -> Ints:
         """``(units,)`` tokens of the longer side."""
-        return np.maximum(self.source_sizes, self.target_sizes)
+        longer: Ints = np.maximum(self.source_sizes, self.target_sizes)
+        return longer
 
     def __len__(self) -> int:
         return len(self.units)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        piece = self.units.piece(index)
+        return {
+            **self.item(self.units.piece(index)),
+            "id": index,
+            "first_sentence": int(self.units.first_sentence[index]),
+        }
+
+    def item(self, piece: Piece) -> Item:
+        """The row of some lines."""
         source = [self.source[line].long() for line in piece.source]
         target = None
         if self.target is not None:
             target = [self.target[line].long() for line in piece.target]
-        item = self.rows.item(piece, source, target)
-        return {**item, "id": index, "first_sentence": int(self.units.first_sentence[index])}
+        return self.rows.item(piece, source, target)
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         """Merge items into a batch; an empty list gives an empty dictionary."""

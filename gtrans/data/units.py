@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gtrans.data.instances import split_instances
 from gtrans.errors import GtransError
 
-UNITS = ("sentence", "window", "document")
+UNITS = ("sentence", "window", "document", "stream")
 CONTEXT_KINDS = ("true", "fixed", "random", "none")
 CONTEXT_SIDES = ("source", "both")
 
@@ -40,7 +40,9 @@ class UnitOptions:
 
     Attributes:
         unit: ``sentence``; ``window``, a sentence and its neighbours in the document;
-            ``document``, instances of consecutive sentences.
+            ``document``, instances of consecutive sentences; ``stream``, a whole document,
+            which a model reads sentence by sentence (:mod:`gtrans.data.stream` cuts it into
+            windows for training).
         max_doc_tokens: most tokens of an instance, see
             :func:`gtrans.data.instances.split_instances`.
         context_before, context_after: neighbours of a window, as far as the document has
@@ -87,6 +89,8 @@ class UnitOptions:
             lengths = source_lengths if target_lengths is None else target_lengths
             instances = split_instances(source_lengths, lengths, self.max_doc_tokens)
             return [Piece(instance, instance, instance) for instance in instances]
+        if self.unit == "stream":
+            return [Piece(range(count), range(count), range(count))] if count else []
         none = self.unit == "sentence" or self.context_kind == "none"
         before, after = (0, 0) if none else (self.context_before, self.context_after)
         pieces = []

@@ -19,6 +19,7 @@ from gtrans.decoding.document_search import (
     SearchVocabulary,
     SentenceHypothesis,
 )
+from gtrans.decoding.stream_search import StreamSearch
 from gtrans.errors import GtransError
 
 # Options that document search follows, and those that do not concern it.
@@ -79,7 +80,11 @@ class DocumentGenerator:
             normalize=self.normalize,
             temperature=float(getattr(generation, "temperature", 1.0)),
         )
-        self.search = DocumentSearch(vocabulary, options)
+        self.search = (
+            StreamSearch(vocabulary, options, frame)
+            if rows.unit.unit == "stream"
+            else DocumentSearch(vocabulary, options)
+        )
 
     def documents(self, source: Mapping[str, Tensor]) -> list[list[DocumentHypothesis]]:
         """All hypotheses of every row, the best first, and at least one.

@@ -1,5 +1,6 @@
 """Options of the G-Transformer, its presets, and what follows from them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -16,8 +17,8 @@ _Activation = ChoiceEnum(list(ACTIVATIONS))
 
 
 @dataclass
-class GTransformerConfig(DocumentModelConfig):
-    """Options of the G-Transformer, flat so that all of fairseq's front ends see them."""
+class TransformerConfig(DocumentModelConfig):
+    """Options of every Transformer here, flat so that all of fairseq's front ends see them."""
 
     encoder_layers: Optional[int] = size_option("encoder layers")
     decoder_layers: Optional[int] = size_option("decoder layers")
@@ -49,6 +50,15 @@ class GTransformerConfig(DocumentModelConfig):
         "one table for encoder, decoder and output (needs a joint dictionary)"
     )
     no_scale_embedding: Optional[bool] = size_option("do not scale embeddings by sqrt(dim)")
+    attention_backend: ChoiceEnum(list(BACKENDS)) = option(  # type: ignore[valid-type]
+        "regroup", "how attention within groups is computed"
+    )
+
+
+@dataclass
+class GTransformerConfig(TransformerConfig):
+    """Options of the G-Transformer."""
+
     doc_mode: ChoiceEnum(["partial", "full"]) = option(  # type: ignore[valid-type]
         "partial", "partial: group attention; full: plain attention over the whole unit (baseline)"
     )
@@ -80,9 +90,6 @@ class GTransformerConfig(DocumentModelConfig):
         "gates begin at sigmoid(BIAS) on the group side whatever the input, so that a large "
         "value starts a document model as its sentence model (default: random gates)",
     )
-    attention_backend: ChoiceEnum(list(BACKENDS)) = option(  # type: ignore[valid-type]
-        "regroup", "how attention within groups is computed"
-    )
 
 
 _SIZES = {
@@ -103,19 +110,28 @@ _SWITCHES = {
     "share_all_embeddings": False,
     "no_scale_embedding": False,
 }
-PRESETS = {
-    name: {
-        "encoder_layers": layers,
-        "decoder_layers": layers,
-        "encoder_embed_dim": dim,
-        "encoder_ffn_embed_dim": ffn,
-        "decoder_ffn_embed_dim": ffn,
-        "encoder_attention_heads": heads,
-        "decoder_attention_heads": heads,
-        **_SWITCHES,
+
+
+def transformer_presets(
+    sizes: Mapping[str, tuple[int, int, int, int]],
+) -> dict[str, dict[str, Any]]:
+    """Presets from ``name: (layers, dim, ffn, heads)``, equal on both sides."""
+    return {
+        name: {
+            "encoder_layers": layers,
+            "decoder_layers": layers,
+            "encoder_embed_dim": dim,
+            "encoder_ffn_embed_dim": ffn,
+            "decoder_ffn_embed_dim": ffn,
+            "encoder_attention_heads": heads,
+            "decoder_attention_heads": heads,
+            **_SWITCHES,
+        }
+        for name, (layers, dim, ffn, heads) in sizes.items()
     }
-    for name, (layers, dim, ffn, heads) in _SIZES.items()
-}
+
+
+PRESETS = transformer_presets(_SIZES)
 
 
 def attention_kinds(cfg: GTransformerConfig) -> tuple[list[str], list[str], list[str]]:

@@ -21,8 +21,9 @@ Transformer), and with ``--unit sentence`` the sentence Transformer.
 
 import math
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 from fairseq.data import Dictionary
 from fairseq.models import (
@@ -41,7 +42,7 @@ from gtrans.models._gtransformer_options import (
     layer_spec,
 )
 from gtrans.models._presets import register_presets, resolve_sizes
-from gtrans.modules.attention import DocumentAttention, new_parameters
+from gtrans.modules.attention import DocumentAttention, MultiheadAttention, new_parameters
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import Embedder
 from gtrans.modules.encoder_output import EncoderOutput
@@ -49,7 +50,7 @@ from gtrans.modules.group_attention import AttentionPlans
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.linear import Linear
 from gtrans.modules.positions import LearnedPositions
-from gtrans.modules.transformer import DecoderLayer, EncoderLayer
+from gtrans.modules.transformer import BehindAttention, DecoderLayer, EncoderLayer
 
 __all__ = [
     "PRESETS",
@@ -59,6 +60,12 @@ __all__ = [
     "GTransformerEncoder",
     "attention_kinds",
 ]
+
+# Runs behind the self-attention of every layer: called with the layer's number, states
+# ``(tokens, dim)`` and their layout, it gives the states that the rest of the layer gets.
+LayerHook = Callable[[int, Tensor, DocumentLayout], Tensor]
+
+Model = TypeVar("Model", bound="GTransformer")
 
 
 class GTransformerEncoder(FairseqEncoder):
@@ -76,9 +83,12 @@ class GTransformerEncoder(FairseqEncoder):
         self.layer_norm = spec.norm() if spec.pre_norm else None
 
     def forward(
-        self, src_tokens: Tensor, return_all_layers: bool = False
+        self,
+        src_tokens: Tensor,
+        return_all_layers: bool = False,
+        behind: LayerHook | None = None,
     ) -> EncoderOutput:
-        """``src_tokens (batch, length)``, padded on either side."""
+        """``src_tokens (batch, length)``, padded on either side; ``behind`` every attention."""
         layout = DocumentLayout.of_source(
             src_tokens, self.dictionary.pad(), self.dictionary.eos()
         )
@@ -92,8 +102,8 @@ class GTransformerEncoder(FairseqEncoder):
         )
         order = self.embed.order(layout.sentence)
         layers = []
-        for layer in self.layers:
-            x = layer(x, plans, order)
+        for number, layer in enumerate(self.layers):
+            x = layer(x, plans, order, _of_layer(behind, number, layout))
             if return_all_layers:
                 layers.append(x)
         if self.layer_norm is not None:
@@ -134,12 +144,29 @@ class GTransformerDecoder(FairseqDecoder):
         prev_output_tokens: Tensor,
         encoder_out: EncoderOutput,
         return_all_layers: bool = False,
+        behind: LayerHook | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Logits ``(batch, length, vocabulary)`` of every next token.
 
         With ``return_all_layers`` the dictionary holds ``"layers"``: the embedded
-        input and every layer's output, ``(tokens, dim)``, and ``"layout"``.
+        input and every layer's output, ``(tokens, dim)``, and ``"layout"``. ``behind``
+        runs behind the self-attention of every layer.
         """
+        layers: list[Tensor] = []
+        x, layout = self.states(
+            prev_output_tokens, encoder_out, behind, layers if return_all_layers else None
+        )
+        logits: Tensor = self.output_projection(layout.pad(x))
+        return logits, {"layers": layers, "layout": layout} if return_all_layers else {}
+
+    def states(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOutput,
+        behind: LayerHook | None = None,
+        layers: list[Tensor] | None = None,
+    ) -> tuple[Tensor, DocumentLayout]:
+        """What :meth:`forward` projects, ``(tokens, dim)``, and its layout; fills ``layers``."""
         dictionary = self.dictionary
         layout = DocumentLayout.of_target(
             prev_output_tokens, dictionary.pad(), dictionary.bos(), dictionary.eos()
@@ -147,15 +174,14 @@ class GTransformerDecoder(FairseqDecoder):
         plans = AttentionPlans(encoder_out.layout, layout)
         x = self._embed(layout.pack(prev_output_tokens), self.embed.places(layout))
         order = self.embed.order(layout.sentence)
-        layers = [x]
-        for layer in self.layers:
-            x = layer(x, encoder_out.states, plans, order, encoder_out.order)
-            if return_all_layers:
+        if layers is not None:
+            layers.append(x)
+        for number, layer in enumerate(self.layers):
+            inserted = _of_layer(behind, number, layout)
+            x = layer(x, encoder_out.states, plans, order, encoder_out.order, inserted)
+            if layers is not None:
                 layers.append(x)
-        if self.layer_norm is not None:
-            x = self.layer_norm(x)
-        logits: Tensor = self.output_projection(layout.pad(x))
-        return logits, {"layers": layers, "layout": layout} if return_all_layers else {}
+        return x if self.layer_norm is None else self.layer_norm(x), layout
 
     def begin(self, encoder_out: EncoderOutput, beam: int) -> DecodeState:
         """The state before the first token of every document, ``beam`` hypotheses each."""
@@ -181,20 +207,29 @@ class GTransformerDecoder(FairseqDecoder):
             states,
         )
 
-    def step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
+    def step(
+        self,
+        tokens: Tensor,
+        opens: Tensor,
+        state: DecodeState,
+        behind: Callable[[int, Tensor], Tensor] | None = None,
+    ) -> Tensor:
         """Logits ``(rows, vocabulary)`` after one more token of every hypothesis.
 
         Args:
             tokens: ``(rows,)`` the newest token.
             opens: ``(rows,)`` whether that token opens a sentence.
             state: updated in place.
+            behind: called with the number and states ``(rows, dim)`` of every layer, behind
+                its self-attention.
         """
         state.advance(opens)
         positions = state.slot if self.embed.by_sentence else state.document_position
         x = self._embed(tokens, positions)
         order = self.embed.order(state.sentence)
         for number, layer in enumerate(self.layers):
-            x = layer.step(x, state, number, order)  # type: ignore[operator]
+            inserted = None if behind is None else partial(behind, number)
+            x = layer.step(x, state, number, order, inserted)  # type: ignore[operator]
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         logits: Tensor = self.output_projection(x)
@@ -217,7 +252,7 @@ class GTransformer(FairseqEncoderDecoderModel):
 
     encoder: GTransformerEncoder
     decoder: GTransformerDecoder
-    units = ("document", "sentence", "window")
+    units: tuple[str, ...] = ("document", "sentence", "window")
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "GTransformer":
@@ -226,7 +261,15 @@ class GTransformer(FairseqEncoderDecoderModel):
         Raises:
             GtransError: options that contradict each other.
         """
-        cfg = resolve_sizes(cfg, GTransformerConfig, PRESETS)
+        return cls.built(resolve_sizes(cfg, GTransformerConfig, PRESETS), task)
+
+    @classmethod
+    def built(cls: type[Model], cfg: GTransformerConfig, task: Any) -> Model:
+        """Build from complete options.
+
+        Raises:
+            GtransError: options that contradict each other.
+        """
         check_sizes(cfg, task)
         source, target = task.source_dictionary, task.target_dictionary
         encoder_table = _embedding(source, cfg.encoder_embed_dim)
@@ -236,10 +279,14 @@ class GTransformer(FairseqEncoderDecoderModel):
             GTransformerEncoder(cfg, source, encoder_table),
             GTransformerDecoder(cfg, target, decoder_table),
         )
-        for module in model.modules():
-            if hasattr(module, "backend"):
-                module.backend = str(cfg.attention_backend)
+        model.use_backend(str(cfg.attention_backend))
         return model
+
+    def use_backend(self, backend: str) -> None:
+        """How attention is computed from now on, one of :data:`BACKENDS`."""
+        for module in self.modules():
+            if isinstance(module, MultiheadAttention):
+                module.backend = backend
 
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor | None, prev_output_tokens: Tensor
@@ -268,6 +315,12 @@ class GTransformer(FairseqEncoderDecoderModel):
     def decode_step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
         """See :meth:`GTransformerDecoder.step`."""
         return self.decoder.step(tokens, opens, state)
+
+
+def _of_layer(
+    behind: LayerHook | None, number: int, layout: DocumentLayout
+) -> BehindAttention | None:
+    return None if behind is None else lambda x: behind(number, x, layout)
 
 
 def _embedding(dictionary: Dictionary, dim: int | None) -> nn.Embedding:

@@ -56,7 +56,7 @@ class MultiheadAttention(nn.Module):
         return output
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """One decoding step over keys and values that are projected already.
+        """Attend to keys and values that are projected already (a step of decoding or of a memory).
 
         Args:
             query: ``(groups * queries, dim)``, not projected.
@@ -72,7 +72,9 @@ class MultiheadAttention(nn.Module):
             x.reshape(groups, -1, self.heads, key.size(2) // self.heads).transpose(1, 2)
             for x in (self.q_proj(query), key, value)
         )
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        attended = F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, dropout_p=self.dropout if self.training else 0.0
+        )
         output: Tensor = self.out_proj(attended.transpose(1, 2).reshape(query.shape))
         return output
 

@@ -93,8 +93,8 @@ class AttentionPlan:
             chosen = torch.tensor(members, device=device)
             width_q = max(query_sizes[i] for i in members)
             width_k = max(key_sizes[i] for i in members)
-            query_slots.append(_slots(self.query, chosen, width_q))
-            keys = _slots(self.key, chosen, width_k)
+            query_slots.append(segment_slots(self.query, chosen, width_q))
+            keys = segment_slots(self.key, chosen, width_k)
             key_slots.append(keys)
             # A causal query never looks beyond itself, so padding behind it needs no mask.
             full = self.causal or all(key_sizes[i] == width_k for i in members)
@@ -111,14 +111,14 @@ class AttentionPlan:
         return self._grouping[0]
 
     @cached_property
-    def query_gather(self) -> _Gather | None:
+    def query_gather(self) -> Gather | None:
         """Packed queries to bucket rows; None when the order is the same already."""
-        return _Gather.build(self._grouping[1], self.query_tokens)
+        return Gather.build(self._grouping[1], self.query_tokens)
 
     @cached_property
-    def key_gather(self) -> _Gather | None:
+    def key_gather(self) -> Gather | None:
         """Packed keys to bucket rows; None when the order is the same already."""
-        return _Gather.build(self._grouping[2], self.key_tokens)
+        return Gather.build(self._grouping[2], self.key_tokens)
 
     @cached_property
     def boundaries(self) -> tuple[Tensor, Tensor] | None:
@@ -156,7 +156,7 @@ def _segment_of(segments: Segments, tokens: int) -> Tensor:
     return ids
 
 
-def _slots(segments: Segments, chosen: Tensor, width: int) -> Tensor:
+def segment_slots(segments: Segments, chosen: Tensor, width: int) -> Tensor:
     """``(chosen, width)`` packed index of each token, -1 behind a segment's end."""
     offsets = torch.arange(width, device=chosen.device)
     index = segments.starts[chosen][:, None] + offsets
@@ -171,7 +171,7 @@ def _inverse(index: Tensor, tokens: int) -> Tensor:
     return inverse
 
 
-class _Gather:
+class Gather:
     """A gather along the first dimension whose backward is a gather, too.
 
     A real token stands in one row at most, so the gradient of the gather is the
@@ -186,7 +186,8 @@ class _Gather:
         self.inverse = inverse.clamp(min=0)
 
     @classmethod
-    def build(cls, index: Tensor, tokens: int) -> _Gather | None:
+    def build(cls, index: Tensor, tokens: int) -> Gather | None:
+        """From the packed token of every row, -1 on padding; None where nothing moves."""
         if index.numel() == tokens and torch.equal(
             index, torch.arange(tokens, device=index.device)
         ):

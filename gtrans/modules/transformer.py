@@ -21,6 +21,9 @@ from gtrans.modules.linear import Linear
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 ACTIVATIONS = tuple(_ACTIVATIONS)
 
+# States behind self-attention ``(tokens, dim)`` -> what the rest of the layer gets.
+BehindAttention = Callable[[Tensor], Tensor]
+
 
 @dataclass(frozen=True)
 class LayerSpec:
@@ -59,8 +62,8 @@ class LayerSpec:
         )
 
 
-class _Layer(nn.Module):
-    """Residuals, norms and the feed-forward network that both kinds of layers share."""
+class ResidualLayer(nn.Module):
+    """Residuals, norms and the feed-forward network that all kinds of layers share."""
 
     def __init__(self, spec: LayerSpec) -> None:
         super().__init__()
@@ -89,7 +92,7 @@ class _Layer(nn.Module):
         return self._residual(x, self.final_layer_norm, network)
 
 
-class EncoderLayer(_Layer):
+class EncoderLayer(ResidualLayer):
     """Self-attention and feed-forward network."""
 
     def __init__(self, spec: LayerSpec, attention: str) -> None:
@@ -98,8 +101,21 @@ class EncoderLayer(_Layer):
         self.self_attn = spec.attention(attention)
         self.self_attn_layer_norm = spec.norm()
 
-    def forward(self, x: Tensor, plans: AttentionPlans, order: Tensor | None = None) -> Tensor:
-        """``(tokens, dim) -> (tokens, dim)``; ``order`` as in :class:`DocumentAttention`."""
+    def forward(
+        self,
+        x: Tensor,
+        plans: AttentionPlans,
+        order: Tensor | None = None,
+        behind: BehindAttention | None = None,
+    ) -> Tensor:
+        """``(tokens, dim) -> (tokens, dim)``.
+
+        Args:
+            x: packed states.
+            plans: the batch's attention plans.
+            order: as in :class:`DocumentAttention`.
+            behind: a sub-layer between self-attention and feed-forward network, or None.
+        """
         x = self._residual(
             x,
             self.self_attn_layer_norm,
@@ -107,10 +123,12 @@ class EncoderLayer(_Layer):
                 h, h, lambda: plans.encoder_group, lambda: plans.encoder_global, order, order
             ),
         )
+        if behind is not None:
+            x = behind(x)
         return self._feed_forward(x)
 
 
-class DecoderLayer(_Layer):
+class DecoderLayer(ResidualLayer):
     """Causal self-attention, attention to the encoder, feed-forward network."""
 
     def __init__(self, spec: LayerSpec, attention: str, cross_attention: str) -> None:
@@ -128,6 +146,7 @@ class DecoderLayer(_Layer):
         plans: AttentionPlans,
         order: Tensor | None = None,
         source_order: Tensor | None = None,
+        behind: BehindAttention | None = None,
     ) -> Tensor:
         """One teacher-forced pass.
 
@@ -137,6 +156,7 @@ class DecoderLayer(_Layer):
             plans: the batch's attention plans.
             order: ``(target tokens, dim)`` order of sentences, or None.
             source_order: ``(source tokens, dim)``, or None.
+            behind: a sub-layer between self-attention and cross-attention, or None.
         """
         x = self._residual(
             x,
@@ -145,6 +165,8 @@ class DecoderLayer(_Layer):
                 h, h, lambda: plans.decoder_group, lambda: plans.decoder_global, order, order
             ),
         )
+        if behind is not None:
+            x = behind(x)
         x = self._residual(
             x,
             self.encoder_attn_layer_norm,
@@ -159,13 +181,22 @@ class DecoderLayer(_Layer):
         )
         return self._feed_forward(x)
 
-    def step(self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None) -> Tensor:
+    def step(
+        self,
+        x: Tensor,
+        state: DecodeState,
+        layer: int,
+        order: Tensor | None,
+        behind: BehindAttention | None = None,
+    ) -> Tensor:
         """One new token of every hypothesis: ``(rows, dim) -> (rows, dim)``."""
         x = self._residual(
             x,
             self.self_attn_layer_norm,
             lambda h: self.self_attn.step_self(h, state, layer, order),
         )
+        if behind is not None:
+            x = behind(x)
         x = self._residual(
             x,
             self.encoder_attn_layer_norm,

@@ -11,6 +11,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import II
 
 from gtrans.data.rows import SENTENCE_MARKS
+from gtrans.data.stream import WindowOptions
 from gtrans.data.units import CONTEXT_KINDS, CONTEXT_SIDES, UNITS, UnitOptions
 from gtrans.errors import GtransError
 from gtrans.models._presets import option
@@ -54,6 +55,14 @@ class DocumentTranslationConfig(FairseqDataclass):
         "whether a window has its other sentences on the source side only, or on both, as in "
         "concatenation (default: what the model is made for)",
     )
+    min_window: int = option(
+        5, "with unit stream: least sentences of a document that an update reads"
+    )
+    max_window: int = option(
+        10,
+        "with unit stream: most of them; the number is drawn anew for every update (0: whole "
+        "documents)",
+    )
     sentence_marks: ChoiceEnum(list(SENTENCE_MARKS)) = option(  # type: ignore[valid-type]
         "both",
         "both: '<s> .. </s>' around every sentence (paper); end: '</s>' behind it, the frame of "
@@ -81,6 +90,7 @@ class DocumentTranslationConfig(FairseqDataclass):
     dataset_impl: Any = II("dataset.dataset_impl")
     train_subset: str = II("dataset.train_subset")
     seed: int = II("common.seed")
+    update_freq: Any = II("optimization.update_freq")
 
 
 def data_folders(cfg: Any) -> list[str]:
@@ -113,6 +123,7 @@ def read_dictionary(folder: str, lang: Optional[str]) -> Dictionary:
 def check_options(cfg: Any) -> None:
     """Raises GtransError for a value out of range, naming flag and value."""
     unit_options(cfg)
+    window_options(cfg)
     if not 0 <= cfg.word_dropout < 1:
         raise GtransError(
             f"`--word-dropout` must be at least 0 and below 1, but is {cfg.word_dropout}."
@@ -143,6 +154,15 @@ def unit_options(cfg: Any) -> UnitOptions:
         context_kind=str(cfg.context_kind),
         context_sides=str(cfg.context_sides or "source"),
     )
+
+
+def window_options(cfg: Any) -> WindowOptions:
+    """The windows of training on streams.
+
+    Raises:
+        GtransError: lengths that make no window.
+    """
+    return WindowOptions(int(cfg.min_window), int(cfg.max_window), int(cfg.seed))
 
 
 def adopt_unit(cfg: Any, model: Any) -> None:

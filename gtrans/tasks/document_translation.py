@@ -8,13 +8,14 @@ from typing import Any
 
 import torch
 from fairseq.data import Dictionary, data_utils
-from fairseq.tasks import FairseqTask, register_task
+from fairseq.tasks import register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from gtrans.data.document_dataset import DocumentDataset, check_no_marks, document_units
 from gtrans.data.interactive import InteractiveDocuments, LineBuffer
 from gtrans.data.rows import ContextText, Frame, Rows, source_of
+from gtrans.data.stream import StreamDataset
 from gtrans.data.symbols import MASK, add_symbols, language_symbol
 from gtrans.data.word_dropout import word_dropout
 from gtrans.decoding.batching import make_batches
@@ -31,7 +32,9 @@ from gtrans.tasks._options import (
     model_class,
     read_dictionary,
     unit_options,
+    window_options,
 )
+from gtrans.tasks._streams import StreamingTask
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +45,7 @@ _INTERACTIVE_TOKENS = 4000
 
 
 @register_task("document_translation", dataclass=DocumentTranslationConfig)
-class DocumentTranslationTask(FairseqTask):
+class DocumentTranslationTask(StreamingTask):
     """Translation of documents or sentences from one binarised corpus."""
 
     cfg: DocumentTranslationConfig
@@ -166,7 +169,11 @@ class DocumentTranslationTask(FairseqTask):
         )
         sentences = int((source.sizes > 1).sum())
         logger.info("%s %s: %d units, %d sentences", split, pair, len(units), sentences)
-        self.datasets[split] = DocumentDataset(source, target, units, self.rows, shuffle=training)
+        windows = window_options(self.cfg)
+        if training and self.cfg.unit == "stream" and windows.most:
+            self.datasets[split] = StreamDataset(source, target, units, self.rows, windows=windows)
+        else:
+            self.datasets[split] = DocumentDataset(source, target, units, self.rows, training)
 
     def _has(self, folder: str, split: str, pair: str, lang: str | None) -> bool:
         return (Path(folder) / f"{split}.{pair}.{lang}.idx").is_file()
@@ -238,6 +245,7 @@ class DocumentTranslationTask(FairseqTask):
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """Remember the epoch: word dropout depends on it."""
+        super().begin_epoch(epoch, model)
         self._epoch = epoch
         if self._missing_init is not None:
             raise GtransError(f"--init-from {self._missing_init}: there is no such checkpoint.")

@@ -1,0 +1,131 @@
+"""Beam search sentence by sentence, for models that remember the sentences before.
+
+Feng et al. 2022, §3.4: a document is translated in order, one sentence at a time. Each is
+a beam search of its own; when it has ended, the memory is updated once, from the states of
+the complete best hypothesis. Documents of a batch advance together, and those that have
+no sentence left are dropped. Cost per token and memory do not depend on their length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from gtrans.data.rows import Frame
+from gtrans.decoding.document_search import (
+    DocumentHypothesis,
+    DocumentSearch,
+    SearchableModel,
+    SearchOptions,
+    SearchState,
+    SearchVocabulary,
+    SentenceHypothesis,
+)
+from gtrans.modules.memory import MemoryFlow
+
+
+class StreamModel(SearchableModel, Protocol):
+    """What the search asks of a model."""
+
+    def remember(self, prev_output_tokens: Tensor, memory: MemoryFlow) -> None:
+        """Let ``memory``, with which decoding began, take what its sentences leave."""
+
+
+@dataclass
+class _Reader:
+    """A model that reads sentences with the memory of their documents."""
+
+    model: StreamModel
+    memory: MemoryFlow
+
+    def begin_decoding(self, source: Mapping[str, Any], beam: int) -> SearchState:
+        inputs: dict[str, Any] = {**source, "memory": self.memory}
+        return self.model.begin_decoding(inputs, beam)
+
+    def decode_step(self, tokens: Tensor, opens: Tensor, state: SearchState) -> Tensor:
+        return self.model.decode_step(tokens, opens, state)
+
+    def follow(self, written: Tensor, documents: Tensor) -> None:
+        """Update the memory with what has been written, and go on with some documents."""
+        self.model.remember(written, self.memory)
+        self.memory = self.memory.following(documents)
+
+
+class StreamSearch(DocumentSearch):
+    """Beam search for one or several models over documents, sentence by sentence.
+
+    The n-th hypothesis of a document is made of the n-th hypotheses of its sentences, all of
+    which continue the best hypotheses of the sentences before.
+    """
+
+    def __init__(
+        self, vocabulary: SearchVocabulary, options: SearchOptions, frame: Frame
+    ) -> None:
+        super().__init__(vocabulary, options)
+        self.frame = frame
+
+    @torch.no_grad()
+    def search(
+        self,
+        models: Sequence[Any],
+        source: Mapping[str, Tensor],
+        words: Sequence[Sequence[int]],
+    ) -> list[list[DocumentHypothesis]]:
+        """See :meth:`DocumentSearch.search`; ``models`` are :class:`StreamModel`."""
+        device = source["src_tokens"].device
+        documents = [self.frame.sentences(row) for row in source["src_tokens"]]
+        found: list[list[list[DocumentHypothesis]]] = [[] for _ in documents]
+        readers = [_Reader(model, MemoryFlow()) for model in models]
+        active = list(range(len(documents)))
+        step = 0
+        while active:
+            rows = [self.frame.source([documents[number][step]]) for number in active]
+            tokens = self.frame.pad_rows(rows)
+            lengths = tokens.ne(self.frame.pad).sum(1)
+            hypotheses = super().search(
+                readers,
+                {"src_tokens": tokens, "src_lengths": lengths},
+                [[words[number][step]] for number in active],
+            )
+            if not all(hypotheses):
+                return [[] for _ in documents]
+            for number, of_sentence in zip(active, hypotheses, strict=True):
+                found[number].append(of_sentence)
+            step += 1
+            places = [at for at, number in enumerate(active) if len(documents[number]) > step]
+            active = [active[at] for at in places]
+            if active:
+                written = self._written([of_sentence[0] for of_sentence in hypotheses], device)
+                for reader in readers:
+                    reader.follow(written, torch.tensor(places, device=device))
+        return [self._joined(sentences) for sentences in found]
+
+    def _written(self, best: Sequence[DocumentHypothesis], device: torch.device) -> Tensor:
+        """``(documents, longest)`` decoder input of finished sentences."""
+        rows = [torch.tensor(one.sentences[0].tokens, device=device) for one in best]
+        return self.frame.pad_rows([self.frame.target([row])[0] for row in rows])
+
+    def _joined(self, sentences: list[list[DocumentHypothesis]]) -> list[DocumentHypothesis]:
+        """Hypotheses of a document from those of its sentences."""
+        count = min(len(hypotheses) for hypotheses in sentences)
+        return [
+            self._document([hypotheses[n].sentences[0] for hypotheses in sentences])
+            for n in range(count)
+        ]
+
+    def _document(self, sentences: list[SentenceHypothesis]) -> DocumentHypothesis:
+        tokens: list[int] = []
+        scores: list[float] = []
+        marked = self.vocabulary.opening != self.vocabulary.eos
+        for sentence in sentences:
+            # Between the sentences stand marks that the search itself sets.
+            tokens += [self.vocabulary.opening] * (marked and bool(tokens)) + sentence.tokens
+            scores += [0.0] * (marked and bool(scores)) + sentence.scores
+        tokens += [self.vocabulary.eos] * marked
+        scores += [0.0] * marked
+        length = len(tokens) ** self.options.lenpen if self.options.normalize else 1.0
+        return DocumentHypothesis(sentences, sum(scores) / length, tokens, scores)
