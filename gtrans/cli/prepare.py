@@ -13,7 +13,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtrans.data.preparation import DEFAULT_MERGES, PreparationOptions, prepare
+from gtrans.data.preparation import prepare
+from gtrans.data.preparation_options import DEFAULT_MERGES, PreparationOptions
 from gtrans.data.text_pipeline import Steps
 from gtrans.errors import GtransError
 
@@ -60,6 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-tokenise", action="store_true", help="the text is tokenised already, words as given"
     )
     text.add_argument("--no-truecase", action="store_true", help="leave out truecasing")
+    text.add_argument(
+        "--bert",
+        metavar="NAME_OR_DIR",
+        help="also write the plain source in the word pieces of this BERT: a local folder, or a "
+        "name on the Hugging Face hub (bert-base-uncased)",
+    )
 
     run_group = parser.add_argument_group("run")
     run_group.add_argument("--workers", type=int, default=1, metavar="N", help="processes (1)")
@@ -76,6 +83,7 @@ def run(args: argparse.Namespace) -> None:
         "--no-normalise": args.no_normalise,
         "--no-tokenise": args.no_tokenise,
         "--no-truecase": args.no_truecase,
+        "--bert": args.bert is not None,
     }
     if args.reuse is not None:
         for flag, given in flags.items():
@@ -97,6 +105,7 @@ def run(args: argparse.Namespace) -> None:
             ),
             bpe_merges=DEFAULT_MERGES if args.bpe_merges is None else args.bpe_merges,
             bpe_vocabulary_threshold=args.bpe_vocabulary_threshold,
+            bert=args.bert,
             workers=args.workers,
             force=args.force,
         )

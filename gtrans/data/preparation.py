@@ -7,6 +7,8 @@ The steps, in order, and the files each leaves in the data folder:
 ``truecase``        ``truecase.LANG``: Moses truecaser models
 ``bpe``             ``codes.bpe`` (joint), ``bpe-vocabulary.LANG``
 ``encode SPLIT``    ``text/SPLIT.bpe.LANG``: truecased, in BPE pieces
+``bert SPLIT``      ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}``, with ``--bert``: word
+                    pieces of the plain source
 ``binarise``        ``SPLIT.SRC-TGT.LANG.{bin,idx}``, ``dict.LANG.txt``
 ==================  =====================================================
 
@@ -22,20 +24,21 @@ end-of-sentence symbol, from which documents are found again when the corpus is 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from gtrans.data.documents import atomic_writer, iterate_lines, iterate_parallel, resolve
+from gtrans.data import bert_stream
+from gtrans.data.documents import atomic_writer, iterate_lines
+from gtrans.data.preparation_options import PreparationOptions, check_options, check_split
 from gtrans.data.step_record import StepRecord, digest, fingerprint, say
 from gtrans.data.text_models import (
     load_best_case,
@@ -55,45 +58,12 @@ from gtrans.data.text_pipeline import (
 )
 from gtrans.errors import GtransError
 
-DEFAULT_MERGES = 30000
+if TYPE_CHECKING:
+    from gtrans.modules.bert import WordPieces
+
 CODES_FILE = "codes.bpe"
 _BINARISE_FOLDER = ".binarise.tmp"
 _LOG_FILE = "preprocess.log"
-
-
-@dataclass(frozen=True)
-class PreparationOptions:
-    """What to prepare and how; one field per flag of ``gtrans prepare``.
-
-    ``steps``, ``bpe_merges`` and ``bpe_vocabulary_threshold`` are those of ``reuse`` when
-    it is given. A prefix names the two files ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
-    """
-
-    source_lang: str
-    target_lang: str
-    out: Path
-    train: tuple[str, ...] = ()
-    valid: str | None = None
-    test: tuple[str, ...] = ()
-    reuse: Path | None = None
-    steps: Steps = field(default_factory=Steps)
-    bpe_merges: int = DEFAULT_MERGES
-    bpe_vocabulary_threshold: int | None = None
-    workers: int = 1
-    force: bool = False
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        """Source and target."""
-        return self.source_lang, self.target_lang
-
-    @property
-    def splits(self) -> dict[str, tuple[str, ...]]:
-        """Name of each split, as fairseq calls it, to the prefixes it is read from."""
-        splits = {"train": self.train, "valid": (self.valid,) if self.valid else ()}
-        for position, prefix in enumerate(self.test):
-            splits[f"test{position or ''}"] = (prefix,)
-        return {name: prefixes for name, prefixes in splits.items() if prefixes}
 
 
 def prepare(options: PreparationOptions) -> None:
@@ -102,52 +72,15 @@ def prepare(options: PreparationOptions) -> None:
     Raises:
         GtransError: an option is wrong or an input file is bad; then nothing was written.
     """
-    _check_options(options)
+    check_options(options)
     say("reading and checking all input files")
     splits = options.splits
-    inputs = {name: _check_split(options, prefixes) for name, prefixes in splits.items()}
+    inputs = {name: check_split(options, prefixes) for name, prefixes in splits.items()}
     try:
         _Preparation(options, inputs).run()
     except OSError as error:
         reason = error.strerror or error
         raise GtransError(f"cannot prepare '{options.out}': {reason} ({error.filename})") from None
-
-
-def _check_options(options: PreparationOptions) -> None:
-    for flag, lang in zip(("--source-lang", "--target-lang"), options.languages, strict=True):
-        if not re.fullmatch(r"[A-Za-z0-9_]+", lang):
-            raise GtransError(
-                f"`{flag}` must be letters, digits and '_' (fairseq takes file names apart at "
-                f"'-' and '.'), but is '{lang}'"
-            )
-    if options.source_lang == options.target_lang:
-        raise GtransError(
-            f"`--target-lang` must differ from `--source-lang` '{options.source_lang}'"
-        )
-    threshold = options.bpe_vocabulary_threshold
-    numbers = {"--bpe-merges": options.bpe_merges, "--workers": options.workers}
-    for flag, value in {**numbers, "--bpe-vocabulary-threshold": threshold}.items():
-        if value is not None and value < 1:
-            raise GtransError(f"`{flag}` must be at least 1, but is {value}")
-    if not options.train and options.reuse is None:
-        raise GtransError("give `--train`, or `--reuse` with an earlier preparation")
-    if not options.splits:
-        raise GtransError("`--reuse` needs at least one of `--train`, `--valid` and `--test`")
-    if options.reuse is not None and options.reuse.resolve() == options.out.resolve():
-        raise GtransError(f"`--out` must differ from `--reuse` '{options.reuse}'")
-    if options.out.exists() and not options.out.is_dir():
-        raise GtransError(f"`--out` must be a folder, but '{options.out}' is a file")
-
-
-def _check_split(options: PreparationOptions, prefixes: Sequence[str]) -> list[tuple[Path, Path]]:
-    """The file pairs of a split, all of them read once and found good."""
-    pairs = []
-    for prefix in prefixes:
-        source, target = (resolve(prefix, lang) for lang in options.languages)
-        for _ in iterate_parallel(source, target):
-            pass
-        pairs.append((source, target))
-    return pairs
 
 
 class _Preparation:
@@ -162,6 +95,11 @@ class _Preparation:
         self.threshold = options.bpe_vocabulary_threshold
         self.merges = options.bpe_merges
         self.steps = options.steps
+        self.pieces: WordPieces | None = None
+        if options.bert is not None:
+            from gtrans.modules.bert import WordPieces
+
+            self.pieces = WordPieces(options.bert)
         if options.reuse is not None:
             self._take_over(options.reuse)
         self.truecase = {lang: f"truecase.{lang}" for lang in options.languages}
@@ -171,11 +109,13 @@ class _Preparation:
         record = self._open()
         options = self.options
         tokenised: dict[str, str] = {}
-        for split, pairs in self.inputs.items():
+        texts = {
+            split: [[digest(path) for path in pair] for pair in pairs]
+            for split, pairs in self.inputs.items()
+        }
+        for split, text in texts.items():
             tokenised[split] = fingerprint(
-                options.languages,
-                [self.steps.normalise, self.steps.tokenise],
-                [[digest(path) for path in pair] for pair in pairs],
+                options.languages, [self.steps.normalise, self.steps.tokenise], text
             )
             outputs = [f"text/{split}.tok.{lang}" for lang in options.languages]
             work = partial(self._tokenise, split)
@@ -201,6 +141,13 @@ class _Preparation:
             record.step(f"encode {split}", encoded[split], outputs, partial(self._encode, split))
 
         pair = "-".join(options.languages)
+        for split, text in texts.items():
+            if self.pieces is None:
+                break
+            outputs = bert_stream.stream_files(split, pair, options.source_lang)
+            mark = fingerprint([source for source, _ in text], self.pieces.fingerprint)
+            work = partial(self._write_pieces, split, [self.out / name for name in outputs])
+            record.step(f"bert {split}", mark, outputs, work)
         outputs = [f"dict.{lang}.txt" for lang in options.languages]
         outputs += [
             f"{split}.{pair}.{lang}.{kind}"
@@ -236,10 +183,13 @@ class _Preparation:
                 "truecase": self.truecase,
                 "vocabulary": self.vocabulary,
             },
+            "bert": bert_stream.record(self.pieces) if self.pieces else None,
         }
         record = StepRecord(self.out, STATE_FILE, header, "binarise", finished)
         # What was learnt and what was taken over stand in the same files.
         record.forget(["truecase", "bpe"] if self.options.reuse else ["reuse"])
+        if self.pieces is None:
+            record.forget([step for step in finished if step.startswith("bert ")])
         if self.options.force:
             record.forget(list(finished))
         record.save()
@@ -278,6 +228,8 @@ class _Preparation:
         self.steps = Steps(**state["steps"])
         self.merges = state["bpe"]["merges"]
         self.threshold = state["bpe"]["vocabulary_threshold"]
+        if state.get("bert") is not None:
+            self.pieces = bert_stream.recorded_pieces(reuse)
 
     def _copy(self, source: Path, names: Sequence[str]) -> None:
         for name in names:
@@ -334,6 +286,12 @@ class _Preparation:
         for lang in self.options.languages:
             lines = self._read(f"{split}.tok.{lang}")
             self._write(f"{split}.bpe.{lang}", load_pipeline(self.out, lang).segment, lines)
+
+    def _write_pieces(self, split: str, files: list[Path]) -> None:
+        assert self.pieces is not None
+        lines = self._lines([source for source, _ in self.inputs[split]])
+        named = tqdm(lines, f"{split}.bert", unit=" lines", disable=None)
+        bert_stream.write_stream(named, files, self.pieces)
 
     def _write(self, name: str, function: Callable[[str], str], lines: Iterator[str]) -> None:
         """Write ``function`` of each line to a file in ``text/``."""

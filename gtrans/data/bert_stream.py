@@ -1,0 +1,88 @@
+"""The line-aligned stream of BERT's word pieces beside a binarised corpus.
+
+``gtrans prepare --bert`` writes ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}`` from the *plain*
+source sentences: an indexed dataset with as many lines as the binarised source, each
+the ids of :class:`gtrans.modules.bert.WordPieces`, ``[SEP]`` at the end; a lone
+``[SEP]`` is a document boundary. ``prepare.json`` tells which BERT made it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gtrans.data.text_pipeline import STATE_FILE, read_state
+from gtrans.errors import GtransError
+
+if TYPE_CHECKING:
+    from gtrans.modules.bert import WordPieces
+
+_LINES_AT_ONCE = 1000
+
+
+def stream_files(split: str, pair: str, lang: str) -> list[str]:
+    """The names of the two files of a split's stream."""
+    return [f"{split}.{pair}.{lang}.bert.{kind}" for kind in ("bin", "idx")]
+
+
+def record(pieces: WordPieces) -> dict[str, str]:
+    """What ``prepare.json`` says of the BERT; a local folder by its absolute path."""
+    name = os.path.abspath(pieces.name) if os.path.isdir(pieces.name) else pieces.name
+    return {"name": name, "tokenizer": pieces.fingerprint}
+
+
+def recorded_pieces(data_dir: str | Path) -> WordPieces:
+    """The word pieces that a data folder was prepared with.
+
+    Raises:
+        GtransError: it was prepared without BERT, or its BERT is not what it was.
+    """
+    from gtrans.modules.bert import WordPieces
+
+    folder = Path(data_dir)
+    state = read_state(folder).get("bert")
+    if state is None:
+        raise GtransError(
+            f"'{folder}' holds no word pieces of a BERT; run its 'gtrans prepare' again with "
+            "--bert."
+        )
+    try:
+        name, fingerprint = str(state["name"]), str(state["tokenizer"])
+    except (KeyError, TypeError) as error:
+        raise GtransError(f"'{folder / STATE_FILE}' is damaged ({error}); prepare anew.") from None
+    pieces = WordPieces(name)
+    if pieces.fingerprint != fingerprint:
+        raise GtransError(
+            f"{name}: this BERT has other word pieces than when '{folder}' was prepared; run "
+            "'gtrans prepare' again with --bert."
+        )
+    return pieces
+
+
+def write_stream(lines: Iterable[str], files: list[Path], pieces: WordPieces) -> None:
+    """Write the stream of ``lines`` (plain sentences, empty ones at boundaries)."""
+    import torch
+    from fairseq.data import indexed_dataset
+
+    from gtrans.modules.bert import SEP
+
+    temporary = [file.with_name(f".{file.name}.tmp") for file in files]
+    builder: Any = indexed_dataset.make_builder(
+        str(temporary[0]), impl="mmap", vocab_size=len(pieces.symbols)
+    )
+    boundary = torch.tensor([SEP])
+    for chunk in _chunks(iter(lines)):
+        encoded = iter(pieces.encode([line for line in chunk if line]))
+        for line in chunk:
+            builder.add_item(next(encoded) if line else boundary)
+    builder.finalize(str(temporary[1]))
+    for source, target in zip(temporary, files, strict=True):
+        os.replace(source, target)
+
+
+def _chunks(lines: Iterator[str]) -> Iterator[list[str]]:
+    while chunk := list(islice(lines, _LINES_AT_ONCE)):
+        yield chunk

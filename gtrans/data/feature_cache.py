@@ -1,0 +1,154 @@
+"""Features of texts on disk, computed once: keyed by text and model, bounded, shared.
+
+A folder holds a subfolder for each model (named by its fingerprint), in it files
+(shards) of many entries, in the safetensors format. A shard is written under another
+name and renamed when complete, and is never changed, so that an interruption loses no
+more than the entries that are not written yet, and any number of processes can read
+and write at the same time.
+
+The size of the whole folder is bounded. Where a new shard finds no room, shards are
+deleted that nobody has used since this process began, the longest unused ones first;
+if there are none, the new one is not written. (An epoch reads all entries in turn: to
+replace those of this epoch by each other would leave nothing for the next one.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+_SHARD_BYTES = 32 << 20
+_ENTRY_BYTES = 128  # what an entry's name and place take in its shard
+_SUFFIX = ".safetensors"
+# Older ones belong to no process that still writes.
+_TEMPORARY_SECONDS = 3600
+
+
+class FeatureCache:
+    """The features of one model in a folder that several models may share."""
+
+    def __init__(self, folder: Path, model: str, limit: int) -> None:
+        """``model``: its fingerprint; ``limit``: bytes of the whole folder, 0 keeps nothing."""
+        self._root = folder
+        self._folder = folder / model[:32]
+        self._limit = limit
+        self._begin = time.time()
+        self._shards: dict[str, Any] = {}
+        self._place: dict[str, Any] = {}
+        self._pending: dict[str, Tensor] = {}
+        self._pending_bytes = 0
+        self._number = 0
+        self._seen: int | None = None
+        self._full = False
+
+    @staticmethod
+    def key(row: Tensor) -> str:
+        """The name of a row of ids."""
+        return hashlib.sha256(row.numpy().tobytes()).hexdigest()[:32]
+
+    def get(self, keys: Sequence[str]) -> list[Tensor | None]:
+        """What is known of ``keys``."""
+        found = [self._one(key) for key in keys]
+        if any(entry is None for entry in found) and self._limit and self._discover():
+            found = [self._one(key) for key in keys]
+        return found
+
+    def _one(self, key: str) -> Tensor | None:
+        shard = self._place.get(key)
+        if shard is None:
+            return self._pending.get(key)
+        tensor: Tensor = shard.get_tensor(key)
+        return tensor
+
+    def put(self, key: str, features: Tensor) -> None:
+        """Keep an entry; it is on disk after the next :meth:`flush`, or when many have come."""
+        if not self._limit or self._full or key in self._pending:
+            return
+        self._pending[key] = features
+        self._pending_bytes += features.numel() * features.element_size() + _ENTRY_BYTES
+        if self._pending_bytes >= min(_SHARD_BYTES, self._limit):
+            self.flush()
+
+    def flush(self) -> None:
+        """Write all entries that are not on disk yet."""
+        if not self._pending:
+            return
+        from safetensors.torch import save_file
+
+        pending, size = self._pending, self._pending_bytes
+        self._pending, self._pending_bytes = {}, 0
+        if not self._make_room(size):
+            self._full = True
+            logger.warning(
+                "the feature cache %s is full (%d MB): what follows is computed every time",
+                self._root,
+                self._limit >> 20,
+            )
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._number += 1
+        name = f"{os.getpid()}-{time.time_ns()}-{self._number}{_SUFFIX}"
+        temporary = self._folder / f".{name}.tmp"
+        try:
+            save_file(pending, temporary)
+            os.replace(temporary, self._folder / name)
+        finally:
+            temporary.unlink(missing_ok=True)
+        self._open(self._folder / name)
+
+    def _discover(self) -> bool:
+        """Open shards that are new in the folder; True if there was one."""
+        try:
+            changed = self._folder.stat().st_mtime_ns
+        except FileNotFoundError:
+            return False
+        if changed == self._seen:
+            return False
+        self._seen = changed
+        fresh = [p for p in self._folder.glob(f"[!.]*{_SUFFIX}") if p.name not in self._shards]
+        opened = [self._open(path) for path in sorted(fresh)]
+        return any(opened)
+
+    def _open(self, path: Path) -> bool:
+        from safetensors import safe_open
+
+        try:
+            shard: Any = safe_open(path, framework="pt")
+            keys = list(shard.keys())
+            os.utime(path)  # in use: the last to be deleted
+        except Exception as error:  # damaged, or deleted by another process
+            logger.warning("%s is left out of the feature cache: %s", path, error)
+            path.unlink(missing_ok=True)
+            return False
+        self._shards[path.name] = shard
+        self._place.update(dict.fromkeys(keys, shard))
+        return True
+
+    def _make_room(self, size: int) -> bool:
+        for path in self._root.glob("*/.*.tmp"):
+            if path.stat().st_mtime < time.time() - _TEMPORARY_SECONDS:
+                path.unlink(missing_ok=True)
+        shards = []
+        for path in self._root.glob(f"*/*{_SUFFIX}"):
+            try:
+                stat = path.stat()
+            except FileNotFoundError:
+                continue
+            shards.append((stat.st_mtime, stat.st_size, path))
+        total = sum(used for _, used, _ in shards) + size
+        for last, used, path in sorted(shards):
+            if total <= self._limit:
+                break
+            if last < self._begin and path.name not in self._shards:
+                path.unlink(missing_ok=True)
+                total -= used
+        return total <= self._limit

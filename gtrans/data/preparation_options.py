@@ -1,0 +1,92 @@
+"""What ``gtrans prepare`` is asked to make, and the checks before anything is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gtrans.data.documents import iterate_parallel, resolve
+from gtrans.data.text_pipeline import Steps
+from gtrans.errors import GtransError
+
+DEFAULT_MERGES = 30000
+
+
+@dataclass(frozen=True)
+class PreparationOptions:
+    """What to prepare and how; one field per flag of ``gtrans prepare``.
+
+    ``steps``, ``bpe_merges``, ``bpe_vocabulary_threshold`` and ``bert`` are those of
+    ``reuse`` when it is given. A prefix names the two files ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
+    """
+
+    source_lang: str
+    target_lang: str
+    out: Path
+    train: tuple[str, ...] = ()
+    valid: str | None = None
+    test: tuple[str, ...] = ()
+    reuse: Path | None = None
+    steps: Steps = field(default_factory=Steps)
+    bpe_merges: int = DEFAULT_MERGES
+    bpe_vocabulary_threshold: int | None = None
+    bert: str | None = None
+    workers: int = 1
+    force: bool = False
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target."""
+        return self.source_lang, self.target_lang
+
+    @property
+    def splits(self) -> dict[str, tuple[str, ...]]:
+        """Name of each split, as fairseq calls it, to the prefixes it is read from."""
+        splits = {"train": self.train, "valid": (self.valid,) if self.valid else ()}
+        for position, prefix in enumerate(self.test):
+            splits[f"test{position or ''}"] = (prefix,)
+        return {name: prefixes for name, prefixes in splits.items() if prefixes}
+
+
+def check_options(options: PreparationOptions) -> None:
+    """Raises GtransError for options that are out of range or contradict each other."""
+    for flag, lang in zip(("--source-lang", "--target-lang"), options.languages, strict=True):
+        if not re.fullmatch(r"[A-Za-z0-9_]+", lang):
+            raise GtransError(
+                f"`{flag}` must be letters, digits and '_' (fairseq takes file names apart at "
+                f"'-' and '.'), but is '{lang}'"
+            )
+    if options.source_lang == options.target_lang:
+        raise GtransError(
+            f"`--target-lang` must differ from `--source-lang` '{options.source_lang}'"
+        )
+    threshold = options.bpe_vocabulary_threshold
+    numbers = {"--bpe-merges": options.bpe_merges, "--workers": options.workers}
+    for flag, value in {**numbers, "--bpe-vocabulary-threshold": threshold}.items():
+        if value is not None and value < 1:
+            raise GtransError(f"`{flag}` must be at least 1, but is {value}")
+    if not options.train and options.reuse is None:
+        raise GtransError("give `--train`, or `--reuse` with an earlier preparation")
+    if not options.splits:
+        raise GtransError("`--reuse` needs at least one of `--train`, `--valid` and `--test`")
+    if options.reuse is not None and options.reuse.resolve() == options.out.resolve():
+        raise GtransError(f"`--out` must differ from `--reuse` '{options.reuse}'")
+    if options.out.exists() and not options.out.is_dir():
+        raise GtransError(f"`--out` must be a folder, but '{options.out}' is a file")
+
+
+def check_split(options: PreparationOptions, prefixes: Sequence[str]) -> list[tuple[Path, Path]]:
+    """The file pairs of a split, all of them read once and found good.
+
+    Raises:
+        GtransError: a file is missing or bad, or the two sides do not match.
+    """
+    pairs = []
+    for prefix in prefixes:
+        source, target = (resolve(prefix, lang) for lang in options.languages)
+        for _ in iterate_parallel(source, target):
+            pass
+        pairs.append((source, target))
+    return pairs

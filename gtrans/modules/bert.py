@@ -1,0 +1,273 @@
+"""BERT from the ``transformers`` library: its word pieces, and its output as frozen features.
+
+A BERT is named by a local folder in the library's own format or by a name on the hub.
+Word pieces are numbered here so that they fit fairseq's dictionaries: ``[CLS]``,
+``[PAD]``, ``[SEP]`` and ``[UNK]`` come first, in the places of ``<s>``, ``<pad>``, ``</s>``
+and ``<unk>``, then what is no text (``[MASK]``, ``[unused1]``, ..), then the pieces that
+words are made of. :attr:`WordPieces.order` leads back to BERT's own numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gtrans.errors import GtransError
+
+CLS, PAD, SEP, UNK = range(4)
+_VOCABULARIES = ("tokenizer.json", "vocab.txt")
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json",
+            "pytorch_model.bin.index.json")  # fmt: skip
+_UNUSED = re.compile(r"\[unused\d+\]")
+# Tokens of one call of BERT, padding included.
+_TOKENS_AT_ONCE = 8192
+
+
+def _library() -> Any:
+    try:
+        transformers: Any = importlib.import_module("transformers")
+    except ImportError:
+        raise GtransError(
+            "BERT needs the library transformers; install it with pip install -e '.[bert]'."
+        ) from None
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+def _check_folder(name: str, weights: bool) -> None:
+    """Refuse a local folder in which something is missing; say what."""
+    if not os.path.isdir(name):
+        if name.startswith(("/", ".", "~")) or name.count("/") > 1:
+            raise GtransError(f"{name}: there is no such BERT folder.")
+        return
+    wanted: list[tuple[str, ...]] = [("config.json",), _VOCABULARIES]
+    for files in [*wanted, _WEIGHTS] if weights else wanted:
+        if not any((Path(name) / file).is_file() for file in files):
+            raise GtransError(
+                f"{name}: this BERT folder is incomplete, it has no {' or '.join(files[:2])}; "
+                "save it with save_pretrained of transformers, or name the model on the hub."
+            )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+def load_config(name: str, weights: bool = False) -> Any:
+    """The configuration of the BERT in a folder or on the hub.
+
+    Args:
+        name: folder, or name on the hub.
+        weights: whether the weights are needed, too.
+
+    Raises:
+        GtransError: it is missing, incomplete, not readable, or no BERT.
+    """
+    _check_folder(name, weights)
+    library = _library()
+    try:
+        config = library.AutoConfig.from_pretrained(name)
+    except Exception as error:  # the library and the hub fail in many ways
+        raise GtransError(f"{name}: cannot load this BERT ({_first_line(error)}).") from error
+    if config.model_type != "bert":
+        raise GtransError(f"{name}: this is a model of type {config.model_type}, not a BERT.")
+    return config
+
+
+def load_bert(name: str) -> Any:
+    """The ``BertModel`` in a folder or on the hub, without the pooling layer.
+
+    Raises:
+        GtransError: as :func:`load_config`, and for weights that are not all there.
+    """
+    config = load_config(name, weights=True)
+    library = _library()
+    try:
+        model, report = library.BertModel.from_pretrained(
+            name, config=config, add_pooling_layer=False, output_loading_info=True,
+            dtype=torch.float32,
+        )  # fmt: skip
+    except Exception as error:
+        raise GtransError(
+            f"{name}: cannot load the weights of this BERT ({_first_line(error)})."
+        ) from error
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise GtransError(
+            f"{name}: this BERT is incomplete, its weights lack {len(missing)} tensors "
+            f"({', '.join(missing[:2])}, ..)."
+        )
+    return model
+
+
+class WordPieces:
+    """The tokenizer of a BERT.
+
+    Attributes:
+        name: the BERT's folder or name.
+        longest: pieces that the BERT can read at once, ``[CLS]`` and ``[SEP]`` included.
+        symbols: the pieces; their places are the ids used everywhere outside of BERT.
+        order: ``(pieces,)`` BERT's own id of each.
+        first_word: the pieces from this id on are those of words.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Raises GtransError, see :func:`load_config`."""
+        self.name = name
+        self.longest = int(load_config(name).max_position_embeddings)
+        library = _library()
+        try:
+            self._tokenizer = library.BertTokenizerFast.from_pretrained(name)
+        except Exception as error:
+            raise GtransError(
+                f"{name}: cannot load the tokenizer of this BERT ({_first_line(error)})."
+            ) from error
+        own = self._tokenizer.get_vocab()
+        roles = ("cls", "pad", "sep", "unk")
+        special = [getattr(self._tokenizer, f"{role}_token") for role in roles]
+        absent = [str(symbol) for symbol in special if symbol not in own]
+        if absent:
+            raise GtransError(f"{name}: the vocabulary of this BERT has no {', '.join(absent)}.")
+        added = set(self._tokenizer.all_special_tokens)
+        rest = sorted(own.keys() - set(special), key=lambda symbol: own[symbol])
+        no_text = [symbol for symbol in rest if symbol in added or _UNUSED.fullmatch(symbol)]
+        words = [symbol for symbol in rest if symbol not in added and not _UNUSED.fullmatch(symbol)]
+        self.symbols: list[str] = [*special, *no_text, *words]
+        self.first_word = len(special) + len(no_text)
+        self.order = torch.tensor([own[symbol] for symbol in self.symbols])
+        # A sentence mark, padding or mask that stands in the text is an unknown word.
+        self._ids = {own[symbol]: id_ for id_, symbol in enumerate(self.symbols)}
+        for symbol in (*special, *no_text):
+            self._ids[own[symbol]] = UNK
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of the vocabulary and of how text becomes pieces."""
+        tokenizer = json.loads(self._tokenizer.backend_tokenizer.to_str())
+        parts = {key: tokenizer.get(key) for key in ("normalizer", "pre_tokenizer")}
+        text = json.dumps([parts, self.symbols, self.order.tolist()], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def encode(self, sentences: Sequence[str]) -> list[Tensor]:
+        """``(pieces + 1,)`` ids of each sentence, ``[SEP]`` at the end; never only that."""
+        found = self._tokenizer(
+            list(sentences), add_special_tokens=False, verbose=False,
+            return_attention_mask=False, return_token_type_ids=False,
+        )  # fmt: skip
+        return [
+            torch.tensor([*(self._ids[piece] for piece in pieces or [int(self.order[UNK])]), SEP])
+            for pieces in found["input_ids"]
+        ]
+
+
+def context_row(context: Sequence[Tensor], sentence: Tensor, longest: int) -> Tensor:
+    """``[CLS] context [SEP] sentence [SEP]``; without context ``[CLS] sentence [SEP]``.
+
+    Args:
+        context: sentences as :meth:`WordPieces.encode` gives them, the oldest first.
+        sentence: the current sentence.
+        longest: most pieces of the row; the oldest ones of the context fall away, never
+            those of the sentence, even if it is longer by itself.
+    """
+    cls = sentence.new_tensor([CLS])
+    before = torch.cat([cls[:0], *(part[:-1] for part in context)])
+    room = longest - len(sentence) - 2
+    before = before[max(len(before) - room, 0) :] if room > 0 else before[:0]
+    if not len(before):
+        return torch.cat([cls, sentence])
+    return torch.cat([cls, before, sentence.new_tensor([SEP]), sentence])
+
+
+def token_types(row: Tensor) -> Tensor:
+    """``(length,)`` of a :func:`context_row`: 0 up to the first ``[SEP]``, 1 behind it."""
+    marks = row.eq(SEP).long()
+    return (marks.cumsum(0) - marks).clamp(max=1)
+
+
+class FrozenBert:
+    """A BERT whose last hidden layer is read and which is never trained.
+
+    It is no ``nn.Module``: no model contains it, no optimizer sees it, no checkpoint
+    holds it. It runs in evaluation mode and without gradients.
+
+    Attributes:
+        dim: width of its features.
+    """
+
+    def __init__(self, pieces: WordPieces) -> None:
+        """Raises GtransError, see :func:`load_bert`."""
+        self._pieces = pieces
+        self._model = load_bert(pieces.name).eval().requires_grad_(False)
+        self.dim = int(self._model.config.hidden_size)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of weights, configuration and word pieces."""
+        found = hashlib.sha256(self._pieces.fingerprint.encode())
+        config = self._model.config.to_dict()
+        for key in ("num_attention_heads", "hidden_act", "layer_norm_eps"):
+            found.update(f"{key}={config[key]};".encode())
+        for name, tensor in sorted(self._model.state_dict().items()):
+            found.update(f"{name}{tuple(tensor.shape)}".encode())
+            found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        return found.hexdigest()
+
+    @torch.no_grad()
+    def __call__(self, rows: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+        """Features of rows ``[CLS] .. [SEP]`` of ids.
+
+        A row with more pieces than BERT can read is read in parts.
+
+        Returns:
+            for each row ``(length, dim)`` in half precision on the CPU, as they are kept.
+        """
+        self._model.to(device)
+        longest = self._pieces.longest
+        parts: list[tuple[int, Tensor, Tensor]] = []
+        for number, row in enumerate(rows):
+            own, types = self._pieces.order[row], token_types(row)
+            for begin in range(0, len(row), longest):
+                end = begin + longest
+                parts.append((number, own[begin:end], types[begin:end]))
+        found: list[Tensor | None] = [None] * len(parts)
+        order = sorted(range(len(parts)), key=lambda index: -len(parts[index][1]))
+        while order:
+            width = len(parts[order[0]][1])
+            chosen = order[: max(_TOKENS_AT_ONCE // width, 1)]
+            order = order[len(chosen) :]
+            for index, states in zip(
+                chosen, self._read([parts[index][1:] for index in chosen], device), strict=True
+            ):
+                found[index] = states
+        whole: list[list[Tensor]] = [[] for _ in rows]
+        for (number, _, _), part in zip(parts, found, strict=True):
+            assert part is not None
+            whole[number].append(part)
+        return [states[0] if len(states) == 1 else torch.cat(states) for states in whole]
+
+    def _read(self, rows: Sequence[tuple[Tensor, Tensor]], device: torch.device) -> list[Tensor]:
+        ids, types = (
+            torch.nn.utils.rnn.pad_sequence(list(part), batch_first=True)
+            for part in zip(*rows, strict=True)
+        )
+        lengths = torch.tensor([len(row) for row, _ in rows])
+        real = torch.arange(ids.size(1)) < lengths[:, None]
+        states = self._model(
+            input_ids=ids.to(device),
+            attention_mask=real.long().to(device),
+            token_type_ids=types.to(device),
+        ).last_hidden_state
+        kept = states.half().cpu()
+        return [row[:length].clone() for row, length in zip(kept, lengths.tolist(), strict=True)]

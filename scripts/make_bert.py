@@ -1,0 +1,147 @@
+"""Make a small BERT from plain text: WordPiece vocabulary, then masked language modelling.
+
+For tests and demonstrations where no BERT can be had: the folder has the standard format
+of the transformers library. Text has one sentence per line and an empty line between
+documents; the model is trained on pairs of neighbours, [CLS] sentence [SEP] sentence [SEP].
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+MASKED = 0.15  # of all pieces
+UNMASKED = -100  # the label that the loss leaves out
+
+
+def write_vocabulary(sentences: Sequence[str], size: int, folder: Path) -> Any:
+    """Train a WordPiece vocabulary and save its tokenizer; returns the tokenizer."""
+    from tokenizers import BertWordPieceTokenizer
+    from transformers.models.bert import BertTokenizer
+
+    trainer = BertWordPieceTokenizer(lowercase=True)
+    trainer.train_from_iterator(
+        sentences, vocab_size=size, min_frequency=2, special_tokens=SPECIAL, show_progress=False
+    )
+    tokenizer: Any = BertTokenizer(vocab=trainer.get_vocab(), do_lower_case=True)
+    tokenizer.save_pretrained(folder)
+    return tokenizer
+
+
+def pairs(documents: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    """Neighbours in documents."""
+    return [
+        (first, second)
+        for document in documents
+        for first, second in pairwise(document)
+    ]
+
+
+def batches(
+    encoded: Sequence[Sequence[int]], size: int, draw: random.Random
+) -> Iterator[list[Sequence[int]]]:
+    """Batches of rows of similar length, in random order, without end."""
+    while True:
+        order = sorted(range(len(encoded)), key=lambda n: (len(encoded[n]), draw.random()))
+        groups = [order[begin : begin + size] for begin in range(0, len(order), size)]
+        draw.shuffle(groups)
+        for group in groups:
+            yield [encoded[number] for number in group]
+
+
+def masked(rows: Sequence[Sequence[int]], tokenizer: Any) -> dict[str, Tensor]:
+    """The input of the masked language model: 80% [MASK], 10% a random piece, 10% as it is."""
+    ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+    types = ids.eq(tokenizer.sep_token_id).long()
+    types = (types.cumsum(1) - types).clamp(max=1)
+    special = torch.tensor(tokenizer.all_special_ids)
+    text = torch.isin(ids, special, invert=True)
+    chosen = (torch.rand(ids.shape) < MASKED) & text
+    labels = ids.masked_fill(~chosen, UNMASKED)
+    lot = torch.rand(ids.shape)
+    changed = ids.masked_fill(chosen & (lot < 0.8), tokenizer.mask_token_id)
+    random_ids = torch.randint(len(SPECIAL), len(tokenizer), ids.shape)
+    changed = torch.where(chosen & (lot >= 0.9), random_ids, changed)
+    return {
+        "input_ids": changed,
+        "attention_mask": ids.ne(tokenizer.pad_token_id).long(),
+        "token_type_ids": types * ids.ne(tokenizer.pad_token_id),
+        "labels": labels,
+    }
+
+
+def make_bert(
+    folder: Path,
+    documents: Sequence[Sequence[str]],
+    *,
+    vocabulary: int = 2000,
+    layers: int = 2,
+    dim: int = 128,
+    heads: int = 4,
+    updates: int = 0,
+    batch: int = 64,
+    rate: float = 1e-3,
+    seed: int = 1,
+) -> None:
+    """Make a BERT and save it in ``folder``."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    torch.manual_seed(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    sentences = [sentence for document in documents for sentence in document]
+    tokenizer = write_vocabulary(sentences, vocabulary, folder)
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=dim, num_hidden_layers=layers,
+        num_attention_heads=heads, intermediate_size=4 * dim,
+        pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    model = BertForMaskedLM(config).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    warmup = max(updates // 10, 1)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / warmup, max(updates - step, 1) / updates)
+    )
+    if updates:
+        first, second = zip(*pairs(documents), strict=True)
+        encoded = tokenizer(list(first), list(second), verbose=False)["input_ids"]
+        stream = batches(encoded, batch, random.Random(seed))
+        for update in range(1, updates + 1):
+            loss = model(**masked(next(stream), tokenizer)).loss
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            if update % 100 == 0 or update == updates:
+                print(f"update {update}: loss {loss.item():.3f}", file=sys.stderr, flush=True)
+    model.eval().save_pretrained(folder)
+
+
+def main() -> None:
+    """Parse the options and run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--text", type=Path, required=True, metavar="FILE", help="plain text")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the BERT")
+    for name, default in (
+        ("vocabulary", 2000), ("layers", 2), ("dim", 128), ("heads", 4), ("updates", 600),
+        ("batch", 64), ("seed", 1),
+    ):  # fmt: skip
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
+    parser.add_argument("--rate", type=float, default=1e-3, help="learning rate, default 0.001")
+    args = vars(parser.parse_args())
+    text = args.pop("text").read_text(encoding="utf-8")
+    documents = [document.split("\n") for document in text.strip().split("\n\n")]
+    make_bert(args.pop("out"), documents, **args)
+
+
+if __name__ == "__main__":
+    main()
