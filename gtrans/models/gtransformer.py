@@ -43,7 +43,8 @@ from gtrans.models._gtransformer_options import (
 )
 from gtrans.models._presets import register_presets, resolve_sizes
 from gtrans.modules.attention import DocumentAttention, MultiheadAttention, new_parameters
-from gtrans.modules.decode_state import DecodeState
+from gtrans.modules.context_attention import ContextAttention, PackedContext
+from gtrans.modules.decode_state import DecodeState, DocumentSources
 from gtrans.modules.embedding import Embedder
 from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.group_attention import AttentionPlans
@@ -87,12 +88,16 @@ class GTransformerEncoder(FairseqEncoder):
         src_tokens: Tensor,
         return_all_layers: bool = False,
         behind: LayerHook | None = None,
+        context: PackedContext | None = None,
     ) -> EncoderOutput:
-        """``src_tokens (batch, length)``, padded on either side; ``behind`` every attention."""
+        """``src_tokens (batch, length)``, padded on either side.
+
+        ``behind`` runs behind every self-attention, ``context`` is that of each row.
+        """
         layout = DocumentLayout.of_source(
             src_tokens, self.dictionary.pad(), self.dictionary.eos()
         )
-        plans = AttentionPlans(layout)
+        plans = AttentionPlans(layout, context=context)
         x = self.embed(
             layout.pack(src_tokens),
             self.embed.places(layout),
@@ -108,7 +113,7 @@ class GTransformerEncoder(FairseqEncoder):
                 layers.append(x)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        return EncoderOutput(x, layout, order, layers)
+        return EncoderOutput(x, layout, order, layers, context)
 
     def max_positions(self) -> int:
         """The longest document; sinusoidal positions grow on demand."""
@@ -171,7 +176,7 @@ class GTransformerDecoder(FairseqDecoder):
         layout = DocumentLayout.of_target(
             prev_output_tokens, dictionary.pad(), dictionary.bos(), dictionary.eos()
         )
-        plans = AttentionPlans(encoder_out.layout, layout)
+        plans = AttentionPlans(encoder_out.layout, layout, encoder_out.context)
         x = self._embed(layout.pack(prev_output_tokens), self.embed.places(layout))
         order = self.embed.order(layout.sentence)
         if layers is not None:
@@ -205,7 +210,20 @@ class GTransformerDecoder(FairseqDecoder):
             global_sources,
             self.cross_kinds,
             states,
+            self._context_sources(encoder_out.context),
         )
+
+    def _context_sources(self, context: PackedContext | None) -> DocumentSources | None:
+        """Keys and values of the layers with a context, projected once."""
+        sources: dict[int, tuple[Tensor, Tensor]] = {}
+        for number, layer in enumerate(self.layers):
+            beside = layer.context_attn
+            if context is not None and isinstance(beside, ContextAttention):
+                attention = beside.attention
+                states = context.states.to(attention.k_proj.weight)
+                key, value = attention.k_proj(states), attention.v_proj(states)
+                sources[number] = context.align(key), context.align(value)
+        return DocumentSources.padded(sources, context.lengths) if context and sources else None
 
     def step(
         self,

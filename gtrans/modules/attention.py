@@ -25,15 +25,19 @@ class MultiheadAttention(nn.Module):
     Parameter names are those of fairseq's ``MultiheadAttention``.
     """
 
-    def __init__(self, dim: int, heads: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self, dim: int, heads: int, dropout: float = 0.0, key_dim: int | None = None
+    ) -> None:
+        """``key_dim``: width of keys and values where it is not ``dim``."""
         super().__init__()
+        self.dim = dim
         self.heads = heads
         self.dropout = dropout
         self.backend = "regroup"
         self.observer: WeightObserver | None = None
         self.q_proj = Linear(dim, dim)
-        self.k_proj = Linear(dim, dim)
-        self.v_proj = Linear(dim, dim)
+        self.k_proj = Linear(key_dim or dim, dim)
+        self.v_proj = Linear(key_dim or dim, dim)
         self.out_proj = Linear(dim, dim)
         for projection in (self.q_proj, self.k_proj, self.v_proj):
             nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)
@@ -41,7 +45,7 @@ class MultiheadAttention(nn.Module):
         nn.init.zeros_(self.out_proj.bias)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan) -> Tensor:
-        """``query (queries, dim)``, ``key`` and ``value (keys, dim)`` -> ``(queries, dim)``."""
+        """``query (queries, dim)``, ``key`` and ``value (keys, key_dim)`` -> ``(queries, dim)``."""
         q, k, v = self.q_proj(query), self.k_proj(key), self.v_proj(value)
         dropout = self.dropout if self.training else 0.0
         if self.observer is not None or self.backend == "dense":

@@ -49,6 +49,46 @@ class KeyValueCache:
         self.data = self.data[:, :, rows]
 
 
+class DocumentSources:
+    """Keys and values that all hypotheses of a document share, for some layers.
+
+    They are computed once and stand there once for a document.
+    """
+
+    def __init__(
+        self, places: dict[int, int], pairs: tuple[Tensor, Tensor], mask: Tensor | None
+    ) -> None:
+        """``pairs``: keys and values ``(layers, documents, longest, dim)``.
+
+        ``places``: the number of a layer to its place in them; ``mask``: ``(documents, 1, 1,
+        longest)`` True where a key is, or None where they are equally many.
+        """
+        self._places = places
+        self._keys, self._values = pairs
+        self._mask = mask
+
+    @classmethod
+    def padded(
+        cls, sources: dict[int, tuple[Tensor, Tensor]], lengths: Tensor
+    ) -> DocumentSources:
+        """``sources``: keys and values ``(documents, longest, dim)`` by layer, with padding."""
+        pairs = list(sources.values())
+        keys, values = (torch.stack(part) for part in zip(*pairs, strict=True))
+        places = {layer: place for place, layer in enumerate(sources)}
+        return cls(places, (keys, values), _real(lengths, keys.size(2)))
+
+    def of(self, layer: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Keys, values ``(documents, longest, dim)`` and mask of a layer."""
+        place = self._places[layer]
+        return self._keys[place], self._values[place], self._mask
+
+    def keep(self, documents: Tensor) -> None:
+        """Drop all other documents."""
+        self._keys, self._values = self._keys[:, documents], self._values[:, documents]
+        if self._mask is not None:
+            self._mask = self._mask[documents]
+
+
 class DecodeState:
     """The memory of one model's decoder for a batch of documents.
 
@@ -68,6 +108,7 @@ class DecodeState:
         global_sources: Sequence[tuple[Tensor, Tensor]],
         cross_kinds: Sequence[str],
         like: Tensor,
+        context: DocumentSources | None = None,
     ) -> None:
         """Begin a document in every row.
 
@@ -81,6 +122,7 @@ class DecodeState:
                 global part.
             cross_kinds: kind of cross-attention of each decoder layer.
             like: any state of the model ``(.., dim)``.
+            context: what context attention reads, by layer.
         """
         documents = source.shape[0]
         device = source.index.device
@@ -95,16 +137,14 @@ class DecodeState:
         self._group_self = _index_of(self_kinds, without="global")
         self._global_self = _index_of(self_kinds, without="group")
         self._group_cross = _index_of(cross_kinds, without="global")
-        self._global_cross = _index_of(cross_kinds, without="group")
         self._group_cache = KeyValueCache(len(self._group_self), like, rows)
         self._global_cache = KeyValueCache(len(self._global_self), like, rows)
         self._group_sources = _stacked(group_sources)
-        self._global_sources = _stacked(global_sources)
-        lengths = source.documents.lengths
-        self._padding = None
-        if not source.is_dense:
-            columns = torch.arange(source.shape[1], device=device)
-            self._padding = (columns < lengths[:, None])[:, None, None, :]
+        stacked = _stacked(global_sources)
+        places = _index_of(cross_kinds, without="group")
+        padding = None if source.is_dense else _real(source.documents.lengths, source.shape[1])
+        self._global_sources = stacked and DocumentSources(places, stacked, padding)
+        self.context = context
         self._rows = torch.arange(rows, device=device)
         self._group_width = 0
         self._group_mask: Tensor | None = None
@@ -185,9 +225,7 @@ class DecodeState:
         """Keys, values ``(documents, longest, dim)`` and padding mask of the source."""
         if self._global_sources is None:
             raise ValueError(f"layer {layer} has no global cross-attention")
-        keys, values = self._global_sources
-        index_of_layer = self._global_cross[layer]
-        return keys[index_of_layer], values[index_of_layer], self._padding
+        return self._global_sources.of(layer)
 
     def reorder(self, rows: Tensor, common: int) -> None:
         """Row ``i`` goes on from old row ``rows[i]`` of the same document.
@@ -212,11 +250,15 @@ class DecodeState:
         self._group_cache.keep(rows)
         self._global_cache.keep(rows)
         self._gathered = None
-        if self._global_sources is not None:
-            keys, values = self._global_sources
-            self._global_sources = keys[:, documents], values[:, documents]
-        if self._padding is not None:
-            self._padding = self._padding[documents]
+        for shared in (self._global_sources, self.context):
+            if shared is not None:
+                shared.keep(documents)
+
+
+def _real(lengths: Tensor, width: int) -> Tensor:
+    """``(documents, 1, 1, width)`` True in front of a document's end."""
+    columns = torch.arange(width, device=lengths.device)
+    return (columns < lengths[:, None])[:, None, None, :]
 
 
 def _index_of(kinds: Sequence[str], without: str) -> dict[int, int]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +25,9 @@ from torch import Tensor
 
 from gtrans.errors import GtransError
 from gtrans.modules.layout import DocumentLayout, Segments
+
+if TYPE_CHECKING:
+    from gtrans.modules.context_attention import PackedContext
 
 BACKENDS = ("regroup", "dense", "varlen")
 
@@ -226,10 +229,16 @@ class _GatherFunction(torch.autograd.Function):
 class AttentionPlans:
     """The plans of one batch, each built when first asked for and shared by all layers."""
 
-    def __init__(self, source: DocumentLayout, target: DocumentLayout | None = None) -> None:
-        """``target`` may be None while only the encoder runs."""
+    def __init__(
+        self,
+        source: DocumentLayout,
+        target: DocumentLayout | None = None,
+        context: PackedContext | None = None,
+    ) -> None:
+        """``target`` may be None while only the encoder runs, ``context`` where there is none."""
         self.source = source
         self.target = target
+        self.context = context
 
     @cached_property
     def encoder_group(self) -> AttentionPlan:
@@ -265,6 +274,20 @@ class AttentionPlans:
     def cross_global(self) -> AttentionPlan:
         """A target word sees the whole source document."""
         return self._cross(self._target.documents, self.source.documents)
+
+    @cached_property
+    def encoder_context(self) -> AttentionPlan | None:
+        """A source word sees the whole context of its row."""
+        if self.context is None:
+            return None
+        return self.context.plan(self.source.documents, self.source.tokens)
+
+    @cached_property
+    def decoder_context(self) -> AttentionPlan | None:
+        """A target word sees the whole context of its row."""
+        if self.context is None:
+            return None
+        return self.context.plan(self._target.documents, self._target.tokens)
 
     def _cross(self, query: Segments, key: Segments) -> AttentionPlan:
         return AttentionPlan(query, key, self._target.tokens, self.source.tokens, causal=False)

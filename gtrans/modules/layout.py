@@ -92,6 +92,13 @@ class DocumentLayout:
         )
 
     @classmethod
+    def of_rows(cls, lengths: Tensor) -> DocumentLayout:
+        """The layout of rows that are one sentence each, ``(batch,)`` tokens long."""
+        columns = torch.arange(int(lengths.max()), device=lengths.device)
+        real = columns < lengths[:, None]
+        return cls.from_starts(real, torch.zeros_like(real))
+
+    @classmethod
     def of_source(cls, tokens: Tensor, pad: int, eos: int) -> DocumentLayout:
         """The layout of source ids ``(batch, length)``: ``</s>`` closes a sentence."""
         real = tokens.ne(pad)
@@ -162,3 +169,20 @@ class DocumentLayout:
         padded = packed.new_zeros(*self.shape, *packed.shape[1:])
         padded[self.row, self.position] = packed
         return padded
+
+
+def chosen_tokens(tokens: Tensor, chosen: Tensor, pad: int) -> Tensor:
+    """The chosen tokens of every row, moved together and padded on the right.
+
+    Args:
+        tokens: ``(batch, length)`` ids.
+        chosen: ``(batch, length)`` True on those to keep.
+        pad: the id of padding.
+
+    Returns:
+        ``(batch, most chosen of a row)``.
+    """
+    lengths = chosen.sum(1)
+    kept = tokens.new_full((tokens.size(0), int(lengths.max())), pad)
+    kept[torch.arange(kept.size(1), device=tokens.device) < lengths[:, None]] = tokens[chosen]
+    return kept

@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gtrans.modules.attention import DocumentAttention
+from gtrans.modules.context_attention import ContextAttention
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.dropout import dropout
-from gtrans.modules.group_attention import AttentionPlans
+from gtrans.modules.group_attention import AttentionPlan, AttentionPlans
 from gtrans.modules.linear import Linear
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
@@ -74,6 +75,18 @@ class ResidualLayer(nn.Module):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
         self.final_layer_norm = spec.norm()
+        # Beside self-attention in the encoder, beside attention to the encoder in the decoder;
+        # set by models with a context.
+        self.context_attn: ContextAttention | None = None
+
+    def _with_context(
+        self, query: Tensor, own: Tensor, plans: AttentionPlans, plan: AttentionPlan | None
+    ) -> Tensor:
+        """``own``, combined with what the same query finds in the context if there is one."""
+        if self.context_attn is None or plans.context is None or plan is None:
+            return own
+        combined: Tensor = self.context_attn(query, own, plans.context, plan)
+        return combined
 
     def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         share = self.spec.dropout
@@ -119,8 +132,13 @@ class EncoderLayer(ResidualLayer):
         x = self._residual(
             x,
             self.self_attn_layer_norm,
-            lambda h: self.self_attn(
-                h, h, lambda: plans.encoder_group, lambda: plans.encoder_global, order, order
+            lambda h: self._with_context(
+                h,
+                self.self_attn(
+                    h, h, lambda: plans.encoder_group, lambda: plans.encoder_global, order, order
+                ),
+                plans,
+                plans.encoder_context,
             ),
         )
         if behind is not None:
@@ -170,13 +188,18 @@ class DecoderLayer(ResidualLayer):
         x = self._residual(
             x,
             self.encoder_attn_layer_norm,
-            lambda h: self.encoder_attn(
+            lambda h: self._with_context(
                 h,
-                encoded,
-                lambda: plans.cross_group,
-                lambda: plans.cross_global,
-                order,
-                source_order,
+                self.encoder_attn(
+                    h,
+                    encoded,
+                    lambda: plans.cross_group,
+                    lambda: plans.cross_global,
+                    order,
+                    source_order,
+                ),
+                plans,
+                plans.decoder_context,
             ),
         )
         return self._feed_forward(x)
@@ -200,6 +223,15 @@ class DecoderLayer(ResidualLayer):
         x = self._residual(
             x,
             self.encoder_attn_layer_norm,
-            lambda h: self.encoder_attn.step_cross(h, state, layer, order),
+            lambda h: self._step_with_context(
+                h, self.encoder_attn.step_cross(h, state, layer, order), state, layer
+            ),
         )
         return self._feed_forward(x)
+
+    def _step_with_context(
+        self, query: Tensor, own: Tensor, state: DecodeState, layer: int
+    ) -> Tensor:
+        if self.context_attn is None or state.context is None:
+            return own
+        return self.context_attn.step(query, own, *state.context.of(layer))

@@ -1,0 +1,154 @@
+"""The Transformer with a context that another encoder has read, on tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from untrained import task_for
+
+from gtrans.errors import GtransError
+from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
+from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+
+BOS, PAD, EOS, A, B, C = 0, 1, 2, 4, 5, 6
+SIZES = {
+    "encoder_embed_dim": 16,
+    **{f"{side}_ffn_embed_dim": 16 for side in ("encoder", "decoder")},
+    **{f"{side}_{part}": 2 for side in ("encoder", "decoder")
+       for part in ("layers", "attention_heads")},
+}  # fmt: skip
+BERT_DIM = 6
+
+
+def model_of(seed: int = 1, **options: Any) -> BertContextTransformer:
+    torch.manual_seed(seed)
+    cfg = OmegaConf.structured(
+        BertContextConfig(**{**SIZES, "bert_dim": BERT_DIM, **options})
+    )
+    cfg._name = options.pop("arch", "bert_context_transformer_tiny")
+    return BertContextTransformer.build_model(cfg, task_for("window")).eval()
+
+
+def sentence_model(seed: int = 1) -> GTransformer:
+    torch.manual_seed(seed)
+    cfg = OmegaConf.structured(GTransformerConfig(doc_mode="full", **SIZES))
+    cfg._name = "gtransformer_tiny"
+    return GTransformer.build_model(cfg, task_for("sentence")).eval()
+
+
+# Two windows: a sentence with the one before it, and one without.
+WINDOWS = torch.tensor([[BOS, A, B, EOS, BOS, C, EOS], [BOS, B, EOS, PAD, PAD, PAD, PAD]])
+CURRENT = torch.tensor([1, 0])
+SENTENCES = torch.tensor([[BOS, C, EOS], [BOS, B, EOS]])
+TARGET = torch.tensor([[BOS, A, A], [BOS, C, PAD]])
+FEATURES = torch.linspace(-1, 1, 7 * BERT_DIM).view(7, BERT_DIM)
+LENGTHS = torch.tensor([4, 3])
+CONTEXT = {"current": CURRENT, "context_states": FEATURES, "context_lengths": LENGTHS}
+
+
+def logits(model: BertContextTransformer, **context: Any) -> torch.Tensor:
+    with torch.no_grad():
+        return model(WINDOWS, None, TARGET, **{**CONTEXT, **context})[0]
+
+
+def test_without_integration_it_is_the_sentence_transformer() -> None:
+    plain, model = sentence_model(), model_of(bert_integration="none")
+    assert {n: p.shape for n, p in model.named_parameters()} == {
+        n: p.shape for n, p in plain.named_parameters()
+    }
+    assert model.new_parameters() == set()
+    model.load_state_dict(plain.state_dict())
+    with torch.no_grad():
+        assert torch.equal(logits(model), plain(SENTENCES, None, TARGET)[0])
+
+
+@pytest.mark.parametrize("integration", ["both", "encoder", "decoder"])
+@pytest.mark.parametrize("input_", ["bert", "words"])
+def test_closed_gates_are_the_sentence_transformer(integration: str, input_: str) -> None:
+    """Encoder gate at 1, decoder gate at 0, whatever the context says."""
+    plain = sentence_model()
+    model = model_of(
+        bert_integration=integration, context_gate_bias=200.0, context_input=input_,
+        context_layers=int(input_ == "words"),
+    )  # fmt: skip
+    loaded = model.load_state_dict(plain.state_dict(), strict=False)
+    assert set(loaded.missing_keys) == model.new_parameters() and not loaded.unexpected_keys
+    with torch.no_grad():
+        assert torch.equal(logits(model), plain(SENTENCES, None, TARGET)[0])
+
+
+@pytest.mark.parametrize("integration", ["both", "encoder", "decoder"])
+@pytest.mark.parametrize("combine", ["gate", "mean"])
+def test_each_sentence_depends_on_its_own_context(integration: str, combine: str) -> None:
+    model = model_of(bert_integration=integration, combine=combine)
+    before = logits(model)
+    changed = FEATURES.clone()
+    changed[:4] *= -1
+    after = logits(model, context_states=changed)
+    assert not torch.allclose(before[0], after[0], atol=1e-4)
+    assert torch.allclose(before[1], after[1], atol=1e-6)
+
+
+def test_a_trained_context_encoder_reads_the_neighbours_only() -> None:
+    model = model_of(context_input="words", context_layers=1)
+    before = logits(model, context_states=None, context_lengths=None)
+    other = WINDOWS.clone()
+    other[0, 1] = C
+    with torch.no_grad():
+        after = model(other, None, TARGET, current=CURRENT)[0]
+        alone = model(SENTENCES, None, TARGET)[0]
+    assert not torch.allclose(before[0], after[0], atol=1e-4)
+    assert torch.allclose(before[1], after[1], atol=1e-6)
+    # A sentence without context is the same in a window and alone.
+    assert torch.allclose(before[1], alone[1], atol=1e-6)
+
+
+def test_a_trained_encoder_on_top_of_bert_projects_its_width() -> None:
+    model = model_of(context_input="bert", context_layers=1)
+    assert model.context_encoder is not None
+    assert model.context_encoder.project.weight.shape == (16, BERT_DIM)
+    assert logits(model).shape == (2, 3, len(task_for("window").target_dictionary))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"combine": "mean"}, {"bert_integration": "encoder"}, {"bert_integration": "decoder"},
+     {"context_input": "words", "context_layers": 1}],
+)  # fmt: skip
+def test_decoding_step_by_step_is_the_teacher_forced_pass(options: dict[str, Any]) -> None:
+    model = model_of(**options)
+    whole = logits(model)
+    beam = 2
+    with torch.no_grad():
+        state = model.begin_decoding({"src_tokens": WINDOWS, **CONTEXT}, beam)
+        for place in range(2):
+            tokens = TARGET[:, place].repeat_interleave(beam)
+            step = model.decode_step(tokens, torch.zeros_like(tokens).bool(), state)
+            assert torch.allclose(step[::beam], whole[:, place], atol=1e-5)
+            assert torch.allclose(step[1::beam], whole[:, place], atol=1e-5)
+        # The second document goes on alone.
+        state.keep(torch.tensor([0]))
+        tokens = TARGET[:1, 2].repeat_interleave(beam)
+        step = model.decode_step(tokens, torch.zeros_like(tokens).bool(), state)
+        assert torch.allclose(step[:1], whole[:1, 2], atol=1e-5)
+
+
+def test_features_get_no_gradient_and_are_no_parameters() -> None:
+    model = model_of().train()
+    output = model(WINDOWS, None, TARGET, **CONTEXT)[0]
+    output.sum().backward()
+    assert FEATURES.grad is None
+    assert all(p.grad is not None for n, p in model.named_parameters() if "context_attn" in n)
+
+
+@pytest.mark.parametrize(
+    ("options", "flag"),
+    [({"drop_net": 1.5}, "--drop-net"), ({"context_layers": -1}, "--context-layers"),
+     ({"context_input": "words", "context_layers": 0}, "--context-layers")],
+)  # fmt: skip
+def test_options_out_of_range(options: dict[str, Any], flag: str) -> None:
+    with pytest.raises(GtransError, match=flag):
+        model_of(**options)

@@ -1,0 +1,117 @@
+"""Context attention, context gates and drop-net against computations by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from gtrans.modules.attention import MultiheadAttention
+from gtrans.modules.context_attention import ContextAttention, ContextGate, PackedContext
+from gtrans.modules.layout import DocumentLayout, chosen_tokens
+
+
+def attention(dim: int = 2, key_dim: int = 3) -> MultiheadAttention:
+    torch.manual_seed(1)
+    return MultiheadAttention(dim, 1, 0.0, key_dim).eval()
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+@pytest.mark.parametrize("context_first", [False, True])
+def test_gate_by_hand(context_first: bool) -> None:
+    """Eq 3.5: g of [B, D] is the share of B; Eq 3.10: d of [F, G] is the share of F."""
+    gate = ContextGate(1, context_first)
+    with torch.no_grad():
+        gate.proj.weight.copy_(torch.tensor([[0.5, -1.0]]))
+        gate.proj.bias.fill_(0.25)
+    own, context = 2.0, 3.0
+    first, second = (context, own) if context_first else (own, context)
+    share = sigmoid(0.5 * first - 1.0 * second + 0.25)
+    wanted = share * first + (1 - share) * second
+    found = gate(torch.tensor([[own]]), torch.tensor([[context]]))
+    assert found.item() == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("context_first", [False, True])
+def test_a_closed_gate_leaves_the_layer_as_it_is(context_first: bool) -> None:
+    """Encoder gate at 1 and decoder gate at 0, to the last bit."""
+    gate = ContextGate(8, context_first, bias=200.0)
+    own, context = torch.randn(5, 8), 100 * torch.randn(5, 8)
+    assert torch.equal(gate(own, context), own)
+
+
+def test_attention_to_the_context_by_hand() -> None:
+    """Eq 3.4 for one query, two context tokens of another width, one head."""
+    heads = attention()
+    query, states = torch.tensor([[1.0, -2.0]]), torch.tensor([[1.0, 0, 2], [0.5, 1, -1]])
+    q = query @ heads.q_proj.weight.T + heads.q_proj.bias
+    k = states @ heads.k_proj.weight.T + heads.k_proj.bias
+    v = states @ heads.v_proj.weight.T + heads.v_proj.bias
+    scores = [(q[0] * row).sum().item() / math.sqrt(2) for row in k]
+    total = sum(map(math.exp, scores))
+    mixed = sum(math.exp(s) / total * row for s, row in zip(scores, v, strict=True))
+    wanted = mixed @ heads.out_proj.weight.T + heads.out_proj.bias
+
+    context = PackedContext(states, torch.tensor([2]))
+    layout = DocumentLayout.of_rows(torch.tensor([1]))
+    beside = ContextAttention(heads, "mean", context_first=False).eval()
+    own = torch.tensor([[0.5, 0.25]])
+    found = beside(query, own, context, context.plan(layout.documents, 1))
+    assert torch.allclose(found, 0.5 * own + 0.5 * wanted, atol=1e-6)
+
+
+def test_every_row_sees_its_own_context_only() -> None:
+    beside = ContextAttention(attention(), "mean", context_first=False).eval()
+    lengths, rows = torch.tensor([3, 1, 2]), DocumentLayout.of_rows(torch.tensor([2, 4, 1]))
+    states, query = torch.randn(6, 3), torch.randn(7, 2)
+    context = PackedContext(states, lengths)
+    plan = context.plan(rows.documents, 7)
+    before = beside(query, query, context, plan)
+    changed = states.clone()
+    changed[3] += 1  # the context of the second row
+    after = beside(query, query, PackedContext(changed, lengths), plan)
+    moved = (before - after).abs().sum(1).gt(1e-6).tolist()
+    assert moved == [False] * 2 + [True] * 4 + [False]
+    assert context.align(states).shape == (3, 3, 3)
+    assert torch.equal(context.align(states)[2, :2], states[4:])
+
+
+@pytest.mark.parametrize(
+    ("rate", "lot", "encoder", "decoder"),
+    [
+        # Eq 2.16: U < p/2 self-attention alone, U > 1 - p/2 BERT alone, else both;
+        # Eq 2.17: U < p/2 BERT alone, U > 1 - p/2 attention to the encoder alone.
+        (1.0, 0.2, 0.0, 1.0),
+        (1.0, 0.8, 1.0, 0.0),
+        (0.6, 0.29, 0.0, 1.0),
+        (0.6, 0.31, 0.5, 0.5),
+        (0.6, 0.69, 0.5, 0.5),
+        (0.6, 0.71, 1.0, 0.0),
+        (0.0, 0.0, 0.5, 0.5),
+    ],
+)
+def test_drop_net(rate: float, lot: float, encoder: float, decoder: float) -> None:
+    for context_first, share in ((False, encoder), (True, decoder)):
+        beside = ContextAttention(
+            attention(), "mean", context_first=context_first, drop_net=rate
+        )
+        assert beside.context_share(lot) == share
+
+
+def test_drop_net_in_training_is_one_of_the_two_and_the_mean_at_inference() -> None:
+    beside = ContextAttention(attention(), "mean", context_first=False, drop_net=1.0).train()
+    own, context = torch.zeros(1, 2), torch.ones(1, 2)
+    torch.manual_seed(3)
+    seen = {float(beside.combine(own, context)[0, 0]) for _ in range(30)}
+    assert seen == {0.0, 1.0}
+    assert float(beside.eval().combine(own, context)[0, 0]) == 0.5
+
+
+def test_chosen_tokens_move_together() -> None:
+    tokens = torch.tensor([[5, 6, 7, 8], [9, 4, 3, 1]])
+    chosen = torch.tensor([[False, True, False, True], [True, False, False, False]])
+    assert chosen_tokens(tokens, chosen, 1).tolist() == [[6, 8], [9, 1]]
