@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> None:
 
     models, task = load_models(split_paths(args.path), args.data, cpu=args.cpu, fp16=args.fp16)
     pipelines = (
-        load_pipeline(args.data, task.cfg.source_lang),
+        task.source_encoder(),
         load_pipeline(args.data, task.cfg.target_lang),
     )
     tables = [

@@ -62,7 +62,7 @@ def document_units(
     """
     blank = source_sizes == 1
     other = source_sizes if target_sizes is None else target_sizes
-    _check_sides(blank, other == 1, name)
+    check_sides(blank, other == 1, name)
     boundaries = np.flatnonzero(np.concatenate([[True], blank, [True]])) - 1
     lines: list[list[int]] = []
     for begin, end in zip((boundaries[:-1] + 1).tolist(), boundaries[1:].tolist(), strict=True):
@@ -76,9 +76,10 @@ def document_units(
     return Units(table, (np.cumsum(~blank) - 1)[table[:, 4]])
 
 
-def _check_sides(
+def check_sides(
     source_blank: NDArray[np.bool_], target_blank: NDArray[np.bool_], name: str
 ) -> None:
+    """Raises GtransError where lines are not empty on both sides alike."""
     lines = min(len(source_blank), len(target_blank))
     differ = np.flatnonzero(source_blank[:lines] != target_blank[:lines])
     if differ.size:
@@ -133,11 +134,22 @@ class DocumentDataset(FairseqDataset):
     """
 
     def __init__(
-        self, source: Any, target: Any | None, units: Units, rows: Rows, shuffle: bool = True
+        self,
+        source: Any,
+        target: Any | None,
+        units: Units,
+        rows: Rows,
+        shuffle: bool = True,
+        pieces: Any | None = None,
     ) -> None:
-        """``source`` and ``target``: indexed datasets of lines (target None: translate only)."""
+        """``source``, ``target``, ``pieces``: indexed datasets of lines.
+
+        ``target`` is None to translate only; ``pieces`` are the source's word pieces, where
+        the rows have them.
+        """
         self.source = source
         self.target = target
+        self.pieces = pieces
         self.rows = rows
         self.shuffle = shuffle
         # Tokens of all lines before a line, of both sides.
@@ -178,7 +190,10 @@ class DocumentDataset(FairseqDataset):
         target = None
         if self.target is not None:
             target = [self.target[line].long() for line in piece.target]
-        return self.rows.item(piece, source, target)
+        pieces = None
+        if self.pieces is not None:
+            pieces = [self.pieces[line].long() for line in piece.source]
+        return self.rows.item(piece, source, target, pieces)
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         """Merge items into a batch; an empty list gives an empty dictionary."""
@@ -241,12 +256,12 @@ class DocumentDataset(FairseqDataset):
     @property
     def supports_prefetch(self) -> bool:
         """Whether the indexed data can be read ahead."""
-        parts = [self.source] if self.target is None else [self.source, self.target]
+        parts = [part for part in (self.source, self.target, self.pieces) if part is not None]
         return all(getattr(part, "supports_prefetch", False) for part in parts)
 
     def prefetch(self, indices: Sequence[int]) -> None:
         """Read the lines of these units ahead."""
-        for part, column in ((self.source, 0), (self.target, 2)):
+        for part, column in ((self.source, 0), (self.target, 2), (self.pieces, 0)):
             if part is not None:
                 ranges = self.units.lines[list(indices), column : column + 2].tolist()
                 part.prefetch(sorted({line for begin, end in ranges for line in range(begin, end)}))

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gtrans.data.units import Piece, UnitOptions
+from gtrans.modules.bert import context_row
 
 SENTENCE_MARKS = ("both", "end")
 
@@ -103,6 +104,19 @@ class ContextText:
 
 
 @dataclass(frozen=True)
+class PieceRows:
+    """Rows of BERT's word pieces, ``[CLS] context [SEP] sentence [SEP]``.
+
+    Attributes:
+        longest: most pieces of a row.
+        context: as in :class:`Rows`, in word pieces.
+    """
+
+    longest: int
+    context: ContextText | None = None
+
+
+@dataclass(frozen=True)
 class Rows:
     """Builds the rows of a task.
 
@@ -110,14 +124,20 @@ class Rows:
         frame: how sentences are marked.
         unit: how documents are cut.
         context: needed for ``context_kind`` ``fixed`` and ``random``.
+        pieces: how rows of word pieces are made, where a model reads them beside the source.
     """
 
     frame: Frame
     unit: UnitOptions
     context: ContextText | None = None
+    pieces: PieceRows | None = None
 
     def item(
-        self, piece: Piece, source: Sequence[Tensor], target: Sequence[Tensor] | None = None
+        self,
+        piece: Piece,
+        source: Sequence[Tensor],
+        target: Sequence[Tensor] | None = None,
+        pieces: Sequence[Tensor] | None = None,
     ) -> Item:
         """One row, not yet padded.
 
@@ -125,30 +145,41 @@ class Rows:
             piece: which sentences.
             source: the sentences ``piece.source``, each with its end symbol.
             target: the sentences ``piece.target``, or None where there is no target.
+            pieces: the sentences ``piece.source`` in BERT's word pieces, with ``[SEP]``;
+                needed where the rows have them.
 
         Returns:
             ``source (length,)``, ``current`` (number, in the row, of the first sentence
             that is translated), ``written`` (sentences on the target side) and, with a
-            target, ``prev_output_tokens`` and ``target``, both ``(length,)``.
+            target, ``prev_output_tokens`` and ``target``, both ``(length,)``; with word
+            pieces ``pieces (pieces,)``.
         """
         current = piece.current.start - piece.source.start
         item: Item = {
-            "source": self.frame.source(self._replaced(source, current)),
+            "source": self.frame.source(self._replaced(source, current, self.context)),
             "current": current,
             "written": len(piece.target),
         }
         if target is not None:
             item["prev_output_tokens"], item["target"] = self.frame.target(target)
+        if self.pieces is not None:
+            if pieces is None:
+                raise ValueError("this row needs the word pieces of its sentences")
+            texts = self._replaced(pieces, current, self.pieces.context)
+            neighbours = texts[:current] + texts[current + 1 :]
+            item["pieces"] = context_row(neighbours, texts[current], self.pieces.longest)
         return item
 
-    def _replaced(self, sentences: Sequence[Tensor], current: int) -> list[Tensor]:
+    def _replaced(
+        self, sentences: Sequence[Tensor], current: int, context: ContextText | None
+    ) -> list[Tensor]:
         kind = self.unit.context_kind
-        if self.unit.unit != "window" or self.context is None or kind in ("true", "none"):
+        if self.unit.unit != "window" or context is None or kind in ("true", "none"):
             return list(sentences)
         return [
             sentence
             if number == current
-            else self.context.instead(kind, sentence, sentences[current])
+            else context.instead(kind, sentence, sentences[current])
             for number, sentence in enumerate(sentences)
         ]
 
@@ -157,7 +188,9 @@ class Rows:
 
         ``net_input`` holds what the model's ``forward`` takes: ``src_tokens (batch, length)``,
         ``src_lengths (batch,)``, in windows ``current (batch,)``, and with a target
-        ``prev_output_tokens (batch, length)``; all padded on the right.
+        ``prev_output_tokens (batch, length)``; all padded on the right. Rows with word pieces
+        also have ``pieces (batch, pieces)``, which the task replaces by BERT's output before
+        a model sees it.
         """
         frame = self.frame
         source = frame.pad_rows([item["source"] for item in items])
@@ -165,6 +198,8 @@ class Rows:
         net_input: dict[str, Tensor] = {"src_tokens": source, "src_lengths": lengths}
         if self.unit.unit == "window":
             net_input["current"] = torch.tensor([item["current"] for item in items])
+        if self.pieces is not None:
+            net_input["pieces"] = frame.pad_rows([item["pieces"] for item in items])
         target = None
         if "target" in items[0]:
             target = frame.pad_rows([item["target"] for item in items])

@@ -71,15 +71,18 @@ def score_items(
         return [known[sentence] for sentence in sentences]
 
     documents: list[EncodedDocument] = []
+    plain: list[Sequence[str]] = []
     first: list[int] = []
     for item in items:
         source = encoded(item.source, 0)
         for candidate in item.candidates:
             documents.append((source, encoded(candidate, 1)))
             first.append(item.context)
+            plain.append(item.source)
     sentence_scores = iter(
         score_documents(
-            models, task, documents, first=first, max_tokens=max_tokens, progress=progress
+            models, task, documents, first=first, plain=plain, max_tokens=max_tokens,
+            progress=progress,
         )
     )
     return [[sum(next(sentence_scores)) for _ in item.candidates] for item in items]

@@ -54,6 +54,7 @@ def score_documents(
     documents: Sequence[EncodedDocument],
     *,
     first: Sequence[int] | None = None,
+    plain: Sequence[Sequence[str]] | None = None,
     max_tokens: int = MAX_TOKENS,
     progress: str | None = None,
 ) -> list[list[float]]:
@@ -70,6 +71,8 @@ def score_documents(
         documents: see :data:`EncodedDocument`.
         first: for each document the number of the first sentence to score (default: 0).
             A document unit is read as a whole all the same.
+        plain: for each document its source sentences as plain text, which models with BERT
+            need beside their own tokens.
         max_tokens: most tokens of a batch, rows times the longest side of any; a longer
             row stands alone.
         progress: name of a progress bar on standard error, drawn at a terminal only.
@@ -83,16 +86,17 @@ def score_documents(
     """
     starts = [0] * len(documents) if first is None else first
     pool = _Pool(task)
+    texts: Sequence[Sequence[str] | None] = plain or [None] * len(documents)
     of_document = [
-        pool.rows_of(source, target, start)
-        for (source, target), start in zip(documents, starts, strict=True)
+        pool.rows_of(source, target, start, text)
+        for (source, target), start, text in zip(documents, starts, texts, strict=True)
     ]
     distinct = pool.distinct
     for model in models:
         model.eval()
     with tqdm(total=len(distinct), desc=progress, disable=None if progress else True) as bar:
         for batch in _batches(distinct, max_tokens):
-            for row, scores in zip(batch, _score(models, pool.rows, batch), strict=True):
+            for row, scores in zip(batch, _score(models, pool, batch), strict=True):
                 row.scores = scores
             bar.update(len(batch))
     return [
@@ -118,6 +122,9 @@ class _Pool:
             task.target_dictionary,
         )
         self._ids: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
+        self._pieces: dict[str, Tensor] = {}
+        self._word_pieces = task.word_pieces
+        self.ready = task.ready
         self._rows: dict[Any, _Row] = {}
 
     @property
@@ -126,30 +133,48 @@ class _Pool:
         return list(self._rows.values())
 
     def rows_of(
-        self, source: Sequence[str], target: Sequence[str], first: int
+        self,
+        source: Sequence[str],
+        target: Sequence[str],
+        first: int,
+        plain: Sequence[str] | None = None,
     ) -> list[tuple[_Row, range]]:
         """The rows that tell a document's scores, each with its sentences to take."""
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source sentences, but {len(target)} target sentences")
         words = [self._encoded(sentence, 0).numel() - 1 for sentence in source]
         return [
-            self._row(piece, source, target, max(piece.current.start, first))
+            self._row(piece, source, target, max(piece.current.start, first), plain)
             for piece in self.rows.unit.pieces(words)
             if piece.current.stop > first
         ]
 
     def _row(
-        self, piece: Piece, source: Sequence[str], target: Sequence[str], first: int
+        self,
+        piece: Piece,
+        source: Sequence[str],
+        target: Sequence[str],
+        first: int,
+        plain: Sequence[str] | None,
     ) -> tuple[_Row, range]:
         texts = tuple(source[n] for n in piece.source), tuple(target[n] for n in piece.target)
+        words: tuple[str, ...] = ()
+        if self.rows.pieces is not None and plain is not None:
+            words = tuple(plain[n] for n in piece.source)
         begin, end = (number - piece.target.start for number in (first, piece.current.stop))
-        key = (texts, piece.current.start - piece.source.start)
+        key = (texts, words, piece.current.start - piece.source.start)
         row = self._rows.get(key)
         if row is None:
-            sides = ([self._encoded(text, side) for text in texts[side]] for side in (0, 1))
-            row = self._rows[key] = _Row(self.rows.item(piece, *sides), begin, [])
+            own, other = ([self._encoded(t, side) for t in texts[side]] for side in (0, 1))
+            pieces = [self._in_pieces(sentence) for sentence in words]
+            row = self._rows[key] = _Row(self.rows.item(piece, own, other, pieces), begin, [])
         row.first = min(row.first, begin)
         return row, range(begin, end)
+
+    def _in_pieces(self, sentence: str) -> Tensor:
+        if sentence not in self._pieces:
+            (self._pieces[sentence],) = self._word_pieces([sentence])
+        return self._pieces[sentence]
 
     def _encoded(self, sentence: str, side: int) -> Tensor:
         """``(words + 1,)`` ids with the end mark."""
@@ -182,11 +207,14 @@ def _batches(rows: list[_Row], max_tokens: int) -> Iterator[list[_Row]]:
 
 
 @torch.no_grad()
-def _score(models: Sequence[Any], rows: Rows, batch: Sequence[_Row]) -> list[list[float]]:
+def _score(models: Sequence[Any], pool: _Pool, batch: Sequence[_Row]) -> list[list[float]]:
     """Scores of the sentences of each row, from its ``first`` on."""
+    rows = pool.rows
     device = next(models[0].parameters()).device
     sample = rows.batch([row.item for row in batch])
-    net_input = {name: tensor.to(device) for name, tensor in sample["net_input"].items()}
+    net_input = pool.ready(
+        {name: tensor.to(device) for name, tensor in sample["net_input"].items()}
+    )
     target = sample["target"]
     # (rows, length): the number of each token's sentence; an end mark belongs to its own
     ends = target.eq(rows.frame.eos).long()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -55,12 +55,16 @@ class DocumentGenerator:
 
     def __init__(
         self, models: Sequence[Any], dictionary: Dictionary, rows: Rows, generation: Any,
-        symbols: Sequence[int],
+        symbols: Sequence[int], ready: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] = dict,
     ) -> None:
-        """``symbols``: ids that are no words (language symbols, mask)."""
+        """``symbols``: ids that are no words (language symbols, mask).
+
+        ``ready`` turns the rows of a batch into what the models take.
+        """
         frame = rows.frame
         self.models = list(models)
         self.rows = rows
+        self._ready = ready
         self.nbest = int(getattr(generation, "nbest", 1))
         self.lenpen = float(getattr(generation, "lenpen", 1.0))
         self.normalize = not getattr(generation, "unnormalized", False)
@@ -100,7 +104,7 @@ class DocumentGenerator:
         for model in self.models:
             model.eval()
         words = [[s.numel() - 1 for s in row] for row in self.rows.written(source)]
-        found = self.search.search(self.models, source, words)
+        found = self.search.search(self.models, self._ready(source), words)
         if not all(found):
             # Whatever the search forbids, finite probabilities leave it a way to the end.
             raise GtransError(

@@ -19,7 +19,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -120,7 +120,7 @@ def translate(options: TranslationOptions) -> int:
     if text is None:
         lines = _lines_of_split(task, str(options.split))
     else:
-        lines = _lines_of_text(task, text, load_pipeline(options.data, task.cfg.source_lang))
+        lines = _lines_of_text(task, text)
     translator = _Translator(models, task, _output_pipeline(options, task), options.search)
     sentences = _translate_lines(translator, lines, options)
     _write(options.output, lines, sentences)
@@ -128,27 +128,40 @@ def translate(options: TranslationOptions) -> int:
     return len(sentences)
 
 
-# A line of the input: the ids of a sentence, end symbol included, or a boundary's text.
-_Line = Tensor | str
+class _Sentence(NamedTuple):
+    """The ids of a sentence, end symbol included, and in BERT's word pieces where it needs them."""
+
+    ids: Tensor
+    pieces: Tensor | None
 
 
-def _lines_of_text(task: Any, text: Sequence[str], pipeline: TextPipeline) -> list[_Line]:
+# A line of the input: a sentence, or a boundary's text.
+_Line = _Sentence | str
+
+
+def _lines_of_text(task: Any, text: Sequence[str]) -> list[_Line]:
+    encoder = task.source_encoder()
+
     def encode(line: str) -> _Line:
         if line in ("", DOCUMENT_LINE):
             return line
         ids: Tensor = task.source_dictionary.encode_line(
-            pipeline.encode(line), add_if_not_exist=False
+            encoder.encode(line), add_if_not_exist=False
         )
-        return ids.long()
+        pieces = task.word_pieces([line])
+        return _Sentence(ids.long(), pieces and pieces[0])
 
     return [encode(line) for line in tqdm(text, "reading", unit=" lines", disable=None)]
 
 
 def _lines_of_split(task: Any, split: str) -> list[_Line]:
     task.load_dataset(split)
-    source = task.dataset(split).source
-    ids = (source[number].long() for number in range(len(source)))
-    return [line if line.numel() > 1 else "" for line in ids]
+    source, pieces = task.dataset(split).source, task.dataset(split).pieces
+    lines = (
+        _Sentence(source[number].long(), None if pieces is None else pieces[number].long())
+        for number in range(len(source))
+    )
+    return [line if line.ids.numel() > 1 else "" for line in lines]
 
 
 def _output_pipeline(options: TranslationOptions, task: Any) -> TextPipeline | None:
@@ -175,7 +188,7 @@ class _Translator:
 
     def items(self, lines: Sequence[_Line], max_doc_tokens: int | None) -> list[Item]:
         """What is decoded at once, from all documents, in order."""
-        documents: list[list[Tensor]] = [[]]
+        documents: list[list[_Sentence]] = [[]]
         for line in lines:
             if isinstance(line, str):
                 documents.append([])
@@ -185,9 +198,16 @@ class _Translator:
         if max_doc_tokens is not None:
             unit = replace(unit, max_doc_tokens=max_doc_tokens)
         return [
-            self.rows.item(piece, [document[number] for number in piece.source])
+            self.rows.item(
+                piece,
+                [document[number].ids for number in piece.source],
+                pieces=[
+                    pieces for number in piece.source
+                    if (pieces := document[number].pieces) is not None
+                ],
+            )
             for document in documents
-            for piece in unit.pieces([sentence.numel() - 1 for sentence in document])
+            for piece in unit.pieces([sentence.ids.numel() - 1 for sentence in document])
         ]
 
     def decode(self, items: Sequence[Item]) -> list[list[str]]:
@@ -254,7 +274,8 @@ def _mark(
     text = hashlib.sha256()
     for line in lines:
         text.update(b"\n")
-        text.update(line.encode() if isinstance(line, str) else line.numpy().tobytes())
+        for part in [line.encode()] if isinstance(line, str) else _bytes_of(line):
+            text.update(part)
     return fingerprint(
         text.hexdigest(),
         [digest(Path(path)) for path in options.paths],
@@ -264,6 +285,10 @@ def _mark(
         [options.max_tokens, options.max_doc_tokens],
         [decoding_device(options.cpu).type, options.fp16],
     )
+
+
+def _bytes_of(sentence: _Sentence) -> list[bytes]:
+    return [part.numpy().tobytes() for part in sentence if part is not None]
 
 
 def _check_output(options: TranslationOptions) -> None:

@@ -71,6 +71,12 @@ class DocumentTranslationConfig(FairseqDataclass):
     langs: Optional[str] = option(
         None, "languages 'en,de,..' whose symbols [en], [de], .. follow the dictionary's own"
     )
+    bert_cache: Optional[str] = option(
+        None,
+        "folder for the output of the frozen BERT, computed once for each window; several runs "
+        "may share it (default: bert-features in the data folder)",
+    )
+    bert_cache_gb: float = option(20.0, "most gigabytes of that folder; 0: keep nothing")
     word_dropout: float = option(
         0.0, "probability of replacing a word of source and decoder input by <mask> in training"
     )
@@ -85,7 +91,8 @@ class DocumentTranslationConfig(FairseqDataclass):
         False, "with --init-from: start global attention from the group attention of its layer"
     )
     lr_scale_pretrained: float = option(
-        0.2, "with --init-from: learning rate of loaded parameters as a part of --lr"
+        0.2, "with --init-from: learning rate of loaded parameters as a part of --lr (0: "
+        "they stay as they are)",
     )
     dataset_impl: Any = II("dataset.dataset_impl")
     train_subset: str = II("dataset.train_subset")
@@ -132,10 +139,10 @@ def check_options(cfg: Any) -> None:
         raise GtransError(
             f"`--word-dropout-epochs` must be at least 0, but is {cfg.word_dropout_epochs}."
         )
-    if cfg.lr_scale_pretrained <= 0:
-        raise GtransError(
-            f"`--lr-scale-pretrained` must be above 0, but is {cfg.lr_scale_pretrained}."
-        )
+    for flag in ("lr_scale_pretrained", "bert_cache_gb"):
+        value = getattr(cfg, flag)
+        if value < 0:
+            raise GtransError(f"`--{flag.replace('_', '-')}` must be at least 0, but is {value}.")
 
 
 def unit_options(cfg: Any) -> UnitOptions:

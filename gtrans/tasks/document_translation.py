@@ -12,7 +12,7 @@ from fairseq.tasks import register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
-from gtrans.data.document_dataset import DocumentDataset, check_no_marks, document_units
+from gtrans.data.document_dataset import DocumentDataset, check_sides, document_units
 from gtrans.data.interactive import InteractiveDocuments, LineBuffer
 from gtrans.data.rows import ContextText, Frame, Rows, source_of
 from gtrans.data.stream import StreamDataset
@@ -24,6 +24,7 @@ from gtrans.errors import GtransError
 from gtrans.models._presets import UNIT_FIELDS
 from gtrans.models._warm_start import dictionaries_of, warm_start
 from gtrans.optim.two_rate_adam import mark_pretrained
+from gtrans.tasks._bert import FEATURES, PIECES, BertTask, bert_use
 from gtrans.tasks._options import (
     DocumentTranslationConfig,
     adopt_unit,
@@ -34,6 +35,7 @@ from gtrans.tasks._options import (
     unit_options,
     window_options,
 )
+from gtrans.tasks._splits import has_side, read_lines, split_pair
 from gtrans.tasks._streams import StreamingTask
 
 logger = logging.getLogger(__name__)
@@ -45,7 +47,7 @@ _INTERACTIVE_TOKENS = 4000
 
 
 @register_task("document_translation", dataclass=DocumentTranslationConfig)
-class DocumentTranslationTask(StreamingTask):
+class DocumentTranslationTask(BertTask, StreamingTask):
     """Translation of documents or sentences from one binarised corpus."""
 
     cfg: DocumentTranslationConfig
@@ -121,7 +123,8 @@ class DocumentTranslationTask(StreamingTask):
             fixed = self._source.encode_line(text, add_if_not_exist=False).long()
             words = self._source.nspecial, self._words[0]
             context = ContextText(words, fixed, self.cfg.seed)
-        return Rows(self.frame, unit_options(self.cfg), context)
+        pieces = self.bert.rows if self.bert is not None and self.bert.use == FEATURES else None
+        return Rows(self.frame, unit_options(self.cfg), context, pieces)
 
     @property
     def _langs(self) -> list[str]:
@@ -145,48 +148,41 @@ class DocumentTranslationTask(StreamingTask):
         training = split == self.cfg.train_subset
         folder = folders[(epoch - 1) % len(folders)] if training else folders[0]
         source_lang, target_lang = self.cfg.source_lang, self.cfg.target_lang
-        pair = f"{source_lang}-{target_lang}"
-        if not self._has(folder, split, pair, source_lang):
-            pair = f"{target_lang}-{source_lang}"
-        if not self._has(folder, split, pair, source_lang):
-            known = sorted(
-                {p.name.split(".")[0] for p in Path(folder).glob(f"*.{source_lang}.idx")}
-            )
-            raise GtransError(
-                f"{folder}: there is no split '{split}' for {source_lang}-{target_lang}"
-                + (f"; there are {', '.join(known)}." if known else "; prepare the corpus there.")
-            )
+        pair = split_pair(folder, split, source_lang, target_lang)
         name = str(Path(folder) / f"{split}.{pair}")
-        source = self._read_side(name, source_lang, self._source, combine)
+        source, pieces = self._read_source(f"{name}.{source_lang}", combine)
         target = None
-        if training or self._has(folder, split, pair, target_lang):
-            target = self._read_side(name, target_lang, self._target, combine)
+        if training or has_side(folder, split, pair, target_lang):
+            target = self._read(f"{name}.{target_lang}", self._target, combine)
+        rows = self.rows
         units = document_units(
             source.sizes,
             None if target is None else target.sizes,
-            self.rows.unit,
+            rows.unit,
             name,
         )
+        if self.bert is not None and pieces is not None:
+            check_sides(source.sizes == 1, pieces.sizes == 1, f"{name}.{source_lang}.bert")
+            self.bert.report_cut(pieces.sizes, units, name)
         sentences = int((source.sizes > 1).sum())
         logger.info("%s %s: %d units, %d sentences", split, pair, len(units), sentences)
         windows = window_options(self.cfg)
         if training and self.cfg.unit == "stream" and windows.most:
-            self.datasets[split] = StreamDataset(source, target, units, self.rows, windows=windows)
+            self.datasets[split] = StreamDataset(source, target, units, rows, windows=windows)
         else:
-            self.datasets[split] = DocumentDataset(source, target, units, self.rows, training)
+            self.datasets[split] = DocumentDataset(source, target, units, rows, training, pieces)
 
-    def _has(self, folder: str, split: str, pair: str, lang: str | None) -> bool:
-        return (Path(folder) / f"{split}.{pair}.{lang}.idx").is_file()
+    def _read_source(self, path: str, combine: bool) -> tuple[Any, Any | None]:
+        """The source, and beside it its word pieces where the model reads both."""
+        if self.bert is None:
+            return self._read(path, self._source, combine), None
+        pieces = self._read(f"{path}.bert", self._source, combine)
+        if self.bert.use == PIECES:
+            return pieces, None
+        return self._read(path, self._source, combine), pieces
 
-    def _read_side(self, name: str, lang: str | None, dictionary: Dictionary, combine: bool) -> Any:
-        path = f"{name}.{lang}"
-        lines = data_utils.load_indexed_dataset(
-            path, dictionary, self.cfg.dataset_impl, combine=combine
-        )
-        if lines is None:
-            raise GtransError(f"{path}.idx: there is no such binarised file.")
-        check_no_marks(lines, dictionary, path)
-        return lines
+    def _read(self, path: str, dictionary: Dictionary, combine: bool) -> Any:
+        return read_lines(path, dictionary, self.cfg.dataset_impl, combine)
 
     def max_positions(self) -> tuple[int, int]:
         """No limit: positions grow with the document."""
@@ -207,6 +203,7 @@ class DocumentTranslationTask(StreamingTask):
                 if self.cfg.unit == "sentence" and cfg.get("doc_mode") == "partial":
                     logger.info("a single sentence has no groups: --doc-mode is full")
                     cfg.doc_mode = "full"
+        self._use_bert(bert_use(made_for, cfg), cfg, from_checkpoint)
         model = super().build_model(cfg, from_checkpoint)
         if self.cfg.init_from and not from_checkpoint:
             self._start_from(model, self.cfg.init_from)
@@ -225,6 +222,10 @@ class DocumentTranslationTask(StreamingTask):
             for name in UNIT_FIELDS:
                 if cfg.get(name) is not None:
                     setattr(self.cfg, name, cfg[name])
+        self._declare_symbols()
+
+    def _source_renewed(self) -> None:
+        self._words = len(self._source), self._words[1]
         self._declare_symbols()
 
     def _start_from(self, model: Any, path: str) -> None:
@@ -247,6 +248,7 @@ class DocumentTranslationTask(StreamingTask):
         """Remember the epoch: word dropout depends on it."""
         super().begin_epoch(epoch, model)
         self._epoch = epoch
+        self._keep_features()
         if self._missing_init is not None:
             raise GtransError(f"--init-from {self._missing_init}: there is no such checkpoint.")
 
@@ -266,6 +268,7 @@ class DocumentTranslationTask(StreamingTask):
                 "it in the place of adam); choose it, or set the scale to 1."
             )
         sample = self._with_word_dropout(sample)
+        sample = {**sample, "net_input": self.ready(sample["net_input"])}
         result: tuple[Tensor, int, dict[str, Any]] = super().train_step(
             sample, model, criterion, optimizer, update_num, ignore_grad
         )
@@ -301,7 +304,7 @@ class DocumentTranslationTask(StreamingTask):
         refuse_unsupported(args)
         symbols = [language_symbol(lang) for lang in self._langs] + [MASK]
         ids = [self._target.index(symbol) for symbol in symbols]
-        return DocumentGenerator(models, self._target, self.rows, args, ids)
+        return DocumentGenerator(models, self._target, self.rows, args, ids, self.ready)
 
     def inference_step(
         self,
@@ -355,7 +358,16 @@ class DocumentTranslationTask(StreamingTask):
     def get_interactive_tokens_and_lengths(
         self, lines: list[str], encode_fn: Any
     ) -> tuple[list[list[tuple[int, Tensor]]], list[int]]:
-        """The documents that ``lines`` close (an empty line, or the end of a file)."""
+        """The documents that ``lines`` close (an empty line, or the end of a file).
+
+        Raises:
+            GtransError: the model reads BERT's word pieces, which prepared text has not.
+        """
+        if self.bert is not None:
+            raise GtransError(
+                "fairseq-interactive reads prepared text, but this model needs the plain one for "
+                "BERT; use `gtrans translate --input -`."
+            )
         documents = [
             [
                 (

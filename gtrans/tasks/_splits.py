@@ -1,0 +1,43 @@
+"""Binarised splits of a data folder."""
+
+from pathlib import Path
+from typing import Any
+
+from fairseq.data import Dictionary, data_utils
+
+from gtrans.data.document_dataset import check_no_marks
+from gtrans.errors import GtransError
+
+
+def has_side(folder: str, split: str, pair: str, lang: str | None) -> bool:
+    """Whether one side of a split is there."""
+    return (Path(folder) / f"{split}.{pair}.{lang}.idx").is_file()
+
+
+def split_pair(folder: str, split: str, source_lang: str | None, target_lang: str | None) -> str:
+    """The language pair as the split's files name it, in either order.
+
+    Raises:
+        GtransError: there is no such split.
+    """
+    for pair in (f"{source_lang}-{target_lang}", f"{target_lang}-{source_lang}"):
+        if has_side(folder, split, pair, source_lang):
+            return pair
+    known = sorted({p.name.split(".")[0] for p in Path(folder).glob(f"*.{source_lang}.idx")})
+    raise GtransError(
+        f"{folder}: there is no split '{split}' for {source_lang}-{target_lang}"
+        + (f"; there are {', '.join(known)}." if known else "; prepare the corpus there.")
+    )
+
+
+def read_lines(path: str, dictionary: Dictionary, dataset_impl: Any, combine: bool) -> Any:
+    """An indexed dataset of lines.
+
+    Raises:
+        GtransError: it is not there, or holds sentence marks inside a line.
+    """
+    lines = data_utils.load_indexed_dataset(path, dictionary, dataset_impl, combine=combine)
+    if lines is None:
+        raise GtransError(f"{path}.idx: there is no such binarised file.")
+    check_no_marks(lines, dictionary, path)
+    return lines
