@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -93,3 +94,17 @@ class InteractiveDocuments(FairseqDataset):
     def batch_by_size(self, indices: Any, **_: Any) -> list[list[int]]:
         """One document a batch: the command passes on nothing but tokens."""
         return [[int(index)] for index in indices]
+
+
+def read_to_end(root: Any) -> bool:
+    """Let ``fairseq-interactive`` read a file to its end before it translates.
+
+    Line by line, as it is at a terminal, its last document would be lost when no
+    empty line closes it: the command tells its task nothing of the end of its input.
+    """
+    if root is None or root.get("interactive") is None or not root.common_eval.path:
+        return False
+    if root.interactive.get("input") == "-" and sys.stdin.isatty():
+        return False
+    root.interactive.buffer_size = sys.maxsize
+    return True

@@ -13,7 +13,7 @@ from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from gtrans.data.document_dataset import DocumentDataset, check_sides, document_units
-from gtrans.data.interactive import InteractiveDocuments, LineBuffer
+from gtrans.data.interactive import InteractiveDocuments, LineBuffer, read_to_end
 from gtrans.data.rows import ContextText, Frame, Rows, source_of
 from gtrans.data.stream import StreamDataset
 from gtrans.data.symbols import MASK, add_symbols, language_symbol
@@ -77,7 +77,7 @@ class DocumentTranslationTask(BertTask, StreamingTask):
         root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
         if root is not None and root.get("generation") is not None:
             refuse_unsupported(root.generation)
-        reads_to_end = _read_to_end(root)
+        reads_to_end = read_to_end(root)
         folders = data_folders(cfg)
         if not (cfg.source_lang and cfg.target_lang):
             source, target = data_utils.infer_language_pair(folders[0])
@@ -392,17 +392,3 @@ def _joined(rows: Rows, units: list[list[Tensor]], wanted: list[slice]) -> Tenso
     return rows.frame.pad_rows(
         [row for unit, part in zip(units, wanted, strict=True) for row in unit[part]]
     )
-
-
-def _read_to_end(root: Any) -> bool:
-    """Let ``fairseq-interactive`` read a file to its end before it translates.
-
-    Line by line, as it is at a terminal, its last document would be lost when no
-    empty line closes it: the command tells its task nothing of the end of its input.
-    """
-    if root is None or root.get("interactive") is None or not root.common_eval.path:
-        return False
-    if root.interactive.get("input") == "-" and sys.stdin.isatty():
-        return False
-    root.interactive.buffer_size = sys.maxsize
-    return True
