@@ -105,10 +105,13 @@ def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
     """Its configuration, its parameters, and the row of each symbol."""
     try:
         from transformers import AutoConfig, AutoModel, AutoTokenizer
+        from transformers.utils import logging as chatter
     except ImportError as error:
         raise GtransError(
             "`--init-xlmr` needs the optional part 'bert': pip install -e '.[bert]'."
         ) from error
+    verbosity = chatter.get_verbosity()
+    chatter.set_verbosity(logging.ERROR)  # it lists the parts that we leave out, such as the pooler
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
         if config.model_type != "xlm-roberta":
@@ -120,6 +123,8 @@ def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
     except (OSError, ValueError, KeyError) as error:
         first = str(error).splitlines()[0].rstrip(".")
         raise GtransError(f"--init-xlmr {folder}: not a readable XLM-R ({first}).") from error
+    finally:
+        chatter.set_verbosity(verbosity)
     return config, model.state_dict(), symbols
 
 
