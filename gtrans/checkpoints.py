@@ -9,6 +9,7 @@ Whatever else a file contains makes torch refuse it.
 from __future__ import annotations
 
 import argparse
+import os
 import pickle
 import re
 from pathlib import Path
@@ -85,6 +86,22 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise GtransError(f"{path}: not a fairseq checkpoint, it holds no model.")
     return state
+
+
+def write_checkpoint(state: dict[str, Any], target: Path) -> None:
+    """Write a checkpoint as a whole or not at all.
+
+    Raises:
+        GtransError: it cannot be written.
+    """
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        torch.save(state, part)
+        os.replace(part, target)
+    except (OSError, RuntimeError) as error:
+        raise GtransError(f"{target}: cannot be written ({_first_line(error)}).") from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _refused(path: Path, error: Exception) -> list[str]:

@@ -49,9 +49,15 @@ class DocumentModelConfig(FairseqDataclass):
     context_sentence: Optional[str] = option(None, "set by the task")
     context_sides: Optional[str] = option(None, "set by the task")
     sentence_marks: Optional[str] = option(None, "set by the task")
-    langs: Optional[str] = option(None, "set by the task")
+    # Any: a stock task has an option of this name, whose value is a list.
+    langs: Any = option(None, "set by the task")
     source_lang: Optional[str] = option(None, "set by the task")
     target_lang: Optional[str] = option(None, "set by the task")
+
+    def _get_all_attributes(self) -> list[str]:
+        """Names of the options that the command line gets: tasks have those above already."""
+        names: list[str] = super()._get_all_attributes()
+        return [name for name in names if name not in DocumentModelConfig.__dataclass_fields__]
 
 
 # What a checkpoint says of its units, and models that work as one must agree on.

@@ -45,7 +45,7 @@ from gtrans.models._presets import register_presets, resolve_sizes
 from gtrans.modules.attention import DocumentAttention, MultiheadAttention, new_parameters
 from gtrans.modules.context_attention import ContextAttention, PackedContext
 from gtrans.modules.decode_state import DecodeState, DocumentSources
-from gtrans.modules.embedding import Embedder
+from gtrans.modules.embedding import Embedder, word_table
 from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.group_attention import AttentionPlans
 from gtrans.modules.layout import DocumentLayout
@@ -342,10 +342,7 @@ def _of_layer(
 
 
 def _embedding(dictionary: Dictionary, dim: int | None) -> nn.Embedding:
-    table = nn.Embedding(len(dictionary), int(dim or 0), dictionary.pad())
-    nn.init.normal_(table.weight, std=table.embedding_dim**-0.5)
-    nn.init.zeros_(table.weight[dictionary.pad()])
-    return table
+    return word_table(len(dictionary), int(dim or 0), dictionary.pad())
 
 
 def _embedder(cfg: GTransformerConfig) -> Embedder:

@@ -53,6 +53,14 @@ class PackedContext:
         """Every one of ``tokens`` packed tokens in ``rows`` sees the context of its row."""
         return AttentionPlan(rows, self.segments, tokens, self.states.size(0), causal=False)
 
+    def chosen(self, rows: Tensor) -> PackedContext:
+        """The contexts of ``rows (n,)``, repeated or reordered."""
+        lengths = self.lengths[rows]
+        begins = lengths.cumsum(0) - lengths
+        shift = torch.repeat_interleave(self.segments.starts[rows] - begins, lengths)
+        places = torch.arange(shift.numel(), device=shift.device) + shift
+        return PackedContext(self.states[places], lengths)
+
     def align(self, packed: Tensor) -> Tensor:
         """``(context tokens, ..) -> (batch, longest, ..)``, zeros behind a row's end."""
         parts = torch.split(packed, self.segments.sizes)

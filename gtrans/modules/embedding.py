@@ -9,6 +9,14 @@ from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.positions import LearnedPositions, SinusoidalPositions
 
 
+def word_table(words: int, dim: int, padding: int) -> nn.Embedding:
+    """A new table of ``(words, dim)``, with the variance that the scale of embeddings expects."""
+    table = nn.Embedding(words, dim, padding)
+    nn.init.normal_(table.weight, std=dim**-0.5)
+    nn.init.zeros_(table.weight[padding])
+    return table
+
+
 class Embedder(nn.Module):
     """Scaled word embedding plus position, and what else the model has.
 

@@ -120,6 +120,18 @@ class DocumentLayout:
         opening = torch.where(first.eq(eos), first, torch.full_like(first, bos))
         return cls.from_starts(real, tokens.eq(opening) & real)
 
+    def rows(self, chosen: Tensor) -> tuple[DocumentLayout, Tensor]:
+        """The layout of the batch made of the rows ``chosen (rows,)``, repeated or reordered.
+
+        Also the index ``(tokens,)`` with which packed states of this layout become its own.
+        """
+        device = self.index.device
+        numbers = self.pad(torch.arange(self.tokens, device=device) + 1)[chosen]
+        opens = torch.zeros(self.tokens, dtype=torch.bool, device=device)
+        opens[self.sentences.starts] = True
+        layout = DocumentLayout.from_starts(numbers > 0, self.pad(opens)[chosen])
+        return layout, layout.pack(numbers) - 1
+
     @property
     def tokens(self) -> int:
         """Number of real tokens."""

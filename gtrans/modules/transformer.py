@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -37,6 +38,8 @@ class LayerSpec:
         dropout, attention_dropout, activation_dropout: probabilities.
         activation: name of the feed-forward network's activation.
         pre_norm: LayerNorm before each sublayer instead of after its residual.
+        rezero: no LayerNorm; a residual is scaled by a learned scalar of its layer that
+            begins at 0 (Bachlechner et al. 2020).
         gate_bias: see :class:`gtrans.modules.attention.GlobalGate`.
         norm_eps: what LayerNorm adds to a variance (BERT's models have 1e-12).
     """
@@ -49,12 +52,13 @@ class LayerSpec:
     activation_dropout: float = 0.0
     activation: str = "relu"
     pre_norm: bool = False
+    rezero: bool = False
     gate_bias: float | None = None
     norm_eps: float = 1e-5
 
-    def norm(self) -> nn.LayerNorm:
-        """A new LayerNorm of this layer's width."""
-        return nn.LayerNorm(self.dim, self.norm_eps)
+    def norm(self) -> nn.Module:
+        """A new LayerNorm of this layer's width; with ``rezero``, nothing in its place."""
+        return nn.Identity() if self.rezero else nn.LayerNorm(self.dim, self.norm_eps)
 
     def attention(self, kind: str) -> DocumentAttention:
         """A new attention of this layer's sizes."""
@@ -75,6 +79,7 @@ class ResidualLayer(nn.Module):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
         self.final_layer_norm = spec.norm()
+        self.residual_scale = nn.Parameter(torch.zeros(1)) if spec.rezero else None
         # Beside self-attention in the encoder, beside attention to the encoder in the decoder;
         # set by models with a context.
         self.context_attn: ContextAttention | None = None
@@ -90,6 +95,8 @@ class ResidualLayer(nn.Module):
 
     def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         share = self.spec.dropout
+        if self.residual_scale is not None:
+            return x + self.residual_scale * dropout(sublayer(x), share, self.training)
         if self.spec.pre_norm:
             return x + dropout(sublayer(norm(x)), share, self.training)
         output: Tensor = norm(x + dropout(sublayer(x), share, self.training))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from types import TracebackType
 
+# fairseq imports the tasks and models of --user-dir, and nothing else.
+import gtrans.criterions.multi_level_cross_entropy  # noqa: F401
 from gtrans.checkpoints import register_safe_globals
 from gtrans.errors import GtransError
 

@@ -1,0 +1,158 @@
+"""Starting encoder and decoder of a translation model from XLM-R.
+
+Following XLM-T (Ma et al. 2020), to which the GTRANS paper refers: the encoder and the
+embeddings are those of XLM-R; a decoder layer has its self-attention and feed-forward
+network from the XLM-R layer of the same number; cross-attention is new.
+"""
+
+import logging
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor, nn
+
+from gtrans.errors import GtransError
+from gtrans.models._warm_start import WarmStartReport
+from gtrans.modules.positions import OFFSET
+
+logger = logging.getLogger(__name__)
+
+# Parts of a layer: name in transformers -> name here.
+_PARTS = {
+    "attention.self.query": "self_attn.q_proj",
+    "attention.self.key": "self_attn.k_proj",
+    "attention.self.value": "self_attn.v_proj",
+    "attention.output.dense": "self_attn.out_proj",
+    "attention.output.LayerNorm": "self_attn_layer_norm",
+    "intermediate.dense": "fc1",
+    "output.dense": "fc2",
+    "output.LayerNorm": "final_layer_norm",
+}
+
+
+def start_from_xlmr(
+    model: nn.Module, folder: str, dictionaries: dict[str, Dictionary]
+) -> WarmStartReport:
+    """Load what fits of the XLM-R in ``folder`` into ``model``, words by their symbol.
+
+    Args:
+        model: with an ``encoder`` and a ``decoder`` of this project; changed in place.
+        folder: as ``save_pretrained`` of `transformers` writes model and tokenizer. Nothing
+            in it is run.
+        dictionaries: those of ``encoder`` and ``decoder``.
+
+    Returns:
+        what was loaded and what not; it goes to the log, too.
+
+    Raises:
+        GtransError: no XLM-R is there, its sizes are others, or no word is the same.
+    """
+    config, state, symbols = _read(folder)
+    _check_sizes(model, config, folder)
+    own = model.state_dict()
+    renamed: dict[str, Tensor] = {}
+    for side in ("encoder", "decoder"):
+        renamed.update(_layers(state, side, len(getattr(model, side).layers)))
+        norm = f"{side}.layernorm_embedding"
+        for kind in ("weight", "bias"):
+            renamed[f"{norm}.{kind}"] = state[f"embeddings.LayerNorm.{kind}"]
+    report = WarmStartReport(renamed=[name for name in renamed if name in own])
+    positions_of = [f"{side}.embed_positions.weight" for side in ("encoder", "decoder")]
+    missing = sorted({*renamed, *positions_of} - set(own))
+    different = [n for n in report.renamed if renamed[n].shape != own[n].shape]
+    if missing or different:
+        name = (missing + different)[0]
+        raise GtransError(
+            f"--init-xlmr {folder}: this model has no {name} as XLM-R does; choose --arch "
+            "gtrans_fusion_xlmr_base, sizes like those of XLM-R, and a post-norm --system."
+        )
+    words = state["embeddings.word_embeddings.weight"]
+    found = 0
+    for side, name in (
+        ("encoder", "encoder.embed_tokens"),
+        ("decoder", "decoder.embed_tokens"),
+        ("decoder", "decoder.output_projection"),
+    ):
+        table, known = own[f"{name}.weight"].clone(), 0
+        for row, symbol in enumerate(dictionaries[side].symbols):
+            if symbol in symbols:
+                table[row] = words[symbols[symbol]]
+                known += 1
+        renamed[f"{name}.weight"] = table
+        report.grown.append(f"{name}.weight: {known} of {table.size(0)} words")
+        found = max(found, known - dictionaries[side].nspecial)
+    if found <= 0:
+        raise GtransError(
+            f"--init-xlmr {folder}: its vocabulary has no word of this corpus; prepare the corpus "
+            "with its sentencepiece model."
+        )
+    for name in positions_of:
+        # XLM-R adds the one token type that it has to every position.
+        positions = state["embeddings.position_embeddings.weight"].clone()
+        positions[OFFSET:] += state["embeddings.token_type_embeddings.weight"][0]
+        rows = min(positions.size(0), own[name].size(0))
+        renamed[name] = torch.cat([positions[:rows], own[name][rows:]])
+        report.renamed.append(name)
+    report.new = sorted(set(own) - set(renamed))
+    model.load_state_dict({**own, **renamed})
+    for line in report.lines(folder):
+        logger.info(line)
+    return report
+
+
+def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
+    """Its configuration, its parameters, and the row of each symbol."""
+    try:
+        from transformers import AutoConfig, AutoModel, AutoTokenizer
+        from transformers.utils import logging as chatter
+    except ImportError as error:
+        raise GtransError(
+            "`--init-xlmr` needs the optional part 'bert': pip install -e '.[bert]'."
+        ) from error
+    verbosity = chatter.get_verbosity()
+    chatter.set_verbosity(logging.ERROR)  # it lists the parts that we leave out, such as the pooler
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        if config.model_type != "xlm-roberta":
+            raise GtransError(f"--init-xlmr {folder}: holds a {config.model_type}, no XLM-R.")
+        model = AutoModel.from_pretrained(
+            folder, local_files_only=True, add_pooling_layer=False, dtype=torch.float32
+        )
+        symbols = AutoTokenizer.from_pretrained(folder, local_files_only=True).get_vocab()
+    except (OSError, ValueError, KeyError) as error:
+        first = str(error).splitlines()[0].rstrip(".")
+        raise GtransError(f"--init-xlmr {folder}: not a readable XLM-R ({first}).") from error
+    finally:
+        chatter.set_verbosity(verbosity)
+    return config, model.state_dict(), symbols
+
+
+def _check_sizes(model: nn.Module, config: Any, folder: str) -> None:
+    spec = model.encoder.layers[0].spec  # type: ignore[union-attr,index]
+    for what, here, there in (
+        ("--encoder-embed-dim", spec.dim, config.hidden_size),
+        ("--encoder-attention-heads", spec.heads, config.num_attention_heads),
+        ("--encoder-ffn-embed-dim", spec.ffn_dim, config.intermediate_size),
+        ("--activation-fn", spec.activation, config.hidden_act),
+    ):
+        if here != there:
+            raise GtransError(
+                f"--init-xlmr {folder}: `{what}` must be {there}, as in this XLM-R, but is {here}."
+            )
+    for side in ("encoder", "decoder"):
+        layers = len(getattr(model, side).layers)
+        if layers > config.num_hidden_layers:
+            raise GtransError(
+                f"--init-xlmr {folder}: `--{side}-layers` must be at most "
+                f"{config.num_hidden_layers}, the layers of this XLM-R, but is {layers}."
+            )
+
+
+def _layers(state: dict[str, Tensor], side: str, layers: int) -> dict[str, Tensor]:
+    return {
+        f"{side}.layers.{number}.{here}.{kind}": state[f"encoder.layer.{number}.{there}.{kind}"]
+        for number in range(layers)
+        for there, here in _PARTS.items()
+        for kind in ("weight", "bias")
+    }

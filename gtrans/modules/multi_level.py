@@ -1,0 +1,81 @@
+"""The loss of a model whose groups of layers each predict the next word (GTRANS, Eq 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from gtrans.modules.layout import DocumentLayout
+
+
+@dataclass
+class GroupOutputs:
+    """What the groups of a decoder give before the output matrix.
+
+    Attributes:
+        features: ``(groups, tokens, dim)`` packed.
+        log_weights: ``(groups,)`` log psi, normalised.
+        projection: ``(vocabulary, dim)`` the output matrix, the same for all groups.
+        layout: layout of the decoder's input.
+    """
+
+    features: Tensor
+    log_weights: Tensor
+    projection: Tensor
+    layout: DocumentLayout
+
+
+def smoothed_losses(
+    features: Tensor, projection: Tensor, target: Tensor, smoothing: float, rows: int
+) -> tuple[Tensor, Tensor]:
+    """Cross-entropy of every row, with the logits of ``rows`` rows in memory at a time.
+
+    Logits are computed again for the gradient, so that neither pass keeps more of them.
+
+    Args:
+        features: ``(n, dim)``.
+        projection: ``(vocabulary, dim)``.
+        target: ``(n,)`` ids.
+        smoothing: the share of the probability that goes to all words alike, as in
+            fairseq's label-smoothed cross-entropy.
+        rows: rows of a piece.
+
+    Returns:
+        the smoothed loss and the plain negative log-probability, ``(n,)`` each, natural,
+        in single precision at least.
+    """
+    pieces = zip(torch.split(features, rows), torch.split(target, rows), strict=True)
+    parts: list[tuple[Tensor, Tensor]] = [
+        checkpoint(
+            _smoothed_loss,
+            piece,
+            projection,
+            ids,
+            smoothing,
+            use_reentrant=False,
+            preserve_rng_state=False,
+        )
+        for piece, ids in pieces
+    ]
+    smoothed, plain = zip(*parts, strict=True)
+    return torch.cat(smoothed), torch.cat(plain)
+
+
+def _smoothed_loss(
+    features: Tensor, projection: Tensor, target: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    logits = F.linear(features, projection)
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    normaliser = logits.logsumexp(1)
+    plain = normaliser - logits.gather(1, target[:, None]).squeeze(1)
+    if smoothing == 0:
+        return plain, plain
+    uniform = normaliser - logits.mean(1)
+    share = smoothing / (logits.size(1) - 1)
+    # The smoothed target has `share` on every other word and 1 - smoothing on the right one.
+    return (1 - smoothing - share) * plain + share * logits.size(1) * uniform, plain
