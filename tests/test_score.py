@@ -1,4 +1,4 @@
-"""``gtrans score``: numbers against sacreBLEU, structure, and the command."""
+"""``gtrans score``: segments, structure, and the command."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import gzip
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import nltk
 import pytest
 import sacrebleu
 from hypothesis import given, settings
@@ -19,8 +22,8 @@ from gtrans.cli import main
 from gtrans.data.instances import split_instances
 from gtrans.data.text_pipeline import STATE_FILE, STATE_FORMAT
 from gtrans.errors import GtransError
-from gtrans.evaluation.hypotheses import read_hypotheses
-from gtrans.evaluation.scores import METRICS, Options, score_documents
+from gtrans.evaluation.hypotheses import read_hypotheses, read_hypothesis_documents
+from gtrans.evaluation.scores import DEFAULT_METRICS, METRICS, Corpus, Options, measure
 
 REFERENCES = [
     ["The cat sat on the mat.", "It was black.", "Then it ran into the old garden."],
@@ -36,10 +39,8 @@ INSTANCES = [[range(2), range(2, 3)], [range(2)]]
 def scores(
     hypotheses: list[list[str]] = HYPOTHESES, options: Options | None = None
 ) -> dict[str, float]:
-    result = score_documents(
-        hypotheses, REFERENCES, INSTANCES, instance_unit="instance(512,words)", options=options
-    )
-    return {key: score.value for key, score in result.items()}
+    found = measure(Corpus(REFERENCES, INSTANCES), {"system": hypotheses}, list(METRICS), options)
+    return {key: measurement.score("system") for key, measurement in found.items()}
 
 
 def text(documents: list[list[str]]) -> str:
@@ -98,45 +99,26 @@ def test_instances_by_hand() -> None:
 # --- scores ------------------------------------------------------------------------------
 
 
-def test_scores_are_those_of_sacrebleu_on_the_segments_of_their_unit() -> None:
-    def flat(documents: list[list[str]]) -> list[str]:
-        return [sentence for document in documents for sentence in document]
-
-    def pieces(documents: list[list[str]]) -> list[str]:
-        first, second = documents
-        return [" ".join(first[:2]), first[2], " ".join(second)]
-
-    got = scores()
-    hyp, ref = flat(HYPOTHESES), flat(REFERENCES)
-    assert got["s_bleu"] == sacrebleu.corpus_bleu(hyp, [ref]).score
-    assert got["chrf"] == sacrebleu.corpus_chrf(hyp, [ref]).score
-    hyp, ref = [" ".join(d) for d in HYPOTHESES], [" ".join(d) for d in REFERENCES]
-    assert got["d_bleu"] == sacrebleu.corpus_bleu(hyp, [ref]).score
-    hyp, ref = pieces(HYPOTHESES), pieces(REFERENCES)
-    assert got["d_bleu_instance"] == sacrebleu.corpus_bleu(hyp, [ref]).score
-    assert len({got["s_bleu"], got["d_bleu"], got["d_bleu_instance"]}) == 3
-
-
 def test_bleu_by_hand() -> None:
     # Sentences "a b c d" / "e f g h", translated "a b c d" / "e f g x":
     # s-BLEU: 7/8, 5/6, 3/4, 1/2 n-grams match; joined: 7/8, 6/7, 5/6, 4/5.
-    result = score_documents(
-        [["a b c d", "e f g x"]],
-        [["a b c d", "e f g h"]],
-        [[range(2)]],
-        instance_unit="instance(512,words)",
-    )
+    corpus = Corpus([["a b c d", "e f g h"]], [[range(2)]])
+    found = measure(corpus, {"x": [["a b c d", "e f g x"]]})
     s_bleu = 100 * (7 / 8 * 5 / 6 * 3 / 4 * 1 / 2) ** 0.25
     d_bleu = 100 * (7 / 8 * 6 / 7 * 5 / 6 * 4 / 5) ** 0.25
-    assert result["s_bleu"].value == pytest.approx(s_bleu)
-    assert result["d_bleu"].value == pytest.approx(d_bleu)
-    assert result["d_bleu_instance"].value == pytest.approx(d_bleu)
+    assert found["s_bleu"].score("x") == pytest.approx(s_bleu)
+    assert found["d_bleu"].score("x") == pytest.approx(d_bleu)
+    assert found["d_bleu_instance"].score("x") == pytest.approx(d_bleu)
 
 
-def test_perfect_match_is_100_and_nothing_translated_is_0() -> None:
-    assert scores(REFERENCES) == pytest.approx(dict.fromkeys(METRICS, 100.0))
+def test_perfect_match_and_nothing_translated() -> None:
+    perfect = dict.fromkeys(METRICS, 100.0) | {"ter": 0.0}
+    found = scores(REFERENCES)
+    assert found.pop("meteor") > 99  # its chunk penalty is never quite 0
+    perfect.pop("meteor")
+    assert found == pytest.approx(perfect)
     empty = [["" for _ in document] for document in REFERENCES]
-    assert scores(empty) == dict.fromkeys(METRICS, 0.0)
+    assert scores(empty) == dict.fromkeys(METRICS, 0.0) | {"ter": 100.0}
 
 
 def test_order_inside_a_document_matters_to_sentences_more_than_to_documents() -> None:
@@ -154,27 +136,39 @@ def test_order_inside_a_document_matters_to_sentences_more_than_to_documents() -
 def test_case_is_ignored_only_on_request() -> None:
     shouted = [[sentence.upper() for sentence in document] for document in REFERENCES]
     assert scores(shouted)["s_bleu"] < 20
-    assert scores(shouted, Options(lowercase=True)) == pytest.approx(dict.fromkeys(METRICS, 100.0))
+    ignored = scores(shouted, Options(lowercase=True))
+    assert [ignored[key] for key in METRICS if key not in ("ter", "meteor")] == pytest.approx(
+        [100.0] * 6
+    )
 
 
 def test_signatures_name_case_tokeniser_and_unit() -> None:
     def signatures(options: Options) -> dict[str, str]:
-        result = score_documents(
-            HYPOTHESES, REFERENCES, INSTANCES, instance_unit="instance(9,bpe)", options=options
-        )
-        return {key: score.signature for key, score in result.items()}
+        corpus = Corpus(REFERENCES, INSTANCES, "instance(9,bpe)")
+        found = measure(corpus, {"x": HYPOTHESES}, list(METRICS), options)
+        return {key: measurement.signature for key, measurement in found.items()}
 
-    version = sacrebleu.__version__
-    bleu = f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{version}|unit:"
+    version = f"version:{sacrebleu.__version__}|unit:"
+    bleu = f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|{version}"
+    chrf = "nrefs:1|case:mixed|eff:yes|nc:6|nw:{}|space:no|" + version
     assert signatures(Options()) == {
         "s_bleu": bleu + "sentence",
         "d_bleu": bleu + "document",
         "d_bleu_instance": bleu + "instance(9,bpe)",
-        "chrf": f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{version}|unit:sentence",
+        "chrf": chrf.format(0) + "sentence",
+        "chrf_pp": chrf.format(2) + "sentence",
+        "d_chrf_pp": chrf.format(2) + "document",
+        "ter": f"nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|{version}sentence",
+        "meteor": "nrefs:1|case:lc|tok:13a|modules:exact|alpha:0.9|beta:3.0|gamma:0.5"
+        f"|nltk:{nltk.__version__}|comparable-with-1.5:no|{version}sentence",
     }
     assert "|case:lc|" in signatures(Options(lowercase=True))["chrf"]
-    assert "|tok:zh|" in signatures(Options(target_lang="zh"))["d_bleu"]
-    assert "|tok:13a|" in signatures(Options(target_lang="de"))["d_bleu"]
+    chinese = signatures(Options(target_lang="zh"))
+    assert "|tok:zh|" in chinese["d_bleu"]
+    assert "|norm:yes|punct:yes|asian:yes|" in chinese["ter"]
+    german = signatures(Options(target_lang="de"))
+    assert "|tok:13a|" in german["d_bleu"]
+    assert "|modules:exact+stem[snowball-german]|" in german["meteor"]
     assert "|tok:char|" in signatures(Options(tokenize="char", target_lang="zh"))["d_bleu"]
 
 
@@ -190,7 +184,19 @@ def test_arguments_of_different_shapes_are_refused(
     hypotheses: list[list[str]], references: list[list[str]], instances: list[list[range]]
 ) -> None:
     with pytest.raises(ValueError):
-        score_documents(hypotheses, references, instances, instance_unit="instance")
+        measure(Corpus(references, instances), {"x": hypotheses})
+
+
+def test_many_processes_count_as_one_does() -> None:
+    references = [[f"{sentence} {i % 7}" for sentence in REFERENCES[0]] for i in range(700)]
+    hypotheses = [[f"{sentence} {i % 5}" for sentence in HYPOTHESES[0]] for i in range(700)]
+    corpus = Corpus(references, [[range(3)] for _ in references])
+    systems = {"one": hypotheses, "other": references}
+    keys = ["s_bleu", "d_bleu", "meteor"]
+    alone, together = (measure(corpus, systems, keys, jobs=jobs) for jobs in (1, 2))
+    for key in keys:
+        for name in systems:
+            assert (alone[key].rows[name] == together[key].rows[name]).all()
 
 
 # --- structure ---------------------------------------------------------------------------
@@ -223,8 +229,8 @@ def test_ways_to_tell_the_documents_of_a_hypothesis(
         ("a\n\nb\nc\n", "{hyp}:2 is a document boundary but {ref}:2 is a sentence"),
         ("a\nb\n\nc\nd\n", "{hyp}:5 is a sentence but {ref} ends after line 4"),
         # Cut short: the last translation is not empty, it is missing.
-        ("a\nb\n\n", "{ref} has 3 sentences: {ref}:4 has no counterpart"),
-        ("a\nb\n", "{ref} has 3 sentences: {ref}:4 has no counterpart"),
+        ("a\nb\n\n", "{ref} has 3 sentences: {ref}:4 (document 2) has no counterpart"),
+        ("a\nb\n", "{ref} has 3 sentences: {ref}:4 (document 2) has no counterpart"),
         ("a\nb\nc\nd\n", "{ref} has 3 sentences: {hyp}:4 has no counterpart"),
         # An empty translation needs the boundaries.
         ("a\n\nc\n", "{hyp}:2 is a document boundary but {ref}:2 is a sentence"),
@@ -256,27 +262,192 @@ def test_empty_translations_stay_in_their_place(empty: list[list[bool]]) -> None
 # --- the command -------------------------------------------------------------------------
 
 
-def test_json_report(hyp: str, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["score", "--hyp", hyp, "--ref", ref, "--src", ref, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert list(report) == [*METRICS, "sentences", "documents", "instances"]
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert main(["score", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_json_of_one_system(hyp: str, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
+    report = run(capsys, "--hyp", hyp, "--ref", ref, "--src", ref)
     expected = scores()
-    for key in ("s_bleu", "d_bleu", "chrf"):
-        assert set(report[key]) == {"score", "signature"}
-        assert report[key]["score"] == expected[key]
-    # Both documents fit into one instance each.
-    assert report["d_bleu_instance"]["score"] == expected["d_bleu"]
+    for key in DEFAULT_METRICS:
+        assert list(report[key]) == ["score", "signature", "confidence"]
+        assert report[key]["score"] == expected["d_bleu" if key == "d_bleu_instance" else key]
+        low, high = report[key]["confidence"].pop("interval")
+        assert low <= high
+        assert set(report[key]["confidence"]) == {
+            "level", "mean", "radius", "resampled", "units", "trials", "seed",
+        }  # fmt: skip
+        assert report[key]["confidence"]["resampled"] == "document"
+        assert report[key]["confidence"]["units"] == 2
     assert report["d_bleu_instance"]["signature"].endswith("|unit:instance(512,words)")
     assert (report["sentences"], report["documents"], report["instances"]) == (5, 2, 2)
+    assert [bucket["sentences"] for bucket in report["by_position"]] == [5]
+    assert [bucket["sentences"] for bucket in report["by_sentence_length"]] == [5, 0, 0, 0]
+    assert report["by_document_length"][0] == {
+        "from": 1,
+        "to": 10,
+        "documents": 2,
+        "sentences": 5,
+        "s_bleu": {"hyp.txt": expected["s_bleu"]},
+        "d_bleu": {"hyp.txt": expected["d_bleu"]},
+    }
+    assert report["lexical_consistency"]["signature"].startswith("term:4+letters")
+    # No word of four letters comes twice in a document.
+    assert report["lexical_consistency_of_reference"]["score"] is None
+    assert report["lexical_consistency_of_reference"]["pairs"] == 0
+    assert report["notes"] == ["an interval from 2 documents is rough, and often too narrow"]
+
+
+def test_json_of_several_systems(hyp: str, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
+    report = run(capsys, "--hyp", f"ours={hyp}", f"base={ref}", f"twin={hyp}", "--ref", ref)
+    assert list(report["systems"]) == ["ours", "base", "twin"]
+    assert report["baseline"] == "ours"
+    assert report["systems"]["ours"]["s_bleu"]["score"] == scores()["s_bleu"]
+    assert "comparison" not in report["systems"]["ours"]["s_bleu"]
+    for key in DEFAULT_METRICS:
+        unit = "sentence" if METRICS[key].unit == "sentence" else METRICS[key].unit
+        better = report["systems"]["base"][key]["comparison"]
+        assert better["difference"] == pytest.approx(
+            report["systems"]["base"][key]["score"] - report["systems"]["ours"][key]["score"]
+        )
+        assert (better["difference"] > 0) == better["higher_is_better"]
+        assert better["baseline"] == "ours"
+        assert (better["resampled"], better["units"]) == ("document", 2)
+        assert set(better["paired_bootstrap"]) == {"p", "p_sacrebleu", "trials"}
+        assert better["sign_test"]["unit"] == unit
+        assert better["sign_test"]["worse"] == 0
+        same = report["systems"]["twin"][key]["comparison"]
+        assert same["difference"] == 0
+        assert same["paired_bootstrap"]["p"] == same["paired_randomisation"]["p"] == 1
+        assert same["sign_test"]["p"] == 1
+    assert set(report["by_position"][0]["s_bleu"]) == {"ours", "base", "twin"}
+    assert "0.5 is its smallest p" in report["notes"][1]
 
 
 def test_text_report(hyp: str, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["score", "--hyp", hyp, "--ref", ref]) == 0
-    *rows, counts = capsys.readouterr().out.splitlines()
-    assert [row.split("  ")[0] for row in rows] == [spec.label for spec in METRICS.values()]
-    assert f"{scores()['s_bleu']:.2f}" in rows[0]
-    assert rows[2].endswith("|unit:instance(512,words)|lengths:ref")
-    assert counts == "5 sentences, 2 documents, 2 instances"
+    lines = capsys.readouterr().out.splitlines()
+    header, *rows = lines[: lines.index("")]
+    assert header.split() == ["system", "score", "95%", "interval"]
+    expected = scores()
+    for key, row in zip(DEFAULT_METRICS, rows, strict=True):
+        assert row.startswith(METRICS[key].label)
+        value = expected["d_bleu" if key == "d_bleu_instance" else key]
+        assert f" hyp.txt {value:6.2f} " in row.replace("  ", " ").replace("hyp.txt ", "hyp.txt  ")
+    assert any(line.endswith("|unit:instance(512,words)|lengths:ref") for line in lines)
+    assert "5 sentences, 2 documents, 2 instances" in lines
+
+
+def test_text_report_of_several_systems(
+    hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--hyp", f"ours={hyp}", "--hyp", f"human={ref}", "--ref", ref, "--details"]
+    assert main(["score", *arguments, "--metrics", "s_bleu", "ter"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == (
+        ["system", "score", "95%", "interval", "change", "p", "boot", "p", "rand", "p", "sign"]
+    )
+    human = lines[2].split()
+    assert human[:2] == ["human", "100.00"]
+    assert human[5] == f"+{100 - scores()['s_bleu']:.2f}"
+    assert lines[4].split()[5].startswith("-")  # fewer edits are better
+    assert "sentence in its document  sentences" in "\n".join(lines)
+
+
+def test_only_some_metrics(hyp: str, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
+    report = run(capsys, "--hyp", hyp, "--ref", ref, "--metrics", "chrf", "d_bleu")
+    assert [key for key in report if key in METRICS] == ["d_bleu", "chrf"]
+    assert "by_position" not in report
+    assert set(report["by_document_length"][0]) >= {"d_bleu"}
+
+
+def test_another_number_of_sentences_is_scored_by_documents_on_request(
+    tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    split = [[*HYPOTHESES[0][:2], "Then it ran", "into the garden."], HYPOTHESES[1]]
+    hyp = write(tmp_path / "split", text(split))
+    assert main(["score", "--hyp", hyp, "--ref", ref]) == 1
+    error = capsys.readouterr().err
+    assert f"document 1: {hyp}:4 is a sentence but {ref}:4 is a document boundary" in error
+    assert "--documents-only" in error
+    report = run(capsys, "--hyp", hyp, "--ref", ref, "--documents-only")
+    expected = scores()
+    assert [key for key in report if key in METRICS] == ["d_bleu", "d_chrf_pp"]
+    assert report["d_bleu"]["score"] == expected["d_bleu"]
+    assert report["d_chrf_pp"]["score"] == expected["d_chrf_pp"]
+    assert "instances" not in report
+    one = write(tmp_path / "one", "All of it.\n")
+    with pytest.raises(GtransError, match="has 1 documents, but .* has 2"):
+        read_hypothesis_documents(one, ref)
+
+
+def test_a_single_document_has_scores_and_no_interval(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref = write(tmp_path / "ref", "\n".join(REFERENCES[0]))
+    hyp = write(tmp_path / "hyp", "\n".join(HYPOTHESES[0]))
+    arguments = ["--hyp", f"a={hyp}", f"b={ref}", "--ref", ref, "--metrics", "s_bleu"]
+    report = run(capsys, *arguments)
+    entry = report["systems"]["b"]["s_bleu"]
+    assert "confidence" not in entry
+    assert list(entry["comparison"]) == [
+        "baseline", "difference", "higher_is_better", "sign_test",
+    ]  # fmt: skip
+    (note,) = report["notes"]
+    assert "a single document cannot be resampled" in note and "--resample sentence" in note
+    report = run(capsys, *arguments, "--resample", "sentence")
+    entry = report["systems"]["b"]["s_bleu"]
+    assert entry["confidence"]["resampled"] == entry["comparison"]["resampled"] == "sentence"
+    assert entry["confidence"]["units"] == 3
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data.replace(b"\n", b"\r\n"),
+        lambda data: data.rstrip(b"\n"),
+        lambda data: b"\xef\xbb\xbf" + data,
+        lambda data: data.replace(b"\n\n", b"\n<d>\n"),
+        lambda data: b"\n\n" + data.replace(b"\n\n", b"\n\n\n") + b"\n",
+    ],
+    ids=["CRLF", "no final newline", "byte order mark", "<d>", "boundaries in a row"],
+)
+def test_the_way_lines_end_makes_no_difference(
+    damage: Callable[[bytes], bytes],
+    tmp_path: Path,
+    hyp: str,
+    ref: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    expected = run(capsys, "--hyp", f"x={hyp}", "--ref", ref, "--src", ref)
+    other = tmp_path / "other"
+    other.write_bytes(damage(Path(hyp).read_bytes()))
+    assert run(capsys, "--hyp", f"x={other}", "--ref", ref, "--src", ref) == expected
+    other.write_bytes(damage(Path(ref).read_bytes()))
+    assert run(capsys, "--hyp", f"x={hyp}", "--ref", str(other), "--src", ref) == expected
+
+
+def test_tokenised_text_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ref = write(tmp_path / "ref", "It is so.\n" * 100)
+    hyp = write(tmp_path / "hyp", "It is so .\n" * 100)
+    report = run(capsys, "--hyp", hyp, "--ref", ref, "--metrics", "s_bleu")
+    assert "hyp: 100 sentences end in a loose full stop" in report["notes"][0]
+
+
+def test_chinese_characters_are_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ref = write(tmp_path / "ref", "我今天在家里看书。\n\n他也在。\n")
+    hyp = write(tmp_path / "hyp", "我今天在家里读书。\n\n他也在。\n")
+    report = run(capsys, "--hyp", hyp, "--ref", ref, "--target-lang", "zh")
+    assert report["s_bleu"]["score"] == pytest.approx(
+        sacrebleu.corpus_bleu(
+            ["我今天在家里读书。", "他也在。"],
+            [["我今天在家里看书。", "他也在。"]],
+            tokenize="zh",
+        ).score
+    )
+    assert report["ter"]["score"] == pytest.approx(100 / 13)  # one character of 13
+    assert report["meteor"]["score"] > 80
 
 
 def test_the_longer_side_decides_about_instances(
@@ -334,7 +505,7 @@ def test_bpe_lengths_of_a_prepared_folder(
 def test_compressed_files(
     tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    packed = tmp_path / "hyp.gz"
+    packed = tmp_path / "hyp.txt.gz"
     packed.write_bytes(gzip.compress(text(HYPOTHESES).encode()))
     assert main(["score", "--hyp", str(packed), "--ref", ref, "--json"]) == 0
     compressed = capsys.readouterr().out
@@ -362,6 +533,17 @@ def test_mistakes_end_in_one_line_and_status_1(
         ),
         (["--hyp", hyp, "--ref", ref, "--src", longer], f"{longer}:7 "),
         (["--hyp", hyp, "--ref", ref, "--max-doc-tokens", "3"], "at least 8, but is 3"),
+        (["--hyp", hyp], "--ref is missing"),
+        (["--hyp", hyp, hyp, "--ref", ref], "have the same name 'hyp.txt'"),
+        (["--hyp", f"a b={hyp}", "--ref", ref], "'a b' cannot name a system"),
+        (["--hyp", hyp, "--ref", ref, "--bootstrap-trials", "9"], "at least 40, but is 9"),
+        (["--hyp", hyp, "--ref", ref, "--positions", "0"], "at least 1, but is 0"),
+        (["--hyp", hyp, "--ref", ref, "--sentence-lengths", "9", "5"], "but is 9 5"),
+        (["--hyp", hyp, "--ref", ref, "--documents-only", "--comet"], "pairs of sentences"),
+        (
+            ["--hyp", hyp, "--ref", ref, "--documents-only", "--metrics", "ter"],
+            "--metrics ter needs pairs of sentences",
+        ),
     ]:
         assert main(["score", *arguments]) == 1
         output = capsys.readouterr()
