@@ -13,6 +13,7 @@ from gtrans.evaluation import buckets, external
 from gtrans.evaluation.scores import DOCUMENT_METRICS, METRICS, TOKENIZERS
 from gtrans.evaluation.significance import BOOTSTRAP_TRIALS, RANDOMISATION_TRIALS
 
+CONSISTENCY = "lexical_consistency"
 MIN_DOC_TOKENS = 8
 MIN_BOOTSTRAP_TRIALS = 40  # a 95% interval leaves out the outermost fortieth on each side
 
@@ -47,17 +48,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--metrics",
         nargs="+",
-        choices=METRICS,
+        choices=(*METRICS, CONSISTENCY),
         metavar="KEY",
-        help=f"only these of: {', '.join(METRICS)} (default: all that need no other, "
-        "d_chrf_pp with --documents-only)",
+        help=f"only these of: {', '.join(METRICS)}, {CONSISTENCY} (default: all but d_chrf_pp; "
+        f"{CONSISTENCY} with --src; {' and '.join(DOCUMENT_METRICS)} with --documents-only)",
     )
     what.add_argument(
         "--target-lang",
         default="",
         metavar="LANG",
         help="use the BLEU tokeniser that sacreBLEU recommends for this language (zh, ja, ko; "
-        "otherwise 13a), and its stemmer in METEOR and lexical consistency",
+        "otherwise 13a), and its stemmer in METEOR and lexical consistency (default: that of "
+        "--data, if it is given)",
     )
     what.add_argument(
         "--tokenize",
@@ -192,6 +194,8 @@ def check_values(args: argparse.Namespace) -> None:
             )
     if not args.ref and not (args.ctxpro and args.src):
         raise GtransError("--ref is missing; only --ctxpro can do without, given --src")
+    if CONSISTENCY in (args.metrics or ()) and not args.src:
+        raise GtransError(f"--metrics {CONSISTENCY} compares with the source; give it with --src")
     if args.documents_only:
         wrong = [key for key in args.metrics or () if key not in DOCUMENT_METRICS]
         if wrong:

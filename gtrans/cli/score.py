@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gtrans.cli._score_options import add_arguments, check_values, system_names
+from gtrans.cli._score_options import CONSISTENCY, add_arguments, check_values, system_names
 from gtrans.data.documents import read_documents, read_parallel
 from gtrans.data.instances import split_instances
 from gtrans.errors import GtransError
@@ -61,6 +61,8 @@ def run(args: argparse.Namespace) -> None:
             an option has an impossible value.
     """
     check_values(args)
+    if args.data and not args.target_lang:
+        args.target_lang = _languages(args.data)[1]
     read = read_hypothesis_documents if args.documents_only else read_hypotheses
     systems: dict[str, Documents] = {
         name: read(path, args.ref or args.src) for name, path in system_names(args.hyp).items()
@@ -95,7 +97,8 @@ def _compare_with_reference(
                 f"{name}: {lines} sentences end in a loose full stop; scores are for "
                 "detokenised text"
             )
-    keys = args.metrics or (DOCUMENT_METRICS if args.documents_only else DEFAULT_METRICS)
+    wanted = args.metrics or (DOCUMENT_METRICS if args.documents_only else DEFAULT_METRICS)
+    keys = [key for key in wanted if key != CONSISTENCY]
     if args.documents_only:
         corpus = Corpus(references, [[range(len(document))] for document in references])
     else:
@@ -105,7 +108,8 @@ def _compare_with_reference(
     by_tools = _run_tools(args, report, external.Texts(sources, references, systems))
     report.measurements = measure(corpus, systems, keys, options, args.jobs) | by_tools
     _put_in_buckets(args, report, references)
-    if sources is not None and not args.documents_only:
+    consistency_wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
+    if sources is not None and consistency_wanted:
         _judge_consistency(report, sources, references, systems, options)
     for key, measurement in report.measurements.items():
         report.resampled[key] = resample(
