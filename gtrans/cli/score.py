@@ -1,9 +1,12 @@
-"""Score translated documents: s-BLEU, d-BLEU and chrF with full signatures.
+"""Score translated documents: BLEU over sentences and documents, chrF, TER, METEOR.
 
-The empty lines of the reference (or its lines "<d>") define the documents. The
-hypothesis has the same lines; an empty line where the reference has a sentence is an
-empty translation. A hypothesis without any boundary is taken by the reference's, if it
-has as many sentences. Gzipped files are unpacked.
+Every score comes with its full signature, a 95% interval and, for several systems, three
+tests against the first one. Whole documents are resampled.
+
+The empty lines of the reference (or its lines "<d>") define the documents. A hypothesis
+has the same lines; an empty line where the reference has a sentence is an empty
+translation. A hypothesis without any boundary is taken by the reference's, if it has as
+many sentences. Gzipped files are unpacked. Only text is needed, of whatever program.
 
 d-BLEU is given over whole documents, and over instances: consecutive sentences of a
 document up to --max-doc-tokens, as the document model reads them. See docs/evaluation.md.
@@ -13,61 +16,41 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gtrans.cli._score_options import CONSISTENCY, add_arguments, check_values, system_names
 from gtrans.data.documents import read_documents, read_parallel
 from gtrans.data.instances import split_instances
 from gtrans.errors import GtransError
-from gtrans.evaluation.hypotheses import read_hypotheses
-from gtrans.evaluation.scores import METRICS, TOKENIZERS, Options, score_documents
+from gtrans.evaluation import buckets, external
+from gtrans.evaluation.consistency import consistency, signature
+from gtrans.evaluation.hypotheses import read_hypotheses, read_hypothesis_documents
+from gtrans.evaluation.report import Report, to_json, to_text
+from gtrans.evaluation.scores import (
+    DEFAULT_METRICS,
+    DOCUMENT_METRICS,
+    Corpus,
+    Documents,
+    Measurement,
+    Options,
+    build_bleu,
+    measure,
+    tokenized_lines,
+)
+from gtrans.evaluation.significance import resample
 
-EXAMPLE = "gtrans score --hyp out.de --ref test.de --src test.en --data data-bin"
+EXAMPLE = (
+    "gtrans score --hyp sentence=out1.de document=out2.de --ref test.de --src test.en "
+    "--target-lang de"
+)
 
-MIN_DOC_TOKENS = 8
+# With fewer units even the largest difference has p = 2 / 2**units > 0.05.
+MIN_UNITS_FOR_RANDOMISATION = 6
+FEW_UNITS = 20
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``gtrans score``."""
-    files = parser.add_argument_group("files")
-    files.add_argument("--hyp", required=True, metavar="FILE", help="the translation")
-    files.add_argument("--ref", required=True, metavar="FILE", help="the reference")
-    files.add_argument(
-        "--src",
-        metavar="FILE",
-        help="the source; a sentence's length in an instance is then the longer side's",
-    )
-    text = parser.add_argument_group("tokeniser and case")
-    text.add_argument(
-        "--target-lang",
-        default="",
-        metavar="LANG",
-        help="use the BLEU tokeniser that sacreBLEU recommends for this language "
-        "(zh, ja, ko; otherwise 13a)",
-    )
-    text.add_argument(
-        "--tokenize",
-        choices=TOKENIZERS,
-        metavar="NAME",
-        help=f"BLEU tokeniser, whatever the language: {', '.join(TOKENIZERS)} "
-        "(default: that of --target-lang)",
-    )
-    text.add_argument("--lowercase", action="store_true", help="ignore case (default: mixed)")
-    unit = parser.add_argument_group("instances")
-    unit.add_argument(
-        "--max-doc-tokens",
-        type=int,
-        default=512,
-        metavar="N",
-        help="longest instance in tokens, two marks per sentence included (default: %(default)s)",
-    )
-    unit.add_argument(
-        "--data",
-        metavar="DIR",
-        help="folder made by 'gtrans prepare': count BPE tokens of its pipeline "
-        "(default: count words)",
-    )
-    parser.add_argument("--json", action="store_true", help="write JSON to standard output")
+__all__ = ["EXAMPLE", "add_arguments", "run"]
 
 
 def run(args: argparse.Namespace) -> None:
@@ -77,45 +60,69 @@ def run(args: argparse.Namespace) -> None:
         GtransError: a file is missing, is not UTF-8 or does not match the reference, or
             an option has an impossible value.
     """
-    if args.max_doc_tokens < MIN_DOC_TOKENS:
-        raise GtransError(
-            f"--max-doc-tokens must be at least {MIN_DOC_TOKENS}, but is {args.max_doc_tokens}"
+    check_values(args)
+    if args.data and not args.target_lang:
+        args.target_lang = _languages(args.data)[1]
+    read = read_hypothesis_documents if args.documents_only else read_hypotheses
+    systems: dict[str, Documents] = {
+        name: read(path, args.ref or args.src) for name, path in system_names(args.hyp).items()
+    }
+    report = Report(list(systems))
+    if args.ref:
+        _compare_with_reference(args, report, systems)
+    if args.ctxpro:
+        instructions, scores = external.ctxpro(
+            args.external_dir / "ctxpro", systems, args.ctxpro, args.target_lang
         )
-    references = read_documents(args.ref)
-    hypotheses = read_hypotheses(args.hyp, args.ref)
-    sources = None
+        _add_tool(report, "ctxpro", instructions, scores)
+    if args.json:
+        print(json.dumps(to_json(report), indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(to_text(report, args.details)))
+
+
+def _compare_with_reference(
+    args: argparse.Namespace, report: Report, systems: Mapping[str, Documents]
+) -> None:
+    """Everything but ctxpro."""
+    references: Documents = read_documents(args.ref)
+    sources: Documents | None = None
     if args.src:
         sources = [source for source, _ in read_parallel(args.src, args.ref)]
-    instances, instance_unit = _instances(args, references, sources)
-    scores = score_documents(
-        hypotheses,
-        references,
-        instances,
-        instance_unit=instance_unit,
-        options=Options(args.tokenize, args.target_lang, args.lowercase),
-    )
-    counts = {
-        "sentences": sum(map(len, references)),
-        "documents": len(references),
-        "instances": sum(map(len, instances)),
-    }
-    if args.json:
-        report: dict[str, Any] = {
-            key: {"score": score.value, "signature": score.signature}
-            for key, score in scores.items()
-        }
-        print(json.dumps(report | counts, indent=2))
-        return
-    width = max(len(spec.label) for spec in METRICS.values())
-    for key, score in scores.items():
-        print(f"{METRICS[key].label:<{width}}  {score.value:6.2f}  {score.signature}")
-    print(", ".join(f"{count} {name}" for name, count in counts.items()))
+    report.counts = {"sentences": sum(map(len, references)), "documents": len(references)}
+    options = Options(args.tokenize, args.target_lang, args.lowercase)
+    for name, documents in systems.items():
+        if lines := tokenized_lines(documents):
+            report.notes.append(
+                f"{name}: {lines} sentences end in a loose full stop; scores are for "
+                "detokenised text"
+            )
+    wanted = args.metrics or (DOCUMENT_METRICS if args.documents_only else DEFAULT_METRICS)
+    keys = [key for key in wanted if key != CONSISTENCY]
+    if args.documents_only:
+        corpus = Corpus(references, [[range(len(document))] for document in references])
+    else:
+        corpus = _corpus(args, references, sources)
+        report.counts["instances"] = sum(map(len, corpus.instances))
+    # What a tool lacks is told before the work begins.
+    by_tools = _run_tools(args, report, external.Texts(sources, references, systems))
+    report.measurements = measure(corpus, systems, keys, options, args.jobs) | by_tools
+    _put_in_buckets(args, report, references)
+    consistency_wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
+    if sources is not None and consistency_wanted:
+        _judge_consistency(report, sources, references, systems, options)
+    for key, measurement in report.measurements.items():
+        report.resampled[key] = resample(
+            measurement,
+            args.resample,
+            bootstrap_trials=args.bootstrap_trials,
+            randomisation_trials=args.randomisation_trials,
+        )
+    report.notes += _resampling_notes(args.resample, report)
 
 
-def _instances(
-    args: argparse.Namespace, references: list[list[str]], sources: list[list[str]] | None
-) -> tuple[list[list[range]], str]:
-    """The instances of every document, and how a signature names them."""
+def _corpus(args: argparse.Namespace, references: Documents, sources: Documents | None) -> Corpus:
+    """The references with their instances, and how a signature names those."""
     counted_in = "bpe" if args.data else "words"
     unit = f"instance({args.max_doc_tokens},{counted_in})"
     if sources is None:
@@ -130,7 +137,7 @@ def _instances(
         split_instances(source, target, args.max_doc_tokens)
         for source, target in zip(source_lengths, target_lengths, strict=True)
     ]
-    return instances, unit
+    return Corpus(references, instances, unit)
 
 
 def _languages(data_dir: str) -> tuple[str, str]:
@@ -149,7 +156,7 @@ def _languages(data_dir: str) -> tuple[str, str]:
         raise GtransError(f"'{path}' is damaged: no {error}; prepare the data anew") from None
 
 
-def _lengths(documents: list[list[str]], data_dir: str | None, lang: str) -> list[list[int]]:
+def _lengths(documents: Documents, data_dir: str | None, lang: str) -> list[list[int]]:
     """Tokens per sentence: BPE tokens with a prepared folder, otherwise words."""
     if data_dir is None:
         return [[len(sentence.split()) for sentence in document] for document in documents]
@@ -160,3 +167,90 @@ def _lengths(documents: list[list[str]], data_dir: str | None, lang: str) -> lis
     return [
         [len(pipeline.encode(sentence).split()) for sentence in document] for document in documents
     ]
+
+
+def _put_in_buckets(args: argparse.Namespace, report: Report, references: Documents) -> None:
+    found = report.measurements
+    if "s_bleu" in found:
+        report.buckets["by_position"] = buckets.by_position(found["s_bleu"], args.positions)
+        report.buckets["by_sentence_length"] = buckets.by_sentence_length(
+            found["s_bleu"], args.sentence_lengths
+        )
+    if bleu := [found[key] for key in ("s_bleu", "d_bleu") if key in found]:
+        report.buckets["by_document_length"] = buckets.by_document_length(
+            bleu, [len(document) for document in references], args.document_lengths
+        )
+
+
+def _judge_consistency(
+    report: Report,
+    sources: Documents,
+    references: Documents,
+    systems: Mapping[str, Documents],
+    options: Options,
+) -> None:
+    tokenizer = build_bleu(options).tokenizer
+    report.consistency_signature = signature(tokenizer.signature(), options.target_lang)
+    report.consistency_of_reference, *values = (
+        consistency(sources, references, documents, tokenizer, options.target_lang)
+        for documents in (references, *systems.values())
+    )
+    report.consistency = dict(zip(systems, values, strict=True))
+
+
+def _run_tools(
+    args: argparse.Namespace, report: Report, texts: external.Texts
+) -> dict[str, Measurement]:
+    """Write the texts of the tools that are asked for, and read what they scored.
+
+    Returns:
+        What there is of scores by sentence; other scores are put into the report.
+    """
+    folder: Path = args.external_dir
+    found = {}
+    for key, wanted in (("comet", args.comet), ("doc_comet", args.doc_comet)):
+        if wanted:
+            place = folder / key.replace("_", "-") / args.comet_model.replace("/", "_")
+            instructions, measured = external.comet(
+                place, texts, args.comet_model, context=key == "doc_comet"
+            )
+            if measured is None:
+                report.pending[key] = instructions
+            else:
+                found[key] = measured
+    if args.blonde:
+        instructions, scores = external.blonde(folder / "blonde", texts, args.target_lang)
+        _add_tool(report, "blonde", instructions, scores)
+    return found
+
+
+def _add_tool(
+    report: Report,
+    key: str,
+    instructions: external.Instructions,
+    scores: Mapping[str, Mapping[str, Any]] | None,
+) -> None:
+    if scores is None:
+        report.pending[key] = instructions
+    else:
+        report.tools[key] = scores
+
+
+def _resampling_notes(unit: str, report: Report) -> list[str]:
+    if unit == "none" or not report.resampled:
+        return []
+    units = min(resampled.units for resampled in report.resampled.values())
+    if units == 1:
+        return [
+            "a single document cannot be resampled, so there is no interval and no test of "
+            "it; --resample sentence resamples sentences as if they were independent"
+        ]
+    notes = []
+    if units < FEW_UNITS:
+        notes.append(f"an interval from {units} documents is rough, and often too narrow")
+    if units < MIN_UNITS_FOR_RANDOMISATION and len(report.systems) > 1:
+        notes.append(
+            f"with {units} documents randomisation finds no difference at p < 0.05, "
+            f"however large: {2 / 2**units:.3g} is its smallest p"
+        )
+    return notes

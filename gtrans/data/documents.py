@@ -141,6 +141,7 @@ def iterate_parallel(
     """
     source, target = Path(source_path), Path(target_path)
     last_source = last_target = 0
+    document = 1
     for source_line, target_line in zip_longest(iterate_lines(source), iterate_lines(target)):
         if source_line and target_line:
             last_source, last_target = source_line[0], target_line[0]
@@ -148,10 +149,11 @@ def iterate_parallel(
                 yield source_line[1], target_line[1]
                 continue
             if source_line[1] is None and target_line[1] is None:
+                document += 1
                 yield None
                 continue
         raise GtransError(
-            f"{_describe(source, source_line, last_source)} but "
+            f"document {document}: {_describe(source, source_line, last_source)} but "
             f"{_describe(target, target_line, last_target)}: both sides need the same "
             "sentences and boundaries, and no sentence may be empty on one side only"
         )

@@ -8,7 +8,7 @@ looks like a score.
 from __future__ import annotations
 
 import os
-from itertools import islice
+from itertools import accumulate, islice
 
 from gtrans.data.documents import (
     Document,
@@ -18,6 +18,8 @@ from gtrans.data.documents import (
     read_parallel,
 )
 from gtrans.errors import GtransError
+
+_WAY_OUT = "--documents-only scores documents without pairs of sentences"
 
 
 def read_hypotheses(
@@ -57,23 +59,50 @@ def read_hypotheses(
         try:
             return [document for document, _ in read_parallel(path, reference_path)]
         except GtransError as error:
-            raise GtransError(f"{error} (unless the files match line by line)") from None
+            raise GtransError(
+                f"{error} (unless the files match line by line); {_WAY_OUT}"
+            ) from None
     elif len(sentences) == len(reference_lines):
         flat = list(sentences.values())
     else:
         common = min(len(sentences), len(reference_lines))
-        longer, numbers = (
-            (path, list(sentences))
-            if len(sentences) > common
-            else (reference_path, reference_lines)
-        )
+        if len(sentences) > common:
+            where = f"{path}:{list(sentences)[common]}"
+        else:
+            ends = accumulate(map(len, references))
+            document = next(number for number, end in enumerate(ends, start=1) if end > common)
+            where = f"{reference_path}:{reference_lines[common]} (document {document})"
         raise GtransError(
             f"{path} has {len(sentences)} sentences and no document boundary, but "
-            f"{reference_path} has {len(reference_lines)} sentences: {longer}:{numbers[common]} "
-            "has no counterpart; an empty translation needs the reference's boundaries as well"
+            f"{reference_path} has {len(reference_lines)} sentences: {where} "
+            "has no counterpart; an empty translation needs the reference's boundaries as well; "
+            f"{_WAY_OUT}"
         )
     remaining = iter(flat)
     return [list(islice(remaining, len(document))) for document in references]
+
+
+def read_hypothesis_documents(
+    path: str | os.PathLike[str], reference_path: str | os.PathLike[str]
+) -> list[Document]:
+    """Read translations whose sentences need not be those of the reference.
+
+    Their documents must be: the same number of them, in the same order.
+
+    Args:
+        path: the file of translations, with a boundary between documents.
+        reference_path: the file whose documents they translate.
+
+    Raises:
+        GtransError: a file cannot be read, or the numbers of documents differ.
+    """
+    documents, references = read_documents(path), read_documents(reference_path)
+    if len(documents) != len(references):
+        raise GtransError(
+            f"{path} has {len(documents)} documents, but {reference_path} has {len(references)}; "
+            "without pairs of sentences, both files need a boundary after every document"
+        )
+    return documents
 
 
 def _count_lines(path: str | os.PathLike[str]) -> int:

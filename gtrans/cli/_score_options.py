@@ -1,0 +1,233 @@
+"""Options of ``gtrans score``: their definition, and what is wrong with their values."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from gtrans.errors import GtransError
+from gtrans.evaluation import buckets, external
+from gtrans.evaluation.scores import DOCUMENT_METRICS, METRICS, TOKENIZERS
+from gtrans.evaluation.significance import BOOTSTRAP_TRIALS, RANDOMISATION_TRIALS
+
+CONSISTENCY = "lexical_consistency"
+MIN_DOC_TOKENS = 8
+MIN_BOOTSTRAP_TRIALS = 40  # a 95% interval leaves out the outermost fortieth on each side
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``gtrans score``."""
+    files = parser.add_argument_group("files")
+    files.add_argument(
+        "--hyp",
+        required=True,
+        nargs="+",
+        action="extend",
+        metavar="[NAME=]FILE",
+        help="translations, one file per system; the first one is the baseline of the tests",
+    )
+    files.add_argument(
+        "--ref", metavar="FILE", help="the reference; only --ctxpro can do without, given --src"
+    )
+    files.add_argument(
+        "--src",
+        metavar="FILE",
+        help="the source: for lexical consistency and COMET; a sentence's length in an "
+        "instance is then the longer side's",
+    )
+    files.add_argument(
+        "--documents-only",
+        action="store_true",
+        help="score documents, not sentences: they may have other numbers of sentences than "
+        "the reference's",
+    )
+    what = parser.add_argument_group("metrics, tokeniser and case")
+    what.add_argument(
+        "--metrics",
+        nargs="+",
+        choices=(*METRICS, CONSISTENCY),
+        metavar="KEY",
+        help=f"only these of: {', '.join(METRICS)}, {CONSISTENCY} (default: all but d_chrf_pp; "
+        f"{CONSISTENCY} with --src; {' and '.join(DOCUMENT_METRICS)} with --documents-only)",
+    )
+    what.add_argument(
+        "--target-lang",
+        default="",
+        metavar="LANG",
+        help="use the BLEU tokeniser that sacreBLEU recommends for this language (zh, ja, ko; "
+        "otherwise 13a), and its stemmer in METEOR and lexical consistency (default: that of "
+        "--data, if it is given)",
+    )
+    what.add_argument(
+        "--tokenize",
+        choices=TOKENIZERS,
+        metavar="NAME",
+        help=f"BLEU tokeniser, whatever the language: {', '.join(TOKENIZERS)} "
+        "(default: that of --target-lang)",
+    )
+    what.add_argument("--lowercase", action="store_true", help="ignore case (default: mixed)")
+    unit = parser.add_argument_group("instances")
+    unit.add_argument(
+        "--max-doc-tokens",
+        type=int,
+        default=512,
+        metavar="N",
+        help="longest instance in tokens, two marks per sentence included (default: %(default)s)",
+    )
+    unit.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder made by 'gtrans prepare': count BPE tokens of its pipeline "
+        "(default: count words)",
+    )
+    _add_significance(parser.add_argument_group("intervals and tests"))
+    _add_buckets(parser.add_argument_group("parts of the corpus (in JSON, or with --details)"))
+    _add_tools(parser.add_argument_group("tools with an environment of their own"))
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=min(8, os.cpu_count() or 1),
+        metavar="N",
+        help="processes that count a large corpus (default: one per core, at most 8)",
+    )
+    parser.add_argument("--details", action="store_true", help="print the parts of the corpus too")
+    parser.add_argument("--json", action="store_true", help="write JSON to standard output")
+
+
+def _add_significance(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--resample",
+        choices=("document", "sentence", "none"),
+        default="document",
+        help="what is drawn and swapped whole; 'sentence' takes each metric's segments for "
+        "independent, as sacreBLEU does (default: %(default)s)",
+    )
+    group.add_argument(
+        "--bootstrap-trials",
+        type=int,
+        default=BOOTSTRAP_TRIALS,
+        metavar="N",
+        help="resampled corpora of intervals and bootstrap (default: %(default)s)",
+    )
+    group.add_argument(
+        "--randomisation-trials",
+        type=int,
+        default=RANDOMISATION_TRIALS,
+        metavar="N",
+        help="swapped corpora of approximate randomisation (default: %(default)s)",
+    )
+
+
+def _add_buckets(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--positions",
+        type=int,
+        default=buckets.POSITIONS_PER_BUCKET,
+        metavar="N",
+        help="positions in the document per bucket (default: %(default)s)",
+    )
+    for name, bounds, what in [
+        ("--sentence-lengths", buckets.SENTENCE_LENGTHS, "of sentences, in reference tokens"),
+        ("--document-lengths", buckets.DOCUMENT_LENGTHS, "of documents, in sentences"),
+    ]:
+        group.add_argument(
+            name,
+            type=int,
+            nargs="+",
+            default=bounds,
+            metavar="N",
+            help=f"upper bounds of the buckets {what} (default: {' '.join(map(str, bounds))})",
+        )
+
+
+def _add_tools(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--comet", action="store_true", help="COMET; needs --src")
+    group.add_argument("--doc-comet", action="store_true", help="Doc-COMET; needs --src")
+    group.add_argument("--blonde", action="store_true", help="BlonDe, for English translations")
+    group.add_argument(
+        "--ctxpro",
+        metavar="EVALSET",
+        help="ctxpro on this evaluation set (en-de/gender/test, or its JSON); each document "
+        "is an example",
+    )
+    group.add_argument(
+        "--comet-model",
+        default=external.COMET_MODEL,
+        metavar="NAME",
+        help="model of COMET and Doc-COMET (default: %(default)s)",
+    )
+    group.add_argument(
+        "--external-dir",
+        type=Path,
+        default=Path("external-scores"),
+        metavar="DIR",
+        help="where texts are written for these tools, and their scores are read; the output "
+        "says how to run them (default: %(default)s)",
+    )
+
+
+def check_values(args: argparse.Namespace) -> None:
+    """Refuse impossible values before any work.
+
+    Raises:
+        GtransError: names the flag, its value and what is possible.
+    """
+    for name, least in [
+        ("max_doc_tokens", MIN_DOC_TOKENS),
+        ("bootstrap_trials", MIN_BOOTSTRAP_TRIALS),
+        ("randomisation_trials", 1),
+        ("positions", 1),
+        ("jobs", 1),
+    ]:
+        if getattr(args, name) < least:
+            flag = "--" + name.replace("_", "-")
+            raise GtransError(f"{flag} must be at least {least}, but is {getattr(args, name)}")
+    for name in ("sentence_lengths", "document_lengths"):
+        bounds = list(getattr(args, name))
+        if bounds != sorted(set(bounds)) or bounds[0] < 1:
+            raise GtransError(
+                f"--{name.replace('_', '-')} must be ascending numbers from 1, but is "
+                f"{' '.join(map(str, bounds))}"
+            )
+    if not args.ref and not (args.ctxpro and args.src):
+        raise GtransError("--ref is missing; only --ctxpro can do without, given --src")
+    if CONSISTENCY in (args.metrics or ()) and not args.src:
+        raise GtransError(f"--metrics {CONSISTENCY} compares with the source; give it with --src")
+    if args.documents_only:
+        wrong = [key for key in args.metrics or () if key not in DOCUMENT_METRICS]
+        if wrong:
+            raise GtransError(
+                f"--metrics {wrong[0]} needs pairs of sentences; with --documents-only there "
+                f"are {', '.join(DOCUMENT_METRICS)}"
+            )
+        if args.comet or args.doc_comet:
+            raise GtransError("COMET needs pairs of sentences; leave --documents-only out")
+
+
+def system_names(arguments: Sequence[str]) -> dict[str, str]:
+    """Files by the name of their system: NAME of NAME=FILE, else the file's name.
+
+    Raises:
+        GtransError: two systems have the same name, or one has an impossible name.
+    """
+    names: dict[str, str] = {}
+    for argument in arguments:
+        name, equals, path = argument.partition("=")
+        if not equals or Path(argument).exists():
+            name, path = Path(argument).name, argument
+        name = re.sub(r"\.gz$", "", name)
+        if name in names:
+            raise GtransError(
+                f"--hyp {names[name]} and {path} have the same name '{name}'; give another one "
+                f"with --hyp NAME={path}"
+            )
+        if not re.fullmatch(r"[\w.+-]+", name):
+            raise GtransError(
+                f"--hyp {argument}: '{name}' cannot name a system; take letters, digits, "
+                "'.', '+', '-' and '_'"
+            )
+        names[name] = path
+    return names

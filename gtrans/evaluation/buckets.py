@@ -1,0 +1,127 @@
+"""BLEU by position in the document, by sentence length and by document length.
+
+A bucket's score is the corpus BLEU of its sentences (or documents) alone, from the
+statistics that were counted for the whole corpus. Scores of small buckets scatter, and
+BLEU falls and rises with length whatever the system; compare systems within a bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gtrans.evaluation.scores import Measurement
+
+POSITIONS_PER_BUCKET = 10
+SENTENCE_LENGTHS = (20, 40, 80)
+DOCUMENT_LENGTHS = (10, 20, 40, 80)
+
+_REFERENCE_LENGTH = 1  # column of BLEU's statistics: length of the reference in tokens
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Scores of a part of the corpus.
+
+    Attributes:
+        first: the smallest value in it (position or length, counted from 1).
+        last: the largest value; None if there is no upper bound.
+        counts: how many ``sentences`` and, where documents are put in buckets,
+            ``documents`` it has.
+        scores: for each key (a metric, or ``mean_of_positions``) the score by system;
+            empty if there is nothing in the bucket.
+    """
+
+    first: int
+    last: int | None
+    counts: dict[str, int]
+    scores: dict[str, dict[str, float]]
+
+    @property
+    def label(self) -> str:
+        """Its values in words."""
+        return f"{self.first} and more" if self.last is None else f"{self.first} to {self.last}"
+
+
+def by_position(s_bleu: Measurement, per_bucket: int = POSITIONS_PER_BUCKET) -> list[Bucket]:
+    """s-BLEU by the place of a sentence in its document, counted from 1.
+
+    Feng et al. (2022), recurrent memory, figure 3, compute BLEU at each position and average
+    over the positions of a range: ``mean_of_positions``.
+    ``s_bleu`` is the corpus BLEU of all sentences of the range, which scatters less.
+    """
+    starts = np.searchsorted(s_bleu.documents, s_bleu.documents)
+    positions = np.arange(len(s_bleu.documents)) - starts + 1
+    buckets = []
+    for first in range(1, int(positions.max()) + 1, per_bucket):
+        last = first + per_bucket - 1
+        inside = (first <= positions) & (positions <= last)
+        present = np.unique(positions[inside])
+        scores = _scores(s_bleu, inside)
+        scores["mean_of_positions"] = {
+            system: float(np.mean([s_bleu.score(system, positions == place) for place in present]))
+            for system in s_bleu.rows
+        }
+        buckets.append(Bucket(first, last, {"sentences": int(inside.sum())}, scores))
+    return buckets
+
+
+def by_sentence_length(
+    s_bleu: Measurement, bounds: Sequence[int] = SENTENCE_LENGTHS
+) -> list[Bucket]:
+    """s-BLEU by the length of the reference in tokens of the BLEU tokeniser.
+
+    Yang et al. (2022), layer fusion, figure 12, show long sentences apart from short ones.
+    """
+    system = next(iter(s_bleu.rows))
+    lengths = s_bleu.rows[system][:, _REFERENCE_LENGTH]
+    return [
+        Bucket(first, last, {"sentences": int(inside.sum())}, _scores(s_bleu, inside))
+        for first, last, inside in _intervals(lengths, bounds)
+    ]
+
+
+def by_document_length(
+    measurements: Sequence[Measurement],
+    sentences: Sequence[int],
+    bounds: Sequence[int] = DOCUMENT_LENGTHS,
+) -> list[Bucket]:
+    """Scores by the length of a document in sentences.
+
+    Args:
+        measurements: s-BLEU and d-BLEU, or only one of them.
+        sentences: for each document, the sentences of its reference.
+        bounds: largest length of each bucket but the last, ascending.
+    """
+    lengths = np.array(sentences)
+    buckets = []
+    for first, last, inside in _intervals(lengths, bounds):
+        scores: dict[str, dict[str, float]] = {}
+        for measurement in measurements:
+            scores |= _scores(measurement, inside[measurement.documents])
+        counts = {"documents": int(inside.sum()), "sentences": int(lengths[inside].sum())}
+        buckets.append(Bucket(first, last, counts, scores))
+    return buckets
+
+
+def _intervals(
+    values: NDArray[Any], bounds: Sequence[int]
+) -> list[tuple[int, int | None, NDArray[np.bool_]]]:
+    """First and last value of each bucket, and which values are in it."""
+    edges = [0, *bounds]
+    inside = [(low < values) & (values <= high) for low, high in zip(edges, bounds, strict=False)]
+    inside.append(values > edges[-1])
+    lasts: list[int | None] = [*bounds, None]
+    return [(low + 1, last, which) for low, last, which in zip(edges, lasts, inside, strict=True)]
+
+
+def _scores(measurement: Measurement, inside: NDArray[np.bool_]) -> dict[str, dict[str, float]]:
+    if not inside.any():
+        return {}
+    return {
+        measurement.key: {system: measurement.score(system, inside) for system in measurement.rows}
+    }

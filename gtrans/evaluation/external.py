@@ -1,0 +1,310 @@
+"""Scores of tools that need an environment of their own: COMET, Doc-COMET, BlonDe, ctxpro.
+
+They pin old packages, so they meet this program in files only. For each tool a folder is
+written with the texts as its command takes them, and the command is told; it is run by
+hand in a second environment; the next call of ``gtrans score`` reads what it wrote. A
+result that belongs to other texts than the folder's is refused.
+
+Texts are written only when they changed, so a result stays valid.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gtrans.data.documents import atomic_writer
+from gtrans.errors import GtransError
+from gtrans.evaluation.scores import Documents, Measurement, Rows
+
+CONTEXT_SENTENCES = 2
+SEPARATOR = " </s> "
+RESULT = "scores.json"
+COMET_MODEL = "Unbabel/wmt22-comet-da"
+
+_BLONDE_PROGRAM = '''\
+"""Scores documents.json with BlonDe: run it where blonde is installed."""
+import hashlib, json, pathlib
+from blonde import BLONDE
+
+folder = pathlib.Path(__file__).parent
+text = (folder / "documents.json").read_bytes()
+documents = json.loads(text)
+blonde = BLONDE(references=[documents["references"]])
+scores = {}
+for name, system in documents["systems"].items():
+    result = blonde.corpus_score(system)
+    scores[name] = {"score": 100 * result.F1, "recall": 100 * result.recall,
+                    "precision": 100 * result.precision}
+checked = hashlib.sha256(text).hexdigest()
+(folder / "scores.json").write_text(json.dumps({"texts": checked, "systems": scores}, indent=2))
+'''
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What is scored: documents of sentences, empty ones allowed in ``systems``."""
+
+    sources: Documents | None
+    references: Documents
+    systems: Mapping[str, Documents]
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """How to get the scores of a tool.
+
+    Attributes:
+        label: the tool's name.
+        folder: where its files are.
+        install: commands that make its environment, to be run once.
+        commands: commands that score, to be run in ``folder`` in that environment.
+    """
+
+    label: str
+    folder: Path
+    install: tuple[str, ...]
+    commands: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """The instructions in words."""
+        return [
+            f"{self.label}: texts are in {self.folder}; no scores there yet. In a second "
+            "environment (once):",
+            *(f"    {command}" for command in self.install),
+            "then, and afterwards this command again:",
+            f"    cd {shlex.quote(str(self.folder))}",
+            *(f"    {command}" for command in self.commands),
+        ]
+
+
+_COMET_INSTALL = (
+    "python3 -m venv comet-env && . comet-env/bin/activate",
+    "pip install 'unbabel-comet>=2.2.2'",
+)
+
+
+def comet(
+    folder: Path, texts: Texts, model: str, context: bool
+) -> tuple[Instructions, Measurement | None]:
+    """COMET of every sentence; with ``context``, Doc-COMET (Vernikos et al., 2022).
+
+    Doc-COMET reads up to two preceding sentences of the document before each sentence,
+    joined by ``</s>``: the source's before the source, the reference's before the
+    reference and before the translation.
+
+    Returns:
+        Instructions, and the scores (from about 0 to 1) if there are any.
+
+    Raises:
+        GtransError: there is no source, or the scores belong to other texts.
+    """
+    label = "Doc-COMET" if context else "COMET"
+    if texts.sources is None:
+        raise GtransError(f"{label} compares with the source as well; give it with --src")
+    references = _flat(texts.references)
+    columns = {"src.txt": _flat(texts.sources), "ref.txt": references}
+    columns |= {f"hyp.{name}.txt": _flat(system) for name, system in texts.systems.items()}
+    if context:
+        joined = {"src.txt": columns["src.txt"]}
+        before = {name: joined.get(name, references) for name in columns}
+        sizes = [len(document) for document in texts.references]
+        columns = {
+            name: _with_context(lines, before[name], sizes) for name, lines in columns.items()
+        }
+    _write(folder, {name: "".join(f"{x}\n" for x in lines) for name, lines in columns.items()})
+    files = [f"hyp.{name}.txt" for name in texts.systems]
+    command = ["comet-score", "-s", "src.txt", "-t", *files, "-r", "ref.txt", "--model", model]
+    command += ["--enable-context"] * context + ["--to_json", RESULT]
+    instructions = Instructions(label, folder, _COMET_INSTALL, (shlex.join(command),))
+    result = _read_json(folder / RESULT)
+    if result is None:
+        return instructions, None
+    rows = {
+        name: _comet_rows(folder / RESULT, result, file, columns[file])
+        for name, file in zip(texts.systems, files, strict=True)
+    }
+    unit = f"context:{CONTEXT_SENTENCES},reference|" if context else ""
+    return instructions, Measurement(
+        key="doc_comet" if context else "comet",
+        label=label,
+        unit="sentence",
+        higher_is_better=True,
+        signature=f"model:{model}|{unit}aggregate:mean|unit:sentence",
+        rows=rows,
+        documents=np.repeat(
+            np.arange(len(texts.references)), [len(document) for document in texts.references]
+        ),
+        compute=lambda sums: sums[0] / sums[1],
+    )
+
+
+def _with_context(lines: list[str], context: list[str], sizes: Sequence[int]) -> list[str]:
+    """Each line after the last lines of the context that stand before it in its document."""
+    joined = []
+    starts = np.cumsum([0, *sizes]).tolist()
+    for start, end in pairwise(starts):
+        for place in range(start, end):
+            before = context[max(start, place - CONTEXT_SENTENCES) : place]
+            joined.append(SEPARATOR.join([*before, lines[place]]))
+    return joined
+
+
+def _comet_rows(path: Path, result: Any, file: str, lines: list[str]) -> Rows:
+    """Rows ``(score, 1)``, one per sentence."""
+    found = {Path(name).name: entries for name, entries in result.items()}.get(file)
+    if found is None:
+        raise GtransError(f"{path} has no scores of {file}; run the tool's command again")
+    try:
+        scored = [(str(entry["mt"]), float(entry["COMET"])) for entry in found]
+    except (KeyError, TypeError, ValueError):
+        raise GtransError(f"{path} is not what comet-score --to_json writes") from None
+    for number, line in enumerate(lines):
+        if number >= len(scored) or scored[number][0].strip() != line.strip():
+            raise GtransError(
+                f"{path} holds the scores of other texts: line {number + 1} of {file} is not in "
+                "its place; run the tool's command again"
+            )
+    return np.array([[score, 1.0] for _, score in scored])
+
+
+def blonde(
+    folder: Path, texts: Texts, target_lang: str
+) -> tuple[Instructions, dict[str, dict[str, float]] | None]:
+    """BlonDe (Jiang et al., 2022) of every system: its F1, recall and precision times 100.
+
+    Raises:
+        GtransError: the target language is not English, or the scores belong to other texts.
+    """
+    if target_lang not in ("", "en"):
+        raise GtransError(f"BlonDe knows English only, but --target-lang is {target_lang}")
+    documents = json.dumps(
+        {
+            "references": [list(document) for document in texts.references],
+            "systems": {
+                name: [list(document) for document in system]
+                for name, system in texts.systems.items()
+            },
+        },
+        ensure_ascii=False,
+    )
+    _write(folder, {"documents.json": documents, "blonde_scores.py": _BLONDE_PROGRAM})
+    instructions = Instructions(
+        "BlonDe",
+        folder,
+        (
+            "python3 -m venv blonde-env && . blonde-env/bin/activate",
+            "pip install blonde && python -m spacy download en_core_web_sm",
+        ),
+        ("python blonde_scores.py",),
+    )
+    result = _read_json(folder / RESULT)
+    if result is None:
+        return instructions, None
+    if result.get("texts") != hashlib.sha256(documents.encode()).hexdigest():
+        raise GtransError(
+            f"{folder / RESULT} holds the scores of other texts; run blonde_scores.py again"
+        )
+    scores: dict[str, dict[str, float]] = result["systems"]
+    return instructions, scores
+
+
+def ctxpro(
+    folder: Path, systems: Mapping[str, Documents], evalset: str, target_lang: str
+) -> tuple[Instructions, dict[str, dict[str, Any]] | None]:
+    """ctxpro (Wicks and Post, 2023): is the expected word in the last sentence?
+
+    Each document is one example of the set: some sentences of context, then the sentence
+    that is tested.
+
+    Returns:
+        Instructions, and by system the accuracy in percent with its counts, in all and by
+        rule, once every system has been scored.
+
+    Raises:
+        GtransError: the language is not given, or a result is older than its text.
+    """
+    if not target_lang:
+        raise GtransError("ctxpro splits sentences by language; give it with --target-lang")
+    name_of = re.sub(r"[^\w.-]+", "_", evalset)
+    _write(
+        folder,
+        {
+            f"hyp.{name}.txt": "".join(f"{document[-1]}\n" for document in documents)
+            for name, documents in systems.items()
+        },
+    )
+    results = {name: f"scores.{name}.{name_of}.tsv" for name in systems}
+    instructions = Instructions(
+        "ctxpro",
+        folder,
+        ("python3 -m venv ctxpro-env && . ctxpro-env/bin/activate", "pip install ctxpro"),
+        tuple(
+            f"ctxpro score --complete -t {shlex.quote(f'hyp.{name}.txt')} "
+            f"-e {shlex.quote(evalset)} -l {shlex.quote(target_lang)} > {shlex.quote(result)}"
+            for name, result in results.items()
+        ),
+    )
+    if not all((folder / result).exists() for result in results.values()):
+        return instructions, None
+    return instructions, {
+        name: _ctxpro_scores(folder / result, folder / f"hyp.{name}.txt")
+        for name, result in results.items()
+    }
+
+
+def _ctxpro_scores(path: Path, texts: Path) -> dict[str, Any]:
+    """The lines "rule, right, examples, accuracy" that ``ctxpro score --complete`` writes."""
+    if path.stat().st_mtime < texts.stat().st_mtime:
+        raise GtransError(f"{path} is older than {texts}; run the tool's command again")
+    rules: dict[str, dict[str, Any]] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            rule, right, examples, _ = line.split("\t")
+            counts = {"right": int(right), "examples": int(examples)}
+        except ValueError:
+            raise GtransError(
+                f"{path}:{number} is not what ctxpro score --complete writes"
+            ) from None
+        rules[rule] = {"score": 100 * counts["right"] / max(1, counts["examples"])} | counts
+    if "total" not in rules:
+        raise GtransError(f"{path} has no line 'total'; run the tool's command again")
+    return rules.pop("total") | {"rules": rules}
+
+
+def _flat(documents: Documents) -> list[str]:
+    return [sentence for document in documents for sentence in document]
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files that differ from what is there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            path = folder / name
+            if not path.exists() or path.read_bytes() != text.encode():
+                with atomic_writer(path) as file:
+                    file.write(text)
+    except OSError as error:
+        raise GtransError(f"cannot write in '{folder}': {error.strerror or error}") from None
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise GtransError(f"'{path}' is not JSON ({error}); run the tool's command again") from None
+    if not isinstance(value, dict):
+        raise GtransError(f"'{path}' is not a JSON object; run the tool's command again")
+    return value

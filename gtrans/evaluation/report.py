@@ -1,0 +1,221 @@
+"""What ``gtrans score`` prints: one JSON object, or tables to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from gtrans.evaluation.buckets import Bucket
+from gtrans.evaluation.consistency import Consistency
+from gtrans.evaluation.external import Instructions
+from gtrans.evaluation.scores import METRICS, Measurement
+from gtrans.evaluation.significance import Comparison, Resampling, seed
+
+
+@dataclass
+class Report:
+    """Everything that was found out about some systems.
+
+    Attributes:
+        systems: their names; the first one is the baseline.
+        counts: of sentences, documents and instances.
+        measurements: by key.
+        resampled: confidence and comparisons, by key.
+        buckets: by the key of their table.
+        consistency: by system; and ``consistency_of_reference``.
+        tools: by tool and system, scores of tools that work on whole corpora.
+        pending: tools that have not been run yet.
+        notes: what a reader should know before believing the figures.
+    """
+
+    systems: list[str]
+    counts: dict[str, int] = field(default_factory=dict)
+    measurements: dict[str, Measurement] = field(default_factory=dict)
+    resampled: dict[str, Resampling] = field(default_factory=dict)
+    buckets: dict[str, list[Bucket]] = field(default_factory=dict)
+    consistency: dict[str, Consistency] = field(default_factory=dict)
+    consistency_of_reference: Consistency | None = None
+    consistency_signature: str = ""
+    tools: dict[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    pending: dict[str, Instructions] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+# --- JSON -------------------------------------------------------------------------------
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """The report as an object.
+
+    The scores of a single system stand at the top level; those of several under
+    ``systems``, by name.
+    """
+    by_system = {name: _system(report, name) for name in report.systems}
+    scores: dict[str, Any] = (
+        {"systems": by_system, "baseline": report.systems[0]}
+        if len(by_system) > 1
+        else by_system[report.systems[0]]
+    )
+    shared: dict[str, Any] = dict(report.counts)
+    for key, buckets in report.buckets.items():
+        shared[key] = [
+            {"from": bucket.first, "to": bucket.last} | bucket.counts | bucket.scores
+            for bucket in buckets
+        ]
+    if report.consistency_of_reference is not None:
+        shared["lexical_consistency_of_reference"] = _consistency(
+            report, report.consistency_of_reference
+        )
+    if report.pending:
+        shared["not_scored_yet"] = {
+            key: {"folder": str(it.folder), "install": it.install, "commands": it.commands}
+            for key, it in report.pending.items()
+        }
+    return scores | shared | {"notes": report.notes}
+
+
+def _system(report: Report, name: str) -> dict[str, Any]:
+    entry: dict[str, Any] = {}
+    for key, measurement in report.measurements.items():
+        resampled = report.resampled[key]
+        entry[key] = {"score": measurement.score(name), "signature": measurement.signature}
+        if name in resampled.confidence:
+            confidence = resampled.confidence[name]
+            entry[key]["confidence"] = {
+                "level": 0.95,
+                "interval": confidence.interval,
+                "mean": confidence.mean,
+                "radius": confidence.radius,
+                "resampled": resampled.unit,
+                "units": resampled.units,
+                "trials": confidence.trials,
+                "seed": seed(),
+            }
+        if name in resampled.comparisons:
+            entry[key]["comparison"] = _comparison(
+                report.systems[0], measurement, resampled, resampled.comparisons[name]
+            )
+    if name in report.consistency:
+        entry["lexical_consistency"] = _consistency(report, report.consistency[name])
+    for tool, scores in report.tools.items():
+        entry[tool] = scores[name]
+    return entry
+
+
+def _comparison(
+    baseline: str, measurement: Measurement, resampled: Resampling, comparison: Comparison
+) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "baseline": baseline,
+        "difference": comparison.difference,
+        "higher_is_better": measurement.higher_is_better,
+    }
+    if comparison.bootstrap is not None and comparison.randomisation is not None:
+        entry |= {
+            "interval": comparison.interval,
+            "resampled": resampled.unit,
+            "units": resampled.units,
+            "paired_bootstrap": asdict(comparison.bootstrap),
+            "paired_randomisation": asdict(comparison.randomisation),
+        }
+    return entry | {"sign_test": {"unit": measurement.unit} | asdict(comparison.sign_test)}
+
+
+def _consistency(report: Report, value: Consistency) -> dict[str, Any]:
+    return {"score": value.score, "signature": report.consistency_signature} | asdict(value)
+
+
+# --- text -------------------------------------------------------------------------------
+
+_HEADER = ("", "system", "score", "95% interval", "change", "p boot", "p rand", "p sign")
+_BUCKETS = {
+    "by_position": ("sentence in its document", "sentences"),
+    "by_sentence_length": ("tokens of the reference", "sentences"),
+    "by_document_length": ("sentences of the document", "documents"),
+}
+
+
+def to_text(report: Report, details: bool = False) -> list[str]:
+    """The report as lines: scores, signatures, counts; with ``details``, the buckets."""
+    rows: list[tuple[str, ...]] = [_HEADER]
+    for measurement in report.measurements.values():
+        rows += _score_rows(report, measurement)
+    consistency: list[tuple[str, Consistency]] = list(report.consistency.items())
+    if report.consistency_of_reference is not None:
+        consistency.append(("(reference)", report.consistency_of_reference))
+    for number, (name, value) in enumerate(consistency):
+        label = "" if number else "lexical consistency"
+        rows.append((label, name, "-" if value.score is None else f"{value.score:.2f}"))
+    for tool, scores in report.tools.items():
+        for number, name in enumerate(report.systems):
+            rows.append(("" if number else tool, name, f"{scores[name]['score']:.2f}"))
+    lines = _aligned(rows) if len(rows) > 1 else []
+    if details:
+        for key, buckets in report.buckets.items():
+            lines += ["", *_bucket_lines(report, key, buckets)]
+    signatures = [(m.label, m.signature) for m in report.measurements.values()]
+    if consistency:
+        signatures.append(("lexical consistency", report.consistency_signature))
+    width = max((len(label) for label, _ in signatures), default=0)
+    if signatures:
+        lines += ["", *(f"{label:<{width}}  {signature}" for label, signature in signatures)]
+    if report.counts:
+        lines.append("")
+        lines.append(", ".join(f"{count} {name}" for name, count in report.counts.items()))
+    lines += [f"note: {note}" for note in report.notes]
+    for instructions in report.pending.values():
+        lines += ["", *instructions.lines()]
+    return lines
+
+
+def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...]]:
+    digits = 2 if measurement.key in METRICS else 4  # COMET's scale ends at 1
+    resampled = report.resampled[measurement.key]
+    rows: list[tuple[str, ...]] = []
+    for name in report.systems:
+        cells = ["" if rows else measurement.label, name, f"{measurement.score(name):.{digits}f}"]
+        if name in resampled.confidence:
+            low, high = resampled.confidence[name].interval
+            cells.append(f"{low:.{digits}f} to {high:.{digits}f}")
+        if name in resampled.comparisons:
+            comparison = resampled.comparisons[name]
+            cells += [""] * (4 - len(cells))
+            cells.append(f"{comparison.difference:+.{digits}f}")
+            for test in (comparison.bootstrap, comparison.randomisation, comparison.sign_test):
+                cells.append("" if test is None else _p_value(test.p))
+        rows.append(tuple(cells))
+    return rows
+
+
+def _p_value(p: float) -> str:
+    return f"{p:.4f}" if p >= 0.0001 else "<0.0001"
+
+
+def _bucket_lines(report: Report, key: str, buckets: Sequence[Bucket]) -> list[str]:
+    what, counted = _BUCKETS[key]
+    labels = list(dict.fromkeys(label for bucket in buckets for label in bucket.scores))
+    rows: list[tuple[str, ...]] = [
+        (what, counted, *(f"{label}: {name}" for label in labels for name in report.systems))
+    ]
+    for bucket in buckets:
+        cells = [bucket.label, str(bucket.counts[counted])]
+        for label in labels:
+            scores = bucket.scores.get(label, {})
+            cells += [f"{scores[name]:.2f}" if name in scores else "-" for name in report.systems]
+        rows.append(tuple(cells))
+    return _aligned(rows, left=1)
+
+
+def _aligned(rows: Sequence[tuple[str, ...]], left: int = 2) -> list[str]:
+    """Columns side by side, the first ``left`` ones flush left, empty columns left out."""
+    columns = max(map(len, rows))
+    cells = [[*row, *[""] * (columns - len(row))] for row in rows]
+    kept = [i for i in range(columns) if i < left or any(row[i] for row in cells[1:])]
+    widths = {i: max(len(row[i]) for row in cells) for i in kept}
+    return [
+        "  ".join(
+            f"{row[i]:<{widths[i]}}" if i < left else f"{row[i]:>{widths[i]}}" for i in kept
+        ).rstrip()
+        for row in cells
+    ]

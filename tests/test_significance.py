@@ -1,0 +1,231 @@
+"""Significance: p-values by hand, and how often they are wrong where the truth is known."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sacrebleu.metrics import BLEU
+
+from gtrans.evaluation.scores import Measurement
+from gtrans.evaluation.significance import Resample, Resampling, resample, sign_test
+
+Rows = NDArray[np.float64]
+
+
+def bleu(rows: dict[str, Rows], documents: NDArray[np.int64]) -> Measurement:
+    metric = BLEU()
+    return Measurement(
+        key="s_bleu",
+        label="s-BLEU",
+        unit="sentence",
+        higher_is_better=True,
+        signature="",
+        rows=rows,
+        documents=documents,
+        compute=lambda sums: float(metric._compute_score_from_stats(sums).score),
+    )
+
+
+def mean(values: dict[str, list[float]], higher_is_better: bool = True) -> Measurement:
+    """A metric whose corpus score is the mean of its segments; each is a document."""
+    rows = {name: np.array([[value, 1.0] for value in column]) for name, column in values.items()}
+    units = len(next(iter(values.values())))
+    return Measurement(
+        "mean", "mean", "document", higher_is_better, "", rows, np.arange(units),
+        lambda sums: sums[0] / sums[1],
+    )  # fmt: skip
+
+
+def compare(measurement: Measurement, unit: Resample = "document") -> Resampling:
+    return resample(measurement, unit, bootstrap_trials=500, randomisation_trials=1000)
+
+
+# --- by hand -----------------------------------------------------------------------------
+
+
+def test_randomisation_approaches_the_exact_test() -> None:
+    """Six documents can be swapped in 64 ways: all are tried here, most of them there."""
+    a, b = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0], [4.0, 3.0, 4.5, 1.5, 4.0, 9.5]
+    differences = np.array(b) - np.array(a)
+    observed = abs(differences.mean())
+    every = [abs((differences * signs).mean()) for signs in product([1, -1], repeat=6)]
+    exact = np.mean([value >= observed - 1e-9 for value in every])
+    found = resample(mean({"a": a, "b": b}), randomisation_trials=5000)
+    test = found.comparisons["b"].randomisation
+    assert test is not None
+    assert test.p == pytest.approx(exact, abs=0.02)
+
+
+def test_the_same_translation_twice_is_no_discovery() -> None:
+    values = [3.0, 1.0, 4.0, 1.0, 5.0]
+    found = compare(mean({"a": values, "b": list(values)})).comparisons["b"]
+    assert found.difference == 0
+    assert found.interval == (0, 0)
+    for test in (found.bootstrap, found.randomisation):
+        assert test is not None
+        assert test.p == 1
+        assert test.p_sacrebleu == pytest.approx(1 / (test.trials + 1))  # what sacreBLEU says
+    assert found.sign_test.p == 1
+
+
+def test_three_documents_prove_nothing() -> None:
+    """Of the eight ways to swap them, two are as extreme: p is 1/4, whatever the difference."""
+    found = compare(mean({"a": [0.0, 1.0, 0.0], "b": [90.0, 99.0, 91.0]})).comparisons["b"]
+    assert found.randomisation is not None
+    assert found.randomisation.p == pytest.approx(0.25, abs=0.04)
+    assert found.randomisation.p_sacrebleu < 0.01
+
+
+@pytest.mark.parametrize("unit", ["document", "sentence"])
+def test_one_unit_cannot_be_resampled(unit: Resample) -> None:
+    found = compare(mean({"a": [1.0], "b": [2.0]}), unit)
+    assert found.confidence == {}
+    comparison = found.comparisons["b"]
+    assert comparison.difference == 1
+    assert comparison.interval is comparison.bootstrap is comparison.randomisation is None
+    assert comparison.sign_test.better == 1
+
+
+def test_nothing_is_resampled_on_request() -> None:
+    found = compare(mean({"a": [1.0, 2.0], "b": [2.0, 3.0]}), "none")
+    assert found.confidence == {}
+    assert found.comparisons["b"].bootstrap is None
+
+
+def test_sign_test_by_hand() -> None:
+    # b is better in 7 places, worse in 1, equal in 2: p = 2 * (C(8,0) + C(8,1)) / 2**8
+    a = [5.0] * 10
+    b = [6.0] * 7 + [1.0] + [5.0] * 2
+    expected = 2 * (1 + 8) / 2**8
+    found = sign_test(mean({"a": a, "b": b}), "a", "b")
+    assert (found.better, found.worse, found.equal) == (7, 1, 2)
+    assert found.p == pytest.approx(expected)
+    errors = sign_test(mean({"a": a, "b": b}, higher_is_better=False), "a", "b")
+    assert (errors.better, errors.worse, errors.equal) == (1, 7, 2)
+    assert errors.p == pytest.approx(expected)
+
+
+def test_sign_test_exchanges_one_sentence_at_a_time() -> None:
+    """Three sentences; sacreBLEU scores the corpora with one of them exchanged."""
+    reference = ["a b c d e", "f g h i j", "k l m n o"]
+    base = ["a b c d x", "f g h i j", "k l m x x"]
+    other = ["a b c d e", "f g x i j", "k l x x x"]
+    metric = BLEU()
+    before = metric.corpus_score(base, [reference]).score
+    effects = [
+        metric.corpus_score([*base[:i], other[i], *base[i + 1 :]], [reference]).score - before
+        for i in range(3)
+    ]
+    assert [math.copysign(1, effect) for effect in effects] == [1, -1, -1]
+    rows = {
+        name: np.array(metric._extract_corpus_statistics(texts, [reference]), dtype=float)
+        for name, texts in (("base", base), ("other", other))
+    }
+    found = sign_test(bleu(rows, np.arange(3)), "base", "other")
+    assert (found.better, found.worse, found.equal) == (1, 2, 0)
+
+
+def test_several_systems_are_each_compared_with_the_first() -> None:
+    values = {"a": [1.0, 2, 3, 4, 5, 6, 7, 8], "b": [1.5, 1, 3.5, 4, 5, 6, 7, 9]}
+    values["c"] = [value + 3 for value in values["a"]]
+    together = compare(mean(values))
+    assert list(together.confidence) == ["a", "b", "c"]
+    assert list(together.comparisons) == ["b", "c"]
+    for name in "bc":
+        alone = compare(mean({"a": values["a"], name: values[name]}))
+        assert alone.comparisons[name] == together.comparisons[name]
+
+
+# --- simulation --------------------------------------------------------------------------
+
+
+def sentence(rng: np.random.Generator, length: int, error: float) -> list[int]:
+    """BLEU's statistics of a sentence whose words are wrong with probability ``error``."""
+    right = rng.random(length) > error
+    matches, totals = [], []
+    run = right
+    for order in range(4):
+        matches.append(int(run.sum()))
+        totals.append(max(0, length - order))
+        run = run[:-1] & right[order + 1 :]
+    return [length, length, *matches, *totals]
+
+
+def two_systems(
+    rng: np.random.Generator, documents: int, gain: float, scatter: float
+) -> Measurement:
+    """Two systems of equal quality but for ``gain``.
+
+    Documents differ in difficulty, for both systems alike; with ``scatter`` a system is
+    also by chance better or worse at a whole document, as real systems are.
+    """
+    rows: dict[str, list[list[int]]] = {"a": [], "b": []}
+    numbers = []
+    for number in range(documents):
+        difficulty = rng.uniform(0.25, 0.45)
+        size = rng.integers(4, 12)
+        errors = {
+            "a": difficulty + rng.normal(0, scatter),
+            "b": difficulty - gain + rng.normal(0, scatter),
+        }
+        for length in rng.integers(6, 25, size):
+            for name, error in errors.items():
+                rows[name].append(sentence(rng, int(length), error))
+            numbers.append(number)
+    return bleu(
+        {name: np.array(values, dtype=float) for name, values in rows.items()}, np.array(numbers)
+    )
+
+
+def rejected(
+    runs: int, documents: int, gain: float, scatter: float, unit: Resample, seed: int
+) -> dict[str, float]:
+    """Share of runs in which each test says p <= 0.05."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, list[float]] = {
+        "bootstrap": [], "randomisation": [], "sign": [], "bootstrap of sacreBLEU": [],
+    }  # fmt: skip
+    for _ in range(runs):
+        comparison = resample(
+            two_systems(rng, documents, gain, scatter),
+            unit,
+            bootstrap_trials=200,
+            randomisation_trials=200,
+        ).comparisons["b"]
+        assert comparison.bootstrap is not None and comparison.randomisation is not None
+        found["bootstrap"].append(comparison.bootstrap.p)
+        found["bootstrap of sacreBLEU"].append(comparison.bootstrap.p_sacrebleu)
+        found["randomisation"].append(comparison.randomisation.p)
+        found["sign"].append(comparison.sign_test.p)
+    return {name: float(np.mean(np.array(ps) <= 0.05)) for name, ps in found.items()}
+
+
+def test_equal_systems_are_seldom_and_different_ones_mostly_told_apart() -> None:
+    equal = rejected(120, 30, 0.0, 0.04, "document", seed=1)
+    for name in ("bootstrap", "randomisation"):
+        assert equal[name] <= 0.11  # 5% of 120 runs, plus three standard errors
+    different = rejected(20, 30, 0.08, 0.04, "document", seed=2)
+    for name in ("bootstrap", "randomisation", "sign"):
+        assert different[name] >= 0.9
+
+
+@pytest.mark.long
+def test_error_rates_of_equal_systems() -> None:
+    """1000 runs each: the standard error of a share of 5% is 0.7%."""
+    whole = rejected(1000, 40, 0.0, 0.04, "document", seed=3)
+    print("documents resampled, systems scatter over documents:", whole)
+    assert 0.035 <= whole["randomisation"] <= 0.065
+    assert 0.035 <= whole["bootstrap"] <= 0.085  # the bootstrap is a little liberal
+    assert whole["bootstrap of sacreBLEU"] > 0.08
+    loose = rejected(1000, 40, 0.0, 0.04, "sentence", seed=3)
+    print("sentences resampled, systems scatter over documents:", loose)
+    for name in ("bootstrap", "randomisation"):
+        assert loose[name] > 0.1  # sentences of a document are not independent
+    plain = rejected(1000, 40, 0.0, 0.0, "sentence", seed=4)
+    print("sentences resampled, sentences independent:", plain)
+    for name in ("bootstrap", "randomisation", "sign"):
+        assert 0.03 <= plain[name] <= 0.07
