@@ -42,8 +42,8 @@ def drop(pattern: str) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (add("encoder.embed_positions.weight", 9, 24), "learned positions (--encoder-learned-pos)"),
-        (add("decoder.layernorm_embedding.weight", 24), "--layernorm-embedding"),
+        (add("encoder.embed_positions.weight", 9, 24), "it lacks decoder.embed_positions.weight"),
+        (add("decoder.layernorm_embedding.weight", 24), "has no place for decoder.layernorm_embed"),
         (add("decoder.adaptive_softmax.head.weight", 9, 24), "adaptive softmax"),
         (add("decoder.project_in_dim.weight", 24, 24), "another width than its layers"),
         (add("encoder.layers.0.self_attn.in_proj_weight", 72, 24), "joint query"),

@@ -1,10 +1,15 @@
 """Turn a checkpoint of another program into one that all commands here read.
 
-`--from g-transformer` reads IN.pt, a checkpoint of the authors' G-Transformer (fairseq
-0.9: its options and its state dict), and writes OUT.pt. Layers, widths, global layers and
-shared embeddings are found in the tensors themselves. DIR holds the dictionaries that the
-model was trained with (dict.LANG.txt, as fairseq-preprocess writes them). What was found,
-renamed and ignored is printed; a model with parts that do not exist here is refused.
+--from g-transformer  IN is a checkpoint of the authors' G-Transformer (fairseq 0.9).
+--from fairseq        IN is BART or mBART as fairseq saves it (mbart.cc25/model.pt).
+--from huggingface    IN is a folder with BART, mBART or mBART-50 as Hugging Face saves it
+                      (config.json and model.safetensors or pytorch_model.bin).
+--from gtrans         IN is a checkpoint of this project; for --extend-positions.
+
+Layers, widths, global layers and shared embeddings are found in the tensors themselves. DIR
+holds the dictionaries that the model was trained with (dict.LANG.txt, as `gtrans prepare`
+writes them). What was found, renamed and ignored is printed; a model with parts that do not
+exist here is refused.
 
 The new checkpoint translates (`gtrans translate`, `fairseq-generate DIR --user-dir gtrans
 --task document_translation --path OUT.pt`) and starts training (`--init-from`,
@@ -16,6 +21,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtrans.errors import GtransError
+
 EXAMPLE = "gtrans convert --from g-transformer --data data-bin checkpoint_best.pt converted.pt"
 
 
@@ -25,17 +32,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="program",
         required=True,
-        choices=["g-transformer"],
-        help="the program that wrote IN.pt",
+        choices=["g-transformer", "fairseq", "huggingface", "gtrans"],
+        help="the program that wrote IN",
+    )
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the dictionaries")
+    parser.add_argument(
+        "--source-lang", metavar="LANG", help="source language (default: as in IN or in DIR)"
     )
     parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="folder of the dictionaries"
+        "--target-lang", metavar="LANG", help="target language (default: as in IN or in DIR)"
+    )
+    parser.add_argument(
+        "--langs",
+        metavar="L1,L2,..",
+        help="all languages that have a symbol, in their order (default: as in IN; for Hugging "
+        "Face those of mbart-large-cc25 or mbart-large-50)",
+    )
+    parser.add_argument(
+        "--sentence-marks",
+        choices=["both", "end", "bart", "mbart", "mbart50"],
+        help="the marks around sentences (default: those of the kind of model)",
     )
     parser.add_argument(
         "--unit",
         choices=["document", "sentence"],
-        default="document",
-        help="what the model was trained on (default: %(default)s)",
+        help="what the model was trained on (default: document for g-transformer, else sentence)",
     )
     parser.add_argument(
         "--max-doc-tokens",
@@ -44,19 +65,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="most tokens of a document unit (default: %(default)s, as the authors have it)",
     )
-    parser.add_argument("source", type=Path, metavar="IN.pt", help="checkpoint to read")
+    parser.add_argument(
+        "--extend-positions",
+        type=int,
+        metavar="N",
+        help="give the model N learned positions; the new ones begin as copies of the old",
+    )
+    parser.add_argument("source", type=Path, metavar="IN", help="checkpoint to read")
     parser.add_argument("target", type=Path, metavar="OUT.pt", help="checkpoint to write")
 
 
 def run(args: argparse.Namespace) -> None:
     """Convert and say what was found."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.conversion import convert_g_transformer
+    from gtrans.conversion.converting import ConversionOptions, convert
+    from gtrans.conversion.positions import extend_own
 
-    summary = convert_g_transformer(
-        args.source, args.target, args.data, args.unit, args.max_doc_tokens
-    )
+    if args.program == "gtrans":
+        if args.extend_positions is None:
+            raise GtransError("`--from gtrans` needs `--extend-positions`: nothing else changes.")
+        lines = [extend_own(args.source, args.target, args.extend_positions)]
+    else:
+        if args.data is None:
+            raise GtransError("`--data` is missing: the folder of the model's dictionaries.")
+        options = ConversionOptions(
+            args.data,
+            args.source_lang,
+            args.target_lang,
+            args.langs,
+            args.sentence_marks,
+            args.unit,
+            args.max_doc_tokens,
+            args.extend_positions,
+        )
+        lines = convert(args.program, args.source, args.target, options).lines()
     print(f"{args.source}:")
-    for line in summary.lines():
+    for line in lines:
         print(f"  {line}")
     print(f"written to {args.target}")

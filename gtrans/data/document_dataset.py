@@ -155,7 +155,7 @@ class DocumentDataset(FairseqDataset):
         # Tokens of all lines before a line, of both sides.
         self._tokens_before = [
             np.concatenate([[0], np.cumsum(np.asarray(side.sizes, np.int64) + marks)])
-            for marks in [rows.frame.marks == "both"]
+            for marks in [rows.frame.extra]
             for side in (source, source if target is None else target)
         ]
         self.use(units)
@@ -167,6 +167,30 @@ class DocumentDataset(FairseqDataset):
             before[units.lines[:, column + 1]] - before[units.lines[:, column]]
             for before, column in zip(self._tokens_before, (0, 2), strict=True)
         )
+
+    def check_lengths(self, longest: tuple[int, int], name: str) -> None:
+        """Refuse a unit that is longer than a model's table of positions.
+
+        Args:
+            longest: most tokens that the model takes on the source and the target side.
+            name: name of the corpus for messages.
+
+        Raises:
+            GtransError: naming the first line of the unit.
+        """
+        for sizes, limit, column in zip(
+            (self.source_sizes, self.target_sizes), longest, (0, 2), strict=True
+        ):
+            too_long = np.flatnonzero(sizes > limit)
+            if too_long.size:
+                unit = int(too_long[0])
+                raise GtransError(
+                    f"{name}: the unit from line {self.units.lines[unit, column] + 1} has "
+                    f"{sizes[unit]} tokens, but the model has learned only {limit} positions; "
+                    "give a smaller --max-doc-tokens (a single sentence must be cut in the text), "
+                    "--positions sentence, or extend the model (`gtrans convert "
+                    "--extend-positions N`)."
+                )
 
     @property
     def sizes(self) -> Ints:

@@ -15,66 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gtrans.data.frame import Frame
 from gtrans.data.units import Piece, UnitOptions
 from gtrans.modules.bert import context_row
 
-SENTENCE_MARKS = ("both", "end")
+__all__ = ["ContextText", "Frame", "Item", "Rows", "source_of"]
 
 Item = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Frame:
-    """How sentences are marked in token sequences.
-
-    ``both`` is the paper's frame: a source is ``<s> .. </s> <s> .. </s>``, the decoder
-    reads ``<s> .. </s> <s> ..``. ``end`` is that of fairseq's sentence models: a
-    source is ``.. </s> .. </s>``, the decoder reads ``</s> .. </s> ..``, the end of one
-    sentence opening the next.
-    """
-
-    bos: int
-    eos: int
-    pad: int
-    marks: str = "both"
-
-    @property
-    def opening(self) -> int:
-        """The symbol that opens the decoder's input and its sentences."""
-        return self.bos if self.marks == "both" else self.eos
-
-    def source(self, sentences: Sequence[Tensor]) -> Tensor:
-        """One row from its sentences, each ending with ``</s>``."""
-        if self.marks == "end":
-            return torch.cat(list(sentences))
-        opening = sentences[0].new_tensor([self.bos])
-        return torch.cat([part for sentence in sentences for part in (opening, sentence)])
-
-    def target(self, sentences: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Decoder input and target of one row, equally long.
-
-        The opening mark behind an end mark is set by the search, not predicted, so
-        its place in the target is padding: losses of documents and sentences then
-        count the same words.
-        """
-        whole = self.source(sentences)
-        if self.marks == "end":
-            return torch.cat([whole.new_tensor([self.eos]), whole[:-1]]), whole
-        target = whole[1:].clone()
-        target[target.eq(self.bos)] = self.pad
-        return whole[:-1], target
-
-    def sentences(self, row: Tensor) -> list[Tensor]:
-        """The sentences of a row ``(length,)``, padded or not, each with its end symbol."""
-        words = row[row.ne(self.pad) & row.ne(self.bos)]
-        ends = (words.eq(self.eos).nonzero().squeeze(1) + 1).tolist()
-        return [words[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
-
-    def pad_rows(self, rows: Sequence[Tensor]) -> Tensor:
-        """``(rows, longest)``, padded on the right."""
-        return torch.nn.utils.rnn.pad_sequence(
-            list(rows), batch_first=True, padding_value=float(self.pad)
-        )
 
 
 @dataclass(frozen=True)

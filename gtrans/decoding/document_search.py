@@ -17,8 +17,16 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from gtrans.decoding.search_options import SearchOptions, SearchVocabulary
 from gtrans.decoding.search_trace import SearchTrace
-from gtrans.errors import GtransError
+
+__all__ = [
+    "DocumentHypothesis",
+    "DocumentSearch",
+    "SearchOptions",
+    "SearchVocabulary",
+    "SentenceHypothesis",
+]
 
 
 class SearchState(Protocol):
@@ -42,64 +50,6 @@ class SearchableModel(Protocol):
 
     def decode_step(self, tokens: Tensor, opens: Tensor, state: SearchState) -> Tensor:
         """Logits ``(rows, vocabulary)`` after one more token of every row."""
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """Options of beam search; lengths count the words of one sentence.
-
-    Attributes:
-        beam: hypotheses kept.
-        max_len_a, max_len_b: a sentence of n source words gets at most ``a n + b`` words.
-        min_len: words a sentence has at least.
-        lenpen: scores are divided by ``length ** lenpen``.
-        unkpen: subtracted from the log-probability of the unknown word.
-        normalize: False leaves scores undivided.
-        temperature: logits are divided by it.
-    """
-
-    beam: int = 5
-    max_len_a: float = 0.0
-    max_len_b: float = 200.0
-    min_len: int = 1
-    lenpen: float = 1.0
-    unkpen: float = 0.0
-    normalize: bool = True
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Raises GtransError for values that make no search."""
-        for flag, value, least in (
-            ("beam", self.beam, 1),
-            ("max-len-a", self.max_len_a, 0),
-            ("max-len-b", self.max_len_b, 0),
-            ("min-len", self.min_len, 0),
-        ):
-            if value < least:
-                raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
-        if self.temperature <= 0:
-            raise GtransError(f"`--temperature` must be above 0, but is {self.temperature}.")
-
-
-@dataclass(frozen=True)
-class SearchVocabulary:
-    """The ids that the search treats in a special way.
-
-    Attributes:
-        opening: the symbol that opens the decoder's input and every sentence:
-            ``<s>`` in documents ``<s> .. </s> <s> .. </s>``, ``</s>`` in fairseq's
-            own frame, where the end of a sentence opens the next.
-        eos: ``</s>``.
-        pad: padding.
-        unk: the unknown word.
-        forbidden: ids that are no words and never to be generated.
-    """
-
-    opening: int
-    eos: int
-    pad: int
-    unk: int
-    forbidden: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -283,7 +233,8 @@ class _Run:
         written, closed = self.written.flatten(), self.closed.flatten()
         limit = self.limits[self.active].gather(1, self.sentence).flatten()
         end = log_probs[:, vocabulary.eos].clone()
-        log_probs.masked_fill_((written >= limit)[:, None] | closed[:, None], never)
+        enough = (written >= limit) | self._room_is_needed()
+        log_probs.masked_fill_((enough | closed)[:, None], never)
         end.masked_fill_(written < options.min_len, never)
         log_probs[:, vocabulary.eos] = end
         if self.marked:
@@ -293,7 +244,23 @@ class _Run:
                 closed & last, 0.0
             )
             log_probs[:, vocabulary.opening] = torch.where(closed & ~last, 0.0, never)
+        if vocabulary.prefix is not None:
+            opened = self.tokens.flatten().eq(vocabulary.opening)
+            log_probs.masked_fill_(opened[:, None], never)
+            log_probs[:, vocabulary.prefix] = torch.where(opened, 0.0, never)
         return log_probs
+
+    def _room_is_needed(self) -> Tensor | bool:
+        """``(rows,)`` whether a sentence must end, for the sake of those behind it."""
+        room, least = self.vocabulary.room, self.options.min_len
+        if room is None:
+            return False
+        marks = 1 + int(self.marked or self.vocabulary.prefix is not None)
+        behind = self.counts[self.active][:, None] - 1 - self.sentence
+        # The decoder's input if this step ends the sentence and the others are as short as
+        # can be. The very last end is read only where a mark of its own follows an end.
+        used = self.step + 1 + int(self.marked) + behind * (max(least, 1) + marks)
+        return ((used >= room) & (self.written >= least)).flatten()
 
     def _in_last_sentence(self) -> Tensor:
         return self.sentence == self.counts[self.active][:, None] - 1
@@ -331,9 +298,10 @@ class _Run:
     def _split(self, tokens: list[int], scores: list[float]) -> list[SentenceHypothesis]:
         if self.marked:  # the last token is the end of the document, not of a sentence
             tokens, scores = tokens[:-1], scores[:-1]
+        given = self.vocabulary.opening if self.marked else self.vocabulary.prefix
         sentences = [SentenceHypothesis([], [])]
         for token, score in zip(tokens, scores, strict=True):
-            if self.marked and token == self.vocabulary.opening:
+            if token == given:
                 continue
             sentences[-1].tokens.append(token)
             sentences[-1].scores.append(score)
@@ -357,8 +325,11 @@ class _Run:
         self.opens = self.tokens.eq(self.vocabulary.opening)
         last = self.counts[self.active][:, None] - 1
         self.sentence = torch.minimum(sentence + self.opens.long(), last)
-        # A closing mark is no word; the count begins anew where a sentence opens.
-        self.written = torch.where(self.opens, 0, written + (~is_end).long())
+        # Marks are no words; the count begins anew where a sentence opens.
+        is_word = ~is_end
+        if self.vocabulary.prefix is not None:
+            is_word &= self.tokens.ne(self.vocabulary.prefix)
+        self.written = torch.where(self.opens, 0, written + is_word.long())
         self.closed = is_end if self.marked else torch.zeros_like(is_end)
         before = self.shared
         self.common = int(before.amin()) if before.numel() else 0

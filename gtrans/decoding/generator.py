@@ -72,7 +72,13 @@ class DocumentGenerator:
         self.symbols_to_strip_from_output = {frame.eos, frame.bos}
         forbidden = {frame.pad, frame.bos, *symbols}
         vocabulary = SearchVocabulary(
-            frame.opening, frame.eos, frame.pad, dictionary.unk(), tuple(sorted(forbidden))
+            frame.opening,
+            frame.eos,
+            frame.pad,
+            dictionary.unk(),
+            tuple(sorted(forbidden)),
+            frame.prefix,
+            min(model.max_decoder_positions() for model in self.models),
         )
         options = SearchOptions(
             beam=int(getattr(generation, "beam", 5)),

@@ -99,6 +99,9 @@ _SIZES = {
     "gtransformer_base": (6, 512, 2048, 8),
     "gtransformer_big": (6, 1024, 4096, 16),
     "gtransformer_large": (12, 1024, 4096, 16),
+    "gtransformer_bart_base": (6, 768, 3072, 12),
+    "gtransformer_bart_large": (12, 1024, 4096, 16),
+    "gtransformer_mbart_large": (12, 1024, 4096, 16),
 }
 _SWITCHES = {
     "activation_fn": "relu",
@@ -109,6 +112,25 @@ _SWITCHES = {
     "max_positions": 1024,
     "share_all_embeddings": False,
     "no_scale_embedding": False,
+}
+_BART = {
+    **_SWITCHES,
+    "activation_fn": "gelu",
+    "layernorm_embedding": True,
+    "learned_positions": True,
+    "share_all_embeddings": True,
+    "no_scale_embedding": True,
+}
+_MBART = {
+    **_BART,
+    "encoder_normalize_before": True,
+    "decoder_normalize_before": True,
+    "no_scale_embedding": False,
+}
+_SWITCHES_OF = {
+    "gtransformer_bart_base": _BART,
+    "gtransformer_bart_large": _BART,
+    "gtransformer_mbart_large": _MBART,
 }
 
 
@@ -125,7 +147,7 @@ def transformer_presets(
             "decoder_ffn_embed_dim": ffn,
             "encoder_attention_heads": heads,
             "decoder_attention_heads": heads,
-            **_SWITCHES,
+            **_SWITCHES_OF.get(name, _SWITCHES),
         }
         for name, (layers, dim, ffn, heads) in sizes.items()
     }

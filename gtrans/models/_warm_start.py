@@ -12,7 +12,7 @@ from fairseq.data import Dictionary, data_utils
 from torch import Tensor, nn
 
 from gtrans.checkpoints import read_checkpoint
-from gtrans.data.symbols import MASK, language_symbol
+from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.errors import GtransError
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ def warm_start(
     """Load what fits from the checkpoint at ``path`` into ``model``.
 
     Embedding rows are copied by symbol when the vocabularies differ; the old one is
-    read from the data folder that the checkpoint names.
+    read from the data folder that the checkpoint names, or from ``dict.txt`` beside it.
 
     Args:
         model: changed in place.
@@ -152,6 +152,9 @@ class _OldVocabulary:
                 # Languages that the command line left open are not in the options either.
                 pair = list(data_utils.infer_language_pair(str(data)))
             file = data / f"dict.{pair[side == 'decoder']}.txt"
+            if not file.is_file():
+                # Published models have one dictionary, beside the checkpoint.
+                file = Path(self.path).with_name("dict.txt")
             self._read[side] = Dictionary.load(str(file)) if file.is_file() else None
         return self._read[side]
 
@@ -164,8 +167,7 @@ class _OldVocabulary:
         dictionary = self._dictionary(side)
         if dictionary is None:
             return None
-        langs = self.options.get("langs") or []
-        langs = langs.split(",") if isinstance(langs, str) else langs
+        langs = split_languages(self.options.get("langs"))
         symbols: list[str] = list(dictionary.symbols)
         added = [*(language_symbol(lang) for lang in langs), MASK]
         if len(symbols) + len(added) == rows:

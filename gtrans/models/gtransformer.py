@@ -34,6 +34,7 @@ from fairseq.models import (
 )
 from torch import Tensor, nn
 
+from gtrans.data.frame import Frame
 from gtrans.models._gtransformer_options import (
     PRESETS,
     GTransformerConfig,
@@ -70,12 +71,16 @@ Model = TypeVar("Model", bound="GTransformer")
 
 
 class GTransformerEncoder(FairseqEncoder):
-    """Embeds a batch of documents and runs the encoder layers on the packed tokens."""
+    """Embeds a batch of documents and runs the encoder layers on the packed tokens.
+
+    ``closing`` is the last symbol of every source sentence.
+    """
 
     def __init__(
         self, cfg: GTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
     ) -> None:
         super().__init__(dictionary)
+        self.closing = Frame.of(cfg, dictionary, dictionary).closing
         spec = layer_spec(cfg, "encoder")
         self.embed_tokens = embed_tokens
         self.embed_positions, self.layernorm_embedding = _beside_words(cfg)
@@ -94,9 +99,7 @@ class GTransformerEncoder(FairseqEncoder):
 
         ``behind`` runs behind every self-attention, ``context`` is that of each row.
         """
-        layout = DocumentLayout.of_source(
-            src_tokens, self.dictionary.pad(), self.dictionary.eos()
-        )
+        layout = DocumentLayout.of_source(src_tokens, self.dictionary.pad(), self.closing)
         plans = AttentionPlans(layout, context=context)
         x = self.embed(
             layout.pack(src_tokens),
@@ -121,12 +124,17 @@ class GTransformerEncoder(FairseqEncoder):
 
 
 class GTransformerDecoder(FairseqDecoder):
-    """The decoder: teacher-forced on packed tokens, or one token at a time."""
+    """The decoder: teacher-forced on packed tokens, or one token at a time.
+
+    ``opening`` opens every sentence, in rows that ``</s>`` does not open.
+    """
 
     def __init__(
         self, cfg: GTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
     ) -> None:
         super().__init__(dictionary)
+        opening = Frame.of(cfg, dictionary, dictionary).opening
+        self.opening = dictionary.bos() if opening == dictionary.eos() else opening
         spec = layer_spec(cfg, "decoder")
         self.embed_tokens = embed_tokens
         self.embed_positions, self.layernorm_embedding = _beside_words(cfg)
@@ -174,7 +182,7 @@ class GTransformerDecoder(FairseqDecoder):
         """What :meth:`forward` projects, ``(tokens, dim)``, and its layout; fills ``layers``."""
         dictionary = self.dictionary
         layout = DocumentLayout.of_target(
-            prev_output_tokens, dictionary.pad(), dictionary.bos(), dictionary.eos()
+            prev_output_tokens, dictionary.pad(), self.opening, dictionary.eos()
         )
         plans = AttentionPlans(encoder_out.layout, layout, encoder_out.context)
         x = self._embed(layout.pack(prev_output_tokens), self.embed.places(layout))

@@ -100,7 +100,10 @@ class DocumentLayout:
 
     @classmethod
     def of_source(cls, tokens: Tensor, pad: int, eos: int) -> DocumentLayout:
-        """The layout of source ids ``(batch, length)``: ``</s>`` closes a sentence."""
+        """The layout of source ids ``(batch, length)``: ``eos`` closes a sentence.
+
+        It is the last symbol of a sentence: ``</s>``, or what stands behind it.
+        """
         real = tokens.ne(pad)
         after_end = torch.zeros_like(real)
         after_end[:, 1:] = tokens[:, :-1].eq(eos)
@@ -110,8 +113,8 @@ class DocumentLayout:
     def of_target(cls, tokens: Tensor, pad: int, bos: int, eos: int) -> DocumentLayout:
         """The layout of decoder input ids ``(batch, length)``.
 
-        Every sentence is opened by the symbol that opens the row: ``<s>`` in a
-        document ``<s> .. </s> <s> ..`` (§4.3: the tag increases after each
+        Every sentence is opened by the symbol that opens the row: ``bos``, that is ``<s>``
+        in a document ``<s> .. </s> <s> ..`` (§4.3: the tag increases after each
         ``</s>``), ``</s>`` in fairseq's own frame ``</s> ..``, where the end of
         one sentence is the beginning of the next.
         """

@@ -10,7 +10,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import II
 
-from gtrans.data.rows import SENTENCE_MARKS
+from gtrans.data.frame import SENTENCE_MARKS
 from gtrans.data.stream import WindowOptions
 from gtrans.data.units import CONTEXT_KINDS, CONTEXT_SIDES, UNITS, UnitOptions
 from gtrans.errors import GtransError
@@ -66,7 +66,7 @@ class DocumentTranslationConfig(FairseqDataclass):
     sentence_marks: ChoiceEnum(list(SENTENCE_MARKS)) = option(  # type: ignore[valid-type]
         "both",
         "both: '<s> .. </s>' around every sentence (paper); end: '</s>' behind it, the frame of "
-        "stock fairseq sentence models",
+        "stock fairseq sentence models; bart, mbart, mbart50: those of the pretrained models",
     )
     langs: Optional[str] = option(
         None, "languages 'en,de,..' whose symbols [en], [de], .. follow the dictionary's own"

@@ -13,10 +13,11 @@ from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from gtrans.data.document_dataset import DocumentDataset, check_sides, document_units
+from gtrans.data.frame import Frame
 from gtrans.data.interactive import InteractiveDocuments, LineBuffer, read_to_end
-from gtrans.data.rows import ContextText, Frame, Rows, source_of
+from gtrans.data.rows import ContextText, Rows, source_of
 from gtrans.data.stream import StreamDataset
-from gtrans.data.symbols import MASK, add_symbols, language_symbol
+from gtrans.data.symbols import MASK, add_symbols, language_symbol, split_languages
 from gtrans.data.word_dropout import word_dropout
 from gtrans.decoding.batching import make_batches
 from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
@@ -63,6 +64,7 @@ class DocumentTranslationTask(BertTask, StreamingTask):
         self._lines = LineBuffer(flush=True)
         self._two_rates = False
         self._missing_init: str | None = None
+        self._longest = (sys.maxsize, sys.maxsize)
         self._declare_symbols()
 
     @classmethod
@@ -109,10 +111,7 @@ class DocumentTranslationTask(BertTask, StreamingTask):
     @property
     def frame(self) -> Frame:
         """How sentences are marked."""
-        dictionary = self._target
-        return Frame(
-            dictionary.bos(), dictionary.eos(), dictionary.pad(), str(self.cfg.sentence_marks)
-        )
+        return Frame.of(self.cfg, self._source, self._target)
 
     @property
     def rows(self) -> Rows:
@@ -128,7 +127,7 @@ class DocumentTranslationTask(BertTask, StreamingTask):
 
     @property
     def _langs(self) -> list[str]:
-        return [lang for lang in (self.cfg.langs or "").split(",") if lang]
+        return split_languages(self.cfg.langs)
 
     def _declare_symbols(self) -> None:
         for dictionary, words in zip((self._source, self._target), self._words, strict=True):
@@ -170,7 +169,9 @@ class DocumentTranslationTask(BertTask, StreamingTask):
         if training and self.cfg.unit == "stream" and windows.most:
             self.datasets[split] = StreamDataset(source, target, units, rows, windows=windows)
         else:
-            self.datasets[split] = DocumentDataset(source, target, units, rows, training, pieces)
+            dataset = DocumentDataset(source, target, units, rows, training, pieces)
+            dataset.check_lengths(self._longest, name)
+            self.datasets[split] = dataset
 
     def _read_source(self, path: str, combine: bool) -> tuple[Any, Any | None]:
         """The source, and beside it its word pieces where the model reads both."""
@@ -205,6 +206,7 @@ class DocumentTranslationTask(BertTask, StreamingTask):
                     cfg.doc_mode = "full"
         self._use_bert(bert_use(made_for, cfg), cfg, from_checkpoint)
         model = super().build_model(cfg, from_checkpoint)
+        self._longest = model.max_positions()
         if self.cfg.init_from and not from_checkpoint:
             self._start_from(model, self.cfg.init_from)
         return model
@@ -283,10 +285,9 @@ class DocumentTranslationTask(BertTask, StreamingTask):
         for number, (name, dictionary) in enumerate(
             (("src_tokens", self._source), ("prev_output_tokens", self._target))
         ):
-            keep = (dictionary.bos(), dictionary.eos(), dictionary.pad())
             key = (self.cfg.seed, self._epoch, number, *ids)
             net_input[name] = word_dropout(
-                net_input[name], ratio, dictionary.index(MASK), keep, key
+                net_input[name], ratio, dictionary.index(MASK), self.frame.symbols, key
             )
         return {**sample, "net_input": net_input}
 

@@ -1,0 +1,210 @@
+"""A checkpoint of this project from one of another program.
+
+The new model is built and loaded as every command will build and load it, so a file that
+has been written can be read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterionConfig,
+)
+from fairseq.dataclass.configs import FairseqConfig
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from gtrans.conversion.files import as_trainer, check_target, write_checkpoint
+from gtrans.conversion.g_transformer import read_g_transformer
+from gtrans.conversion.hugging_face import read_hugging_face
+from gtrans.conversion.model_options import (
+    DECODER_TABLE,
+    ENCODER_TABLE,
+    OUTPUT,
+    check_shapes,
+    model_options,
+    refuse_missing_parts,
+)
+from gtrans.conversion.positions import extend_positions
+from gtrans.conversion.pretrained import read_pretrained
+from gtrans.conversion.source import Source
+from gtrans.data.symbols import MASK, language_symbol, split_languages
+from gtrans.errors import GtransError
+from gtrans.models._presets import UNIT_FIELDS
+from gtrans.models.gtransformer import GTransformerConfig
+from gtrans.tasks._options import DocumentTranslationConfig
+from gtrans.tasks.document_translation import DocumentTranslationTask
+
+READERS: dict[str, Callable[[Path], Source]] = {
+    "g-transformer": read_g_transformer,
+    "fairseq": read_pretrained,
+    "huggingface": read_hugging_face,
+}
+
+
+@dataclass(frozen=True)
+class ConversionOptions:
+    """What a checkpoint does not say of itself; None: what it says, or is known of its kind.
+
+    Attributes:
+        data: folder of the dictionaries that the model was trained with.
+        source_lang, target_lang: what it is to translate.
+        langs: all languages that have a symbol, in their order: ``en_XX,de_DE``.
+        marks: how its sentences are marked.
+        unit: what the model was trained on.
+        max_doc_tokens: most tokens of a document unit.
+        extend_positions: size of the new table of positions.
+    """
+
+    data: Path
+    source_lang: str | None = None
+    target_lang: str | None = None
+    langs: str | None = None
+    marks: str | None = None
+    unit: str | None = None
+    max_doc_tokens: int = 512
+    extend_positions: int | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a conversion found.
+
+    Attributes:
+        model: options of the new model.
+        symbols: size of the source and the target vocabulary.
+        kept: tensors that have the same name here.
+        renamed: tensors that have another name here.
+        ignored: entries without meaning for the model.
+    """
+
+    model: GTransformerConfig
+    symbols: tuple[int, int]
+    kept: list[str]
+    renamed: list[str]
+    ignored: list[str]
+
+    def lines(self) -> list[str]:
+        """The report as text."""
+        model = self.model
+        norms = [
+            "pre-norm" if before else "post-norm"
+            for before in (model.encoder_normalize_before, model.decoder_normalize_before)
+        ]
+        tables = "separate embeddings"
+        if model.share_decoder_input_output_embed:
+            tables = "decoder input and output embeddings shared"
+        if model.share_all_embeddings:
+            tables = "all embeddings shared"
+        attention = "plain attention over the whole unit"
+        if model.doc_mode == "partial":
+            attention = (
+                "group attention; global attention in the top "
+                f"{model.encoder_global_layers} encoder, {model.decoder_global_layers} decoder "
+                f"and {model.cross_global_layers} cross-attention layers"
+            )
+        return [
+            f"layers {model.encoder_layers} + {model.decoder_layers}, "
+            f"dim {model.encoder_embed_dim}, "
+            f"feed-forward {model.encoder_ffn_embed_dim} + {model.decoder_ffn_embed_dim}, "
+            f"heads {model.encoder_attention_heads} + {model.decoder_attention_heads}, "
+            + (norms[0] if norms[0] == norms[1] else " + ".join(norms)),
+            attention,
+            f"symbols {self.symbols[0]} + {self.symbols[1]}, languages {model.langs}, {tables}",
+            *self._embedding(),
+            f"tensors: {len(self.kept)} kept, {len(self.renamed)} renamed, "
+            f"{len(self.ignored)} ignored" + "".join(f"\n  ignored: {n}" for n in self.ignored),
+        ]
+
+    def _embedding(self) -> list[str]:
+        """What sets BART's models apart."""
+        model = self.model
+        if not model.learned_positions:
+            return []
+        norm = ", layer norm on embeddings" if model.layernorm_embedding else ""
+        return [
+            f"{model.max_positions} learned positions{norm}, sentence marks {model.sentence_marks}"
+        ]
+
+
+def convert(program: str, path: Path, target: Path, options: ConversionOptions) -> Summary:
+    """Write the checkpoint ``path`` of another program as this project's checkpoint ``target``.
+
+    Args:
+        program: one of :data:`READERS`.
+        path: file to read; a folder where the program writes one.
+        target: file to write; nothing is left of it when anything is wrong.
+        options: what the checkpoint does not say.
+
+    Raises:
+        GtransError: unreadable or foreign checkpoint, parts that this model does not have,
+            dictionaries of another size, a ``target`` that cannot be written.
+    """
+    check_target(path, target)
+    source = READERS[program](path)
+    state = source.state
+    refuse_missing_parts(state, source.args, path)
+    langs = split_languages(options.langs) or source.langs
+    task_cfg = DocumentTranslationConfig(
+        data=os.path.abspath(options.data),
+        source_lang=options.source_lang or source.source_lang,
+        target_lang=options.target_lang or source.target_lang,
+        unit=options.unit or source.unit,
+        max_doc_tokens=options.max_doc_tokens,
+        sentence_marks=options.marks or source.marks,
+        langs=",".join(langs) or None,
+    )
+    task_cfg._name = "document_translation"
+    task_cfg = OmegaConf.structured(task_cfg)
+    task = DocumentTranslationTask.setup_task(task_cfg)  # infers languages that are left open
+    _check_vocabulary(state, task, langs, path)
+    joint = task.source_dictionary == task.target_dictionary
+    model_cfg = model_options(state, source.args, joint, source.doc_mode, path)
+    for name in (*UNIT_FIELDS, "source_lang", "target_lang"):
+        setattr(model_cfg, name, getattr(task_cfg, name))
+    if options.extend_positions is not None:
+        model_cfg.max_positions = extend_positions(
+            state, model_cfg.max_positions, options.extend_positions, path
+        )
+    model = task.build_model(OmegaConf.structured(model_cfg), from_checkpoint=True)
+    check_shapes(state, model.state_dict(), path)
+    model.load_state_dict(state)
+    criterion = LabelSmoothedCrossEntropyCriterionConfig(
+        label_smoothing=float(getattr(source.args, "label_smoothing", 0.0) or 0.0)
+    )
+    criterion._name = "label_smoothed_cross_entropy"
+    root = OmegaConf.structured(FairseqConfig)
+    root.task, root.model, root.criterion = task_cfg, model_cfg, criterion
+    write_checkpoint(as_trainer(root, model.state_dict()), target)
+    return Summary(
+        model_cfg,
+        (len(task.source_dictionary), len(task.target_dictionary)),
+        kept=[name for name in source.original if name in state],
+        renamed=[
+            name for name in source.original if name not in state and name not in source.ignored
+        ],
+        ignored=source.ignored,
+    )
+
+
+def _check_vocabulary(
+    state: Mapping[str, Tensor], task: DocumentTranslationTask, langs: list[str], path: Path
+) -> None:
+    sides = (
+        (ENCODER_TABLE, task.source_dictionary, task.cfg.source_lang),
+        (DECODER_TABLE, task.target_dictionary, task.cfg.target_lang),
+        (OUTPUT, task.target_dictionary, task.cfg.target_lang),
+    )
+    for name, dictionary, lang in sides:
+        rows = state[name].size(0)
+        if rows != len(dictionary):
+            symbols = ", ".join([*(language_symbol(lang) for lang in langs), MASK])
+            raise GtransError(
+                f"{path}: {name} has {rows} symbols, but {task.cfg.data}/dict.{lang}.txt with "
+                f"{symbols} has {len(dictionary)}; `--data` must hold the dictionaries that the "
+                "model was trained with."
+            )

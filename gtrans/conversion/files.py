@@ -1,0 +1,69 @@
+"""Checkpoint files that conversions write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from gtrans.errors import GtransError
+
+
+def check_target(source: Path, target: Path) -> None:
+    """Raises GtransError for a ``target`` that cannot be written."""
+    if target.exists() and source.exists() and os.path.samefile(source, target):
+        raise GtransError(f"{target}: input and output are the same file; name another output.")
+    if not target.parent.is_dir():
+        raise GtransError(f"{target}: there is no folder {target.parent}; make it first.")
+    if target.is_dir():
+        raise GtransError(f"{target}: this is a folder; name a file in it.")
+
+
+def as_trainer(root: Any, state: dict[str, Tensor]) -> dict[str, Any]:
+    """The checkpoint that fairseq's trainer would write before the first update."""
+    return {
+        "args": None,
+        "cfg": OmegaConf.to_container(root, resolve=True, enum_to_str=True),
+        "model": state,
+        "criterion": None,
+        # fairseq reads the last entry of this history even when it is told to forget it.
+        "optimizer_history": [
+            {
+                "criterion_name": "LabelSmoothedCrossEntropyCriterion",
+                "optimizer_name": "FairseqAdam",
+                "lr_scheduler_state": {},
+                "num_updates": 0,
+            }
+        ],
+        "task_state": {},
+        "extra_state": {
+            "train_iterator": {
+                "epoch": 1,
+                "iterations_in_epoch": 0,
+                "shuffle": True,
+                "version": 2,
+            },
+            "previous_training_time": 0.0,
+        },
+    }
+
+
+def write_checkpoint(checkpoint: dict[str, Any], target: Path) -> None:
+    """Write a checkpoint as a whole or not at all.
+
+    Raises:
+        GtransError: it cannot be written.
+    """
+    part = target.with_name(f"{target.name}.tmp")
+    try:
+        with open(part, "wb") as file:
+            torch.save(checkpoint, file)
+        os.replace(part, target)
+    except OSError as error:
+        raise GtransError(f"{target}: cannot be written ({error.strerror}).") from error
+    finally:
+        part.unlink(missing_ok=True)

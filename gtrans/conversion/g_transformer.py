@@ -1,0 +1,49 @@
+"""Checkpoints of the authors' G-Transformer.
+
+Their file is ``{'args': argparse.Namespace, 'model': state dict}``, with ``[lang]`` of
+each of ``args.langs`` and ``<mask>`` behind the dictionary's own symbols.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gtrans.checkpoints import read_checkpoint
+from gtrans.conversion.source import Source, is_parameter, own_names
+from gtrans.data.symbols import split_languages
+from gtrans.errors import GtransError
+
+
+def read_g_transformer(path: Path) -> Source:
+    """The checkpoint at ``path``.
+
+    Raises:
+        GtransError: unreadable, not of that program, or without its languages.
+    """
+    checkpoint = read_checkpoint(path)
+    args = checkpoint.get("args")
+    if not isinstance(args, argparse.Namespace):
+        raise GtransError(
+            f"{path}: not a checkpoint of the authors' G-Transformer, it holds no options "
+            "('args') of fairseq 0.9."
+        )
+    original = checkpoint["model"]
+    ignored = [name for name, entry in original.items() if not is_parameter(name, entry)]
+    langs = split_languages(getattr(args, "langs", None))
+    source, target = (getattr(args, f"{side}_lang", None) for side in ("source", "target"))
+    if not (source and target):
+        if len(langs) != 2:
+            raise GtransError(f"{path}: its options name no source and target language.")
+        source, target = langs
+    return Source(
+        path,
+        own_names({name: entry for name, entry in original.items() if name not in ignored}),
+        args,
+        list(original),
+        ignored,
+        langs or list(dict.fromkeys([source, target])),
+        source,
+        target,
+        doc_mode="partial" if any("_attn_local." in name for name in original) else "full",
+    )

@@ -1,0 +1,152 @@
+"""BART, mBART and mBART-50 as Hugging Face saves them: a folder with ``config.json`` and weights.
+
+Rows of the embeddings are in fairseq's order: the dictionary's symbols, for mBART the
+languages, ``<mask>``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gtrans.conversion.languages import MBART25, MBART50
+from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
+from gtrans.conversion.source import Source, is_parameter
+from gtrans.data.symbols import split_languages
+from gtrans.errors import GtransError
+
+_SHARED = "shared.weight"
+_HEAD, _BIAS = "lm_head.weight", "final_logits_bias"
+_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
+_END = 2  # </s>
+# Names in config.json -> those of fairseq's options.
+_OPTIONS = {
+    "encoder_attention_heads": "encoder_attention_heads",
+    "decoder_attention_heads": "decoder_attention_heads",
+    "activation_function": "activation_fn",
+    "dropout": "dropout",
+    "attention_dropout": "attention_dropout",
+    "activation_dropout": "activation_dropout",
+}
+
+
+def read_hugging_face(folder: Path) -> Source:
+    """The model in ``folder``.
+
+    Raises:
+        GtransError: no such folder, files that are missing, another kind of model.
+    """
+    config = _read_json(folder / "config.json", folder)
+    kind = config.get("model_type")
+    if kind not in ("bart", "mbart"):
+        raise GtransError(
+            f"{folder / 'config.json'}: the model is of type '{kind}', not bart or mbart."
+        )
+    args = argparse.Namespace(
+        **{ours: config[theirs] for theirs, ours in _OPTIONS.items() if theirs in config},
+        no_scale_embedding=not config.get("scale_embedding", False),
+    )
+    original = _read_weights(folder)
+    state, ignored = _own_names(original, folder)
+    marks, langs = "bart", ""
+    if kind == "mbart":
+        starts_with_end = config.get("decoder_start_token_id") == _END
+        many = config.get("tokenizer_class") == "MBart50Tokenizer" or starts_with_end
+        marks, langs = ("mbart50", MBART50) if many else ("mbart", MBART25)
+    return Source(
+        folder,
+        state,
+        args,
+        list(original),
+        ignored,
+        split_languages(langs),
+        marks=marks,
+        unit="sentence",
+    )
+
+
+def _read_json(path: Path, folder: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise GtransError(
+            f"{path}: there is no such file; download config.json and model.safetensors of "
+            f"facebook/mbart-large-cc25 (or another BART or mBART) from huggingface.co to {folder}."
+        )
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise GtransError(f"{path}: not readable as JSON ({error}).") from error
+    if not isinstance(content, dict):
+        raise GtransError(f"{path}: not an object of JSON.")
+    return content
+
+
+def _read_weights(folder: Path) -> dict[str, Tensor]:
+    present = [folder / name for name in _WEIGHTS if (folder / name).is_file()]
+    if not present:
+        raise GtransError(
+            f"{folder}: there are no weights ({', '.join(_WEIGHTS)}); download one of these files "
+            "of the model from huggingface.co to it."
+        )
+    path = present[0]
+    if path.suffix == ".bin":
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # bytes that are no checkpoint fail in every possible way
+            first = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise GtransError(f"{path}: refused or not readable ({first}).") from error
+        return dict(state)
+    files = [path]
+    if path.suffix == ".json":
+        names = sorted(set(_read_json(path, folder).get("weight_map", {}).values()))
+        files = [folder / Path(name).name for name in names]
+    tensors: dict[str, Tensor] = {}
+    for file in files:
+        tensors.update(_read_safetensors(file))
+    return tensors
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ModuleNotFoundError:
+        raise GtransError(
+            f"{path}: reading it needs safetensors; install the extra: pip install 'gtrans[mbart]'."
+        ) from None
+    try:
+        return dict(load_file(path))
+    except (OSError, SafetensorError) as error:
+        raise GtransError(f"{path}: not readable as safetensors ({error}).") from error
+
+
+def _own_names(
+    original: dict[str, Tensor], folder: Path
+) -> tuple[dict[str, Tensor], list[str]]:
+    """The tensors under their names here, and what has no meaning for the model."""
+    state: dict[str, Tensor] = {}
+    ignored: list[str] = []
+    named = {name.removeprefix("model."): name for name in original}
+    for name, full in named.items():
+        tensor = original[full]
+        if not is_parameter(name, tensor) or (name == _BIAS and not bool(tensor.any())):
+            ignored.append(full)
+        elif name == _BIAS:
+            raise GtransError(
+                f"{folder}: it adds a bias to its output ({_BIAS}), which this model does not have."
+            )
+        elif name == _HEAD:
+            state[OUTPUT] = tensor
+        elif name != _SHARED:
+            state[name] = tensor
+    shared = original.get(named.get(_SHARED, ""))
+    if shared is not None:
+        for name in (ENCODER_TABLE, DECODER_TABLE, OUTPUT):
+            state.setdefault(name, shared)
+    elif OUTPUT not in state and DECODER_TABLE in state:
+        state[OUTPUT] = state[DECODER_TABLE]
+    return state, ignored

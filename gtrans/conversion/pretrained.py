@@ -1,0 +1,64 @@
+"""BART and mBART as fairseq saves them (``bart.large/model.pt``, ``mbart.cc25/model.pt``).
+
+The file is ``{'args': argparse.Namespace, 'model': state dict, ..}``. Behind the symbols
+of ``dict.txt`` stand ``[lang]`` of each of ``args.langs`` and ``<mask>``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gtrans.checkpoints import read_checkpoint
+from gtrans.conversion.source import Source, is_parameter, own_names
+from gtrans.data.symbols import split_languages
+from gtrans.errors import GtransError
+
+# Where the weights are to be had; nothing here downloads them.
+DOWNLOADS = (
+    "download https://dl.fbaipublicfiles.com/fairseq/models/mbart/mbart.cc25.v2.tar.gz (or "
+    "https://dl.fbaipublicfiles.com/fairseq/models/bart.large.tar.gz) and unpack it there"
+)
+# Heads for classification, which BART's checkpoints may have beside the model.
+_OTHER_HEADS = "classification_heads."
+
+
+def read_pretrained(path: Path) -> Source:
+    """The checkpoint at ``path``.
+
+    Raises:
+        GtransError: missing, unreadable, or without options.
+    """
+    if not path.is_file():
+        raise GtransError(f"{path}: there is no such checkpoint; {DOWNLOADS}.")
+    checkpoint = read_checkpoint(path)
+    args = checkpoint.get("args")
+    if args is None and isinstance(checkpoint.get("cfg"), dict):
+        model = checkpoint["cfg"].get("model")
+        args = argparse.Namespace(**model) if isinstance(model, dict) else model
+    if not isinstance(args, argparse.Namespace):
+        raise GtransError(f"{path}: not a checkpoint of fairseq's BART, it holds no options.")
+    original = checkpoint["model"]
+    ignored = [
+        name
+        for name, entry in original.items()
+        if not is_parameter(name, entry) or name.startswith(_OTHER_HEADS)
+    ]
+    langs = split_languages(getattr(args, "langs", None))
+    marks = "bart"
+    if langs:
+        # Multilingual fine-tuning (mBART-50) puts the symbol first, pretraining last.
+        first = getattr(args, "decoder_langtok", False)
+        marks = "mbart50" if first else "mbart"
+    return Source(
+        path,
+        own_names({name: entry for name, entry in original.items() if name not in ignored}),
+        args,
+        list(original),
+        ignored,
+        langs,
+        getattr(args, "source_lang", None),
+        getattr(args, "target_lang", None),
+        marks,
+        "sentence",
+    )

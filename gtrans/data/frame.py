@@ -1,0 +1,156 @@
+"""How sentences are marked in the token sequences that a model reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from gtrans.data.symbols import symbol_of
+
+SENTENCE_MARKS = ("both", "end", "bart", "mbart", "mbart50")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The marks around every sentence.
+
+    In a unit of several sentences each sentence has the whole frame, so that what group
+    attention sees of a sentence is what a sentence model sees, and a unit of one sentence is
+    the sentence model's own. A target sentence ends with ``</s>``; x stands for its words.
+
+    ===========  ===================  ==========================  ===========================
+    marks        a source sentence    decoder input, 1 sentence   2 sentences
+    ===========  ===================  ==========================  ===========================
+    ``both``     ``<s> x </s>``       ``<s> x``                   ``<s> x </s> <s> x``
+    ``end``      ``x </s>``           ``</s> x``                  ``</s> x </s> x``
+    ``bart``     ``<s> x </s>``       ``</s> <s> x``              ``</s> <s> x </s> <s> x``
+    ``mbart``    ``x </s> [src]``     ``[tgt] x``                 ``[tgt] x </s> [tgt] x``
+    ``mbart50``  ``[src] x </s>``     ``</s> [tgt] x``            ``</s> [tgt] x </s> [tgt] x``
+    ===========  ===================  ==========================  ===========================
+
+    ``both`` is that of the G-Transformer's paper, ``end`` that of fairseq's translation
+    models, the others are those of the models of their names. Where ``</s>`` opens a
+    sentence, the end of the one before does so.
+
+    Attributes:
+        bos, eos, pad: ``<s>``, ``</s>``, padding.
+        marks: one of :data:`SENTENCE_MARKS`.
+        source_language, target_language: ids of ``[src]`` and ``[tgt]``, where marks have them.
+    """
+
+    bos: int
+    eos: int
+    pad: int
+    marks: str = "both"
+    source_language: int | None = None
+    target_language: int | None = None
+
+    @classmethod
+    def of(cls, cfg: Any, source: Dictionary, target: Dictionary) -> Frame:
+        """The frame that the options of a task or a model describe.
+
+        Args:
+            cfg: has ``sentence_marks`` (None is ``both``), ``langs``, ``source_lang``,
+                ``target_lang``.
+            source, target: dictionaries that hold the language symbols.
+
+        Raises:
+            GtransError: marks with language symbols, but a language has none.
+        """
+        marks = str(getattr(cfg, "sentence_marks", None) or "both")
+        languages: list[int | None] = [None, None]
+        if marks.startswith("mbart"):
+            languages = [
+                dictionary.index(symbol_of(lang, cfg.langs))
+                for dictionary, lang in ((source, cfg.source_lang), (target, cfg.target_lang))
+            ]
+        return cls(target.bos(), target.eos(), target.pad(), marks, *languages)
+
+    @property
+    def opening(self) -> int:
+        """The symbol that opens the decoder's input and its sentences."""
+        if self.marks == "both":
+            return self.bos
+        return self._target_language if self.marks == "mbart" else self.eos
+
+    @property
+    def prefix(self) -> int | None:
+        """What always follows the opening symbol, if anything does."""
+        if self.marks == "bart":
+            return self.bos
+        return self._target_language if self.marks == "mbart50" else None
+
+    @property
+    def closing(self) -> int:
+        """The last symbol of a source sentence."""
+        return self._source_language if self.marks == "mbart" else self.eos
+
+    @property
+    def symbols(self) -> tuple[int, ...]:
+        """All symbols that are no words."""
+        every = (self.bos, self.eos, self.pad, self.source_language, self.target_language)
+        return tuple(dict.fromkeys(symbol for symbol in every if symbol is not None))
+
+    @property
+    def extra(self) -> int:
+        """Marks of a sentence beside its ``</s>``, the same number on both sides."""
+        return int(self.marks != "end")
+
+    def source(self, sentences: Sequence[Tensor]) -> Tensor:
+        """One unit from its sentences, each ending with ``</s>``."""
+        before = {"both": self.bos, "bart": self.bos, "mbart50": self.source_language}
+        opening = _symbols(sentences[0], before.get(self.marks))
+        closing = _symbols(sentences[0], self.source_language if self.marks == "mbart" else None)
+        return _joined((opening, sentence, closing) for sentence in sentences)
+
+    def target(self, sentences: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Decoder input and target of one unit, equally long.
+
+        A mark that the search sets is not predicted, so its place in the target is
+        padding: losses of documents and sentences then count the same words.
+        """
+        ends_open = self.opening == self.eos
+        mark = self.prefix if ends_open else self.opening
+        given = _symbols(sentences[0], mark)
+        skipped = torch.full_like(given, self.pad)
+        whole = _joined((given, sentence) for sentence in sentences)
+        target = _joined((skipped, sentence) for sentence in sentences)
+        if ends_open:
+            return torch.cat([whole.new_tensor([self.eos]), whole[:-1]]), target
+        return whole[:-1], target[1:]
+
+    def sentences(self, row: Tensor) -> list[Tensor]:
+        """The sentences of a row ``(length,)``, padded or not, each with its end symbol."""
+        marks = row.new_tensor([symbol for symbol in self.symbols if symbol != self.eos])
+        words = row[~torch.isin(row, marks)]
+        ends = (words.eq(self.eos).nonzero().squeeze(1) + 1).tolist()
+        return [words[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+    def pad_rows(self, rows: Sequence[Tensor]) -> Tensor:
+        """``(rows, longest)``, padded on the right."""
+        return torch.nn.utils.rnn.pad_sequence(
+            list(rows), batch_first=True, padding_value=float(self.pad)
+        )
+
+    @property
+    def _source_language(self) -> int:
+        assert self.source_language is not None, "a frame with language symbols that has none"
+        return self.source_language
+
+    @property
+    def _target_language(self) -> int:
+        assert self.target_language is not None, "a frame with language symbols that has none"
+        return self.target_language
+
+
+def _symbols(like: Tensor, symbol: int | None) -> Tensor:
+    return like.new_tensor([] if symbol is None else [symbol])
+
+
+def _joined(parts: Iterable[tuple[Tensor, ...]]) -> Tensor:
+    return torch.cat([part for group in parts for part in group])

@@ -1,0 +1,119 @@
+"""Tiny BART and mBART models in the real formats of fairseq and Hugging Face."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+from torch import nn
+
+from gtrans.conversion.languages import MBART25, MBART50
+from gtrans.data.symbols import add_symbols
+
+PIECES = tuple(f"p{number}" for number in range(20))
+LANGS = {"bart": [], "mbart": MBART25.split(","), "mbart50": MBART50.split(",")}
+DIM, FFN, LAYERS, HEADS, POSITIONS = 24, 40, 2, 4, 30
+
+
+def write_dictionaries(folder: Path, pieces: tuple[str, ...] = PIECES) -> Path:
+    """A data folder with nothing but dictionaries."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for lang in ("en", "de"):
+        text = "".join(f"{piece} 1\n" for piece in pieces)
+        (folder / f"dict.{lang}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+def vocabulary(folder: Path, langs: list[str]) -> Dictionary:
+    dictionary = Dictionary.load(str(folder / "dict.en.txt"))
+    add_symbols(dictionary, len(dictionary), langs)
+    return dictionary
+
+
+def shaken(model: nn.Module) -> nn.Module:
+    """All parameters, biases and norms included, away from their start."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+            if "embed" in name or "shared" in name:
+                parameter[1 if parameter.dim() == 2 else slice(0)] = 0
+    return model.eval()
+
+
+def fairseq_model(
+    kind: str, folder: Path, data: Path, positions: int = POSITIONS
+) -> tuple[nn.Module, Path]:
+    """fairseq's own model, and the folder ``model.pt`` and ``dict.txt`` of it, as published."""
+    from fairseq.models.bart.model import BARTModel, bart_large_architecture
+    from fairseq.models.bart.model import mbart_large_architecture as mbart
+
+    args = Namespace(
+        arch="mbart_large" if kind == "mbart" else "bart_large",
+        task="multilingual_denoising" if kind == "mbart" else "denoising",
+        encoder_embed_dim=DIM, encoder_ffn_embed_dim=FFN, encoder_layers=LAYERS,
+        encoder_attention_heads=HEADS, decoder_layers=LAYERS, decoder_attention_heads=HEADS,
+        max_source_positions=positions, max_target_positions=positions,
+        data="/somewhere/else", dropout=0.1, attention_dropout=0.1, pooler_dropout=0.0,
+    )  # fmt: skip
+    if kind == "mbart":
+        args.langs, args.add_lang_token = MBART25, True
+        args.encoder_normalize_before = args.decoder_normalize_before = True
+        args.layernorm_embedding = True
+    (mbart if kind == "mbart" else bart_large_architecture)(args)
+    symbols = vocabulary(data, LANGS[kind])
+    task: Any = SimpleNamespace(source_dictionary=symbols, target_dictionary=symbols)
+    model = shaken(BARTModel.build_model(args, task))
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {
+        "args": args,
+        "model": model.state_dict(),
+        "optimizer_history": [{"num_updates": 5, "criterion_name": "CrossEntropyCriterion"}],
+        "extra_state": {"train_iterator": {"epoch": 1}},
+        "last_optimizer_state": None,
+    }
+    torch.save(state, folder / "model.pt")
+    (folder / "dict.txt").write_bytes((data / "dict.en.txt").read_bytes())
+    return model, folder / "model.pt"
+
+
+def hugging_face_model(kind: str, folder: Path, data: Path) -> tuple[Any, Path]:
+    """Hugging Face's own model and the folder that it has written."""
+    from transformers import (
+        BartConfig,
+        BartForConditionalGeneration,
+        MBartConfig,
+        MBartForConditionalGeneration,
+    )
+
+    bart = kind == "bart"
+    options: dict[str, Any] = {
+        "vocab_size": len(vocabulary(data, LANGS[kind])), "d_model": DIM,
+        "encoder_layers": LAYERS, "decoder_layers": LAYERS,
+        "encoder_ffn_dim": FFN, "decoder_ffn_dim": FFN,
+        "encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS,
+        "max_position_embeddings": POSITIONS, "scale_embedding": not bart,
+    }  # fmt: skip
+    if kind == "mbart50":
+        options.update(decoder_start_token_id=2, tokenizer_class="MBart50Tokenizer")
+    config = (BartConfig if bart else MBartConfig)(**options)
+    program = BartForConditionalGeneration if bart else MBartForConditionalGeneration
+    model = shaken(program(config))
+    model.save_pretrained(folder)
+    return model, folder
+
+
+def frame_of(kind: str, data: Path, words: list[list[int]]) -> tuple[list[int], list[int]]:
+    """Source and decoder input of one sentence pair, as the model of that kind has them."""
+    symbols = vocabulary(data, LANGS[kind])
+    src, tgt = symbols.index("[en_XX]"), symbols.index("[de_DE]")
+    source, target = words
+    if kind == "bart":
+        return [0, *source, 2], [2, 0, *target]
+    if kind == "mbart":
+        return [*source, 2, src], [tgt, *target]
+    return [src, *source, 2], [2, tgt, *target]
