@@ -141,6 +141,7 @@ def test_search_is_that_of_the_model(
 
 def task_of(data: Path, kind: str, **options: Any) -> DocumentTranslationTask:
     cfg = OmegaConf.structured(DocumentTranslationConfig)
+    cfg.seed = 1
     settings = {
         "data": str(data), "source_lang": "en", "target_lang": "de", "unit": "document",
         "sentence_marks": kind, "langs": ",".join(LANGS[kind]) or None, **options,

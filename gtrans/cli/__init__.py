@@ -28,6 +28,7 @@ COMMANDS = {
     "contrast": "accuracy of a model on a contrastive set, by phenomenon and distance",
     "average": "average checkpoints of one training run",
     "convert": "read checkpoints of other programs",
+    "trim-vocab": "keep only the pieces of a pretrained model that a corpus uses",
 }
 
 

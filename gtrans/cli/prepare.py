@@ -62,6 +62,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text.add_argument("--no-truecase", action="store_true", help="leave out truecasing")
     text.add_argument(
+        "--sentencepiece",
+        type=Path,
+        metavar="MODEL",
+        help="segment the plain text with this model, as mBART needs it (sentence.bpe.model), "
+        "instead of Moses steps and BPE",
+    )
+    text.add_argument(
+        "--dictionary",
+        type=Path,
+        metavar="DICT",
+        help="with --sentencepiece: the pieces to use (dict.txt; default: all of the model's)",
+    )
+    text.add_argument(
         "--bert",
         metavar="NAME_OR_DIR",
         help="also write the plain source in the word pieces of this BERT: a local folder, or a "
@@ -85,6 +98,13 @@ def run(args: argparse.Namespace) -> None:
         "--no-truecase": args.no_truecase,
         "--bert": args.bert is not None,
     }
+    if args.sentencepiece is not None:
+        for flag in list(flags)[:5]:
+            if flags[flag]:
+                raise GtransError(
+                    f"`{flag}` cannot stand beside `--sentencepiece`, which takes plain text"
+                )
+    flags["--sentencepiece"] = args.sentencepiece is not None
     if args.reuse is not None:
         for flag, given in flags.items():
             if given:
@@ -105,6 +125,8 @@ def run(args: argparse.Namespace) -> None:
             ),
             bpe_merges=DEFAULT_MERGES if args.bpe_merges is None else args.bpe_merges,
             bpe_vocabulary_threshold=args.bpe_vocabulary_threshold,
+            sentencepiece=args.sentencepiece,
+            dictionary=args.dictionary,
             bert=args.bert,
             workers=args.workers,
             force=args.force,

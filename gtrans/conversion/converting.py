@@ -159,13 +159,15 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
         langs=",".join(langs) or None,
     )
     task_cfg._name = "document_translation"
-    task_cfg = OmegaConf.structured(task_cfg)
-    task = DocumentTranslationTask.setup_task(task_cfg)  # infers languages that are left open
+    root = OmegaConf.structured(FairseqConfig)
+    root.task = task_cfg
+    # Languages that are left open are inferred; other groups of the options are looked up.
+    task = DocumentTranslationTask.setup_task(root.task)
     _check_vocabulary(state, task, langs, path)
     joint = task.source_dictionary == task.target_dictionary
     model_cfg = model_options(state, source.args, joint, source.doc_mode, path)
     for name in (*UNIT_FIELDS, "source_lang", "target_lang"):
-        setattr(model_cfg, name, getattr(task_cfg, name))
+        setattr(model_cfg, name, getattr(root.task, name))
     if options.extend_positions is not None:
         model_cfg.max_positions = extend_positions(
             state, model_cfg.max_positions, options.extend_positions, path
@@ -177,8 +179,7 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
         label_smoothing=float(getattr(source.args, "label_smoothing", 0.0) or 0.0)
     )
     criterion._name = "label_smoothed_cross_entropy"
-    root = OmegaConf.structured(FairseqConfig)
-    root.task, root.model, root.criterion = task_cfg, model_cfg, criterion
+    root.model, root.criterion = model_cfg, criterion
     write_checkpoint(as_trainer(root, model.state_dict()), target)
     return Summary(
         model_cfg,

@@ -6,6 +6,8 @@ The steps, in order, and the files each leaves in the data folder:
 ``tokenise SPLIT``  ``text/SPLIT.tok.LANG``: normalised, tokenised, escaped
 ``truecase``        ``truecase.LANG``: Moses truecaser models
 ``bpe``             ``codes.bpe`` (joint), ``bpe-vocabulary.LANG``
+``sentencepiece``   ``sentencepiece.model``, ``sentencepiece.dict.txt``, instead
+                    of the two steps before, where a model is given
 ``encode SPLIT``    ``text/SPLIT.bpe.LANG``: truecased, in BPE pieces
 ``bert SPLIT``      ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}``, with ``--bert``: word
                     pieces of the plain source
@@ -39,6 +41,7 @@ from tqdm import tqdm
 from gtrans.data import bert_stream
 from gtrans.data.documents import atomic_writer, iterate_lines
 from gtrans.data.preparation_options import PreparationOptions, check_options, check_split
+from gtrans.data.sentencepiece_pipeline import MODEL_FILE, NO_STEPS, PIECES_FILE, take_over
 from gtrans.data.step_record import StepRecord, digest, fingerprint, say
 from gtrans.data.text_models import (
     load_best_case,
@@ -94,7 +97,8 @@ class _Preparation:
         self.out = options.out
         self.threshold = options.bpe_vocabulary_threshold
         self.merges = options.bpe_merges
-        self.steps = options.steps
+        self.has_sentencepiece = options.sentencepiece is not None
+        self.steps = NO_STEPS if self.has_sentencepiece else options.steps
         self.pieces: WordPieces | None = None
         if options.bert is not None:
             from gtrans.modules.bert import WordPieces
@@ -123,10 +127,17 @@ class _Preparation:
 
         truecase = list(self.truecase.values()) if self.steps.truecase else []
         bpe = [CODES_FILE, *(self.vocabulary.values() if self.threshold else ())]
+        if self.has_sentencepiece:
+            bpe = [MODEL_FILE, PIECES_FILE]
         if options.reuse is not None:
             source, names = options.reuse, [*truecase, *bpe]
             learnt = fingerprint([digest(source / name) for name in names])
             record.step("reuse", learnt, names, partial(self._copy, source, names))
+        elif options.sentencepiece is not None:
+            model, dictionary = options.sentencepiece, options.dictionary
+            learnt = fingerprint(digest(model), dictionary and digest(dictionary))
+            work = partial(take_over, model, dictionary, self.out)
+            record.step("sentencepiece", learnt, bpe, work)
         else:
             cased = fingerprint(tokenised["train"], self.steps.truecase)
             if truecase:
@@ -155,8 +166,9 @@ class _Preparation:
             for lang in options.languages
             for kind in ("bin", "idx")
         ]
-        dictionary = digest(self._dictionary()) if options.reuse is not None else None
-        record.step("binarise", fingerprint(encoded, dictionary), outputs, self._binarise)
+        given = self._dictionary()
+        vocabulary = None if given is None else digest(given)
+        record.step("binarise", fingerprint(encoded, vocabulary), outputs, self._binarise)
         say(f"'{self.out}' is ready: fairseq-train '{self.out}' --user-dir gtrans ...")
 
     # The data folder
@@ -183,11 +195,15 @@ class _Preparation:
                 "truecase": self.truecase,
                 "vocabulary": self.vocabulary,
             },
+            "sentencepiece": self.has_sentencepiece,
             "bert": bert_stream.record(self.pieces) if self.pieces else None,
         }
         record = StepRecord(self.out, STATE_FILE, header, "binarise", finished)
         # What was learnt and what was taken over stand in the same files.
-        record.forget(["truecase", "bpe"] if self.options.reuse else ["reuse"])
+        ways = {"reuse": ["reuse"], "pieces": ["sentencepiece"], "bpe": ["truecase", "bpe"]}
+        way = "pieces" if self.has_sentencepiece else "bpe"
+        ways.pop("reuse" if self.options.reuse else way)
+        record.forget([step for steps in ways.values() for step in steps])
         if self.pieces is None:
             record.forget([step for step in finished if step.startswith("bert ")])
         if self.options.force:
@@ -226,6 +242,7 @@ class _Preparation:
                 f"`--reuse` '{reuse}' is not finished; run its 'gtrans prepare' again"
             )
         self.steps = Steps(**state["steps"])
+        self.has_sentencepiece = bool(state.get("sentencepiece"))
         self.merges = state["bpe"]["merges"]
         self.threshold = state["bpe"]["vocabulary_threshold"]
         if state.get("bert") is not None:
@@ -237,10 +254,11 @@ class _Preparation:
             shutil.copyfile(source / name, temporary)
             os.replace(temporary, self.out / name)
 
-    def _dictionary(self) -> Path:
-        """The joined dictionary of the earlier preparation."""
-        assert self.options.reuse is not None
-        return self.options.reuse / f"dict.{self.options.source_lang}.txt"
+    def _dictionary(self) -> Path | None:
+        """The joined dictionary, where it is not made from the training text."""
+        if self.options.reuse is not None:
+            return self.options.reuse / f"dict.{self.options.source_lang}.txt"
+        return self.out / PIECES_FILE if self.has_sentencepiece else None
 
     # The steps
 
@@ -303,6 +321,7 @@ class _Preparation:
     def _binarise(self) -> None:
         """Run ``fairseq-preprocess`` and move what it made into the data folder."""
         folder = self.out / _BINARISE_FOLDER
+        dictionary = self._dictionary()
         shutil.rmtree(folder, ignore_errors=True)
         # Relative prefixes: fairseq takes a list of prefixes apart at every comma.
         tests = ",".join(f"text/{split}.bpe" for split in self.inputs if split.startswith("test"))
@@ -314,7 +333,7 @@ class _Preparation:
             ("--trainpref", "text/train.bpe" if "train" in self.inputs else ""),
             ("--validpref", "text/valid.bpe" if "valid" in self.inputs else ""),
             ("--testpref", tests),
-            ("--srcdict", str(self._dictionary().resolve()) if self.options.reuse else ""),
+            ("--srcdict", "" if dictionary is None else str(dictionary.resolve())),
         ):
             if prefix:
                 command += [flag, prefix]

@@ -329,6 +329,13 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
             raise GtransError(
                 f"'{folder}' was prepared for {languages[0]} and {languages[1]}, not for '{lang}'"
             )
+        if state.get("sentencepiece"):
+            # Imported here: it is built on this module.
+            from gtrans.data import sentencepiece_pipeline as pieces
+
+            return pieces.SentencePiecePipeline(
+                lang, folder / pieces.MODEL_FILE, folder / pieces.PIECES_FILE
+            )
         steps = Steps(**state["steps"])
         files = state["files"]
         truecase = folder / _plain(files["truecase"][lang]) if steps.truecase else None

@@ -1,0 +1,155 @@
+"""The text pipeline of mBART and its like: SentencePiece on plain text, no Moses steps.
+
+A model comes as two files: SentencePiece's own and the dictionary of the pieces that the
+network knows. A piece that the dictionary lacks (see :mod:`gtrans.conversion.trimming`) is
+split into pieces that it has; a character that none covers becomes the unknown word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gtrans.data.documents import atomic_writer
+from gtrans.data.text_pipeline import PLACEHOLDER, Steps, TextPipeline
+from gtrans.errors import GtransError
+
+MODEL_FILE = "sentencepiece.model"
+PIECES_FILE = "sentencepiece.dict.txt"
+# Below the score of any piece, which is a log-probability or the number of a merge.
+_UNKNOWN_SCORE = -1e7
+NO_STEPS = Steps(normalise=False, tokenise=False, truecase=False)
+
+
+class SentencePiecePipeline(TextPipeline):
+    """Encoder and decoder of one language side.
+
+    White space counts as one space, and symbols that are reserved in a vocabulary are
+    escaped as in :class:`TextPipeline`; the model's own normalisation is not undone.
+    """
+
+    def __init__(self, lang: str, model: Path, pieces: Path) -> None:
+        """``model`` is SentencePiece's file, ``pieces`` a dictionary of fairseq's.
+
+        Raises:
+            GtransError: a file is missing or not of its kind.
+        """
+        super().__init__(lang, NO_STEPS)
+        self._files = model, pieces
+        self._processor = load_model(model)
+        self._known = frozenset(read_pieces(pieces))
+        self._split: dict[str, list[str]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SentencePiecePipeline, (self.lang, *self._files)
+
+    def segment(self, tokens: str) -> str:
+        """Pieces of what ``tokenise`` returned, separated by one space; at least one."""
+        pieces: list[str] = self._processor.encode(tokens, out_type=str)
+        known = [part for piece in pieces for part in self._parts(piece)]
+        return " ".join(known) or PLACEHOLDER
+
+    def _parts(self, piece: str) -> list[str]:
+        """The piece, or the known pieces it is split into: those of the best total score."""
+        if piece in self._known or len(piece) == 1:
+            return [piece]
+        if piece not in self._split:
+            # best[n]: score and parts of the first n characters
+            best: list[tuple[float, list[str]]] = [(0.0, [])]
+            for end in range(1, len(piece) + 1):
+                candidates = [
+                    (score + self._score(part), [*parts, part])
+                    for begin, (score, parts) in enumerate(best)
+                    if (part := piece[begin:end]) in self._known or end - begin == 1
+                ]
+                best.append(max(candidates, key=lambda candidate: candidate[0]))
+            self._split[piece] = best[-1][1]
+        return self._split[piece]
+
+    def _score(self, part: str) -> float:
+        number = self._processor.piece_to_id(part)
+        if part not in self._known or self._processor.is_unknown(number):
+            return _UNKNOWN_SCORE
+        score: float = self._processor.get_score(number)
+        return score
+
+    def _unsegment(self, tokens: str) -> str:
+        text: str = self._processor.decode(tokens.split())
+        return text
+
+
+def load_model(path: Path) -> Any:
+    """The SentencePiece model at ``path``.
+
+    Raises:
+        GtransError: missing, no such model, or the library is not installed.
+    """
+    try:
+        import sentencepiece
+    except ModuleNotFoundError:
+        raise GtransError(
+            "`--sentencepiece` needs the library sentencepiece; install the extra: pip install "
+            "'gtrans[mbart]'."
+        ) from None
+    if not path.is_file():
+        raise GtransError(
+            f"{path}: there is no such SentencePiece model; that of mBART is "
+            "sentence.bpe.model in https://dl.fbaipublicfiles.com/fairseq/models/mbart/"
+            "mbart.cc25.v2.tar.gz, that of mBART-50 sentencepiece.bpe.model beside its weights."
+        )
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.load(str(path))
+    except (OSError, RuntimeError) as error:
+        raise GtransError(f"{path}: not a SentencePiece model ({error}).") from None
+    return processor
+
+
+def model_pieces(processor: Any) -> list[str]:
+    """All pieces that stand for text, in the model's order, which is that of mBART's rows."""
+    return [
+        str(processor.id_to_piece(number))
+        for number in range(processor.get_piece_size())
+        if not (processor.is_control(number) or processor.is_unknown(number))
+    ]
+
+
+def read_pieces(path: Path) -> list[str]:
+    """The symbols of a dictionary ``SYMBOL COUNT``, one a line.
+
+    Raises:
+        GtransError: it is missing, or a line is none of a dictionary.
+    """
+    if not path.is_file():
+        raise GtransError(
+            f"{path}: there is no such dictionary; the dict.txt of a model belongs beside its "
+            "SentencePiece model."
+        )
+    pieces = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if not line:
+            continue
+        piece, _, count = line.rpartition(" ")
+        if not piece or not count.isdigit():
+            raise GtransError(f"{path}:{number}: not a line 'SYMBOL COUNT' of a dictionary.")
+        pieces.append(piece)
+    return pieces
+
+
+def write_pieces(pieces: Sequence[str], path: Path) -> None:
+    """Write a dictionary of fairseq's."""
+    with atomic_writer(path) as file:
+        file.writelines(f"{piece} 1\n" for piece in pieces)
+
+
+def take_over(model: Path, dictionary: Path | None, folder: Path) -> None:
+    """Put a model and its dictionary into a data folder, as the files named above.
+
+    Without a dictionary, the model's pieces in its own order are taken, which is right for
+    mBART and mBART-50.
+    """
+    processor = load_model(model)
+    pieces = model_pieces(processor) if dictionary is None else read_pieces(dictionary)
+    (folder / MODEL_FILE).write_bytes(model.read_bytes())
+    write_pieces(pieces, folder / PIECES_FILE)
