@@ -3,6 +3,7 @@
     python scripts/benchmark.py train     # throughput as a fraction of a sentence Transformer's
     python scripts/benchmark.py decode    # beam search over whole documents, time per token
     python scripts/benchmark.py memory    # peak memory of a training step, one document
+    python scripts/benchmark.py chunks    # long texts in chunks: with memory, without, as a whole
 
 All systems of a table run in one process, in turn, several times; a ratio is the median
 of the ratios of the rounds, so that a machine that is busy for a while spoils little.
@@ -26,6 +27,7 @@ from typing import Any
 
 import fairseq
 import torch
+from benchmark_chunks import CHILD, add_child, add_options, chunks, one_text
 from benchmark_report import page
 from benchmark_systems import (
     PAPER,
@@ -281,12 +283,13 @@ def _write(args: argparse.Namespace, rows: Rows) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
     modes = parser.add_subparsers(
-        dest="mode", required=True, metavar="train|decode|memory"
+        dest="mode", required=True, metavar="train|decode|memory|chunks"
     )
     defaults: dict[str, tuple[str, list[int]]] = {
         "train": ("throughput of training", [512, 1024, 2048, 4096]),
         "decode": ("time per token of beam search", [256, 512, 1024, 2048]),
         "memory": ("peak memory of a training step", [1024, 4096, 16384]),
+        "chunks": ("time per token of long texts in chunks", [500, 1000, 2000, 4000]),
     }
     for mode, (text, lengths) in defaults.items():
         sub = modes.add_parser(mode, help=text, formatter_class=_Raw)
@@ -335,6 +338,13 @@ def _parser() -> argparse.ArgumentParser:
     decode_mode.add_argument(
         "--no-warm-up", dest="warm_up", action="store_false", help="measure the first run, too"
     )
+    chunks_mode = modes.choices["chunks"]
+    add_options(chunks_mode)
+    chunks_mode.add_argument(
+        "--whole-limit", type=int, default=1000,
+        help="longest documents translated as a whole (default: %(default)s)",
+    )  # fmt: skip
+    add_child(modes)
     child = modes.add_parser("peak")  # one measurement of `memory`
     child.add_argument("device", choices=["cpu", "cuda"])
     child.add_argument("system", choices=list(MEASURED))
@@ -354,8 +364,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     if args.mode == "peak":
         print(json.dumps(peak(args)))
+    elif args.mode == CHILD:
+        print(one_text(args))
     else:
-        _write(args, {"train": train, "decode": decode, "memory": memory}[args.mode](args))
+        run = {"train": train, "decode": decode, "memory": memory, "chunks": chunks}[args.mode]
+        _write(args, run(args))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ from gtrans.decoding.document_search import (
     SearchVocabulary,
 )
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.models.memory_transformer import MemoryTransformer, MemoryTransformerConfig
+from gtrans.modules.memory import MemoryFlow
 
 Batch = dict[str, Any]
 # A document: its sentences on both sides, ids without marks.
@@ -186,6 +188,20 @@ def gtransformer(size: Size, dictionary: Dictionary, **options: Any) -> GTransfo
     return GTransformer.build_model(cfg, _task(dictionary))
 
 
+def memory_transformer(size: Size, dictionary: Dictionary) -> MemoryTransformer:
+    """The Transformer with recurrent memory, of both sides, in the top layers."""
+    sides = ("encoder", "decoder")
+    settings: dict[str, Any] = {
+        "encoder_embed_dim": size.dim,
+        **{f"{side}_layers": size.layers for side in sides},
+        **{f"{side}_ffn_embed_dim": size.ffn for side in sides},
+        **{f"{side}_attention_heads": size.heads for side in sides},
+        "share_all_embeddings": True,
+    }
+    cfg = OmegaConf.structured(MemoryTransformerConfig(**settings))
+    return MemoryTransformer.build_model(cfg, _task(dictionary))
+
+
 def stock_transformer(size: Size, dictionary: Dictionary) -> TransformerModelBase:
     """fairseq's own Transformer of the same sizes."""
     cfg = TransformerConfig()
@@ -288,6 +304,11 @@ class Endless:
     def begin_decoding(self, source: Mapping[str, Tensor], beam: int) -> SearchState:
         """As the model does."""
         return self.model.begin_decoding(source, beam)
+
+    def remember(self, prev_output_tokens: Tensor, memory: MemoryFlow) -> None:
+        """As the model does, where it does."""
+        assert isinstance(self.model, MemoryTransformer)
+        self.model.remember(prev_output_tokens, memory)
 
     def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:
         """As the model does, the end symbol made improbable."""

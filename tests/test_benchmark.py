@@ -20,6 +20,10 @@ MODES = {
     ],
     "decode": [*LENGTHS, "--words", "30", "--repetitions", "1", "--stock-limit", "30"],
     "memory": ["--lengths", "60"],
+    "chunks": [
+        "--lengths", "60", "--chunk", "20", "--documents", "2", "--beam", "2",
+        "--repetitions", "1", "--whole-limit", "30",
+    ],
 }  # fmt: skip
 
 
@@ -62,9 +66,16 @@ def test_memory(results: tuple[dict[str, Any], str]) -> None:
     assert all(row["process_mb"] > row["step_mb"] >= 0 for row in rows)
 
 
+def test_chunks(results: tuple[dict[str, Any], str]) -> None:
+    rows = results[0]["chunks"]["rows"]
+    chunked = {f"{model}, chunk by chunk" for model in ("sentence Transformer", "recurrent memory")}
+    assert systems(rows, 60) == chunked  # 60 words are too long for a whole document here
+    assert all(row["ms_per_token"] > 0 and row["of_shortest"] == 1 for row in rows)
+
+
 def test_page(results: tuple[dict[str, Any], str]) -> None:
     page = results[1]
-    assert page.count("\n## ") == 3
+    assert page.count("\n## ") == 4
     assert "A try with a tiny model" in page
     assert "| words of a document | 30 | 60 |" in page
     for personal in (str(SCRIPTS.parent), str(Path.home()) + "/", "/tmp/"):
