@@ -219,3 +219,32 @@ def test_random_context_in_training_validation_and_after_a_stop(
         "--path", path, "--valid-subset", "valid", "--max-tokens", "1024", "--cpu",
     )  # fmt: skip
     assert f"loss {found[0][0]}" in validated.stdout + validated.stderr
+
+
+@pytest.mark.parametrize("config", ["flat_transformer", "concat_transformer"])
+def test_command_line_and_configuration_give_the_same_model(
+    config: str, tiny: TinyWorld, repo: Path, tmp_path: Path
+) -> None:
+    """The settings of the file are those of the paper, the model that of the flags."""
+    flags = (
+        *("--arch", f"{config}_tiny", *SIZES, "--lr", "5e-4", "--warmup-updates", "4000"),
+        *("--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-8", "--label-smoothing", "0.1"),
+        *("--dropout", "0.3", "--log-format", "json", "--log-interval", "1"),
+    )
+    by_flags = train(tiny, tmp_path / "flags", *flags, "--disable-validation", updates=2)
+    sizes = zip(SIZES[0:14:2], SIZES[1:14:2], strict=True)
+    by_file = tiny.run(
+        "hydra_train", "--config-dir", repo / "configs", "--config-name", config,
+        f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}",
+        f"checkpoint.save_dir={tmp_path / 'file'}", f"hydra.run.dir={tmp_path / 'hydra'}",
+        f"model._name={config}_tiny",
+        *(f"model.{flag[2:].replace('-', '_')}={value}" for flag, value in sizes),
+        "common.cpu=true", "common.log_format=json", "common.log_interval=1",
+        "dataset.max_tokens=1024", "dataset.num_workers=0", "dataset.disable_validation=true",
+        "optimization.max_update=2",
+    )  # fmt: skip
+    found = []
+    for done in (by_flags, by_file):
+        assert done.status == 0, done.stderr
+        found.append(re.findall(r'"loss": "([\d.]+)"', done.stdout + done.stderr))
+    assert len(found[0]) == 2 and found[0] == found[1]
