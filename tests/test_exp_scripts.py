@@ -18,6 +18,7 @@ SCRIPTS = (
     "run-randinit",
     "run-finetune",
     "run-memory",
+    "run-flat",
     "run-all",
 )
 CORPORA = ("iwslt17", "nc2016", "europarl7")
@@ -106,6 +107,8 @@ def test_help_shows_options_and_defaults(name, script):
         ("run-randinit", [*PLACE, "--start", "lossless"], "`--start` is for fine-tuning"),
         ("run-memory", [*PLACE, "--start", "lossless"], "`--start` is for the G-Transformer"),
         ("run-memory", [*PLACE, "--runs", "0"], "`--runs` must be a whole number of at least 1"),
+        ("run-flat", [*PLACE, "--systems", "flat,flit"], "must be one of flat nosegment sentence"),
+        ("run-flat", [*PLACE, "--start", "lossless"], "`--start` is for fine-tuning"),
         ("run-randinit", [*PLACE, "--gpsu", "2"], "unknown argument '--gpsu'"),
         ("run-randinit", [*PLACE, "2"], "unknown argument '2'"),
         ("run-randinit", [*PLACE, "--gpus"], "`--gpus` needs a value."),
@@ -193,6 +196,27 @@ def test_recurrent_memory_has_the_settings_of_its_paper(
         start = f"out/memory-sentence-{seed}/checkpoint_best.pt"
         assert f" --init-from {start} --lr-scale-pretrained 0.2 " in memory
         assert translate.startswith(f"gtrans translate --path {start} ")
+
+
+def test_flat_has_the_settings_of_its_paper(script):
+    done = script("run-flat", *PLACE, "--systems", "flat,nosegment,sentence,concat", "--dry-run")
+    prepare, *rest = commands(done)
+    assert "--bpe-merges 30000" in prepare
+    trained = [command for command in rest if command.startswith("fairseq-train ")]
+    for command in trained:
+        for setting in (
+            *EVERYWHERE[1:6], "--adam-eps 1e-8", "--max-tokens 4000 --update-freq 1",
+            "--best-checkpoint-metric loss --patience 10",
+        ):  # fmt: skip
+            assert f" {setting} " in command
+    flat, nosegment, sentence, concat = trained
+    assert " --arch flat_transformer_base --unit window --adam-eps" in flat
+    assert " --unit window --no-segment-embedding --adam-eps" in nosegment
+    assert " --arch flat_transformer_base --unit sentence --adam-eps" in sentence
+    assert " --arch concat_transformer_base --unit window --encoder-ffn-embed-dim 1024 " in concat
+    assert "--init-from" not in " ".join(trained)
+    assert "effective batch 4000 tokens" in done.stderr
+    assert sum("gtrans score" in command for command in rest) == 4
 
 
 def test_nothing_is_hard_wired(script):

@@ -163,7 +163,11 @@ OF_WINDOWS = {"context_before", "context_after", "context_kind", "context_senten
 @pytest.mark.parametrize("path", sorted((REPO / "configs").glob("*.yaml")), ids=lambda p: p.stem)
 def test_configurations_name_every_option(path):
     """Each file is the manual of its model and of the task, as far as they have to do with it."""
-    from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
+    from fairseq.models import (
+        ARCH_MODEL_NAME_REGISTRY,
+        ARCH_MODEL_REGISTRY,
+        MODEL_DATACLASS_REGISTRY,
+    )
 
     from gtrans.decoding.loading import _import_plugin
     from gtrans.models._presets import DocumentModelConfig
@@ -178,6 +182,8 @@ def test_configurations_name_every_option(path):
     elsewhere = {"dataset_impl", "train_subset", "seed", "update_freq"}
     if content["task"]["unit"] != "stream":
         elsewhere |= {"min_window", "max_window"}
+    if not hasattr(ARCH_MODEL_REGISTRY[content["model"]["_name"]], "reads_bert"):
+        elsewhere |= {"bert_cache", "bert_cache_gb"}
     if content["task"]["unit"] != "window":
         elsewhere |= OF_WINDOWS | {"context_sides"}
     options = {field.name for field in fields(DocumentTranslationConfig)} - elsewhere

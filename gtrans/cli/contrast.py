@@ -17,7 +17,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from gtrans.cli._model import add_device, add_model_files
+from gtrans.cli._model import add_context, add_device, add_model_files, context_of
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import READERS, Cell, Table, random_contexts, read_items
 
@@ -63,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "stands alone (default: %(default)s)",
     )
     add_device(size)
+    add_context(parser)
     parser.add_argument("--json", action="store_true", help="write JSON to standard output")
 
 
@@ -86,7 +87,9 @@ def run(args: argparse.Namespace) -> None:
     from gtrans.decoding.contrast import evaluate
     from gtrans.decoding.loading import load_models, split_paths
 
-    models, task = load_models(split_paths(args.path), args.data, cpu=args.cpu, fp16=args.fp16)
+    models, task = load_models(
+        split_paths(args.path), args.data, context_of(args), cpu=args.cpu, fp16=args.fp16
+    )
     pipelines = (
         task.source_encoder(),
         load_pipeline(args.data, task.cfg.target_lang),

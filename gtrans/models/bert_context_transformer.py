@@ -127,6 +127,7 @@ class BertContextTransformer(GTransformer):
     """The sentence Transformer with context attention, see the module."""
 
     units = ("window", "sentence")
+    context_sides = ("source",)
     def __init__(self, encoder: GTransformerEncoder, decoder: GTransformerDecoder) -> None:
         super().__init__(encoder, decoder)
         self.context_input = "bert"
