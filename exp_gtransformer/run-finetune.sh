@@ -16,7 +16,9 @@ parse "$@"
 begin prepare-finetune.sh
 
 sentence=${OPTION[sentence-checkpoint]}
+baseline=
 if [[ -z $sentence ]]; then
+  baseline=sentence
   sentence=${OPTION[out]}/sentence/checkpoint_best.pt
   train sentence "${OPTION[sentence-updates]}" --unit sentence --doc-mode full
   evaluate sentence "$sentence"
@@ -35,4 +37,4 @@ fi
 train "$model" "${OPTION[document-updates]}" \
   --unit document --max-doc-tokens "${OPTION[max-doc-tokens]}" --word-dropout 0.1 \
   --init-from "$sentence" --lr-scale-pretrained 0.2 "${start[@]}"
-evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt"
+evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt" "$baseline"

@@ -59,10 +59,13 @@ train() {
   fi
 }
 
-# evaluate MODEL CHECKPOINT: translate the test documents with it and score them, s-BLEU and d-BLEU.
+# evaluate MODEL CHECKPOINT [BASELINE]: translate the test documents with it and score them; with
+# BASELINE, a model evaluated before, both stand in one table, with tests of their difference.
 evaluate() {
   local source target command gtrans folder=${OPTION[out]}/$1
   local hypothesis=${OPTION[out]}/test.$1.${OPTION[target-lang]}
+  local systems=("$hypothesis")
+  [[ -z ${3:-} ]] || systems=("$3=${OPTION[out]}/test.$3.${OPTION[target-lang]}" "$1=$hypothesis")
   local scores=${OPTION[out]}/scores.$1.txt
   source=$(text_file "$TEST_TEXT" "${OPTION[source-lang]}")
   target=$(text_file "$TEST_TEXT" "${OPTION[target-lang]}")
@@ -75,7 +78,7 @@ evaluate() {
     run "${command[@]}"
     [[ $DRY_RUN == yes ]] || finish "$folder/translated" "${command[@]}"
   fi
-  command=("$gtrans" score --hyp "$hypothesis" --ref "$target" --src "$source"
+  command=("$gtrans" score --hyp "${systems[@]}" --ref "$target" --src "$source"
     --target-lang "${OPTION[target-lang]}" --data "${OPTION[out]}/data"
     --max-doc-tokens "${OPTION[max-doc-tokens]}")
   if [[ $DRY_RUN == yes ]]; then run "${command[@]}"; else run "${command[@]}" | tee "$scores"; fi

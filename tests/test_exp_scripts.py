@@ -143,7 +143,7 @@ EVERYWHERE = (
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_fine_tuning_has_the_settings_of_the_paper(corpus, script):
     done = script("run-finetune", "--data", "t", "--corpus", corpus, "--out", "out", "--dry-run")
-    prepare, sentence, translate, score, document, *_ = commands(done)
+    prepare, sentence, translate, score, document, _, comparison = commands(done)
     assert prepare.startswith("gtrans prepare --source-lang en --target-lang de ")
     assert f"--train t/{corpus}/train --valid t/{corpus}/dev --test t/{corpus}/test" in prepare
     assert "--bpe-merges 30000" in prepare
@@ -160,6 +160,8 @@ def test_fine_tuning_has_the_settings_of_the_paper(corpus, script):
     assert translate.startswith("gtrans translate --path out/sentence/checkpoint_best.pt ")
     assert " --beam 5" in translate
     assert score.startswith("gtrans score --hyp out/test.sentence.de ")
+    systems = "sentence=out/test.sentence.de finetune=out/test.finetune.de"
+    assert comparison.startswith(f"gtrans score --hyp {systems} --ref ")
     assert "CUDA_VISIBLE_DEVICES='0,1,2,3', effective batch 16384 tokens" in done.stderr
 
 
@@ -312,7 +314,7 @@ def test_real_text_from_preparation_to_scores(script, real_data, tmp_path):
         hypothesis = (out / f"test.{model}.de").read_text(encoding="utf-8").split("\n")
         assert len(hypothesis) == len(source)
         scores = (out / f"scores.{model}.txt").read_text(encoding="utf-8")
-        assert re.search(r"^s-BLEU +\d+\.\d\d ", scores, re.MULTILINE), scores
+        assert re.search(r"^s-BLEU +(sentence +)?\d+\.\d\d ", scores, re.MULTILINE), scores
         assert re.search(r"^d-BLEU.* +\d+\.\d\d ", scores, re.MULTILINE)
         assert (out / model / "trained").is_file()
     log = (out / "finetune" / "train.log").read_text(encoding="utf-8")

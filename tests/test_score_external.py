@@ -161,7 +161,7 @@ def test_blonde(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[
 
 
 def test_ctxpro_scores_the_last_sentence_and_needs_no_reference(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "src").write_text(SOURCE)
     (tmp_path / "a").write_text(SYSTEM)
@@ -176,6 +176,13 @@ def test_ctxpro_scores_the_last_sentence_and_needs_no_reference(
     assert pending["commands"] == [
         f"ctxpro score --complete -t hyp.a.txt -e en-de/gender/test -l de > {result.name}"
     ]
+    own = tmp_path / "own.json"
+    own.write_text("[]")
+    monkeypatch.chdir(tmp_path)
+    (command,) = score(capsys, *arguments, "--ctxpro", own.name)["not_scored_yet"]["ctxpro"][
+        "commands"
+    ]
+    assert f" -e {own} " in command
     result.write_text("M.SG (er)\t1\t2\t50.0%\nF.SG (sie)\t0\t2\t0.0%\ntotal\t1\t4\t25.0\n")
     entry = score(capsys, *arguments)["ctxpro"]
     assert (entry["score"], entry["right"], entry["examples"]) == (25, 1, 4)

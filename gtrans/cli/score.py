@@ -118,7 +118,8 @@ def _compare_with_reference(
             bootstrap_trials=args.bootstrap_trials,
             randomisation_trials=args.randomisation_trials,
         )
-    report.notes += _resampling_notes(args.resample, report)
+    if args.resample != "none":
+        report.notes += _resampling_notes(report)
 
 
 def _corpus(args: argparse.Namespace, references: Documents, sources: Documents | None) -> Corpus:
@@ -236,21 +237,21 @@ def _add_tool(
         report.tools[key] = scores
 
 
-def _resampling_notes(unit: str, report: Report) -> list[str]:
-    if unit == "none" or not report.resampled:
-        return []
-    units = min(resampled.units for resampled in report.resampled.values())
-    if units == 1:
-        return [
-            "a single document cannot be resampled, so there is no interval and no test of "
-            "it; --resample sentence resamples sentences as if they were independent"
-        ]
+def _resampling_notes(report: Report) -> list[str]:
+    """Warnings where there is little to resample."""
+    kinds = {resampled.unit: resampled.units for resampled in report.resampled.values()}
     notes = []
-    if units < FEW_UNITS:
-        notes.append(f"an interval from {units} documents is rough, and often too narrow")
-    if units < MIN_UNITS_FOR_RANDOMISATION and len(report.systems) > 1:
-        notes.append(
-            f"with {units} documents randomisation finds no difference at p < 0.05, "
-            f"however large: {2 / 2**units:.3g} is its smallest p"
-        )
+    for unit, units in kinds.items():
+        if units == 1:
+            notes.append(
+                f"a single {unit} cannot be resampled, so there is no interval and no test of "
+                "it; --resample sentence resamples sentences as if they were independent"
+            )
+        elif units < FEW_UNITS:
+            notes.append(f"an interval from {units} {unit}s is rough, and often too narrow")
+        if 1 < units < MIN_UNITS_FOR_RANDOMISATION and len(report.systems) > 1:
+            notes.append(
+                f"with {units} {unit}s randomisation finds no difference at p < 0.05, "
+                f"however large: {2 / 2**units:.3g} is its smallest p"
+            )
     return notes

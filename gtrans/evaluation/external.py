@@ -236,6 +236,8 @@ def ctxpro(
     if not target_lang:
         raise GtransError("ctxpro splits sentences by language; give it with --target-lang")
     name_of = re.sub(r"[^\w.-]+", "_", evalset)
+    if Path(evalset).is_file():
+        evalset = str(Path(evalset).resolve())  # the command is run elsewhere
     _write(
         folder,
         {

@@ -141,21 +141,21 @@ def to_text(report: Report, details: bool = False) -> list[str]:
     rows: list[tuple[str, ...]] = [_HEADER]
     for measurement in report.measurements.values():
         rows += _score_rows(report, measurement)
-    consistency: list[tuple[str, Consistency]] = list(report.consistency.items())
     if report.consistency_of_reference is not None:
-        consistency.append(("(reference)", report.consistency_of_reference))
-    for number, (name, value) in enumerate(consistency):
-        label = "" if number else "lexical consistency"
-        rows.append((label, name, "-" if value.score is None else f"{value.score:.2f}"))
+        for number, (name, value) in enumerate(report.consistency.items()):
+            rows.append(("" if number else "lexical consistency", name, _share(value)))
+        rows.append(("  of the reference", "", _share(report.consistency_of_reference)))
     for tool, scores in report.tools.items():
         for number, name in enumerate(report.systems):
             rows.append(("" if number else tool, name, f"{scores[name]['score']:.2f}"))
+    if len(report.systems) == 1:
+        rows = [(label, "", *cells) for label, _, *cells in rows]
     lines = _aligned(rows) if len(rows) > 1 else []
     if details:
         for key, buckets in report.buckets.items():
             lines += ["", *_bucket_lines(report, key, buckets)]
     signatures = [(m.label, m.signature) for m in report.measurements.values()]
-    if consistency:
+    if report.consistency:
         signatures.append(("lexical consistency", report.consistency_signature))
     width = max((len(label) for label, _ in signatures), default=0)
     if signatures:
@@ -188,6 +188,10 @@ def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...
     return rows
 
 
+def _share(value: Consistency) -> str:
+    return "-" if value.score is None else f"{value.score:.2f}"
+
+
 def _p_value(p: float) -> str:
     return f"{p:.4f}" if p >= 0.0001 else "<0.0001"
 
@@ -208,10 +212,10 @@ def _bucket_lines(report: Report, key: str, buckets: Sequence[Bucket]) -> list[s
 
 
 def _aligned(rows: Sequence[tuple[str, ...]], left: int = 2) -> list[str]:
-    """Columns side by side, the first ``left`` ones flush left, empty columns left out."""
+    """Columns side by side, the first ``left`` ones flush left; empty ones are left out."""
     columns = max(map(len, rows))
     cells = [[*row, *[""] * (columns - len(row))] for row in rows]
-    kept = [i for i in range(columns) if i < left or any(row[i] for row in cells[1:])]
+    kept = [i for i in range(columns) if any(row[i] for row in cells[1:])]
     widths = {i: max(len(row[i]) for row in cells) for i in kept}
     return [
         "  ".join(
