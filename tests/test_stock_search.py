@@ -9,7 +9,9 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 from fusion_models import EOS, PAD, dictionary, fusion_model, shake
 from torch import Tensor
+from untrained import translate_rows
 
+from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
 from gtrans.models._gtrans_fusion_options import SYSTEMS
 from gtrans.modules.layout import DocumentLayout
 
@@ -100,6 +102,20 @@ def test_search_without_increments_finds_the_same() -> None:
             torch.testing.assert_close(
                 a["positional_scores"], b["positional_scores"], atol=1e-4, rtol=1e-4
             )
+
+
+def test_document_search_finds_the_same() -> None:
+    """Our own search, in the frame of the stock tasks, on the same model."""
+    model = shake(fusion_model())
+    vocabulary = SearchVocabulary(EOS, EOS, PAD, 3, (0, PAD))
+    search = DocumentSearch(vocabulary, SearchOptions(beam=3, max_len_b=7))
+    ours = translate_rows(search, [model], LEFT)
+    generator = SequenceGenerator(
+        [model], dictionary(), beam_size=3, max_len_b=7, tokens_to_suppress=("<s>",)
+    )
+    for one, other in zip(ours, generator.generate([model], sample()), strict=True):
+        assert one[0].tokens == other[0]["tokens"].tolist()
+        assert one[0].score == pytest.approx(float(other[0]["score"]), abs=1e-4)
 
 
 def test_ensembles_average_probabilities() -> None:
