@@ -51,6 +51,7 @@ from gtrans.modules.group_attention import AttentionPlans
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.linear import Linear
 from gtrans.modules.positions import LearnedPositions
+from gtrans.modules.shared_prefix import SharedPrefixLayout
 from gtrans.modules.transformer import BehindAttention, DecoderLayer, EncoderLayer
 
 __all__ = [
@@ -150,18 +151,23 @@ class GTransformerDecoder(FairseqDecoder):
         encoder_out: EncoderOutput,
         return_all_layers: bool = False,
         behind: LayerHook | None = None,
+        places: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Logits ``(batch, length, vocabulary)`` of every next token.
 
         With ``return_all_layers`` the dictionary holds ``"layers"``: the embedded
         input and every layer's output, ``(tokens, dim)``, and ``"layout"``. ``behind``
-        runs behind the self-attention of every layer.
+        runs behind the self-attention of every layer. With ``places (batch, length)`` the
+        logits are ``(places, vocabulary)``, of the tokens where it is True. Rows of one
+        source (``encoder_out.rows``) that follow each other share the states of what they
+        have in common.
         """
         layers: list[Tensor] = []
         x, layout = self.states(
             prev_output_tokens, encoder_out, behind, layers if return_all_layers else None
         )
-        logits: Tensor = self.output_projection(layout.pad(x))
+        x = layout.pad(x) if places is None else layout.choose(x, places)
+        logits: Tensor = self.output_projection(x)
         return logits, {"layers": layers, "layout": layout} if return_all_layers else {}
 
     def states(
@@ -176,7 +182,10 @@ class GTransformerDecoder(FairseqDecoder):
         layout = DocumentLayout.of_target(
             prev_output_tokens, dictionary.pad(), dictionary.bos(), dictionary.eos()
         )
-        plans = AttentionPlans(encoder_out.layout, layout, encoder_out.context)
+        rows = encoder_out.rows
+        if rows is not None:
+            layout = SharedPrefixLayout.of(layout, prev_output_tokens, rows)
+        plans = AttentionPlans(encoder_out.layout, layout, encoder_out.context, rows)
         x = self._embed(layout.pack(prev_output_tokens), self.embed.places(layout))
         order = self.embed.order(layout.sentence)
         if layers is not None:
@@ -307,7 +316,13 @@ class GTransformer(FairseqEncoderDecoderModel):
                 module.backend = backend
 
     def forward(
-        self, src_tokens: Tensor, src_lengths: Tensor | None, prev_output_tokens: Tensor
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None,
+        prev_output_tokens: Tensor,
+        current: Tensor | None = None,
+        rows: Tensor | None = None,
+        places: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Logits ``(batch, target length, vocabulary)`` and an empty dictionary.
 
@@ -316,9 +331,14 @@ class GTransformer(FairseqEncoderDecoderModel):
                 or sentences ``.. </s>``, padded on either side.
             src_lengths: unused; the padding tells the lengths.
             prev_output_tokens: ``(batch, target length)`` decoder input, padded on the right.
+            current: unused; a window is read as one text.
+            rows, places: see :class:`gtrans.decoding.force_decode.ScoresCandidates`.
         """
+        encoded = self.encoder(src_tokens)
         output: tuple[Tensor, dict[str, Any]] = self.decoder(
-            prev_output_tokens, self.encoder(src_tokens)
+            prev_output_tokens,
+            encoded if rows is None else encoded.reordered(rows),
+            places=places,
         )
         return output
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -20,6 +20,8 @@ class EncoderOutput:
         order: ``(source tokens, dim)`` order of sentences for global attention, or None.
         layers: outputs of all layers, packed, when they were asked for.
         context: what the decoder's context attention reads, or None.
+        rows: ``(rows,)`` the source of each row of a batch that is made of these sources,
+            several times and in another order; None: every source once.
     """
 
     states: Tensor
@@ -27,3 +29,8 @@ class EncoderOutput:
     order: Tensor | None
     layers: list[Tensor]
     context: PackedContext | None = None
+    rows: Tensor | None = None
+
+    def reordered(self, order: Tensor) -> EncoderOutput:
+        """Row ``i`` of the new batch is row ``order[i]`` of this one; nothing is copied."""
+        return replace(self, rows=order if self.rows is None else self.rows[order])
