@@ -26,6 +26,7 @@ COMMANDS = {
     "translate": "translate whole documents, line by line aligned with the input",
     "score": "s-BLEU, d-BLEU and chrF with full signatures",
     "contrast": "accuracy of a model on a contrastive set, by phenomenon and distance",
+    "cxmi": "how much a model's translations gain in probability by context",
     "convert": "read checkpoints of other programs",
 }
 

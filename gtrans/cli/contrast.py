@@ -127,12 +127,20 @@ def run(args: argparse.Namespace) -> None:
     from gtrans.decoding.loading import load_models, split_paths
 
     models, task = load_models(split_paths(args.path), args.data, cpu=args.cpu, fp16=args.fp16)
-    pipelines = (
-        task.source_encoder(),
+    texts = (
+        load_pipeline(args.data, task.cfg.source_lang),
         load_pipeline(args.data, task.cfg.target_lang),
     )
+    join = (texts[0].detokenise, texts[1].detokenise)
     tables = [
-        evaluate(models, task, pipelines, variant, max_tokens=args.max_tokens, progress=name)
+        evaluate(
+            models,
+            task,
+            (task.source_encoder(), texts[1]),
+            [item.as_text(join) for item in variant],
+            max_tokens=args.max_tokens,
+            progress=name,
+        )
         for name, variant in variants.items()
     ]
     table, control = tables[0], tables[1] if args.random_context else None

@@ -15,9 +15,6 @@ class Encoder(Protocol):
     def encode(self, sentence: str) -> str:
         """BPE tokens of a sentence, between spaces."""
 
-    def detokenise(self, tokens: str) -> str:
-        """Plain text of a sentence in Moses tokens."""
-
 
 def evaluate(
     models: Sequence[Any],
@@ -58,28 +55,28 @@ def score_items(
         task: their task; ``task.cfg.unit`` says whether documents or sentences are read.
         pipelines: of source and target, e.g. from
             :func:`gtrans.data.text_pipeline.load_pipeline`.
-        items: any number of items.
+        items: any number of items, in plain text (:meth:`Item.as_text`).
         max_tokens: most padded tokens of a batch, see
             :func:`gtrans.decoding.force_decode.score_documents`.
         progress: name of a progress bar on standard error.
     """
     # Sentences of contexts recur in every candidate and twin; tokenising takes its time.
-    sides: tuple[dict[tuple[str, str], str], dict[tuple[str, str], str]] = ({}, {})
+    sides: tuple[dict[str, str], dict[str, str]] = ({}, {})
 
-    def encoded(sentences: Sequence[str], side: int, form: str) -> list[str]:
-        known, pipeline = sides[side], pipelines[side]
+    def encoded(sentences: Sequence[str], side: int) -> list[str]:
+        known = sides[side]
         for sentence in sentences:
-            if (sentence, form) not in known:
-                known[sentence, form] = pipeline.encode(plain_text(sentence, form, pipeline))
-        return [known[sentence, form] for sentence in sentences]
+            if sentence not in known:
+                known[sentence] = pipelines[side].encode(sentence)
+        return [known[sentence] for sentence in sentences]
 
     documents: list[EncodedDocument] = []
     plain: list[Sequence[str]] = []
     first: list[int] = []
     for item in items:
-        source = encoded(item.source, 0, item.form)
+        source = encoded(item.source, 0)
         for candidate in item.candidates:
-            documents.append((source, encoded(candidate, 1, item.form)))
+            documents.append((source, encoded(candidate, 1)))
             first.append(item.context)
             plain.append(item.source)
     sentence_scores = iter(
@@ -89,14 +86,3 @@ def score_items(
         )
     )
     return [[sum(next(sentence_scores)) for _ in item.candidates] for item in items]
-
-
-def plain_text(sentence: str, form: str, pipeline: Encoder) -> str:
-    """What a pipeline takes, of a sentence in one of the forms of published sets.
-
-    Moses tokens are joined again, and a sentence whose first word was truecased begins with
-    a capital again: a model then meets the tokens that it was trained on.
-    """
-    if form == "tokenised":
-        return pipeline.detokenise(sentence)
-    return sentence[:1].upper() + sentence[1:] if form == "truecased" else sentence

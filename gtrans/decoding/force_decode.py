@@ -1,10 +1,10 @@
 """Log-probabilities of given translations (force decoding).
 
-A document is read as its model was trained, in the rows of its unit; but a ``document``
-unit is never cut here. Rows of different translations of one source stand next to each
-other in a batch, sorted: a model that is a :class:`ScoresCandidates` encodes their source
-once, reads what they have in common once, and projects to the vocabulary only what
-counts. Of any other model the plain ``forward`` is used.
+A document is read as its model was trained, in the rows of its unit. Rows of different
+translations of one source stand next to each other in a batch, sorted: a model that is a
+:class:`ScoresCandidates` encodes their source once, reads what they have in common once, and
+projects to the vocabulary only what counts. Of any other model the plain ``forward`` is
+used.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ def score_documents(
     *,
     first: Sequence[int] | None = None,
     plain: Sequence[Sequence[str]] | None = None,
+    whole: bool = True,
     max_tokens: int = MAX_TOKENS,
     progress: str | None = None,
 ) -> list[list[float]]:
@@ -97,6 +98,8 @@ def score_documents(
             A document unit is read as a whole all the same.
         plain: for each document its source sentences as plain text, which models with BERT
             need beside their own tokens.
+        whole: a document unit is never cut, however long; False: it is cut by the task's
+            ``max_doc_tokens``, as for training.
         max_tokens: most tokens of a batch, rows times the longest side of any; a longer
             row stands alone.
         progress: name of a progress bar on standard error, drawn at a terminal only.
@@ -109,7 +112,7 @@ def score_documents(
         ValueError: the two sides of a document have different numbers of sentences.
     """
     starts = [0] * len(documents) if first is None else first
-    pool = _Pool(task)
+    pool = _Pool(task, whole)
     texts: Sequence[Sequence[str] | None] = plain or [None] * len(documents)
     of_document = [
         pool.rows_of(source, target, start, text)
@@ -136,10 +139,10 @@ def score_documents(
 class _Pool:
     """All different rows of the documents."""
 
-    def __init__(self, task: Any) -> None:
+    def __init__(self, task: Any, whole: bool) -> None:
         rows: Rows = task.rows
-        # What belongs to one item is read as a whole, however long it is.
-        self.rows = replace(rows, unit=replace(rows.unit, max_doc_tokens=sys.maxsize))
+        longest = sys.maxsize if whole else rows.unit.max_doc_tokens
+        self.rows = replace(rows, unit=replace(rows.unit, max_doc_tokens=longest))
         self._frame = rows.frame
         self._dictionaries: tuple[Dictionary, Dictionary] = (
             task.source_dictionary,

@@ -191,6 +191,7 @@ class BertContextTransformer(GTransformer):
         current: Tensor | None = None,
         context_states: Tensor | None = None,
         context_lengths: Tensor | None = None,
+        *,
         rows: Tensor | None = None,
         places: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:

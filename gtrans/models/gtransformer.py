@@ -321,6 +321,7 @@ class GTransformer(FairseqEncoderDecoderModel):
         src_lengths: Tensor | None,
         prev_output_tokens: Tensor,
         current: Tensor | None = None,
+        *,
         rows: Tensor | None = None,
         places: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:

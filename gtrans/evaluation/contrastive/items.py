@@ -9,7 +9,8 @@ no fairseq here: who scores the candidates is no concern of this package (see
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 Sentences = tuple[str, ...]
@@ -54,6 +55,31 @@ class Item:
         return next(
             (number for number, column in enumerate(columns) if len(set(column)) > 1),
             len(self.target) - 1,
+        )
+
+    def as_text(self, join: tuple[Callable[[str], str], Callable[[str], str]]) -> Item:
+        """The item in plain text, as models' pipelines take it.
+
+        Tokens are joined, and a sentence whose first word was truecased begins with a
+        capital again: a model then meets the tokens that it was trained on.
+
+        Args:
+            join: makes text of a sentence in Moses tokens, of the source and of the target.
+        """
+        if self.form == "text":
+            return self
+
+        def restored(sentences: Sentences, side: int) -> Sentences:
+            if self.form == "tokenised":
+                return tuple(join[side](sentence) for sentence in sentences)
+            return tuple(sentence[:1].upper() + sentence[1:] for sentence in sentences)
+
+        return replace(
+            self,
+            source=restored(self.source, 0),
+            target=restored(self.target, 1),
+            contrastive=tuple(restored(candidate, 1) for candidate in self.contrastive),
+            form="text",
         )
 
 
