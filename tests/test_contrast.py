@@ -289,10 +289,18 @@ def test_the_command_prints_a_table(contrast: Callable[..., tuple[int, str, str]
     assert status == 0
     first, *rows = out.splitlines()
     assert " ".join(first.split()) == "phenomenon distance accuracy 95% interval items cue"
+    few, twelve = ["50.0", "18.8-81.2", "6"], ["50.0", "25.4-74.6", "12"]
     assert [row.split() for row in rows] == [
-        [phenomenon, str(distance), "50.0", "18.8-81.2", "6", CUES[phenomenon]]
-        for phenomenon in ("pronoun", "lexical")
-        for distance in DISTANCES
+        *[
+            [phenomenon, *cells, CUES[phenomenon]]
+            for phenomenon in ("pronoun", "lexical")
+            for cells in (
+                *([str(distance), *few] for distance in DISTANCES),
+                ["all", "50.0", "31.4-68.6", "24"],
+            )
+        ],
+        *(["all", str(distance), *twelve, "source/target"] for distance in DISTANCES),
+        ["all", "all", "50.0", "36.4-63.6", "48", "source/target"],
     ]
 
 
@@ -301,7 +309,11 @@ def test_the_command_prints_json(contrast: Callable[..., tuple[int, str, str]]):
     status, out, _ = contrast("document:other", "--json", "--random-context", "--seed", "5")
     assert status == 0
     found = json.loads(out)
-    assert set(found) == {"unit", "contrastive", "intervals", "items", "cue", "random_context"}
+    sums = {"by_phenomenon", "by_distance", "all"}
+    accuracies = {"contrastive", "intervals", *sums}
+    assert set(found) == {"unit", "items", "cue", "random_context", *accuracies}
+    assert set(found["random_context"]) == accuracies
+    assert (found["all"]["items"], found["by_distance"]["1"]["items"]) == (48, 12)
     assert found["unit"] == "document"
     assert found["items"]["pronoun"] == {str(distance): 6 for distance in DISTANCES}
     assert found["cue"]["lexical"] == dict.fromkeys(map(str, DISTANCES), "target")

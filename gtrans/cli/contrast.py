@@ -8,18 +8,37 @@ strictly the highest score. Intervals are Wilson's, 95%.
 
 --random-context adds a control: the same items, each with the context of another one. A
 model that uses context falls there to what one without context reaches.
+
+Published sets are read as they are:
+
+  contrapro      contrapro.json with --documents, or a folder with en.txt, de.txt (<SEP> form)
+  consistency    deixis_test.json, lex_cohesion_test.json, ellipsis_infl.json, ellipsis_vp.json
+  discevalmt     anaphora.json, lexical-choice.json
+  large-pronoun  the JSON file with --documents, or NAME.current.src beside its contexts
+  jsonl          one JSON object per line, described in docs/evaluation.md
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from gtrans.cli._model import add_context, add_device, add_model_files, context_of
+from gtrans.cli._table import aligned
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive import READERS, Cell, Table, random_contexts, read_items
+from gtrans.evaluation.contrastive import (
+    READERS,
+    Cell,
+    ReadOptions,
+    Table,
+    by_distance,
+    pooled,
+    random_contexts,
+    read_items,
+)
 
 EXAMPLE = (
     "gtrans contrast --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -32,13 +51,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument_group("files")
     add_model_files(files)
     files.add_argument(
-        "--set", required=True, nargs="+", metavar="FILE", help="contrastive sets, gzipped or not"
+        "--set",
+        required=True,
+        nargs="+",
+        metavar="FILE",
+        help="contrastive sets, gzipped or not; a folder where a set has several files",
     )
     files.add_argument(
         "--format",
         choices=list(READERS),
         default="jsonl",
         help="format of the sets; jsonl is that of 'gtrans make-corpus' (default: %(default)s)",
+    )
+    files.add_argument(
+        "--documents",
+        metavar="DIR",
+        help="documents that JSON files of contrapro and large-pronoun take contexts from",
+    )
+    files.add_argument(
+        "--context",
+        type=int,
+        default=1,
+        metavar="N",
+        help="most sentences of context of those two formats (default: %(default)s)",
     )
     control = parser.add_argument_group("control")
     control.add_argument(
@@ -76,7 +111,12 @@ def run(args: argparse.Namespace) -> None:
     """
     if args.max_tokens < 1:
         raise GtransError(f"`--max-tokens` must be at least 1, but is {args.max_tokens}.")
-    items = [item for path in args.set for item in read_items(path, args.format)]
+    if args.context < 0:
+        raise GtransError(f"`--context` must be at least 0, but is {args.context}.")
+    if args.documents is not None and not Path(args.documents).is_dir():
+        raise GtransError(f"`--documents`: there is no folder '{args.documents}'.")
+    options = ReadOptions(args.documents and Path(args.documents), args.context)
+    items = [item for path in args.set for item in read_items(path, args.format, options)]
     variants = {"true context": items}
     if args.random_context:
         variants["random context"] = random_contexts(items, args.seed)
@@ -90,12 +130,20 @@ def run(args: argparse.Namespace) -> None:
     models, task = load_models(
         split_paths(args.path), args.data, context_of(args), cpu=args.cpu, fp16=args.fp16
     )
-    pipelines = (
-        task.source_encoder(),
+    texts = (
+        load_pipeline(args.data, task.cfg.source_lang),
         load_pipeline(args.data, task.cfg.target_lang),
     )
+    join = (texts[0].detokenise, texts[1].detokenise)
     tables = [
-        evaluate(models, task, pipelines, variant, max_tokens=args.max_tokens, progress=name)
+        evaluate(
+            models,
+            task,
+            (task.source_encoder(), texts[1]),
+            [item.as_text(join) for item in variant],
+            max_tokens=args.max_tokens,
+            progress=name,
+        )
         for name, variant in variants.items()
     ]
     table, control = tables[0], tables[1] if args.random_context else None
@@ -110,21 +158,32 @@ def report(table: Table, control: Table | None, unit: str) -> dict[str, Any]:
 
     ``{"unit": .., "contrastive": {phenomenon: {"1": accuracy, ..}}, "intervals":
     {phenomenon: {"1": [low, high], ..}}, "items": {phenomenon: {"1": number, ..}}, "cue":
-    {phenomenon: {"1": side, ..}}}``; with a control also ``"random_context":
-    {"contrastive": .., "intervals": ..}``.
+    {phenomenon: {"1": side, ..}}, "by_phenomenon": {phenomenon: whole}, "by_distance":
+    {"1": whole, ..}, "all": whole}`` with ``{"accuracy": .., "interval": [low, high],
+    "items": number}`` for ``whole``; with a control also ``"random_context"``, where all that
+    holds accuracies stands once more.
     """
 
+    def of_distances(
+        cells: Mapping[int | None, Cell], value: Callable[[Cell], object]
+    ) -> dict[str, object]:
+        return {_distance(distance): value(cell) for distance, cell in cells.items()}
+
     def each(table: Table, value: Callable[[Cell], object]) -> dict[str, dict[str, object]]:
-        return {
-            phenomenon: {str(distance): value(cell) for distance, cell in cells.items()}
-            for phenomenon, cells in table.items()
-        }
+        return {phenomenon: of_distances(cells, value) for phenomenon, cells in table.items()}
 
     def accuracies(table: Table) -> dict[str, Any]:
         return {
             "contrastive": each(table, lambda cell: cell.accuracy),
             "intervals": each(table, lambda cell: list(cell.interval)),
+            "by_phenomenon": {name: whole(pooled(cells.values())) for name, cells in table.items()},
+            "by_distance": of_distances(by_distance(table), whole),
+            "all": whole(pooled(by_distance(table).values())),
         }
+
+    def whole(cell: Cell) -> dict[str, object]:
+        interval = list(cell.interval)
+        return {"accuracy": cell.accuracy, "interval": interval, "items": cell.items}
 
     result: dict[str, Any] = {
         "unit": unit,
@@ -138,23 +197,36 @@ def report(table: Table, control: Table | None, unit: str) -> dict[str, Any]:
 
 
 def lines(table: Table, control: Table | None) -> list[str]:
-    """The table as text: a heading, and a line for each phenomenon and distance."""
+    """The table as text: a heading, and a line for each phenomenon and distance.
+
+    Sums follow where they say more: of a phenomenon over its distances, and of all.
+    """
     rows = [["phenomenon", "distance", "accuracy", "95% interval", "items", "cue"]]
     rows[0] += ["random context"] if control is not None else []
+    other = {} if control is None else control
+
+    def add(phenomenon: str, distance: str, cell: Cell, beside: Cell | None) -> None:
+        low, high = cell.interval
+        row = [phenomenon, distance, f"{100 * cell.accuracy:.1f}"]
+        row += [f"{100 * low:.1f}-{100 * high:.1f}", str(cell.items), cell.cue]
+        rows.append(row if beside is None else [*row, f"{100 * beside.accuracy:.1f}"])
+
     for phenomenon, cells in table.items():
+        controls = other.get(phenomenon, {})
         for distance, cell in cells.items():
-            low, high = cell.interval
-            row = [phenomenon, str(distance), f"{100 * cell.accuracy:.1f}"]
-            row += [f"{100 * low:.1f}-{100 * high:.1f}", str(cell.items), cell.cue]
-            if control is not None:
-                row.append(f"{100 * control[phenomenon][distance].accuracy:.1f}")
-            rows.append(row)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    words = {0, 5}  # columns of words begin at the left, those of numbers end at the right
-    return [
-        "  ".join(
-            text.ljust(width) if column in words else text.rjust(width)
-            for column, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+            add(phenomenon, _distance(distance), cell, controls.get(distance))
+        if len(cells) > 1:
+            beside = pooled(controls.values()) if controls else None
+            add(phenomenon, "all", pooled(cells.values()), beside)
+    if len(table) > 1:
+        sums, controls = by_distance(table), by_distance(other)
+        for distance, cell in sums.items():
+            add("all", _distance(distance), cell, controls.get(distance))
+        if len(sums) > 1:
+            beside = pooled(controls.values()) if controls else None
+            add("all", "all", pooled(sums.values()), beside)
+    return aligned(rows, words={0, 5})
+
+
+def _distance(distance: int | None) -> str:
+    return "unknown" if distance is None else str(distance)

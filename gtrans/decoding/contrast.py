@@ -55,7 +55,7 @@ def score_items(
         task: their task; ``task.cfg.unit`` says whether documents or sentences are read.
         pipelines: of source and target, e.g. from
             :func:`gtrans.data.text_pipeline.load_pipeline`.
-        items: any number of items.
+        items: any number of items, in plain text (:meth:`Item.as_text`).
         max_tokens: most padded tokens of a batch, see
             :func:`gtrans.decoding.force_decode.score_documents`.
         progress: name of a progress bar on standard error.

@@ -1,26 +1,31 @@
 """Log-probabilities of given translations (force decoding).
 
-A document is read as its model was trained, in the rows of its unit; but a ``document``
-unit is never cut here. Only ``forward`` of a model is used, so every model of a task can
-be asked.
+A document is read as its model was trained, in the rows of its unit. Rows of different
+translations of one source stand next to each other in a batch, sorted: a model that is a
+:class:`ScoresCandidates` encodes their source once, reads what they have in common once, and
+projects to the vocabulary only what counts. Of any other model the plain ``forward`` is
+used.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 from tqdm import tqdm
 
-from gtrans.data.rows import Item, Rows
+from gtrans.data.rows import Item, Rows, source_of
 from gtrans.data.units import Piece
 from gtrans.errors import GtransError
+from gtrans.modules.layout import DocumentLayout
+from gtrans.modules.shared_prefix import SharedPrefixLayout
 
 MAX_TOKENS = 2000
 
@@ -28,16 +33,35 @@ EncodedDocument = tuple[Sequence[str], Sequence[str]]
 """Source and target sentences, as many on both sides, each as BPE tokens between spaces."""
 
 
+class ScoresCandidates(Protocol):
+    """A model whose ``forward`` takes several translations of one source."""
+
+    def forward(
+        self, *, prev_output_tokens: Tensor, rows: Tensor, places: Tensor, **source: Tensor
+    ) -> tuple[Tensor, Any]:
+        """Logits ``(places, vocabulary)``, row by row, of the tokens asked for.
+
+        Args:
+            prev_output_tokens: ``(rows, length)`` decoder input, padded on the right; the
+                rows of a source stand next to each other.
+            rows: ``(rows,)`` the row of ``source`` that each of them translates.
+            places: ``(rows, length)`` True on the tokens whose logits are wanted.
+            source: the rest of ``net_input``, each source once.
+        """
+
+
 @dataclass
 class _Row:
     """What a model reads at once.
 
     Attributes:
+        source: the same for rows that read the same source.
         item: see :meth:`gtrans.data.rows.Rows.item`.
         first: number, in the row's target, of the first sentence whose score is wanted.
         scores: of the sentences from ``first`` on, once they are known.
     """
 
+    source: Hashable
     item: Item
     first: int
     scores: list[float]
@@ -55,6 +79,7 @@ def score_documents(
     *,
     first: Sequence[int] | None = None,
     plain: Sequence[Sequence[str]] | None = None,
+    whole: bool = True,
     max_tokens: int = MAX_TOKENS,
     progress: str | None = None,
 ) -> list[list[float]]:
@@ -73,6 +98,8 @@ def score_documents(
             A document unit is read as a whole all the same.
         plain: for each document its source sentences as plain text, which models with BERT
             need beside their own tokens.
+        whole: a document unit is never cut, however long; False: it is cut by the task's
+            ``max_doc_tokens``, as for training.
         max_tokens: most tokens of a batch, rows times the longest side of any; a longer
             row stands alone.
         progress: name of a progress bar on standard error, drawn at a terminal only.
@@ -85,7 +112,7 @@ def score_documents(
         ValueError: the two sides of a document have different numbers of sentences.
     """
     starts = [0] * len(documents) if first is None else first
-    pool = _Pool(task)
+    pool = _Pool(task, whole)
     texts: Sequence[Sequence[str] | None] = plain or [None] * len(documents)
     of_document = [
         pool.rows_of(source, target, start, text)
@@ -112,10 +139,10 @@ def score_documents(
 class _Pool:
     """All different rows of the documents."""
 
-    def __init__(self, task: Any) -> None:
+    def __init__(self, task: Any, whole: bool) -> None:
         rows: Rows = task.rows
-        # What belongs to one item is read as a whole, however long it is.
-        self.rows = replace(rows, unit=replace(rows.unit, max_doc_tokens=sys.maxsize))
+        longest = sys.maxsize if whole else rows.unit.max_doc_tokens
+        self.rows = replace(rows, unit=replace(rows.unit, max_doc_tokens=longest))
         self._frame = rows.frame
         self._dictionaries: tuple[Dictionary, Dictionary] = (
             task.source_dictionary,
@@ -162,12 +189,14 @@ class _Pool:
         if self.rows.pieces is not None and plain is not None:
             words = tuple(plain[n] for n in piece.source)
         begin, end = (number - piece.target.start for number in (first, piece.current.stop))
-        key = (texts, words, piece.current.start - piece.source.start)
+        read = (texts[0], words, piece.current.start - piece.source.start)
+        key = (read, texts[1])
         row = self._rows.get(key)
         if row is None:
             own, other = ([self._encoded(t, side) for t in texts[side]] for side in (0, 1))
             pieces = [self._in_pieces(sentence) for sentence in words]
-            row = self._rows[key] = _Row(self.rows.item(piece, own, other, pieces), begin, [])
+            item = self.rows.item(piece, own, other, pieces)
+            row = self._rows[key] = _Row(read, item, begin, [])
         row.first = min(row.first, begin)
         return row, range(begin, end)
 
@@ -194,46 +223,107 @@ class _Pool:
 def _batches(rows: list[_Row], max_tokens: int) -> Iterator[list[_Row]]:
     """Rows of similar length, together at most ``max_tokens`` padded; the longest first.
 
-    The order lets a batch that does not fit into memory be the first one.
+    The order lets a batch that does not fit into memory be the first one. Rows of one
+    source stay together where they fit, sorted, so that neighbours begin alike.
     """
+    of_source: dict[Hashable, list[_Row]] = {}
+    for row in rows:
+        of_source.setdefault(row.source, []).append(row)
+    groups = [
+        sorted(group, key=lambda row: row.item["prev_output_tokens"].tolist())
+        for group in of_source.values()
+    ]
     batch: list[_Row] = []
-    for row in sorted(rows, key=lambda row: (row.size, row.item["source"].numel()), reverse=True):
-        if batch and (len(batch) + 1) * batch[0].size > max_tokens:
+    longest = 0
+    for group in sorted(groups, key=_group_size, reverse=True):
+        longest = longest if batch else _group_size(group)[0]
+        if batch and (len(batch) + len(group)) * longest > max_tokens:
             yield batch
-            batch = []
-        batch.append(row)
+            batch, longest = [], _group_size(group)[0]
+        for row in group:
+            if batch and (len(batch) + 1) * longest > max_tokens:
+                yield batch
+                batch = []
+            batch.append(row)
     if batch:
         yield batch
+
+
+def _group_size(group: Sequence[_Row]) -> tuple[int, int]:
+    """Tokens of the longest row, and of the source."""
+    return max(row.size for row in group), group[0].item["source"].numel()
 
 
 @torch.no_grad()
 def _score(models: Sequence[Any], pool: _Pool, batch: Sequence[_Row]) -> list[list[float]]:
     """Scores of the sentences of each row, from its ``first`` on."""
-    rows = pool.rows
+    rows, frame = pool.rows, pool.rows.frame
     device = next(models[0].parameters()).device
     sample = rows.batch([row.item for row in batch])
-    net_input = pool.ready(
-        {name: tensor.to(device) for name, tensor in sample["net_input"].items()}
-    )
-    target = sample["target"]
+    target, read = sample["target"], sample["net_input"]["prev_output_tokens"]
     # (rows, length): the number of each token's sentence; an end mark belongs to its own
-    ends = target.eq(rows.frame.eos).long()
+    ends = target.eq(frame.eos).long()
     sentence = ends.cumsum(1) - ends
     first = torch.tensor([row.first for row in batch])
-    row, column = (target.ne(rows.frame.pad) & sentence.ge(first[:, None])).nonzero(as_tuple=True)
-    wanted = target[row, column].to(device)
-    places = row.to(device), column.to(device)
+    wanted = target.ne(frame.pad) & sentence.ge(first[:, None])
+    # What rows of a source begin with has the same probability in all of them.
+    number: dict[Hashable, int] = {}
+    sources = torch.tensor([number.setdefault(row.source, len(number)) for row in batch])
+    whole = DocumentLayout.of_target(read, frame.pad, frame.bos, frame.eos)
+    shared = SharedPrefixLayout.of(whole, read, sources)
+    chosen, of_word = torch.unique(
+        shared.choose(torch.arange(shared.tokens), wanted), return_inverse=True
+    )
+    places = torch.zeros(wanted.numel(), dtype=torch.bool)
+    places[shared.index[chosen]] = True
+    places = places.view_as(wanted)
     each = []
+    of_word, words = of_word.to(device), target[wanted].to(device)
     for model in models:
-        logits = model(**net_input)[0]
-        # Of all positions only those that count go through the softmax.
-        scored = logits[places].float()
-        each.append(scored.gather(1, wanted[:, None]).squeeze(1) - scored.logsumexp(1))
-    words = torch.stack(each).logsumexp(0) - math.log(len(each))
+        scored = _logits(model, pool, batch, sources, places, device).float()
+        each.append(scored[of_word, words] - scored.logsumexp(1)[of_word])
+    scores = torch.stack(each).logsumexp(0) - math.log(len(each))
     # (rows, sentences), in double precision: the difference of two sums decides an item
     sums = torch.zeros(len(batch), int(ends.sum(1).max()), dtype=torch.float64)
-    sums.index_put_((row, sentence[row, column]), words.cpu().double(), accumulate=True)
+    row = wanted.nonzero()[:, 0]
+    sums.index_put_((row, sentence[wanted]), scores.cpu().double(), accumulate=True)
     return [
-        scores[row.first : count]
-        for row, scores, count in zip(batch, sums.tolist(), ends.sum(1).tolist(), strict=True)
+        found[row.first : count]
+        for row, found, count in zip(batch, sums.tolist(), ends.sum(1).tolist(), strict=True)
     ]
+
+
+def _logits(
+    model: Any,
+    pool: _Pool,
+    batch: Sequence[_Row],
+    sources: Tensor,
+    places: Tensor,
+    device: torch.device,
+) -> Tensor:
+    """``(places, vocabulary)``.
+
+    Args:
+        model: any model of the task.
+        pool: where the rows come from.
+        batch: what the model reads.
+        sources: ``(rows,)`` number of each row's source, counted in order of appearance.
+        places: ``(rows, length)`` chooses among the target's tokens.
+        device: the model's.
+    """
+    rows, items = pool.rows, [row.item for row in batch]
+    net_input = rows.batch(items)["net_input"]
+    several = {"rows", "places"} <= inspect.signature(model.forward).parameters.keys()
+    if several:
+        once = dict(zip(sources.tolist(), items, strict=True))
+        read = rows.batch([once[number] for number in range(len(once))])["net_input"]
+        net_input = {
+            **source_of(read),
+            "prev_output_tokens": net_input["prev_output_tokens"],
+            "rows": sources,
+            "places": places,
+        }
+    net_input = pool.ready({name: tensor.to(device) for name, tensor in net_input.items()})
+    logits: Tensor = model(**net_input)[0]
+    # Of all positions only those that count go through the softmax.
+    return logits if several else logits[places.to(device)]

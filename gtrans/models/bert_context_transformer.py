@@ -192,6 +192,9 @@ class BertContextTransformer(GTransformer):
         current: Tensor | None = None,
         context_states: Tensor | None = None,
         context_lengths: Tensor | None = None,
+        *,
+        rows: Tensor | None = None,
+        places: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Logits ``(batch, target length, vocabulary)`` and an empty dictionary.
 
@@ -204,9 +207,14 @@ class BertContextTransformer(GTransformer):
             context_states: ``(context tokens, BERT's width)`` features of all rows, one behind
                 the other, without padding.
             context_lengths: ``(batch,)`` how many of them belong to each row.
+            rows, places: see :class:`gtrans.decoding.force_decode.ScoresCandidates`.
         """
         encoded = self.encode(src_tokens, current, context_states, context_lengths)
-        output: tuple[Tensor, dict[str, Any]] = self.decoder(prev_output_tokens, encoded)
+        if rows is not None:
+            encoded = encoded.reordered(rows)
+        output: tuple[Tensor, dict[str, Any]] = self.decoder(
+            prev_output_tokens, encoded, places=places
+        )
         return output
 
     def encode(

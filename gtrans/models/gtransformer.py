@@ -53,6 +53,7 @@ from gtrans.modules.group_attention import AttentionPlans
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.linear import Linear
 from gtrans.modules.positions import LearnedPositions
+from gtrans.modules.shared_prefix import SharedPrefixLayout
 from gtrans.modules.transformer import BehindAttention, DecoderLayer, EncoderLayer
 
 __all__ = [
@@ -166,18 +167,23 @@ class GTransformerDecoder(FairseqDecoder):
         encoder_out: EncoderOutput,
         return_all_layers: bool = False,
         behind: LayerHook | None = None,
+        places: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Logits ``(batch, length, vocabulary)`` of every next token.
 
         With ``return_all_layers`` the dictionary holds ``"layers"``: the embedded
         input and every layer's output, ``(tokens, dim)``, and ``"layout"``. ``behind``
-        runs behind the self-attention of every layer.
+        runs behind the self-attention of every layer. With ``places (batch, length)`` the
+        logits are ``(places, vocabulary)``, of the tokens where it is True. Rows of one
+        source (``encoder_out.rows``) that follow each other share the states of what they
+        have in common.
         """
         layers: list[Tensor] = []
         x, layout = self.states(
             prev_output_tokens, encoder_out, behind, layers if return_all_layers else None
         )
-        logits: Tensor = self.output_projection(layout.pad(x))
+        x = layout.pad(x) if places is None else layout.choose(x, places)
+        logits: Tensor = self.output_projection(x)
         return logits, {"layers": layers, "layout": layout} if return_all_layers else {}
 
     def states(
@@ -192,7 +198,10 @@ class GTransformerDecoder(FairseqDecoder):
         layout = DocumentLayout.of_target(
             prev_output_tokens, dictionary.pad(), self.opening, dictionary.eos()
         )
-        plans = AttentionPlans(encoder_out.layout, layout, encoder_out.context)
+        rows = encoder_out.rows
+        if rows is not None:
+            layout = SharedPrefixLayout.of(layout, prev_output_tokens, rows)
+        plans = AttentionPlans(encoder_out.layout, layout, encoder_out.context, rows)
         x = self._embed(layout.pack(prev_output_tokens), self.embed.places(layout))
         order = self.embed.order(layout.sentence)
         if layers is not None:
@@ -335,6 +344,9 @@ class GTransformer(FairseqEncoderDecoderModel):
         src_lengths: Tensor | None,
         prev_output_tokens: Tensor,
         current: Tensor | None = None,
+        *,
+        rows: Tensor | None = None,
+        places: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Logits ``(batch, target length, vocabulary)`` and an empty dictionary.
 
@@ -345,9 +357,14 @@ class GTransformer(FairseqEncoderDecoderModel):
             prev_output_tokens: ``(batch, target length)`` decoder input, padded on the right.
             current: ``(batch,)`` number, in a window, of the sentence that it is there for;
                 None: rows are no windows.
+            rows, places: see :class:`gtrans.decoding.force_decode.ScoresCandidates`.
         """
         encoded = self.encode(src_tokens, current)
-        output: tuple[Tensor, dict[str, Any]] = self.decoder(prev_output_tokens, encoded)
+        output: tuple[Tensor, dict[str, Any]] = self.decoder(
+            prev_output_tokens,
+            encoded if rows is None else encoded.reordered(rows),
+            places=places,
+        )
         return output
 
     def encode(self, src_tokens: Tensor, current: Tensor | None = None) -> EncoderOutput:

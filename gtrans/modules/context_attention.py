@@ -49,9 +49,13 @@ class PackedContext:
         """The rows' runs of context tokens."""
         return Segments(self.lengths.cumsum(0) - self.lengths, self.lengths)
 
-    def plan(self, rows: Segments, tokens: int) -> AttentionPlan:
-        """Every one of ``tokens`` packed tokens in ``rows`` sees the context of its row."""
-        return AttentionPlan(rows, self.segments, tokens, self.states.size(0), causal=False)
+    def plan(self, rows: Segments, tokens: int, chosen: Tensor | None = None) -> AttentionPlan:
+        """Every one of ``tokens`` packed tokens in ``rows`` sees the context of its row.
+
+        ``chosen (rows,)``: the row of the batch whose context each has; None: its own.
+        """
+        context = self.segments if chosen is None else self.segments.chosen(chosen)
+        return AttentionPlan(rows, context, tokens, self.states.size(0), causal=False)
 
     def chosen(self, rows: Tensor) -> PackedContext:
         """The contexts of ``rows (n,)``, repeated or reordered."""

@@ -40,12 +40,17 @@ _OTHER_BUCKET_RATIO = 0.7
 
 @dataclass(frozen=True)
 class Bucket:
-    """Segments of similar length: ``count`` of them, padded to ``query`` and ``key`` tokens."""
+    """Segments of similar length: ``count`` of them, padded to ``query`` and ``key`` tokens.
+
+    ``mask`` broadcasts to ``(count, heads, query, key)``, True on what may be seen; without
+    it a query sees all keys or, if ``causal``, those up to its own place.
+    """
 
     count: int
     query: int
     key: int
-    key_mask: Tensor | None
+    mask: Tensor | None
+    causal: bool
 
 
 class AttentionPlan:
@@ -64,7 +69,8 @@ class AttentionPlan:
             key: equally many segments of the keys; they may leave keys out.
             query_tokens: number of packed queries.
             key_tokens: number of packed keys.
-            causal: a query sees keys up to its own place; needs equal segments.
+            causal: a query sees keys up to its own place; the queries of a segment are the
+                last of its keys, or all of them.
         """
         self.query = query
         self.key = key
@@ -83,14 +89,16 @@ class AttentionPlan:
         ratio = _BUCKET_RATIO.get(device.type, _OTHER_BUCKET_RATIO)
         query_sizes, key_sizes = self.query.sizes, self.key.sizes
         longest = [max(pair) for pair in zip(query_sizes, key_sizes, strict=True)]
-        order = sorted((i for i, n in enumerate(longest) if n), key=lambda i: (-longest[i], i))
+        # Queries that are the end of their keys may be few beside them.
+        lengths = query_sizes if self.causal else longest
+        order = sorted((i for i, n in enumerate(lengths) if n), key=lambda i: (-lengths[i], i))
         buckets: list[Bucket] = []
         query_slots: list[Tensor] = []
         key_slots: list[Tensor] = []
         begin = 0
         while begin < len(order):
             end = begin + 1
-            while end < len(order) and longest[order[end]] >= ratio * longest[order[begin]]:
+            while end < len(order) and lengths[order[end]] >= ratio * lengths[order[begin]]:
                 end += 1
             members = order[begin:end]
             chosen = torch.tensor(members, device=device)
@@ -99,10 +107,17 @@ class AttentionPlan:
             query_slots.append(segment_slots(self.query, chosen, width_q))
             keys = segment_slots(self.key, chosen, width_k)
             key_slots.append(keys)
+            whole = all(query_sizes[i] == key_sizes[i] for i in members)
+            mask = None
+            if self.causal and not whole:
+                last = self.key.lengths[chosen] - self.query.lengths[chosen]
+                last = last[:, None] + torch.arange(width_q, device=device)
+                mask = torch.arange(width_k, device=device) <= last[:, None, :, None]
             # A causal query never looks beyond itself, so padding behind it needs no mask.
-            full = self.causal or all(key_sizes[i] == width_k for i in members)
-            mask = None if full else keys.ge(0)[:, None, None, :]
-            buckets.append(Bucket(len(members), width_q, width_k, mask))
+            elif not self.causal and any(key_sizes[i] != width_k for i in members):
+                mask = keys.ge(0)[:, None, None, :]
+            causal = self.causal and whole
+            buckets.append(Bucket(len(members), width_q, width_k, mask, causal))
             begin = end
         query_index = torch.cat([slots.flatten() for slots in query_slots])
         key_index = torch.cat([slots.flatten() for slots in key_slots])
@@ -131,7 +146,7 @@ class AttentionPlan:
         where one is empty.
         """
         sides = ((self.query, self.query_tokens), (self.key, self.key_tokens))
-        if any(sum(part.sizes) != tokens or not all(part.sizes) for part, tokens in sides):
+        if not all(_covers(part, tokens) for part, tokens in sides):
             return None
         query, key = (
             torch.cat([part.starts, part.starts.new_tensor([tokens])]).int()
@@ -140,30 +155,42 @@ class AttentionPlan:
         return query, key
 
     @cached_property
-    def query_segment(self) -> Tensor:
-        """``(queries,)`` the segment of each query."""
-        return _segment_of(self.query, self.query_tokens)
+    def visible(self) -> Tensor:
+        """``(queries, keys)`` True where a query sees a key."""
+        visible = torch.zeros(
+            self.query_tokens, self.key_tokens, dtype=torch.bool, device=self.query.starts.device
+        )
+        for number, (queries, keys) in enumerate(
+            zip(self.query.sizes, self.key.sizes, strict=True)
+        ):
+            chosen = torch.tensor([number], device=visible.device)
+            pairs = torch.ones(queries, keys, dtype=torch.bool, device=visible.device)
+            rows = segment_slots(self.query, chosen, queries).T
+            visible[rows, segment_slots(self.key, chosen, keys)] = (
+                pairs.tril(keys - queries) if self.causal else pairs
+            )
+        return visible
 
-    @cached_property
-    def key_segment(self) -> Tensor:
-        """``(keys,)`` the segment of each key."""
-        return _segment_of(self.key, self.key_tokens)
 
-
-def _segment_of(segments: Segments, tokens: int) -> Tensor:
-    """``(tokens,)`` the segment of each packed token, -1 where it is in none."""
-    ids = segments.starts.new_full((tokens,), -1)
-    starts = segments.starts.tolist()
-    for number, (start, size) in enumerate(zip(starts, segments.sizes, strict=True)):
-        ids[start : start + size] = number
-    return ids
+def _covers(segments: Segments, tokens: int) -> bool:
+    """Whether the segments are all ``tokens``, one behind the other, and none is empty."""
+    ends = segments.lengths.cumsum(0)
+    return (
+        segments.index is None
+        and all(segments.sizes)
+        and sum(segments.sizes) == tokens
+        and torch.equal(segments.starts, ends - segments.lengths)
+    )
 
 
 def segment_slots(segments: Segments, chosen: Tensor, width: int) -> Tensor:
     """``(chosen, width)`` packed index of each token, -1 behind a segment's end."""
     offsets = torch.arange(width, device=chosen.device)
     index = segments.starts[chosen][:, None] + offsets
-    return index.masked_fill(offsets >= segments.lengths[chosen][:, None], -1)
+    behind = offsets >= segments.lengths[chosen][:, None]
+    if segments.index is not None:
+        index = segments.index[index.masked_fill(behind, 0)]
+    return index.masked_fill(behind, -1)
 
 
 def _inverse(index: Tensor, tokens: int) -> Tensor:
@@ -177,7 +204,7 @@ def _inverse(index: Tensor, tokens: int) -> Tensor:
 class Gather:
     """A gather along the first dimension whose backward is a gather, too.
 
-    A real token stands in one row at most, so the gradient of the gather is the
+    Where a real token stands in one row at most, the gradient of the gather is the
     inverse permutation; autograd's own scatter-add would be several times slower.
     """
 
@@ -187,6 +214,7 @@ class Gather:
         unused = inverse < 0
         self.unused = unused if bool(unused.any()) else None
         self.inverse = inverse.clamp(min=0)
+        self.repeats = int((index >= 0).sum()) > tokens - int(unused.sum())
 
     @classmethod
     def build(cls, index: Tensor, tokens: int) -> Gather | None:
@@ -199,6 +227,8 @@ class Gather:
 
     def rows(self, packed: Tensor) -> Tensor:
         """``(tokens, dim) -> (rows, dim)``; rows of padding hold arbitrary tokens."""
+        if self.repeats:
+            return packed.index_select(0, self.index)
         out: Tensor = _GatherFunction.apply(  # type: ignore[no-untyped-call]
             packed, self.index, self.inverse, self.unused
         )
@@ -234,11 +264,20 @@ class AttentionPlans:
         source: DocumentLayout,
         target: DocumentLayout | None = None,
         context: PackedContext | None = None,
+        rows: Tensor | None = None,
     ) -> None:
-        """``target`` may be None while only the encoder runs, ``context`` where there is none."""
+        """The plans of ``source`` and ``target``.
+
+        Args:
+            source: sources of the batch.
+            target: rows that are written; None while only the encoder runs.
+            context: of each source, None where there is none.
+            rows: ``(rows of the target,)`` the source of each; None: one behind the other.
+        """
         self.source = source
         self.target = target
         self.context = context
+        self.rows = rows
 
     @cached_property
     def encoder_group(self) -> AttentionPlan:
@@ -253,27 +292,34 @@ class AttentionPlans:
     @cached_property
     def decoder_group(self) -> AttentionPlan:
         """Target sentence k sees the words before it in sentence k (``G_Q = G_K = G_Y``)."""
-        return AttentionPlan.within(self._target.sentences, self._target.tokens, causal=True)
+        return self._before(self._target.sentences, self._target.visible_sentences)
 
     @cached_property
     def decoder_global(self) -> AttentionPlan:
         """A target word sees all words before it."""
-        return AttentionPlan.within(self._target.documents, self._target.tokens, causal=True)
+        return self._before(self._target.documents, self._target.visible_documents)
 
     @cached_property
     def cross_group(self) -> AttentionPlan:
         """Target sentence k sees source sentence k (``G_Q = G_Y``, ``G_K = G_X``)."""
-        chosen = matching_sentences(self.source, self._target)
         sentences = self.source.sentences
+        chosen = matching_sentences(self.source, self._target, self.rows)
         if chosen is not None:
             # Sources whose target is shorter (a forced prefix) have sentences nobody sees.
-            sentences = Segments(sentences.starts[chosen], sentences.lengths[chosen])
+            sentences = sentences.chosen(chosen)
         return self._cross(self._target.sentences, sentences)
 
     @cached_property
     def cross_global(self) -> AttentionPlan:
         """A target word sees the whole source document."""
-        return self._cross(self._target.documents, self.source.documents)
+        documents = self.source.documents
+        if self.rows is not None:
+            documents = documents.chosen(self.rows)
+        return self._cross(self._target.documents, documents)
+
+    def _before(self, query: Segments, key: Segments) -> AttentionPlan:
+        tokens = self._target.tokens
+        return AttentionPlan(query, key, tokens, tokens, causal=True)
 
     @cached_property
     def encoder_context(self) -> AttentionPlan | None:
@@ -287,7 +333,7 @@ class AttentionPlans:
         """A target word sees the whole context of its row."""
         if self.context is None:
             return None
-        return self.context.plan(self._target.documents, self._target.tokens)
+        return self.context.plan(self._target.documents, self._target.tokens, self.rows)
 
     def _cross(self, query: Segments, key: Segments) -> AttentionPlan:
         return AttentionPlan(query, key, self._target.tokens, self.source.tokens, causal=False)
@@ -299,24 +345,31 @@ class AttentionPlans:
         return self.target
 
 
-def matching_sentences(source: DocumentLayout, target: DocumentLayout) -> Tensor | None:
+def matching_sentences(
+    source: DocumentLayout, target: DocumentLayout, rows: Tensor | None = None
+) -> Tensor | None:
     """For every target sentence the index of its source sentence; None if it is its own index.
+
+    ``rows`` as in :class:`AttentionPlans`.
 
     Raises:
         GtransError: a target document has more sentences than its source.
     """
-    surplus = target.sentence_counts > source.sentence_counts
+    counts, first = source.sentence_counts, source.first_sentences
+    if rows is not None:
+        counts, first = counts[rows], first[rows]
+    surplus = target.sentence_counts > counts
     if bool(surplus.any()):
         row = int(surplus.nonzero()[0])
         raise GtransError(
             f"row {row} of the batch has {int(target.sentence_counts[row])} target sentences but "
-            f"only {int(source.sentence_counts[row])} source sentences; both sides of a document "
+            f"only {int(counts[row])} source sentences; both sides of a document "
             "need the same number of sentences"
         )
-    if torch.equal(target.sentence_counts, source.sentence_counts):
+    if rows is None and torch.equal(target.sentence_counts, counts):
         return None
     starts = target.sentences.starts
-    return source.first_sentences[target.row[starts]] + target.sentence[starts]
+    return first[target.row[starts]] + target.sentence[starts]
 
 
 def segment_attention(
@@ -357,9 +410,9 @@ def segment_attention(
             _split_heads(q, bucket.count, heads),
             _split_heads(k, bucket.count, heads),
             _split_heads(v, bucket.count, heads),
-            attn_mask=bucket.key_mask,
+            attn_mask=bucket.mask,
             dropout_p=dropout,
-            is_causal=plan.causal,
+            is_causal=bucket.causal,
         )
         outputs.append(attended.transpose(1, 2).reshape(bucket.count * bucket.query, -1))
     output = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
@@ -389,10 +442,7 @@ def dense_attention(
     head_dim = query.size(1) // heads
     q, k, v = (x.view(x.size(0), heads, head_dim).transpose(0, 1) for x in (query, key, value))
     scores = torch.matmul(q, k.transpose(1, 2)) / head_dim**0.5
-    visible = plan.query_segment[:, None].eq(plan.key_segment)
-    if plan.causal:
-        visible = visible & torch.ones_like(visible).tril()
-    weights = scores.masked_fill(~visible, float("-inf")).softmax(-1, dtype=torch.float32)
+    weights = scores.masked_fill(~plan.visible, float("-inf")).softmax(-1, dtype=torch.float32)
     dropped = F.dropout(weights.type_as(v), dropout, training=dropout > 0)
     output = torch.matmul(dropped, v).transpose(0, 1).reshape(query.size(0), -1)
     return output, weights

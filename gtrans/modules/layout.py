@@ -18,15 +18,18 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Segments:
-    """A partition of the packed tokens into contiguous runs.
+    """Runs of packed tokens.
 
     Attributes:
         starts: ``(segments,)`` packed index of the first token of each run.
         lengths: ``(segments,)`` number of tokens of each run.
+        index: where given, runs are runs of this list of packed indices, so that a token
+            may stand in several of them; None: of the packed tokens themselves.
     """
 
     starts: Tensor
     lengths: Tensor
+    index: Tensor | None = None
 
     def __len__(self) -> int:
         return int(self.starts.numel())
@@ -36,6 +39,10 @@ class Segments:
         """The lengths as Python numbers (one transfer from the device)."""
         sizes: list[int] = self.lengths.tolist()
         return sizes
+
+    def chosen(self, numbers: Tensor) -> Segments:
+        """The segments ``numbers``, in that order."""
+        return Segments(self.starts[numbers], self.lengths[numbers], self.index)
 
 
 @dataclass(frozen=True)
@@ -159,6 +166,16 @@ class DocumentLayout:
         """``(batch,)`` index, in :attr:`sentences`, of each document's first sentence."""
         return self.sentence_counts.cumsum(0) - self.sentence_counts
 
+    @property
+    def visible_sentences(self) -> Segments:
+        """For each of :attr:`sentences` the tokens that stand in it."""
+        return self.sentences
+
+    @property
+    def visible_documents(self) -> Segments:
+        """For each of :attr:`documents` the tokens that stand in it."""
+        return self.documents
+
     @cached_property
     def is_dense(self) -> bool:
         """Whether the batch holds no padding at all."""
@@ -176,6 +193,13 @@ class DocumentLayout:
             flat = packed.new_full((rows, *packed.shape[1:]), value)
             packed = flat.index_copy(0, self.index, packed)
         return packed.view(*self.shape, *packed.shape[1:])
+
+    def choose(self, packed: Tensor, places: Tensor) -> Tensor:
+        """``(tokens, ..) -> (places, ..)``: the tokens where ``places (batch, length)`` is True.
+
+        They come row by row, and padding is never among them.
+        """
+        return packed[self.pack(places)]
 
     def align(self, packed: Tensor) -> Tensor:
         """``(tokens, ..) -> (batch, length, ..)`` with all padding on the right, zeros there."""

@@ -1,0 +1,60 @@
+"""Contrastive sets: items, one reader for each published format, accuracy, control."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from gtrans.errors import GtransError
+from gtrans.evaluation.contrastive.accuracy import (
+    Cell,
+    Table,
+    accuracy_table,
+    by_distance,
+    pooled,
+    wilson_interval,
+)
+from gtrans.evaluation.contrastive.consistency import read_consistency
+from gtrans.evaluation.contrastive.contrapro import read_contrapro
+from gtrans.evaluation.contrastive.control import random_contexts
+from gtrans.evaluation.contrastive.discevalmt import read_discevalmt
+from gtrans.evaluation.contrastive.items import Item, ReadOptions
+from gtrans.evaluation.contrastive.jsonl import read_jsonl
+from gtrans.evaluation.contrastive.large_pronoun import read_large_pronoun
+
+__all__ = [
+    "READERS",
+    "Cell",
+    "Item",
+    "ReadOptions",
+    "Table",
+    "accuracy_table",
+    "by_distance",
+    "pooled",
+    "random_contexts",
+    "read_items",
+    "wilson_interval",
+]
+
+READERS: dict[str, Callable[[str | os.PathLike[str], ReadOptions], list[Item]]] = {
+    "contrapro": read_contrapro,
+    "consistency": read_consistency,
+    "discevalmt": read_discevalmt,
+    "large-pronoun": read_large_pronoun,
+    "jsonl": read_jsonl,
+}
+"""One reader for each published format; the names are the choices of ``--format``."""
+
+
+def read_items(
+    path: str | os.PathLike[str], format: str = "jsonl", options: ReadOptions | None = None
+) -> list[Item]:
+    """All items of a file or folder, in its order; at least one.
+
+    Raises:
+        GtransError: see the format's reader.
+    """
+    items = READERS[format](path, options or ReadOptions())
+    if not items:
+        raise GtransError(f"'{path}' holds no contrastive item.")
+    return items

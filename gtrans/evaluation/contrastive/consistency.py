@@ -1,0 +1,74 @@
+"""The English-Russian consistency sets of Voita, Sennrich and Titov (2019).
+
+"When a Good Translation is Wrong in Context", ACL 2019; their repository
+``good-translation-wrong-in-context``, folder ``consistency_testsets``: ``deixis_{dev,test}``,
+``lex_cohesion_{dev,test}``, ``ellipsis_infl`` and ``ellipsis_vp``, each a JSON array of
+``{"src": .., "dst": [..], "true_ind": n, "ctx_dist": n}`` with tokenised sentences joined
+by ``_eos``. Their rule is ours: an instance counts where candidate ``true_ind`` has the
+best score of all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
+from gtrans.evaluation.contrastive.json_file import Entry, read_entries
+
+_MARK = re.compile(r"(?:^|\s+)_eos(?=\s|$)")
+_SPLIT = re.compile(r"_(?:dev|test)$")
+# Elided words are told by the source of the context; how "you" and names were translated
+# before only by the translation.
+_CUES = {"ellipsis_infl": "source", "ellipsis_vp": "source"}
+
+
+def read_consistency(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
+    """All instances, each with all its candidates, in the file's order.
+
+    The phenomenon is the file's name without ``_dev``, ``_test`` and endings. A candidate
+    listed twice stays so, also where it is the right one.
+
+    Raises:
+        GtransError: the file cannot be read, or an instance is not as described; the
+            message names line and instance.
+    """
+    phenomenon = _SPLIT.sub("", Path(path).name.split(".")[0])
+    return [_item(entry, phenomenon) for entry in read_entries(path)]
+
+
+def _item(entry: Entry, phenomenon: str) -> Item:
+    source = _sentences(entry, "src", entry.text("src"))
+    candidates = entry.value.get("dst")
+    if not isinstance(candidates, list) or len(candidates) < 2:
+        raise entry.error("'dst' must be a list of at least two candidates.")
+    targets = [_sentences(entry, "dst", candidate) for candidate in candidates]
+    for target in targets:
+        if len(target) != len(source):
+            raise entry.error(
+                f"a candidate of 'dst' has {len(target)} sentences, but 'src' has {len(source)}."
+            )
+    right = entry.number("true_ind")
+    if not 0 <= right < len(targets):
+        raise entry.error(f"'true_ind' is {right}, but 'dst' has {len(targets)} candidates.")
+    distance = entry.number("ctx_dist")
+    if distance < 0:
+        raise entry.error(f"'ctx_dist' must be at least 0, but is {distance}.")
+    return Item(
+        id=f"{phenomenon}-{entry.name}",
+        phenomenon=phenomenon,
+        distance=distance,
+        cue=_CUES.get(phenomenon, "target"),
+        source=source,
+        target=targets[right],
+        contrastive=tuple(targets[:right] + targets[right + 1 :]),
+        form="tokenised",
+    )
+
+
+def _sentences(entry: Entry, key: str, text: object) -> Sentences:
+    sentences = tuple(part.strip() for part in _MARK.split(text)) if isinstance(text, str) else ()
+    if not all(sentences) or not sentences:
+        raise entry.error(f"{key!r} holds a sentence that is empty or no text.")
+    return sentences

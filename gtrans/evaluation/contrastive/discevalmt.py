@@ -1,0 +1,84 @@
+"""The discourse sets of Bawden, Sennrich, Birch and Haddow (2018), English to French.
+
+"Evaluating Discourse Phenomena in Neural Machine Translation", NAACL 2018; their
+repository ``discourse-mt-test-sets``: ``anaphora.json`` and ``lexical-choice.json``, objects
+whose keys number the blocks. A block of the first is ``{"src": [previous, current],
+"trg": [{"correct" or "semi-correct": [..], "incorrect": [..]}, ..]}``, of the second
+``{"type": "repet" or "disambig", "examples": [{"src": [..], "trg": {"correct": [..],
+"incorrect": [..]}}, ..]}``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
+from gtrans.evaluation.contrastive.json_file import Entry, read_entries
+
+_LEXICAL_CUES = {"repet": "target", "disambig": "source", "repet, disambig": "source/target"}
+
+
+def read_discevalmt(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
+    """All pairs of a right and a wrong translation, block by block.
+
+    Phenomena are ``anaphora`` (``anaphora, semi-correct`` where the right translation only
+    agrees with a wrong antecedent), and ``lexical choice`` with its type.
+
+    Raises:
+        GtransError: the file cannot be read, or a block is not as described; the message
+            names line and block.
+    """
+    return [item for entry in read_entries(path) for item in _block(entry)]
+
+
+def _block(entry: Entry) -> list[Item]:
+    block = entry.value
+    if not isinstance(block, dict):
+        raise entry.error("a block must be a JSON object.")
+    if "examples" in block:
+        kind = block.get("type")
+        phenomenon = f"lexical choice, {kind}" if kind else "lexical choice"
+        cue = _LEXICAL_CUES.get(str(kind), "source/target")
+        examples = _objects(entry, "examples", block["examples"])
+        pairs = [(example.get("src"), example.get("trg")) for example in examples]
+    else:
+        phenomenon, cue = "anaphora", "target"
+        pairs = [(block.get("src"), pair) for pair in _objects(entry, "trg", block.get("trg"))]
+    items = []
+    for number, (source, pair) in enumerate(pairs, start=1):
+        if not isinstance(pair, dict):
+            raise entry.error("'trg' of an example must be a JSON object.")
+        right = "correct" if "correct" in pair else "semi-correct"
+        found = _sentences(entry, "src", source)
+        target, wrong = (_sentences(entry, key, pair.get(key)) for key in (right, "incorrect"))
+        if not len(found) == len(target) == len(wrong):
+            raise entry.error("'src', 'correct' and 'incorrect' must have as many sentences.")
+        items.append(
+            Item(
+                id=f"{entry.name}.{number}",
+                phenomenon=phenomenon if right == "correct" else f"{phenomenon}, {right}",
+                distance=1,
+                cue=cue,
+                source=found,
+                target=target,
+                contrastive=(wrong,),
+            )
+        )
+    return items
+
+
+def _objects(entry: Entry, key: str, value: object) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
+        raise entry.error(f"{key!r} must be a list of JSON objects.")
+    return value
+
+
+def _sentences(entry: Entry, key: str, value: object) -> Sentences:
+    if (
+        not isinstance(value, list)
+        or not value
+        or not all(isinstance(part, str) and part.strip() for part in value)
+    ):
+        raise entry.error(f"{key!r} must be a list of sentences, none of them empty.")
+    return tuple(part.strip() for part in value)

@@ -1,0 +1,110 @@
+"""JSON files of contrastive sets, entry by entry, each with its line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gtrans.data.documents import iterate_raw_lines
+from gtrans.errors import GtransError
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a JSON array or object.
+
+    Attributes:
+        place: file, line and name, as errors begin: ``set.json:12: instance 3``.
+        name: its key, or its number in an array, counted from 1.
+        value: the entry.
+    """
+
+    place: str
+    name: str
+    value: Any
+
+    def error(self, message: str) -> GtransError:
+        """What to raise if the entry is not as its format has it."""
+        return GtransError(f"{self.place}: {message}")
+
+    def text(self, key: str) -> str:
+        """The value of ``key``, a text that is not empty.
+
+        Raises:
+            GtransError: it is none, or the entry is no object.
+        """
+        value = self.value.get(key) if isinstance(self.value, dict) else None
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(f"{key!r} must be a text that is not empty, but is {_shown(value)}.")
+        return value.strip()
+
+    def number(self, key: str) -> int:
+        """The value of ``key``, a whole number.
+
+        Raises:
+            GtransError: it is none, or the entry is no object.
+        """
+        value = self.value.get(key) if isinstance(self.value, dict) else None
+        if type(value) is not int:
+            raise self.error(f"{key!r} must be a whole number, but is {_shown(value)}.")
+        return value
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 60 else f"{text[:57]}..."
+
+
+def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
+    """The entries of the array or object that a file holds, gzipped or not.
+
+    Raises:
+        GtransError: the file cannot be read, or is not JSON from some line on.
+    """
+    text = "\n".join(iterate_raw_lines(path))
+    decoder = json.JSONDecoder()
+    line, counted = 1, 0
+
+    def skipped(position: int) -> int:
+        match = _SPACE.match(text, position)
+        return position if match is None else match.end()
+
+    def broken(position: int, what: str) -> GtransError:
+        return GtransError(f"{path}:{text.count(chr(10), 0, position) + 1}: not JSON ({what}).")
+
+    def decoded(position: int) -> tuple[Any, int]:
+        try:
+            return decoder.raw_decode(text, position)
+        except json.JSONDecodeError as error:
+            raise broken(error.pos, error.msg) from None
+
+    position = skipped(0)
+    opening = text[position : position + 1]
+    if opening not in ("[", "{"):
+        raise GtransError(f"{path}: must hold a JSON array or object.")
+    closing = "]" if opening == "[" else "}"
+    position = skipped(position + 1)
+    number = 0
+    while text[position : position + 1] != closing:
+        number += 1
+        line, counted = line + text.count("\n", counted, position), position
+        name = str(number)
+        if opening == "{":
+            name, position = decoded(position)
+            position = skipped(position)
+            if not isinstance(name, str) or text[position : position + 1] != ":":
+                raise broken(position, "Expecting ':' behind a key")
+            position = skipped(position + 1)
+        value, position = decoded(position)
+        yield Entry(f"{path}:{line}: instance {name}", name, value)
+        position = skipped(position)
+        if text[position : position + 1] == ",":
+            position = skipped(position + 1)
+        elif text[position : position + 1] != closing:
+            raise broken(position, f"Expecting ',' or '{closing}'")

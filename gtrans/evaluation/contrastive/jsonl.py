@@ -1,0 +1,91 @@
+"""The neutral format: one JSON object per line; that of the embedded corpus's sets."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from gtrans.data.documents import iterate_lines
+from gtrans.errors import GtransError
+from gtrans.evaluation.contrastive.items import FORMS, Item, ReadOptions, Sentences
+
+
+def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
+    """Items of a file with a JSON object per line, as ``gtrans make-corpus`` writes it.
+
+    Its keys are the fields of :class:`Item`, with lists in the place of tuples; ``form``
+    may be left out. Other keys are left alone, and so are empty lines.
+
+    Raises:
+        GtransError: the file cannot be read, holds no item, or a line is not an item; the
+            message names the line.
+    """
+    items: list[Item] = []
+    line_of: dict[str, int] = {}
+    for number, line in iterate_lines(path):
+        if line is None:
+            continue
+        try:
+            item = _item(json.loads(line))
+            if item.id in line_of:
+                raise ValueError(f"the id {item.id!r} is that of line {line_of[item.id]} as well")
+        except json.JSONDecodeError as error:
+            raise GtransError(f"{path}:{number}: not JSON ({error.msg})") from None
+        except ValueError as error:
+            raise GtransError(f"{path}:{number}: {error}") from None
+        line_of[item.id] = number
+        items.append(item)
+    if not items:
+        raise GtransError(f"'{path}' holds no contrastive item; give a file with one per line")
+    return items
+
+
+def _item(entry: Any) -> Item:
+    """Raises ValueError with what is wrong."""
+    if not isinstance(entry, dict):
+        raise ValueError("an item must be a JSON object")
+    wrong = entry.get("contrastive")
+    if not isinstance(wrong, list) or not wrong:
+        raise ValueError("'contrastive' must be a list of at least one wrong translation")
+    distance = entry.get("distance")
+    if type(distance) is not int or distance < 0:
+        raise ValueError(f"'distance' must be a number from 0, but is {json.dumps(distance)}")
+    item = Item(
+        id=_text(entry, "id"),
+        phenomenon=_text(entry, "phenomenon"),
+        distance=distance,
+        cue=_text(entry, "cue"),
+        source=_sentences(entry.get("source"), "'source'"),
+        target=_sentences(entry.get("target"), "'target'"),
+        contrastive=tuple(_sentences(candidate, "'contrastive'") for candidate in wrong),
+        form=entry.get("form", FORMS[0]),
+    )
+    if item.form not in FORMS:
+        raise ValueError(f"'form' must be one of {', '.join(FORMS)}, but is {item.form!r}")
+    for name, sentences in [
+        ("'target'", item.target),
+        *(("'contrastive'", candidate) for candidate in item.contrastive),
+    ]:
+        if len(sentences) != len(item.source):
+            raise ValueError(
+                f"{name} has {len(sentences)} sentences, but 'source' has {len(item.source)}"
+            )
+    if item.target in item.contrastive:
+        raise ValueError("a wrong translation in 'contrastive' equals 'target'")
+    return item
+
+
+def _text(entry: dict[str, Any], key: str) -> str:
+    value = entry.get(key)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{key!r} must be a text that is not empty, but is {json.dumps(value)}")
+    return value
+
+
+def _sentences(value: Any, name: str) -> Sentences:
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"{name} must be a list of sentences")
+    if not all(isinstance(sentence, str) and sentence.strip() for sentence in value):
+        raise ValueError(f"{name} holds a sentence that is empty or no text")
+    return tuple(value)

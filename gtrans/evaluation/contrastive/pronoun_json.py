@@ -1,0 +1,124 @@
+"""JSON files of pronoun sets drawn from documents: ContraPro's, and those that follow it.
+
+An array of objects with ``document id`` and ``segment id``, ``src segment`` and ``ref
+segment``, ``src pronoun`` and ``ref pronoun``, ``ante distance``, and ``errors``, each with its
+``contrastive`` sentence. The context stands in documents that come separately, one sentence
+per line: ``DOCUMENTS/YEAR/NAME.LANG``.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import lru_cache
+from pathlib import Path
+
+from gtrans.data.documents import iterate_raw_lines, resolve
+from gtrans.errors import GtransError
+from gtrans.evaluation.contrastive.items import Item, ReadOptions
+from gtrans.evaluation.contrastive.json_file import Entry, read_entries
+
+# How alike a sentence of the set and that of its document must be; what differs is the
+# tokenisation of some editions.
+_ALIKE = 0.6
+
+
+@dataclass(frozen=True)
+class PronounSet:
+    """What the published sets differ in.
+
+    Attributes:
+        source, target: languages, the endings of the documents' files.
+        first_segment: number that ``segment id`` gives the first sentence of a document.
+    """
+
+    source: str
+    target: str
+    first_segment: int
+
+
+def read_pronoun_json(
+    path: str | os.PathLike[str], kind: PronounSet, options: ReadOptions
+) -> list[Item]:
+    """All examples, with up to ``options.context`` sentences of context each.
+
+    Raises:
+        GtransError: no folder of documents although context is wanted, a file that cannot
+            be read, an example that is not as described or not in its document.
+    """
+    if options.context and options.documents is None:
+        raise GtransError(
+            f"{path}: its contexts stand in the documents it was drawn from; give their "
+            "folder (`--documents`), or `--context 0`."
+        )
+    return [_item(entry, kind, options) for entry in read_entries(path)]
+
+
+def _item(entry: Entry, kind: PronounSet, options: ReadOptions) -> Item:
+    source, target = [entry.text("src segment")], [entry.text("ref segment")]
+    errors = entry.value.get("errors")
+    errors = [errors] if isinstance(errors, dict) else errors
+    if not isinstance(errors, list) or not errors:
+        raise entry.error("'errors' must be a list of at least one wrong translation.")
+    wrong = [Entry(entry.place, entry.name, error).text("contrastive") for error in errors]
+    distance = entry.number("ante distance")
+    before: tuple[list[str], list[str]] = ([], [])
+    if options.context and options.documents is not None:
+        sides = _document(entry, kind, options.documents)
+        number = entry.number("segment id") - kind.first_segment
+        if not 0 <= number < len(sides[0]):
+            raise entry.error(
+                f"'segment id' is {number + kind.first_segment}, but the document "
+                f"{entry.text('document id')} has {len(sides[0])} lines."
+            )
+        if not _alike(sides[0][number], source[0]):
+            raise entry.error(
+                f"line {number + 1} of the document {entry.text('document id')} is "
+                f"'{sides[0][number]}', not '{source[0]}'; give the documents of the set."
+            )
+        source, target = [sides[0][number]], [sides[1][number]]
+        pairs = [
+            pair
+            for pair in zip(*(side[max(number - options.context, 0) : number] for side in sides),
+                            strict=True)
+            if all(pair)
+        ]  # fmt: skip
+        before = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    return Item(
+        id=entry.name,
+        phenomenon=f"{entry.text('src pronoun')}:{entry.text('ref pronoun')}".lower(),
+        distance=distance if distance >= 0 else None,
+        cue="target",
+        source=(*before[0], *source),
+        target=(*before[1], *target),
+        contrastive=tuple((*before[1], sentence) for sentence in wrong),
+    )
+
+
+def _document(entry: Entry, kind: PronounSet, folder: Path) -> tuple[list[str], list[str]]:
+    name = entry.text("document id")
+    stem = name.removesuffix(f".{kind.target}").removesuffix(f".{kind.source}")
+    if Path(stem).name != stem:
+        raise entry.error(f"'document id' must be the name of a document, but is '{name}'.")
+    prefix = folder / stem.split("_")[0] / stem
+    try:
+        return _lines(str(prefix), kind.source, kind.target)
+    except GtransError as error:
+        raise entry.error(str(error)) from None
+
+
+@lru_cache(maxsize=64)
+def _lines(prefix: str, source: str, target: str) -> tuple[list[str], list[str]]:
+    files = [resolve(prefix, lang) for lang in (source, target)]
+    sides = [list(iterate_raw_lines(file)) for file in files]
+    if len(sides[0]) != len(sides[1]):
+        raise GtransError(
+            f"'{files[0]}' has {len(sides[0])} lines, but '{files[1]}' has {len(sides[1])}."
+        )
+    return sides[0], sides[1]
+
+
+def _alike(one: str, other: str) -> bool:
+    a, b = ("".join(c for c in text.casefold() if c.isalnum()) for text in (one, other))
+    return a == b or SequenceMatcher(None, a, b).ratio() >= _ALIKE

@@ -1,0 +1,444 @@
+"""Contrastive sets in their published formats: small files by hand, mistakes, the real ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gtrans.errors import GtransError
+from gtrans.evaluation.contrastive import (
+    Item,
+    ReadOptions,
+    accuracy_table,
+    by_distance,
+    pooled,
+    random_contexts,
+    read_items,
+)
+
+# --- consistency --------------------------------------------------------------------------------
+
+CONSISTENT = {
+    "src": "You came . _eos You left .",
+    "dst": ["Ты пришла . _eos Вы ушли .", "Ты пришла . _eos Ты ушла .", "Вы . _eos Ты ушла ."],
+    "true_ind": 1,
+    "ctx_dist": 1,
+}
+
+
+def consistency(folder: Path, *entries: Any, name: str = "deixis_test.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(list(entries), indent=1), encoding="utf-8")
+    return path
+
+
+def test_consistency_as_published(tmp_path: Path) -> None:
+    path = consistency(tmp_path, CONSISTENT, {**CONSISTENT, "ctx_dist": 3})
+    first, second = read_items(path, "consistency")
+    assert first == Item(
+        id="deixis-1",
+        phenomenon="deixis",
+        distance=1,
+        cue="target",
+        source=("You came .", "You left ."),
+        target=("Ты пришла .", "Ты ушла ."),
+        contrastive=(("Ты пришла .", "Вы ушли ."), ("Вы .", "Ты ушла .")),
+        form="tokenised",
+    )
+    assert (second.id, second.distance) == ("deixis-2", 3)
+    infl = read_items(consistency(tmp_path, CONSISTENT, name="ellipsis_infl.json"), "consistency")
+    assert (infl[0].phenomenon, infl[0].cue) == ("ellipsis_infl", "source")
+
+
+def test_only_the_best_of_a_group_counts(tmp_path: Path) -> None:
+    items = read_items(consistency(tmp_path, *[CONSISTENT] * 3), "consistency")
+    scores = [[-1.0, -2.0, -3.0], [-2.0, -3.0, -1.0], [-1.0, -1.0, -2.0]]
+    assert accuracy_table(items, scores)["deixis"][1].right == 1
+
+
+def test_the_right_candidate_listed_twice_does_not_beat_itself(tmp_path: Path) -> None:
+    right = CONSISTENT["dst"][1]
+    twice = {**CONSISTENT, "dst": [*CONSISTENT["dst"], right]}
+    (item,) = read_items(consistency(tmp_path, twice), "consistency")
+    assert len(item.candidates) == 4
+    assert accuracy_table([item], [[-1, -2, -3, -1]])["deixis"][1].right == 1
+    assert accuracy_table([item], [[-1, -0.5, -3, -1]])["deixis"][1].right == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"src": None}, "'src' must be a text that is not empty, but is null."),
+        ({"src": "You . _eos "}, "'src' holds a sentence that is empty"),
+        ({"dst": ["a _eos b"]}, "'dst' must be a list of at least two candidates."),
+        ({"dst": ["a _eos b", "a"]}, "a candidate of 'dst' has 1 sentences, but 'src' has 2."),
+        ({"true_ind": 3}, "'true_ind' is 3, but 'dst' has 3 candidates."),
+        ({"true_ind": True}, "'true_ind' must be a whole number, but is true."),
+        ({"ctx_dist": -1}, "'ctx_dist' must be at least 0, but is -1."),
+    ],
+)
+def test_a_bad_instance_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = consistency(tmp_path, CONSISTENT, {**CONSISTENT, **changes})
+    line = path.read_text().splitlines().index(" {", 2) + 1
+    with pytest.raises(GtransError) as error:
+        read_items(path, "consistency")
+    assert str(error.value).startswith(f"{path}:{line}: instance 2: {message}")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[]", "'{}' holds no contrastive item."),
+        ("3", "{}: must hold a JSON array or object."),
+        ("[\n{}\n{}]", "{}:2: instance 1: 'src' must be a text"),
+        ('[\n{"a": 1}x]', "{}:2: instance 1: 'src'"),
+        ("[\n{", "{}:2: not JSON"),
+        ('{"1"\n 2}', "{}:2: not JSON (Expecting ':' behind a key)."),
+    ],
+)
+def test_broken_json_is_named_by_line(content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "set.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(GtransError) as error:
+        read_items(path, "consistency")
+    assert str(error.value).startswith(message.replace("{}", str(path), 1))
+
+
+# --- ContraPro ----------------------------------------------------------------------------------
+
+
+def pronoun_set(folder: Path, target: str, first: int, **changes: Any) -> tuple[Path, ReadOptions]:
+    """A set of two examples and its document of three sentences."""
+    document = folder / "documents" / "1999" / "1999_7_8"
+    document.parent.mkdir(parents=True)
+    document.with_suffix(".en").write_text("The dog!\nA cat.\nIt sleeps.\n", encoding="utf-8")
+    text = "Der Hund!\nEine Katze.\nSie schläft.\n"
+    document.with_suffix(f".{target}").write_text(text, encoding="utf-8")
+    example = {
+        "document id": f"1999_7_8.{target}",
+        "segment id": first + 2,
+        "src segment": "It sleeps .",
+        "ref segment": "Sie schläft .",
+        "src pronoun": "It",
+        "ref pronoun": "Sie",
+        "ante distance": 1,
+        "intrasegmental": False,
+        "errors": [{"contrastive": "Er schläft."}, {"contrastive": "Es schläft."}],
+    }
+    beginning = {**example, "segment id": first, "src segment": "The dog!", "ante distance": 0}
+    path = folder / "contrapro.json"
+    path.write_text(json.dumps([{**example, **changes}, beginning], indent=2), encoding="utf-8")
+    return path, ReadOptions(folder / "documents", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "first"), [("contrapro", "de", 1), ("large-pronoun", "fr", 0)]
+)
+def test_json_with_documents(name: str, target: str, first: int, tmp_path: Path) -> None:
+    path, options = pronoun_set(tmp_path, target, first)
+    item, beginning = read_items(path, name, options)
+    assert item == Item(
+        id="1",
+        phenomenon="it:sie",
+        distance=1,
+        cue="target",
+        source=("A cat.", "It sleeps."),
+        target=("Eine Katze.", "Sie schläft."),
+        contrastive=(("Eine Katze.", "Er schläft."), ("Eine Katze.", "Es schläft.")),
+    )
+    assert (beginning.source, beginning.distance) == (("The dog!",), 0)
+    deep = read_items(path, name, ReadOptions(options.documents, 5))[0]
+    assert deep.source == ("The dog!", "A cat.", "It sleeps.")
+    bare = read_items(path, name, ReadOptions(None, 0))[0]
+    assert (bare.source, bare.target) == (("It sleeps .",), ("Sie schläft .",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"segment id": 9}, "'segment id' is 9, but the document 1999_7_8.de has 3 lines."),
+        ({"document id": "2001_1.de"}, "there is no file "),
+        ({"document id": "../x.de"}, "'document id' must be the name of a document"),
+        ({"src segment": "Completely other words"}, "give the documents of the set."),
+        ({"errors": []}, "'errors' must be a list of at least one wrong translation."),
+        ({"errors": [{"contrastive": ""}]}, "'contrastive' must be a text that is not empty"),
+        ({"ante distance": None}, "'ante distance' must be a whole number, but is null."),
+    ],
+)
+def test_a_bad_example_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path, options = pronoun_set(tmp_path, "de", 1, **changes)
+    with pytest.raises(GtransError) as error:
+        read_items(path, "contrapro", options)
+    assert str(error.value).startswith(f"{path}:2: instance 1: ")
+    assert message in str(error.value)
+
+
+def test_json_without_its_documents_is_refused(tmp_path: Path) -> None:
+    path, _ = pronoun_set(tmp_path, "de", 1)
+    with pytest.raises(GtransError, match=r"`--documents`\), or `--context 0`"):
+        read_items(path, "contrapro")
+
+
+def separated(folder: Path, groups: str | None = None, **lines: str) -> Path:
+    sides = {
+        "en": "a cat. <SEP> it sleeps.\n" * 3 + " <SEP> it runs.\n" * 2,
+        "de": "eine Katze. <SEP> sie schläft.\neine Katze. <SEP> er schläft.\n"
+        "eine Katze. <SEP> es schläft.\n <SEP> er läuft.\n <SEP> sie läuft.\n",
+        **lines,
+    }
+    for lang, text in sides.items():
+        (folder / f"{lang}.txt.gz").write_bytes(gzip.compress(text.encode()))
+    if groups is not None:
+        head = "first_line\tvariants\treference_pronoun\tantecedent_distance\n"
+        (folder / "groups.tsv").write_text(head + groups, encoding="utf-8")
+    return folder
+
+
+def test_the_separated_text(tmp_path: Path) -> None:
+    path = separated(tmp_path, "1\t3\tsie\t1\n4\t2\ter\t\n")
+    first, second = read_items(path, "contrapro")
+    assert first == Item(
+        id="1",
+        phenomenon="it:sie",
+        distance=1,
+        cue="target",
+        source=("a cat.", "it sleeps."),
+        target=("eine Katze.", "sie schläft."),
+        contrastive=(("eine Katze.", "er schläft."), ("eine Katze.", "es schläft.")),
+        form="truecased",
+    )
+    assert (second.source, second.phenomenon, second.distance) == (("it runs.",), "it:er", None)
+    assert read_items(path / "en.txt.gz", "contrapro") == [first, second]
+    assert read_items(path, "contrapro", ReadOptions(None, 0))[0].source == ("it sleeps.",)
+
+
+def test_the_separated_text_without_groups(tmp_path: Path) -> None:
+    items = read_items(separated(tmp_path), "contrapro")
+    assert [(item.id, len(item.candidates), item.phenomenon, item.distance) for item in items] == [
+        ("1", 3, "it", None),
+        ("4", 2, "it", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "groups", "message"),
+    [
+        ({"en": "a. b.\n"}, None, "en.txt:1: has no <SEP> between context and sentence."),
+        ({"en": "a. <SEP> b.\n"}, None, "en.txt has 1 lines, but de.txt has 5."),
+        ({}, "2\t3\tsie\t1\n", "groups.tsv:2: an example must begin at line 1"),
+        ({}, "1\tx\tsie\t1\n", "groups.tsv:2: line, variants and distance must be numbers."),
+        ({}, "1\t3\tsie\t1\n", "groups.tsv: ends at line 3 of the texts, which have 5."),
+        ({}, "1\t4\tsie\t1\n", "en.txt:1: the lines of an example must be equal."),
+    ],
+)
+def test_mistakes_of_the_separated_text(
+    lines: dict[str, str], groups: str | None, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(GtransError) as error:
+        read_items(separated(tmp_path, groups, **lines), "contrapro")
+    assert message in str(error.value)
+
+
+# --- Bawden et al. and Lopes et al. -------------------------------------------------------------
+
+
+def test_anaphora(tmp_path: Path) -> None:
+    pair = {"incorrect": ["La maison.", "Il est neuf."], "type": "f.sg"}
+    right = ["La maison.", "Elle est neuve."]
+    block = {
+        "inspired by": ["x", "y"],
+        "src": ["The house.", "It is new."],
+        "trg": [{"correct": right, **pair}, {"semi-correct": right, **pair}],
+    }
+    path = tmp_path / "anaphora.json"
+    path.write_text(json.dumps({"7": block}, indent=2), encoding="utf-8")
+    first, second = read_items(path, "discevalmt")
+    assert first == Item(
+        id="7.1",
+        phenomenon="anaphora",
+        distance=1,
+        cue="target",
+        source=("The house.", "It is new."),
+        target=tuple(right),
+        contrastive=(("La maison.", "Il est neuf."),),
+    )
+    assert (second.id, second.phenomenon) == ("7.2", "anaphora, semi-correct")
+
+
+def test_lexical_choice(tmp_path: Path) -> None:
+    example = {
+        "src": ["What's crazy?", "Is this crazy?"],
+        "trg": {"correct": ["Dingue ?", "Ça dingue ?"], "incorrect": ["Dingue ?", "Ça fou ?"]},
+    }
+    blocks = {
+        str(number): {"type": kind, "examples": [example]}
+        for number, kind in enumerate(("repet", "disambig", "repet, disambig"), start=1)
+    }
+    path = tmp_path / "lexical-choice.json"
+    path.write_text(json.dumps(blocks), encoding="utf-8")
+    items = read_items(path, "discevalmt")
+    assert [(item.id, item.phenomenon, item.cue) for item in items] == [
+        ("1.1", "lexical choice, repet", "target"),
+        ("2.1", "lexical choice, disambig", "source"),
+        ("3.1", "lexical choice, repet, disambig", "source/target"),
+    ]
+    table = accuracy_table(items, [[-1.0, -2.0], [-1.0, -2.0], [-2.0, -1.0]])
+    assert pooled(by_distance(table).values()).cue == "source/target"
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ([], "a block must be a JSON object."),
+        ({"src": ["a", "b"]}, "'trg' must be a list of JSON objects."),
+        ({"src": ["a", "b"], "trg": [{"correct": ["a", "b"]}]}, "'incorrect' must be a list of"),
+        (
+            {"src": ["a"], "trg": [{"correct": ["a", "b"], "incorrect": ["a", "c"]}]},
+            "must have as many sentences.",
+        ),
+        ({"examples": [{"src": ["a", "b"], "trg": []}]}, "'trg' of an example must be"),
+    ],
+)
+def test_a_bad_block_is_named(block: Any, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps({"5": block}), encoding="utf-8")
+    with pytest.raises(GtransError) as error:
+        read_items(path, "discevalmt")
+    assert str(error.value).startswith(f"{path}:1: instance 5: ")
+    assert message in str(error.value)
+
+
+def extracted(folder: Path, **changes: str) -> Path:
+    files = {
+        "current.src": "It runs.\nIt runs.\nThey go.\nThey go.\n",
+        "current.trg": "Elle court.\nIl court.\nQu'ils aillent.\nQu'elles aillent.\n",
+        "c2.context.src": "A.\nB.\n" * 2 + "\n\n" * 2,
+        "c2.context.trg": "a.\nb.\n" * 2 + "\n\n" * 2,
+        **changes,
+    }
+    for name, text in files.items():
+        (folder / f"Set.{name}").write_text(text, encoding="utf-8")
+    return folder / "Set.current.src"
+
+
+def test_the_extracted_text(tmp_path: Path) -> None:
+    path = extracted(tmp_path)
+    first, second = read_items(path, "large-pronoun", ReadOptions(None, 2))
+    assert first == Item(
+        id="1",
+        phenomenon="it:elle",
+        distance=None,
+        cue="target",
+        source=("A.", "B.", "It runs."),
+        target=("a.", "b.", "Elle court."),
+        contrastive=(("a.", "b.", "Il court."),),
+    )
+    assert (second.phenomenon, second.source) == ("they:ils", ("They go.",))
+    assert read_items(tmp_path, "large-pronoun", ReadOptions(None, 2)) == [first, second]
+    alone = read_items(path, "large-pronoun", ReadOptions(None, 0))[0]
+    assert alone.source == ("It runs.",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "context", "message"),
+    [
+        ({}, 1, "there is no file "),
+        ({"c2.context.src": "A.\n"}, 2, "they must have as many, a multiple of 2."),
+        ({"c2.context.src": "A.\nB.\n" * 2, "c2.context.trg": "a.\nb.\n" * 2}, 2, "for 2 lines"),
+        ({"c2.context.trg": "a.\nb.\na.\nx.\n" + "\n\n" * 2}, 2, "lines 1 and 2 of the set have"),
+        ({"current.src": "It runs.\nIt.\nThey.\nThey.\n"}, 0, ":1: differs from the next line"),
+    ],
+)
+def test_mistakes_of_the_extracted_text(
+    changes: dict[str, str], context: int, message: str, tmp_path: Path
+) -> None:
+    path = extracted(tmp_path, **changes)
+    with pytest.raises(GtransError) as error:
+        read_items(path, "large-pronoun", ReadOptions(None, context))
+    assert message in str(error.value)
+
+
+# --- all formats --------------------------------------------------------------------------------
+
+
+def test_the_form_of_a_json_line(tmp_path: Path) -> None:
+    line = {
+        "id": "1", "phenomenon": "p", "distance": 0, "cue": "source", "form": "tokenised",
+        "source": ["a ."], "target": ["b ."], "contrastive": [["c ."]],
+    }  # fmt: skip
+    path = tmp_path / "set.jsonl"
+    path.write_text(json.dumps(line), encoding="utf-8")
+    assert read_items(path)[0].form == "tokenised"
+    path.write_text(json.dumps({**line, "form": "loud"}), encoding="utf-8")
+    with pytest.raises(GtransError, match="'form' must be one of text, tokenised, truecased"):
+        read_items(path)
+
+
+def test_models_read_plain_text(tmp_path: Path) -> None:
+    (item,) = read_items(consistency(tmp_path, CONSISTENT), "consistency")
+    found = item.as_text((lambda text: text.replace(" .", "."), lambda text: text.upper()))
+    assert (found.form, found.source) == ("text", ("You came.", "You left."))
+    assert found.target == ("ТЫ ПРИШЛА .", "ТЫ УШЛА .")
+    assert found.contrastive[1] == ("ВЫ .", "ТЫ УШЛА .")
+    assert found.as_text((str.lower, str.lower)) == found
+    second = read_items(separated(tmp_path, "1\t3\tsie\t1\n4\t2\ter\t\n"), "contrapro")[0]
+    assert second.as_text((str.lower, str.lower)).target == ("Eine Katze.", "Sie schläft.")
+
+
+@pytest.fixture(scope="session")
+def published_sets(real_data: Path) -> Path:
+    folder = real_data / "contrastive"
+    if not folder.is_dir():
+        pytest.skip(f"no published contrastive sets: {folder} does not exist")
+    return folder
+
+
+# Instances and candidates, of the authors' repository and paper (Voita et al. 2019).
+PUBLISHED = {
+    "deixis_dev": (500, 1000),
+    "deixis_test": (2500, 5000),
+    "lex_cohesion_dev": (500, 1124),
+    "lex_cohesion_test": (1500, 3428),
+    "ellipsis_infl": (500, 2520),
+    "ellipsis_vp": (500, 5203),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_published_consistency_sets(name: str, published_sets: Path) -> None:
+    path = published_sets / "consistency-enru" / f"{name}.json.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        published = json.load(file)
+    items = read_items(path, "consistency")
+    assert (len(items), sum(len(item.candidates) for item in items)) == PUBLISHED[name]
+    for item, entry in zip(items, published, strict=True):
+        assert " _eos ".join(item.source) == entry["src"].strip()
+        assert " _eos ".join(item.target) == entry["dst"][entry["true_ind"]].strip()
+        assert len(item.candidates) == len(entry["dst"])
+        assert item.distance == entry["ctx_dist"]
+    controlled = random_contexts(items)
+    changed = [item.source != new.source for item, new in zip(items, controlled, strict=True)]
+    assert sum(changed) > 0.9 * sum(item.context > 0 for item in items)
+
+
+def test_contrapro_with_separators(published_sets: Path) -> None:
+    items = read_items(published_sets / "contrapro-ende", "contrapro")
+    assert (len(items), sum(len(item.candidates) for item in items)) == (12000, 36031)
+    counts = Counter(item.phenomenon for item in items)
+    assert (counts["it:er"], counts["it:sie"], counts["it:es"]) == (4008, 3988, 3979)
+    assert Counter(item.distance for item in items) == {None: 7597, 1: 3341, 0: 1062}
+
+
+@pytest.mark.parametrize("context", [0, 1, 2, 3])
+def test_the_large_pronoun_set(context: int, published_sets: Path) -> None:
+    folder = published_sets / "large-pronoun-enfr"
+    items = read_items(folder, "large-pronoun", ReadOptions(None, context))
+    assert Counter(item.phenomenon for item in items) == dict.fromkeys(
+        ("it:il", "it:elle", "they:ils", "they:elles"), 3500
+    )
+    assert {len(item.source) for item in items} <= {1, context + 1}
