@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
+
+from gtrans.data.units import CONTEXT_KINDS
 
 
 def add_model_files(files: argparse._ArgumentGroup) -> None:
@@ -19,3 +22,28 @@ def add_device(group: argparse._ArgumentGroup) -> None:
     """``--cpu`` and ``--fp16``."""
     group.add_argument("--cpu", action="store_true", help="stay on the CPU")
     group.add_argument("--fp16", action="store_true", help="half precision, on a GPU")
+
+
+def add_context(parser: argparse.ArgumentParser) -> None:
+    """``--context-kind`` and ``--context-sentence``, of models that read windows."""
+    group = parser.add_argument_group("context, of models that read windows")
+    group.add_argument(
+        "--context-kind",
+        choices=CONTEXT_KINDS,
+        help="what stands in the place of the other sentences: themselves, a fixed sentence, as "
+        "many random words, nothing (default: as trained)",
+    )
+    group.add_argument(
+        "--context-sentence",
+        metavar="'TOKENS ..'",
+        help="the fixed sentence, in tokens of the corpus (default: as trained)",
+    )
+
+
+def context_of(args: argparse.Namespace) -> dict[str, Any]:
+    """What these flags replace of a checkpoint's options.
+
+    For :func:`gtrans.decoding.loading.load_models`.
+    """
+    given = {name: getattr(args, name) for name in ("context_kind", "context_sentence")}
+    return {name: value for name, value in given.items() if value is not None}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 
-from gtrans.cli._model import add_device, add_model_files
+from gtrans.cli._model import add_context, add_device, add_model_files, context_of
 
 EXAMPLE = (
     "gtrans translate --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -59,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="longest instance, two marks per sentence included (default: as trained)",
     )
     add_device(unit)
+    add_context(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -91,6 +92,7 @@ def run(args: argparse.Namespace) -> None:
             ),
             max_tokens=args.max_tokens,
             max_doc_tokens=args.max_doc_tokens,
+            context=context_of(args),
             cpu=args.cpu,
             fp16=args.fp16,
         )

@@ -68,6 +68,8 @@ class TranslationOptions:
         max_tokens: source tokens in a batch, marks and padding included; a longer
             instance is a batch of its own.
         max_doc_tokens: longest instance; None: the checkpoint's.
+        context: options ``context_kind`` and ``context_sentence`` in the place of the
+            checkpoint's.
         cpu: stay on the CPU.
         fp16: half precision (CUDA).
     """
@@ -82,6 +84,7 @@ class TranslationOptions:
     )
     max_tokens: int = 4000
     max_doc_tokens: int | None = None
+    context: Mapping[str, str] = field(default_factory=dict)
     cpu: bool = False
     fp16: bool = False
 
@@ -116,7 +119,9 @@ def translate(options: TranslationOptions) -> int:
     if options.input is not None:
         text = list(iterate_raw_lines(options.input))
         read_state(Path(options.data))
-    models, task = load_models(options.paths, options.data, cpu=options.cpu, fp16=options.fp16)
+    models, task = load_models(
+        options.paths, options.data, options.context, cpu=options.cpu, fp16=options.fp16
+    )
     if text is None:
         lines = _lines_of_split(task, str(options.split))
     else:
@@ -282,6 +287,7 @@ def _mark(
         digest(state) if state.exists() else "",
         asdict(options.search),
         unit,
+        dict(options.context),
         [options.max_tokens, options.max_doc_tokens],
         [decoding_device(options.cpu).type, options.fp16],
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, TypeGuard
 
 from fairseq.dataclass import ChoiceEnum
 
@@ -56,7 +56,18 @@ class TransformerConfig(DocumentModelConfig):
 
 
 @dataclass
-class GTransformerConfig(TransformerConfig):
+class UnitTransformerConfig(TransformerConfig):
+    """Options of Transformers that read several sentences at once."""
+
+    positions: ChoiceEnum(["document", "sentence"]) = option(  # type: ignore[valid-type]
+        "document",
+        "positions count through the unit (papers), or restart in every sentence, and attention "
+        "across sentences is told the number of the sentence",
+    )
+
+
+@dataclass
+class GTransformerConfig(UnitTransformerConfig):
     """Options of the G-Transformer."""
 
     doc_mode: ChoiceEnum(["partial", "full"]) = option(  # type: ignore[valid-type]
@@ -79,11 +90,6 @@ class GTransformerConfig(TransformerConfig):
     )
     no_translation_locality: bool = option(
         False, "cross-attention is never grouped (table 5, '- translation locality')"
-    )
-    positions: ChoiceEnum(["document", "sentence"]) = option(  # type: ignore[valid-type]
-        "document",
-        "positions count through the document (paper), or restart in every sentence, and global "
-        "attention is told the number of the sentence",
     )
     gate_bias: Optional[float] = option(
         None,
@@ -134,12 +140,17 @@ def transformer_presets(
 PRESETS = transformer_presets(_SIZES)
 
 
-def attention_kinds(cfg: GTransformerConfig) -> tuple[list[str], list[str], list[str]]:
+def attention_kinds(cfg: TransformerConfig) -> tuple[list[str], list[str], list[str]]:
     """Kinds of encoder self-, decoder self- and cross-attention, layer by layer (§4.2).
+
+    A model without :class:`GTransformerConfig`'s options attends over its whole unit.
 
     Raises:
         GtransError: more global layers than layers, or a negative number of them.
     """
+    encoder, decoder = int(cfg.encoder_layers or 0), int(cfg.decoder_layers or 0)
+    if not has_groups(cfg):
+        return ["global"] * encoder, ["global"] * decoder, ["global"] * decoder
 
     def kinds(part: str, layers: int, grouped: bool) -> list[str]:
         top_layers = getattr(cfg, f"{part}_global_layers")
@@ -153,7 +164,6 @@ def attention_kinds(cfg: GTransformerConfig) -> tuple[list[str], list[str], list
         top = str(getattr(cfg, f"{part}_top_attention"))
         return ["group"] * (layers - top_layers) + [top] * top_layers
 
-    encoder, decoder = int(cfg.encoder_layers or 0), int(cfg.decoder_layers or 0)
     self_grouped, cross_grouped = not cfg.no_language_locality, not cfg.no_translation_locality
     return (
         kinds("encoder", encoder, self_grouped),
@@ -162,7 +172,13 @@ def attention_kinds(cfg: GTransformerConfig) -> tuple[list[str], list[str], list
     )
 
 
-def check_sizes(cfg: GTransformerConfig, task: Any) -> None:
+def has_groups(cfg: TransformerConfig) -> TypeGuard[GTransformerConfig]:
+    """Whether the model has the G-Transformer's options, at whatever values."""
+    return hasattr(cfg, "doc_mode")
+
+
+def check_sizes(cfg: TransformerConfig, task: Any) -> None:
+    """Raises GtransError for options that contradict each other."""
     for side in ("encoder", "decoder"):
         heads = getattr(cfg, f"{side}_attention_heads")
         if heads < 1 or cfg.encoder_embed_dim % heads:
@@ -170,7 +186,8 @@ def check_sizes(cfg: GTransformerConfig, task: Any) -> None:
                 f"`--{side}-attention-heads` must divide `--encoder-embed-dim` "
                 f"{cfg.encoder_embed_dim}, but is {heads}."
             )
-    if cfg.unit == "window" and cfg.context_sides == "source" and cfg.doc_mode == "partial":
+    paired = has_groups(cfg) and cfg.doc_mode == "partial"
+    if cfg.unit == "window" and cfg.context_sides == "source" and paired:
         raise GtransError(
             "`--doc-mode partial` pairs the sentences of both sides, but a window has its context "
             "on the source side only; give --context-sides both, or --doc-mode full."
@@ -184,7 +201,7 @@ def check_sizes(cfg: GTransformerConfig, task: Any) -> None:
         )
 
 
-def layer_spec(cfg: GTransformerConfig, side: str) -> LayerSpec:
+def layer_spec(cfg: TransformerConfig, side: str) -> LayerSpec:
     return LayerSpec(
         dim=int(cfg.encoder_embed_dim or 0),
         ffn_dim=getattr(cfg, f"{side}_ffn_embed_dim"),
@@ -194,5 +211,5 @@ def layer_spec(cfg: GTransformerConfig, side: str) -> LayerSpec:
         activation_dropout=float(cfg.activation_dropout),
         activation=str(cfg.activation_fn),
         pre_norm=getattr(cfg, f"{side}_normalize_before"),
-        gate_bias=cfg.gate_bias,
+        gate_bias=cfg.gate_bias if has_groups(cfg) else None,
     )

@@ -37,11 +37,12 @@ from torch import Tensor, nn
 from gtrans.models._gtransformer_options import (
     PRESETS,
     GTransformerConfig,
+    UnitTransformerConfig,
     attention_kinds,
     check_sizes,
     layer_spec,
 )
-from gtrans.models._presets import register_presets, resolve_sizes
+from gtrans.models._presets import Presets, register_presets, resolve_sizes
 from gtrans.modules.attention import DocumentAttention, MultiheadAttention, new_parameters
 from gtrans.modules.context_attention import ContextAttention, PackedContext
 from gtrans.modules.decode_state import DecodeState, DocumentSources
@@ -73,7 +74,7 @@ class GTransformerEncoder(FairseqEncoder):
     """Embeds a batch of documents and runs the encoder layers on the packed tokens."""
 
     def __init__(
-        self, cfg: GTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
+        self, cfg: UnitTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
     ) -> None:
         super().__init__(dictionary)
         spec = layer_spec(cfg, "encoder")
@@ -98,13 +99,7 @@ class GTransformerEncoder(FairseqEncoder):
             src_tokens, self.dictionary.pad(), self.dictionary.eos()
         )
         plans = AttentionPlans(layout, context=context)
-        x = self.embed(
-            layout.pack(src_tokens),
-            self.embed.places(layout),
-            self.embed_tokens,
-            self.embed_positions,
-            self.layernorm_embedding,
-        )
+        x = self._embed(src_tokens, layout)
         order = self.embed.order(layout.sentence)
         layers = []
         for number, layer in enumerate(self.layers):
@@ -115,6 +110,19 @@ class GTransformerEncoder(FairseqEncoder):
             x = self.layer_norm(x)
         return EncoderOutput(x, layout, order, layers, context)
 
+    def _embed(
+        self, src_tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
+    ) -> Tensor:
+        """``(tokens, dim)`` packed; ``segments`` are embedded already."""
+        return self.embed(  # type: ignore[no-any-return]
+            layout.pack(src_tokens),
+            self.embed.places(layout),
+            self.embed_tokens,
+            self.embed_positions,
+            self.layernorm_embedding,
+            segments,
+        )
+
     def max_positions(self) -> int:
         """The longest document; sinusoidal positions grow on demand."""
         return _longest_text(self)
@@ -124,7 +132,7 @@ class GTransformerDecoder(FairseqDecoder):
     """The decoder: teacher-forced on packed tokens, or one token at a time."""
 
     def __init__(
-        self, cfg: GTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
+        self, cfg: UnitTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
     ) -> None:
         super().__init__(dictionary)
         spec = layer_spec(cfg, "decoder")
@@ -270,7 +278,14 @@ class GTransformer(FairseqEncoderDecoderModel):
 
     encoder: GTransformerEncoder
     decoder: GTransformerDecoder
+    encoder_type: type[GTransformerEncoder] = GTransformerEncoder
+    # What the task may cut for this model, the default first; sentences before and behind
+    # the current one in a window.
     units: tuple[str, ...] = ("document", "sentence", "window")
+    context_sides: tuple[str, ...] = ("source", "both")
+    context_size: tuple[int, int] = (1, 0)
+    options: type[UnitTransformerConfig] = GTransformerConfig
+    presets: Presets = PRESETS
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "GTransformer":
@@ -279,10 +294,10 @@ class GTransformer(FairseqEncoderDecoderModel):
         Raises:
             GtransError: options that contradict each other.
         """
-        return cls.built(resolve_sizes(cfg, GTransformerConfig, PRESETS), task)
+        return cls.built(resolve_sizes(cfg, cls.options, cls.presets), task)
 
     @classmethod
-    def built(cls: type[Model], cfg: GTransformerConfig, task: Any) -> Model:
+    def built(cls: type[Model], cfg: UnitTransformerConfig, task: Any) -> Model:
         """Build from complete options.
 
         Raises:
@@ -294,7 +309,7 @@ class GTransformer(FairseqEncoderDecoderModel):
         shared = cfg.share_all_embeddings
         decoder_table = encoder_table if shared else _embedding(target, cfg.encoder_embed_dim)
         model = cls(
-            GTransformerEncoder(cfg, source, encoder_table),
+            cls.encoder_type(cfg, source, encoder_table),
             GTransformerDecoder(cfg, target, decoder_table),
         )
         model.use_backend(str(cfg.attention_backend))
@@ -307,7 +322,11 @@ class GTransformer(FairseqEncoderDecoderModel):
                 module.backend = backend
 
     def forward(
-        self, src_tokens: Tensor, src_lengths: Tensor | None, prev_output_tokens: Tensor
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None,
+        prev_output_tokens: Tensor,
+        current: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Logits ``(batch, target length, vocabulary)`` and an empty dictionary.
 
@@ -316,11 +335,17 @@ class GTransformer(FairseqEncoderDecoderModel):
                 or sentences ``.. </s>``, padded on either side.
             src_lengths: unused; the padding tells the lengths.
             prev_output_tokens: ``(batch, target length)`` decoder input, padded on the right.
+            current: ``(batch,)`` number, in a window, of the sentence that it is there for;
+                None: rows are no windows.
         """
-        output: tuple[Tensor, dict[str, Any]] = self.decoder(
-            prev_output_tokens, self.encoder(src_tokens)
-        )
+        encoded = self.encode(src_tokens, current)
+        output: tuple[Tensor, dict[str, Any]] = self.decoder(prev_output_tokens, encoded)
         return output
+
+    def encode(self, src_tokens: Tensor, current: Tensor | None = None) -> EncoderOutput:
+        """The encoded rows; this model treats all sentences of a window alike."""
+        encoded: EncoderOutput = self.encoder(src_tokens)
+        return encoded
 
     def new_parameters(self) -> set[str]:
         """Names of the parameters that a sentence Transformer lacks (global attention, gates)."""
@@ -328,7 +353,8 @@ class GTransformer(FairseqEncoderDecoderModel):
 
     def begin_decoding(self, source: Mapping[str, Tensor], beam: int) -> DecodeState:
         """Encode a batch of documents for beam search."""
-        return self.decoder.begin(self.encoder(source["src_tokens"]), beam)
+        encoded = self.encode(source["src_tokens"], source.get("current"))
+        return self.decoder.begin(encoded, beam)
 
     def decode_step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
         """See :meth:`GTransformerDecoder.step`."""
@@ -345,14 +371,14 @@ def _embedding(dictionary: Dictionary, dim: int | None) -> nn.Embedding:
     return word_table(len(dictionary), int(dim or 0), dictionary.pad())
 
 
-def _embedder(cfg: GTransformerConfig) -> Embedder:
+def _embedder(cfg: UnitTransformerConfig) -> Embedder:
     dim = int(cfg.encoder_embed_dim or 0)
     scale = 1.0 if cfg.no_scale_embedding else math.sqrt(dim)
     return Embedder(dim, scale, float(cfg.dropout), by_sentence=cfg.positions == "sentence")
 
 
 def _beside_words(
-    cfg: GTransformerConfig,
+    cfg: UnitTransformerConfig,
 ) -> tuple[LearnedPositions | None, nn.LayerNorm | None]:
     """The table of positions and the LayerNorm on embeddings, where a model has them."""
     dim = int(cfg.encoder_embed_dim or 0)

@@ -166,7 +166,7 @@ class MemoryTransformer(GTransformer):
         """Whether anything is carried from sentence to sentence."""
         return any(self._memories(side) for side in SIDES)
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         src_tokens: Tensor,
         src_lengths: Tensor | None,

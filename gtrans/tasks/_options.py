@@ -39,13 +39,17 @@ class DocumentTranslationConfig(FairseqDataclass):
     max_doc_tokens: int = option(
         512, "most tokens of a document unit, marks included; sentences are never cut"
     )
-    context_before: int = option(1, "sentences before the current one in a window")
-    context_after: int = option(0, "sentences behind the current one in a window")
+    context_before: Optional[int] = option(
+        None, "sentences before the current one in a window (default: the model's, mostly 1)"
+    )
+    context_after: Optional[int] = option(
+        None, "sentences behind the current one in a window (default: the model's, mostly 0)"
+    )
     context_kind: ChoiceEnum(list(CONTEXT_KINDS)) = option(  # type: ignore[valid-type]
         "true",
         "what stands in the place of a window's other sentences: themselves, a fixed sentence, "
-        "as many random words, or nothing; in decoding the checkpoint's, but for "
-        "--model-overrides \"{'context_kind': 'random'}\"",
+        "as many random words, or nothing; in decoding the checkpoint's, but for `gtrans "
+        "translate --context-kind`, or --model-overrides \"{'context_kind': 'random'}\"",
     )
     context_sentence: Optional[str] = option(
         None, "with --context-kind fixed: that sentence, in tokens of the corpus"
@@ -149,15 +153,21 @@ def unit_options(cfg: Any) -> UnitOptions:
     """The unit that ``cfg`` describes; where it is silent, documents.
 
     Raises:
-        GtransError: a value out of range, or a fixed context without its sentence.
+        GtransError: a value out of range, a fixed context without its sentence, or a
+            replaced one for a unit without context.
     """
+    if cfg.unit not in (None, "window") and cfg.context_kind != "true":
+        raise GtransError(
+            f"`--context-kind {cfg.context_kind}` is for the unit window, but this is the unit "
+            f"{cfg.unit}; leave it out."
+        )
     if cfg.context_kind == "fixed" and not cfg.context_sentence:
         raise GtransError("`--context-kind fixed` needs `--context-sentence 'TOKENS ..'`.")
     return UnitOptions(
         unit=str(cfg.unit or "document"),
         max_doc_tokens=int(cfg.max_doc_tokens),
-        context_before=int(cfg.context_before),
-        context_after=int(cfg.context_after),
+        context_before=1 if cfg.context_before is None else int(cfg.context_before),
+        context_after=int(cfg.context_after or 0),
         context_kind=str(cfg.context_kind),
         context_sides=str(cfg.context_sides or "source"),
     )
@@ -176,17 +186,24 @@ def adopt_unit(cfg: Any, model: Any) -> None:
     """Fill in what is left open of the unit with what ``model`` (a class) is made for.
 
     Raises:
-        GtransError: the unit is none that the model reads.
+        GtransError: the model cannot read such units.
     """
-    units = getattr(model, "units", ("document", "sentence"))
-    if cfg.unit is None:
-        cfg.unit = units[0]
-    if str(cfg.unit) not in units:
-        raise GtransError(
-            f"`--unit {cfg.unit}`: this model reads {' or '.join(units)}; choose one of them."
-        )
-    if cfg.context_sides is None:
-        cfg.context_sides = getattr(model, "context_sides", "source")
+    for name, choices, default in (
+        ("unit", "units", ("document", "sentence")),
+        ("context_sides", "context_sides", ("source",)),
+    ):
+        possible = getattr(model, choices, default)
+        if cfg[name] is None:
+            cfg[name] = possible[0]
+        if str(cfg[name]) not in possible:
+            raise GtransError(
+                f"`--{name.replace('_', '-')} {cfg[name]}`: this model takes "
+                f"{' or '.join(possible)}; choose one of them."
+            )
+    sizes = getattr(model, "context_size", (1, 0))
+    for name, size in zip(("context_before", "context_after"), sizes, strict=True):
+        if cfg[name] is None:
+            cfg[name] = size
 
 
 def model_class(cfg: Any) -> Any:

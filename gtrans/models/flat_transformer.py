@@ -1,0 +1,140 @@
+"""Flat-Transformer: one encoder over context and sentence, its top on the sentence alone.
+
+Ma, Zhang and Zhou, "A Simple and Effective Unified Encoder for Document-Level Machine
+Translation", ACL 2020.
+
+=======  ==============================================================================
+Eq 2     ``[E(c); E(x)]``: a window of :class:`gtrans.data.rows.Rows`, embedded as words
+Eq 3     ``[S(c); S(x)]``: ``embed_segments``, row 0 for the context, row 1 for the sentence
+Eq 4     bottom blocks over context and sentence: ``encoder.layers[:bottom_layers]``
+Eq 5     ``h1[s:t]``: :meth:`FlatTransformerEncoder.forward` keeps the tokens of the
+         sentence; the top blocks and the decoder get no others
+§3.2     sizes, one sentence before and one behind: ``PRESETS``, ``context_size``
+=======  ==============================================================================
+
+The paper is silent on positions; they count through the window, as in a Transformer that
+reads it as one text. Without segments (``--no-segment-embedding``) the model has the
+parameters of the Transformer; with ``--unit sentence`` it is the sentence Transformer.
+"""
+
+from dataclasses import dataclass
+from typing import Optional
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import register_model
+from torch import Tensor, nn
+
+from gtrans.errors import GtransError
+from gtrans.models._gtransformer_options import UnitTransformerConfig, transformer_presets
+from gtrans.models._presets import option, register_presets
+from gtrans.models.gtransformer import GTransformer, GTransformerEncoder
+from gtrans.modules.encoder_output import EncoderOutput
+from gtrans.modules.group_attention import AttentionPlans
+from gtrans.modules.layout import DocumentLayout
+
+
+@dataclass
+class FlatTransformerConfig(UnitTransformerConfig):
+    """Options of :class:`FlatTransformer`."""
+
+    flat_bottom_layers: int = option(
+        1, "bottom encoder layers over context and sentence; the others see the sentence only"
+    )
+    no_segment_embedding: bool = option(
+        False, "context and sentence are not told apart (table 3, 'w/o Segment')"
+    )
+
+
+PRESETS = transformer_presets(
+    {
+        "flat_transformer": (6, 512, 1024, 4),
+        "flat_transformer_tiny": (6, 256, 1024, 4),
+        "flat_transformer_base": (6, 512, 1024, 4),
+    }
+)
+
+
+class FlatTransformerEncoder(GTransformerEncoder):
+    """The unified encoder.
+
+    Attributes:
+        bottom_layers: so many layers read the whole window.
+        embed_segments: ``(2, dim)`` of context and sentence; None: they are not told apart.
+    """
+
+    def __init__(
+        self, cfg: FlatTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
+    ) -> None:
+        super().__init__(cfg, dictionary, embed_tokens)
+        self.bottom_layers = int(cfg.flat_bottom_layers)
+        if not 0 <= self.bottom_layers <= len(self.layers):
+            raise GtransError(
+                f"`--flat-bottom-layers` must be between 0 and the {len(self.layers)} encoder "
+                f"layers, but is {self.bottom_layers}."
+            )
+        self.embed_segments: Optional[nn.Embedding] = None
+        # A sentence without context is of one kind only: nothing is to be told apart.
+        if cfg.unit != "sentence" and not cfg.no_segment_embedding:
+            self.embed_segments = nn.Embedding(2, embed_tokens.embedding_dim)
+            nn.init.normal_(self.embed_segments.weight, std=embed_tokens.embedding_dim**-0.5)
+
+    def read(
+        self, src_tokens: Tensor, current: Tensor, return_all_layers: bool = False
+    ) -> EncoderOutput:
+        """Encode windows; the output holds the tokens of the current sentences only.
+
+        Args:
+            src_tokens: ``(batch, length)`` windows, padded on either side.
+            current: ``(batch,)`` number, in its window, of the sentence to translate.
+            return_all_layers: with the outputs of all layers, ``(window tokens, dim)`` of
+                the bottom ones, ``(sentence tokens, dim)`` of the others.
+        """
+        window = DocumentLayout.of_source(
+            src_tokens, self.dictionary.pad(), self.dictionary.eos()
+        )
+        is_current = window.sentence.eq(current[window.row])
+        segments = None if self.embed_segments is None else self.embed_segments(is_current.long())
+        x = self._embed(src_tokens, window, segments)
+        plans, order = AttentionPlans(window), self.embed.order(window.sentence)
+        layers = []
+        for layer in self.layers[: self.bottom_layers]:
+            x = layer(x, plans, order)
+            layers.append(x)
+        x = x.index_select(0, is_current.nonzero().squeeze(1))
+        lengths = torch.bincount(window.row[is_current], minlength=window.shape[0])
+        sentence = DocumentLayout.of_rows(lengths)
+        plans = AttentionPlans(sentence)
+        for layer in self.layers[self.bottom_layers :]:
+            x = layer(x, plans)
+            layers.append(x)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        return EncoderOutput(x, sentence, None, layers if return_all_layers else [])
+
+
+@register_model("flat_transformer", dataclass=FlatTransformerConfig)
+class FlatTransformer(GTransformer):
+    """Flat-Transformer, and without context the sentence Transformer."""
+
+    encoder: FlatTransformerEncoder
+    encoder_type = FlatTransformerEncoder
+    options = FlatTransformerConfig
+    presets = PRESETS
+    units = ("window", "sentence")
+    context_size = (1, 1)
+    context_sides = ("source",)
+
+    def encode(self, src_tokens: Tensor, current: Tensor | None = None) -> EncoderOutput:
+        """Encode windows, or sentences where ``current`` is None."""
+        if current is None:
+            return super().encode(src_tokens)
+        return self.encoder.read(src_tokens, current)
+
+    def new_parameters(self) -> set[str]:
+        """Names of the parameters that a sentence Transformer lacks."""
+        segments = {name for name, _ in self.named_parameters() if "embed_segments" in name}
+        return super().new_parameters() | segments
+
+
+register_presets("flat_transformer", FlatTransformerConfig, PRESETS)
