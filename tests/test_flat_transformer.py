@@ -223,6 +223,48 @@ def test_all_layers_can_be_looked_at() -> None:
     assert torch.equal(found.layers[-1], found.states)
 
 
+# Words of a little language: which of two cues stands next to the sentence decides its word.
+CUES, FILLER, ASK, SAYS = (4, 5), 6, 7, (8, 9)
+
+
+def cued(count: int, seed: int, random_context: bool = False) -> tuple[Tensor, ...]:
+    """Windows with the cue before or behind the sentence, their targets, and who is current."""
+    generator = torch.Generator().manual_seed(seed)
+    draws = torch.randint(2, (count, 3), generator=generator).tolist()
+    rows, targets, current = [], [], []
+    for cue, behind, other in draws:
+        word = [CUES[other if random_context else cue]]
+        around = [[FILLER], word] if behind else [word, [FILLER]]
+        rows.append(window(around[0], [ASK], around[1]))
+        targets.append([BOS, SAYS[cue], EOS])
+        current.append(1)
+    return torch.tensor(rows), torch.tensor(targets), torch.tensor(current)
+
+
+def accuracy(bottom: int, updates: int, random_context: bool = False) -> float:
+    """Share of right words, after training on true contexts."""
+    model = flat(flat_bottom_layers=bottom, dropout=0.0).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for update in range(updates):
+        source, target, current = cued(32, seed=update)
+        logits, _ = model(source, None, target[:, :-1], current)
+        loss = torch.nn.functional.cross_entropy(logits[:, 0], target[:, 1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.eval()
+    source, target, current = cued(300, seed=10**6, random_context=random_context)
+    with torch.no_grad():
+        found = model(source, None, target[:, :-1], current)[0][:, 0].argmax(-1)
+    return float(found.eq(target[:, 1]).float().mean())
+
+
+def test_learns_from_a_neighbour_and_from_nothing_else() -> None:
+    assert accuracy(bottom=1, updates=80) >= 0.95
+    assert 0.4 <= accuracy(bottom=1, updates=80, random_context=True) <= 0.6
+    assert 0.4 <= accuracy(bottom=0, updates=80) <= 0.6
+
+
 @pytest.mark.parametrize("bottom", [-1, 4])
 def test_more_bottom_layers_than_layers(bottom: int) -> None:
     message = f"`--flat-bottom-layers` must be between 0 and the 3 encoder layers, but is {bottom}."
