@@ -175,6 +175,16 @@ def test_without_context_it_is_the_sentence_transformer(unit: str) -> None:
     assert torch.equal(model(source, None, target, current)[0], expected)
 
 
+def test_concatenation_is_the_transformer_over_windows() -> None:
+    """Both sides as one text: the document Transformer on the same rows."""
+    plain = transformer(unit="document")
+    model = build(ConcatTransformer, ConcatTransformerConfig, share_all_embeddings=True)
+    model.load_state_dict(plain.state_dict())
+    source, target = padded(*ROWS[:2]), padded([BOS, 5, EOS, BOS, 7], [BOS, 6, EOS, BOS])
+    expected, _ = plain(source, None, target)
+    assert torch.equal(model(source, None, target, CURRENT[:2])[0], expected)
+
+
 def test_what_context_changes() -> None:
     """Through the bottom layers, and through nothing else."""
     other = (window([6, 6, 7], [8, 9], [10]), *ROWS[1:])
