@@ -25,7 +25,7 @@ from gtrans.data.documents import read_documents, read_parallel
 from gtrans.data.instances import split_instances
 from gtrans.errors import GtransError
 from gtrans.evaluation import buckets, external
-from gtrans.evaluation.consistency import consistency, signature
+from gtrans.evaluation.consistency import ConsistencyJudge, signature
 from gtrans.evaluation.hypotheses import read_hypotheses, read_hypothesis_documents
 from gtrans.evaluation.report import Report, to_json, to_text
 from gtrans.evaluation.scores import (
@@ -192,11 +192,9 @@ def _judge_consistency(
 ) -> None:
     tokenizer = build_bleu(options).tokenizer
     report.consistency_signature = signature(tokenizer.signature(), options.target_lang)
-    report.consistency_of_reference, *values = (
-        consistency(sources, references, documents, tokenizer, options.target_lang)
-        for documents in (references, *systems.values())
-    )
-    report.consistency = dict(zip(systems, values, strict=True))
+    judge = ConsistencyJudge(sources, references, tokenizer, options.target_lang)
+    report.consistency_of_reference = judge.judge(references)
+    report.consistency = {name: judge.judge(documents) for name, documents in systems.items()}
 
 
 def _run_tools(
