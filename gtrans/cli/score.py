@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ EXAMPLE = (
 # With fewer units even the largest difference has p = 2 / 2**units > 0.05.
 MIN_UNITS_FOR_RANDOMISATION = 6
 FEW_UNITS = 20
+SLOW_FOR_TER = 10_000  # sentences of all systems; about a minute on one core
 
 __all__ = ["EXAMPLE", "add_arguments", "run"]
 
@@ -106,6 +108,11 @@ def _compare_with_reference(
         report.counts["instances"] = sum(map(len, corpus.instances))
     # What a tool lacks is told before the work begins.
     by_tools = _run_tools(args, report, external.Texts(sources, references, systems))
+    if "ter" in keys and report.counts["sentences"] * len(systems) >= SLOW_FOR_TER:
+        print(
+            "gtrans: TER takes some milliseconds per sentence; --metrics leaves it out",
+            file=sys.stderr,
+        )
     report.measurements = measure(corpus, systems, keys, options, args.jobs) | by_tools
     _put_in_buckets(args, report, references)
     consistency_wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
