@@ -64,7 +64,7 @@ _MODES = {
         "with random parameters. Both ways are the same function, "
         "which projects to the vocabulary only what is scored: called once for all examples, "
         "with batches of {max_tokens} tokens, or once for each candidate. Batches encode a source "
-        "once for all candidates, and read once what candidates begin with. Text is encoded before.",
+        "once for all candidates, and read once what they begin with. Text is encoded before.",
     ),
 }
 
