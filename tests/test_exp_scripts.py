@@ -68,7 +68,7 @@ def the_error(done: subprocess.CompletedProcess[str]) -> str:
 # ---- options -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*SCRIPTS, "common", "training"])
+@pytest.mark.parametrize("name", [*SCRIPTS, "common", "training", "discourse"])
 def test_bash_can_read_them(name, repo):
     path = repo / "exp_gtransformer" / f"{name}.sh"
     subprocess.run(["bash", "-n", path], check=True)
@@ -124,6 +124,26 @@ def test_a_mistake_is_one_line(name, arguments, message, script, tmp_path):
     assert error.startswith(f"{name}: error: ")
     assert message in error
     assert not list(tmp_path.iterdir())
+
+
+SETS = ("deixis_test", "lex_cohesion_test", "ellipsis_infl", "ellipsis_vp")
+
+
+def test_table_4_is_one_command(script, tmp_path):
+    place = ("--path", "ru.pt", "--data-bin", "bin", "--sets", "sets")
+    (command,) = commands(script("discourse", *place, "--dry-run", "--", "--cpu", "--json"))
+    files = " ".join(f"sets/{name}.json" for name in SETS)
+    assert command == (
+        f"gtrans contrast --path ru.pt --data bin --format consistency --set {files} "
+        "--random-context --cpu --json"
+    )
+    assert "sets/deixis_test.json: there is no such file" in the_error(script("discourse", *place))
+    assert "`--path` is missing" in the_error(script("discourse"))
+    (tmp_path / "sets").mkdir()
+    for name in SETS:
+        (tmp_path / "sets" / f"{name}.json.gz").write_bytes(gzip.compress(b"[]"))
+    error = script("discourse", *place).stderr
+    assert error == "gtrans: error: 'sets/deixis_test.json.gz' holds no contrastive item.\n"
 
 
 # ---- the paper's settings ------------------------------------------------------------------------
