@@ -28,8 +28,11 @@ from fairseq.models import register_model
 from torch import Tensor, nn
 
 from gtrans.errors import GtransError
-from gtrans.models._gtransformer_options import PRESETS as G_PRESETS
-from gtrans.models._gtransformer_options import GTransformerConfig, layer_spec
+from gtrans.models._gtransformer_options import (
+    UnitTransformerConfig,
+    layer_spec,
+    transformer_presets,
+)
 from gtrans.models._presets import option, register_presets, resolve_sizes, size_option
 from gtrans.models.gtransformer import (
     GTransformer,
@@ -50,7 +53,7 @@ CONTEXT_INPUTS = ("bert", "words")
 
 
 @dataclass
-class BertContextConfig(GTransformerConfig):
+class BertContextConfig(UnitTransformerConfig):
     """Options of :class:`BertContextTransformer`."""
 
     bert_integration: ChoiceEnum(list(INTEGRATIONS)) = option(  # type: ignore[valid-type]
@@ -75,31 +78,20 @@ class BertContextConfig(GTransformerConfig):
     bert_fingerprint: Optional[str] = option(None, "set by the task")
 
 
-_SIZES: dict[str, tuple[int, int, int, int]] = {
-    "tiny": (4, 256, 1024, 4),
-    "base": (4, 512, 2048, 8),
-}
-_CONTEXTS: dict[str, dict[str, Any]] = {
+_CONTEXTS = {
     "bert_context_transformer": {"context_input": "bert", "context_layers": 0},
     "document_aware_transformer": {"context_input": "words", "context_layers": 1},
 }
 PRESETS = {
-    name + size: {
-        **G_PRESETS["gtransformer"],
-        "encoder_layers": layers,
-        "decoder_layers": layers,
-        "encoder_embed_dim": dim,
-        "encoder_ffn_embed_dim": ffn,
-        "decoder_ffn_embed_dim": ffn,
-        "encoder_attention_heads": heads,
-        "decoder_attention_heads": heads,
-        **context,
-    }
-    for name, context in _CONTEXTS.items()
-    for size, (layers, dim, ffn, heads) in {
-        **({"": _SIZES["base"]} if name == "bert_context_transformer" else {}),
-        **{f"_{size}": sizes for size, sizes in _SIZES.items()},
-    }.items()
+    name: {**sizes, **context}
+    for system, context in _CONTEXTS.items()
+    for name, sizes in transformer_presets(
+        {
+            **({system: (4, 512, 2048, 8)} if system == "bert_context_transformer" else {}),
+            f"{system}_tiny": (4, 256, 1024, 4),
+            f"{system}_base": (4, 512, 2048, 8),
+        }
+    ).items()
 }
 
 
@@ -128,6 +120,9 @@ class BertContextTransformer(GTransformer):
 
     units = ("window", "sentence")
     context_sides = ("source",)
+    options = BertContextConfig
+    presets = PRESETS
+
     def __init__(self, encoder: GTransformerEncoder, decoder: GTransformerDecoder) -> None:
         super().__init__(encoder, decoder)
         self.context_input = "bert"
@@ -136,7 +131,7 @@ class BertContextTransformer(GTransformer):
     @classmethod
     def reads_bert(cls, cfg: Any) -> str | None:
         """Whether the task has to hand in BERT's output (``features``) with every batch."""
-        cfg = resolve_sizes(cfg, BertContextConfig, PRESETS)
+        cfg = resolve_sizes(cfg, cls.options, cls.presets)
         wanted = cfg.bert_integration != "none" and cfg.context_input == "bert"
         return "features" if wanted else None
 
@@ -148,7 +143,7 @@ class BertContextTransformer(GTransformer):
             GtransError: options that contradict each other, or a BERT that is not the one
                 that the model was trained with.
         """
-        cfg = resolve_sizes(cfg, BertContextConfig, PRESETS)
+        cfg = resolve_sizes(cfg, cls.options, cls.presets)
         if not 0 <= cfg.drop_net <= 1:
             raise GtransError(f"`--drop-net` must be between 0 and 1, but is {cfg.drop_net}.")
         least = 1 if cfg.context_input == "words" else 0
@@ -157,7 +152,6 @@ class BertContextTransformer(GTransformer):
                 f"`--context-layers` must be at least {least} with --context-input "
                 f"{cfg.context_input}, but is {cfg.context_layers}."
             )
-        cfg.doc_mode = "full"  # a row has one sentence: there are no groups
         model = cls.built(cfg, task)
         if cfg.bert_integration != "none":
             model._add_context(cfg)
@@ -192,9 +186,6 @@ class BertContextTransformer(GTransformer):
         current: Tensor | None = None,
         context_states: Tensor | None = None,
         context_lengths: Tensor | None = None,
-        *,
-        rows: Tensor | None = None,
-        places: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Logits ``(batch, target length, vocabulary)`` and an empty dictionary.
 
@@ -207,14 +198,9 @@ class BertContextTransformer(GTransformer):
             context_states: ``(context tokens, BERT's width)`` features of all rows, one behind
                 the other, without padding.
             context_lengths: ``(batch,)`` how many of them belong to each row.
-            rows, places: see :class:`gtrans.decoding.force_decode.ScoresCandidates`.
         """
         encoded = self.encode(src_tokens, current, context_states, context_lengths)
-        if rows is not None:
-            encoded = encoded.reordered(rows)
-        output: tuple[Tensor, dict[str, Any]] = self.decoder(
-            prev_output_tokens, encoded, places=places
-        )
+        output: tuple[Tensor, dict[str, Any]] = self.decoder(prev_output_tokens, encoded)
         return output
 
     def encode(
@@ -256,13 +242,7 @@ class BertContextTransformer(GTransformer):
             tokens = chosen_tokens(*words, pad)
         tokens[tokens[:, 0].eq(pad), 0] = eos
         layout = DocumentLayout.of_source(tokens, pad, eos)
-        embedded = encoder.embed(
-            layout.pack(tokens),
-            layout.position,
-            encoder.embed_tokens,
-            encoder.embed_positions,
-            encoder.layernorm_embedding,
-        )
+        embedded = encoder._embed(tokens, layout)
         assert self.context_encoder is not None
         return PackedContext(self.context_encoder(embedded, layout), layout.documents.lengths)
 
