@@ -143,6 +143,11 @@ class _OldVocabulary:
         args = task or checkpoint.get("args") or {}
         self.options = args if isinstance(args, dict) else vars(args)
         self._read: dict[str, Dictionary | None] = {}
+        model = (cfg.get("model") if isinstance(cfg, dict) else None) or {}
+        get = model.get if hasattr(model, "get") else lambda name: getattr(model, name, None)
+        if get("bert_pieces"):
+            # The encoder's words are BERT's; no dictionary of the folder has them.
+            self._read["encoder"] = None
 
     def _dictionary(self, side: str) -> Dictionary | None:
         if side not in self._read:

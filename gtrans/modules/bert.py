@@ -118,6 +118,8 @@ class WordPieces:
     Attributes:
         name: the BERT's folder or name.
         longest: pieces that the BERT can read at once, ``[CLS]`` and ``[SEP]`` included.
+        norm_eps: what its LayerNorm adds to a variance.
+        mask: the symbol of a masked piece.
         symbols: the pieces; their places are the ids used everywhere outside of BERT.
         order: ``(pieces,)`` BERT's own id of each.
         first_word: the pieces from this id on are those of words.
@@ -126,7 +128,9 @@ class WordPieces:
     def __init__(self, name: str) -> None:
         """Raises GtransError, see :func:`load_config`."""
         self.name = name
-        self.longest = int(load_config(name).max_position_embeddings)
+        config = load_config(name)
+        self.longest = int(config.max_position_embeddings)
+        self.norm_eps = float(config.layer_norm_eps)
         library = _library()
         try:
             self._tokenizer = library.BertTokenizerFast.from_pretrained(name)
@@ -140,6 +144,7 @@ class WordPieces:
         absent = [str(symbol) for symbol in special if symbol not in own]
         if absent:
             raise GtransError(f"{name}: the vocabulary of this BERT has no {', '.join(absent)}.")
+        self.mask = str(self._tokenizer.mask_token)
         added = set(self._tokenizer.all_special_tokens)
         rest = sorted(own.keys() - set(special), key=lambda symbol: own[symbol])
         no_text = [symbol for symbol in rest if symbol in added or _UNUSED.fullmatch(symbol)]
@@ -271,3 +276,56 @@ class FrozenBert:
         ).last_hidden_state
         kept = states.half().cpu()
         return [row[:length].clone() for row, length in zip(kept, lengths.tolist(), strict=True)]
+
+
+# BERT's names -> those of an encoder here.
+_RENAMES = (
+    ("embeddings.position_embeddings.", "embed_positions."),
+    ("embeddings.token_type_embeddings.", "embed_segments."),
+    ("embeddings.LayerNorm.", "layernorm_embedding."),
+    ("encoder.layer.", "layers."),
+    (".attention.self.query.", ".self_attn.q_proj."),
+    (".attention.self.key.", ".self_attn.k_proj."),
+    (".attention.self.value.", ".self_attn.v_proj."),
+    (".attention.output.dense.", ".self_attn.out_proj."),
+    (".attention.output.LayerNorm.", ".self_attn_layer_norm."),
+    (".intermediate.dense.", ".fc1."),
+    (".output.dense.", ".fc2."),
+    (".output.LayerNorm.", ".final_layer_norm."),
+)
+_WORDS = "embeddings.word_embeddings.weight"
+
+
+class BertWeights:
+    """A BERT's parameters for an encoder of this project that is to begin as that BERT.
+
+    Attributes:
+        name: its folder or name.
+        dim, layers, heads, ffn_dim: its sizes.
+        parameters: by the names of the encoder, the words left out.
+        words: ``(pieces, dim)`` embeddings in the order of :class:`WordPieces`.
+        mask: ``(dim,)`` the one of ``[MASK]``, or None.
+    """
+
+    def __init__(self, pieces: WordPieces) -> None:
+        """Raises GtransError for a BERT with another activation, and as :func:`load_bert`."""
+        self.name = pieces.name
+        model = load_bert(pieces.name)
+        config = model.config
+        if config.hidden_act != "gelu":
+            raise GtransError(
+                f"{self.name}: this BERT has the activation {config.hidden_act}; an encoder can "
+                "begin as one with gelu."
+            )
+        self.dim, self.layers = int(config.hidden_size), int(config.num_hidden_layers)
+        self.heads, self.ffn_dim = int(config.num_attention_heads), int(config.intermediate_size)
+        self.parameters: dict[str, Tensor] = {}
+        for name, tensor in model.named_parameters():
+            if name == _WORDS:
+                self.words: Tensor = tensor.detach()[pieces.order]
+                continue
+            for old, new in _RENAMES:
+                name = name.replace(old, new)
+            self.parameters[name] = tensor.detach()
+        mask = pieces.symbols.index(pieces.mask) if pieces.mask in pieces.symbols else None
+        self.mask: Tensor | None = None if mask is None else self.words[mask]

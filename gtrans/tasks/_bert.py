@@ -28,7 +28,7 @@ from gtrans.data.feature_cache import FeatureCache
 from gtrans.data.rows import ContextText, PieceRows
 from gtrans.data.text_pipeline import load_pipeline
 from gtrans.errors import GtransError
-from gtrans.modules.bert import PAD, FrozenBert
+from gtrans.modules.bert import PAD, BertWeights, FrozenBert
 from gtrans.tasks._options import data_folders
 
 logger = logging.getLogger(__name__)
@@ -84,7 +84,11 @@ class BertInput:
         """What a checkpoint says of the BERT it was trained with."""
         if self.use == FEATURES:
             return {"bert_dim": self.frozen.dim, "bert_fingerprint": self.frozen.fingerprint}
-        return {"bert_fingerprint": self.pieces.fingerprint}
+        return {
+            "bert_pieces": self.pieces.fingerprint,
+            "bert_positions": self.pieces.longest,
+            "bert_norm_eps": self.pieces.norm_eps,
+        }
 
     def check(self, cfg: Any) -> None:
         """Raises GtransError when the checkpoint with model options ``cfg`` had another BERT."""
@@ -219,6 +223,13 @@ class BertTask:
         if self.bert is None or self.bert.use == PIECES:
             return None
         return self.bert.pieces.encode(sentences)
+
+    def _start_from_bert(self, model: Any) -> None:
+        """Make the encoder that BERT; a checkpoint that is resumed replaces it again."""
+        if self.bert is not None and self.bert.use == PIECES:
+            weights = BertWeights(self.bert.pieces)
+            model.encoder.start_from(weights)
+            logger.info("the encoder begins as the BERT %s", weights.name)
 
     def ready(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
         """``net_input`` as models take it: BERT's output in the place of word pieces."""

@@ -207,6 +207,8 @@ class DocumentTranslationTask(BertTask, StreamingTask):
         self._use_bert(bert_use(made_for, cfg), cfg, from_checkpoint)
         model = super().build_model(cfg, from_checkpoint)
         self._longest = model.max_positions()
+        if not from_checkpoint:
+            self._start_from_bert(model)
         if self.cfg.init_from and not from_checkpoint:
             self._start_from(model, self.cfg.init_from)
         return model

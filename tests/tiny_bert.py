@@ -1,0 +1,40 @@
+"""A tiny BERT in the standard folder format, made from the embedded corpus."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SENTENCES = [
+    "The dog sees the red house.",
+    "It was never sad.",
+    "Where is the guard of the house?",
+    "The mother bought a table and a lamp.",
+    "He sold it later.",
+    "The table was never colourful.",
+]
+
+
+def script(repo: Path) -> ModuleType:
+    """``scripts/make_bert.py``."""
+    spec = importlib.util.spec_from_file_location("make_bert", repo / "scripts" / "make_bert.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def write_bert(repo: Path, folder: Path, **sizes: int) -> Path:
+    """Make a BERT in ``folder``: untrained, 2 layers of width 16 unless ``sizes`` say more."""
+    options = {"vocabulary": 200, "layers": 2, "dim": 16, "heads": 2, **sizes}
+    script(repo).make_bert(folder, [SENTENCES * 3], **options)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bert(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny BERT."""
+    return write_bert(repo, tmp_path_factory.mktemp("bert"))
