@@ -108,7 +108,7 @@ def make_bert(
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     warmup = max(updates // 10, 1)
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warmup, max(updates - step, 1) / updates)
+        optimizer, lambda step: min((step + 1) / warmup, max(updates - step, 1) / max(updates, 1))
     )
     if updates:
         first, second = zip(*pairs(documents), strict=True)

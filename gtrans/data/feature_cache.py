@@ -75,7 +75,7 @@ class FeatureCache:
             return
         self._pending[key] = features
         self._pending_bytes += features.numel() * features.element_size() + _ENTRY_BYTES
-        if self._pending_bytes >= min(_SHARD_BYTES, self._limit):
+        if self._pending_bytes >= min(_SHARD_BYTES, self._limit // 8):
             self.flush()
 
     def flush(self) -> None:
