@@ -17,6 +17,7 @@ from untrained import dictionary, task_for
 
 from gtrans.data.feature_cache import FeatureCache
 from gtrans.errors import GtransError
+from gtrans.models.flat_transformer import FlatBert, FlatBertConfig, bert_windows
 from gtrans.models.gtransformer_bert import GTransformerBert, GTransformerBertConfig
 from gtrans.modules.bert import (
     CLS,
@@ -310,3 +311,66 @@ def test_the_mask_of_word_dropout_is_berts(pieces: WordPieces) -> None:
     words = model.encoder.embed_tokens.weight
     assert torch.equal(words[-1], words[pieces.symbols.index("[MASK]")])
     assert dictionary(pieces.symbols[4:]).index(pieces.symbols[9]) == 9
+
+
+# ---- Flat-Transformer + BERT ---------------------------------------------------------------------
+
+
+def test_windows_as_bert_reads_them() -> None:
+    a, b, c, d = 4, 5, 6, 7
+    tokens = torch.tensor(
+        [[CLS, a, b, SEP, CLS, c, SEP, CLS, d, SEP], [CLS, d, c, SEP, CLS, a, SEP, PAD, PAD, PAD]]
+    )
+    rows, current = bert_windows(tokens, torch.tensor([1, 0]), 512, (CLS, PAD, SEP))
+    assert rows.tolist() == [
+        [CLS, a, b, SEP, c, SEP, d, SEP], [CLS, d, c, SEP, a, SEP, PAD, PAD]
+    ]  # fmt: skip
+    assert current.tolist() == [1, 0]
+    # The oldest context goes first, whole sentences with it; of the sentence nothing goes.
+    rows, current = bert_windows(tokens, torch.tensor([1, 0]), 5, (CLS, PAD, SEP))
+    assert rows.tolist() == [[CLS, c, SEP, d, SEP], [CLS, d, c, SEP, SEP]]
+    assert current.tolist() == [0, 0]
+    rows, current = bert_windows(tokens, torch.tensor([2, 1]), 2, (CLS, PAD, SEP))
+    assert rows.tolist() == [[CLS, d, SEP], [CLS, a, SEP]]
+
+
+def flat_model(pieces: WordPieces, **options: Any) -> FlatBert:
+    task = task_for("window", words=(pieces.symbols[4:], ("a", "b")))
+    cfg = OmegaConf.structured(
+        FlatBertConfig(
+            encoder_layers=2, decoder_layers=1, encoder_embed_dim=16, encoder_ffn_embed_dim=64,
+            decoder_ffn_embed_dim=16, encoder_attention_heads=2, decoder_attention_heads=2,
+            bert_positions=pieces.longest, bert_norm_eps=pieces.norm_eps, unit="window", **options,
+        )
+    )  # fmt: skip
+    cfg._name = "flat_transformer_bert_base"
+    return FlatBert.build_model(cfg, task).eval()
+
+
+def test_flat_bert_is_bert_on_the_pair(bert: Path, pieces: WordPieces) -> None:  # noqa: F811
+    """All blocks over the whole window: transformers' own BERT at the sentence's places."""
+    model = flat_model(pieces, flat_bottom_layers=2)
+    model.encoder.start_from(BertWeights(pieces))
+    context, sentence = pieces.encode(SENTENCES[:2])
+    cls = torch.tensor([CLS])
+    window = torch.cat([cls, context, cls, sentence])[None]
+    pair = context_row([context], sentence, 512)
+    with torch.no_grad():
+        found = model.encode(window, torch.tensor([1])).states
+        wanted = load_bert(str(bert)).eval()(
+            input_ids=pieces.order[pair][None], token_type_ids=token_types(pair)[None]
+        )
+    assert torch.allclose(found, wanted.last_hidden_state[0, -len(sentence):], atol=1e-4)
+
+
+def test_flat_bert_top_blocks_see_the_sentence_only(pieces: WordPieces) -> None:
+    model = flat_model(pieces, flat_bottom_layers=0)
+    context, sentence = pieces.encode(SENTENCES[:2])
+    cls = torch.tensor([CLS])
+    window = torch.cat([cls, context, cls, sentence])[None]
+    other = window.clone()
+    other[0, 1] = 9
+    with torch.no_grad():
+        states = [model.encode(w, torch.tensor([1])).states for w in (window, other)]
+    assert torch.equal(*states)
+    assert len(states[0]) == len(sentence)

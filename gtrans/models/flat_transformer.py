@@ -18,7 +18,7 @@ parameters of the Transformer; with ``--unit sentence`` it is the sentence Trans
 """
 
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from fairseq.data import Dictionary
@@ -26,12 +26,13 @@ from fairseq.models import register_model
 from torch import Tensor, nn
 
 from gtrans.errors import GtransError
+from gtrans.models._bert_encoder import PIECES, BertEncoder, BertSourceConfig, bert_presets
 from gtrans.models._gtransformer_options import UnitTransformerConfig, transformer_presets
 from gtrans.models._presets import option, register_presets
 from gtrans.models.gtransformer import GTransformer, GTransformerEncoder
 from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.group_attention import AttentionPlans
-from gtrans.modules.layout import DocumentLayout
+from gtrans.modules.layout import DocumentLayout, chosen_tokens
 
 
 @dataclass
@@ -138,3 +139,95 @@ class FlatTransformer(GTransformer):
 
 
 register_presets("flat_transformer", FlatTransformerConfig, PRESETS)
+
+
+@dataclass
+class FlatBertConfig(FlatTransformerConfig, BertSourceConfig):
+    """Options of :class:`FlatBert`."""
+
+
+BERT_PRESETS = bert_presets(
+    transformer_presets(
+        {
+            "flat_transformer_bert": (12, 768, 3072, 12),
+            "flat_transformer_bert_base": (12, 768, 3072, 12),
+        }
+    ),
+    decoder_layers=6,
+)
+
+
+class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
+    """The unified encoder as a BERT: ``[CLS] context [SEP] sentence [SEP]``.
+
+    The token types are the segments. Windows are shortened to what BERT reads.
+    """
+
+    def __init__(
+        self, cfg: FlatBertConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
+    ) -> None:
+        super().__init__(cfg, dictionary, embed_tokens)
+        self.one_segment = bool(cfg.no_segment_embedding)
+
+    def read(
+        self, src_tokens: Tensor, current: Tensor, return_all_layers: bool = False
+    ) -> EncoderOutput:
+        """As in the base class."""
+        dictionary = self.dictionary
+        learned: Any = self.embed_positions
+        marks = dictionary.bos(), dictionary.pad(), dictionary.eos()
+        shortened = bert_windows(src_tokens, current, learned.size, marks)
+        return super().read(*shortened, return_all_layers)
+
+    def _embed(
+        self, src_tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
+    ) -> Tensor:
+        return super()._embed(src_tokens, layout, None if self.one_segment else segments)
+
+
+def bert_windows(
+    tokens: Tensor, current: Tensor, longest: int, marks: tuple[int, int, int]
+) -> tuple[Tensor, Tensor]:
+    """Windows as BERT reads them, and the new numbers of their current sentences.
+
+    Only the first sentence keeps its ``[CLS]``. A window longer than ``longest`` loses the
+    oldest part of its context, never of its sentence.
+
+    Args:
+        tokens: ``(batch, length)`` padded on the right.
+        current: ``(batch,)`` the number of each row's current sentence.
+        longest: most tokens of a row.
+        marks: the ids of ``[CLS]``, ``[PAD]`` and ``[SEP]``.
+    """
+    cls, pad, sep = marks
+    layout = DocumentLayout.of_source(tokens, pad, sep)
+    # (batch, length); -1 on padding
+    sentence = layout.pad(layout.sentence.float() + 1).long() - 1
+    own = sentence.eq(current[:, None])
+    real = sentence.ge(0)
+    begins = torch.zeros_like(real)
+    begins[:, 0] = True
+    kept = real & (tokens.ne(cls) | begins)
+    excess = (kept.sum(1) - longest).clamp(min=0)
+    context = kept & ~own & ~(tokens.eq(cls) & begins)
+    kept &= ~(context & context.cumsum(1).le(excess[:, None]))
+    before = kept & tokens.eq(sep) & sentence.lt(current[:, None])
+    return chosen_tokens(tokens, kept, pad), before.sum(1)
+
+
+@register_model("flat_transformer_bert", dataclass=FlatBertConfig)
+class FlatBert(FlatTransformer):
+    """Flat-Transformer whose encoder is a BERT, fine-tuned (table 2, '+ BERT')."""
+
+    encoder: FlatBertEncoder
+    encoder_type = FlatBertEncoder
+    options = FlatBertConfig
+    presets = BERT_PRESETS
+
+    @classmethod
+    def reads_bert(cls, cfg: Any) -> str:
+        """The source comes in BERT's word pieces."""
+        return PIECES
+
+
+register_presets("flat_transformer_bert", FlatBertConfig, BERT_PRESETS)
