@@ -27,6 +27,8 @@ begin() {
     [[ -z ${GIVEN[$key]+given} ]] || arguments+=("--$key" "${OPTION[$key]}")
   done
   [[ $DRY_RUN == no ]] || arguments+=(--dry-run)
+  # What follows -- goes to gtrans prepare.
+  [[ -z ${OPTION[bert]+known} ]] || arguments+=(-- --bert "${OPTION[bert]}")
   bash "$ROOT/exp_gtransformer/$prepare_script" "${arguments[@]}"
 }
 

@@ -152,3 +152,56 @@ def test_features_get_no_gradient_and_are_no_parameters() -> None:
 def test_options_out_of_range(options: dict[str, Any], flag: str) -> None:
     with pytest.raises(GtransError, match=flag):
         model_of(**options)
+
+
+# ---- learning ------------------------------------------------------------------------------------
+
+FILLER, ASK, SAY_A, SAY_B = 4, 5, 6, 7
+CUES = torch.eye(4, BERT_DIM)  # features of four words; two mean A, two mean B
+
+
+def asked(count: int, seed: int, reads_words: bool) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """Sentences whose translation stands in the context only, and that translation."""
+    generator = torch.Generator().manual_seed(seed)
+    cue = torch.randint(4, (count,), generator=generator)
+    answer = torch.where(cue < 2, SAY_A, SAY_B)
+    if reads_words:
+        rows = torch.tensor([[BOS, FILLER, 0, EOS, BOS, ASK, EOS]]).repeat(count, 1)
+        rows[:, 2] = torch.where(cue < 2, SAY_A, SAY_B)
+        return {"src_tokens": rows, "current": torch.ones(count, dtype=torch.long)}, answer
+    states = 0.1 * torch.randn(count, 3, BERT_DIM, generator=generator)
+    place = torch.randint(3, (count,), generator=generator)
+    states[torch.arange(count), place] += CUES[cue]
+    return {
+        "src_tokens": torch.tensor([[BOS, ASK, EOS]]).repeat(count, 1),
+        "context_states": states.flatten(0, 1),
+        "context_lengths": torch.full((count,), 3),
+    }, answer
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"bert_integration": "encoder"}, {"bert_integration": "decoder"}, {"combine": "mean"},
+     {"context_input": "words", "context_layers": 1}, {"context_layers": 1}],
+)  # fmt: skip
+def test_learns_what_stands_in_the_context(options: dict[str, Any]) -> None:
+    model = model_of(**options).train()
+    words = options.get("context_input") == "words"
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for update in range(120):
+        inputs, answer = asked(32, update, words)
+        decoder_input = torch.full((32, 1), BOS)
+        found = model(src_lengths=None, prev_output_tokens=decoder_input, **inputs)[0][:, 0]
+        loss = torch.nn.functional.cross_entropy(found, answer)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.eval()
+    inputs, answer = asked(200, 10**6, words)
+    other, _ = asked(200, 10**6 + 1, words)
+    for given, low, high in ((inputs, 0.95, 1.0), ({**inputs, **other}, 0.4, 0.6)):
+        with torch.no_grad():
+            found = model(
+                src_lengths=None, prev_output_tokens=torch.full((200, 1), BOS), **given
+            )[0][:, 0]
+        assert low <= float(found.argmax(-1).eq(answer).float().mean()) <= high

@@ -19,6 +19,7 @@ SCRIPTS = (
     "run-finetune",
     "run-memory",
     "run-flat",
+    "run-bert",
     "run-all",
     "prepare-mbart",
     "run-mbart",
@@ -111,6 +112,8 @@ def test_help_shows_options_and_defaults(name, script):
         ("run-memory", [*PLACE, "--runs", "0"], "`--runs` must be a whole number of at least 1"),
         ("run-flat", [*PLACE, "--systems", "flat,flit"], "must be one of flat nosegment sentence"),
         ("run-flat", [*PLACE, "--start", "lossless"], "`--start` is for fine-tuning"),
+        ("run-bert", [*PLACE, "--systems", "context,bort"], "must be one of context encoder"),
+        ("run-bert", [*PLACE, "--start", "lossless"], "`--start` is for the G-Transformer"),
         ("run-randinit", [*PLACE, "--gpsu", "2"], "unknown argument '--gpsu'"),
         ("run-randinit", [*PLACE, "2"], "unknown argument '2'"),
         ("run-randinit", [*PLACE, "--gpus"], "`--gpus` needs a value."),
@@ -246,6 +249,33 @@ def test_flat_has_the_settings_of_its_paper(script):
     assert "--init-from" not in " ".join(trained)
     assert "effective batch 4000 tokens" in done.stderr
     assert sum("gtrans score" in command for command in rest) == 4
+
+
+def test_bert_context_has_the_settings_of_its_thesis(script):
+    systems = "context,encoder,decoder,fused,aware,aware-bert"
+    prepare, *rest = commands(script("run-bert", *PLACE, "--systems", systems, "--dry-run"))
+    assert "--bpe-merges 30000" in prepare
+    assert prepare.endswith(" --bert bert-base-uncased")
+    sentence, *others = [command for command in rest if command.startswith("fairseq-train ")]
+    for command in (sentence, *others):
+        for setting in (*EVERYWHERE[1:5], "--adam-eps 1e-8", "--max-tokens 4000 --update-freq 1"):
+            assert all(part in command for part in setting.split(" --")), setting
+    assert " --unit sentence --bert-integration none " in sentence
+    assert " --dropout 0.1 " in sentence
+    for command in others:
+        assert " --unit window --context-before 1 " in command
+        assert " --dropout 0.2 " in command
+        assert " --init-from out/sentence/checkpoint_best.pt " in command
+    context, encoder, decoder, fused, aware, aware_bert = others
+    assert " --arch bert_context_transformer_base " in context
+    assert " --lr-scale-pretrained 1 " in context
+    assert " --bert-integration encoder " in encoder
+    assert " --bert-integration decoder " in decoder
+    assert " --combine mean --drop-net 1.0 " in fused
+    for command in (aware, aware_bert):
+        assert " --arch document_aware_transformer_base " in command
+        assert " --lr-scale-pretrained 0 " in command
+    assert " --context-input bert " in aware_bert
 
 
 def test_nothing_is_hard_wired(script):

@@ -176,7 +176,9 @@ def test_configurations_name_every_option(path):
     _import_plugin()
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     model = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[content["model"]["_name"]]]
-    by_the_task = {field.name for field in fields(DocumentModelConfig)}
+    by_the_task = {field.name for field in fields(DocumentModelConfig)} | {
+        field.name for field in fields(model) if field.metadata.get("help") == "set by the task"
+    }
     options = {field.name for field in fields(model)} - by_the_task
     assert set(content["model"]) == options | {"_name"}
     elsewhere = {"dataset_impl", "train_subset", "seed", "update_freq"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from pathlib import Path
 from types import ModuleType
 
@@ -31,6 +32,18 @@ def write_bert(repo: Path, folder: Path, **sizes: int) -> Path:
     """Make a BERT in ``folder``: untrained, 2 layers of width 16 unless ``sizes`` say more."""
     options = {"vocabulary": 200, "layers": 2, "dim": 16, "heads": 2, **sizes}
     script(repo).make_bert(folder, [SENTENCES * 3], **options)
+    return folder
+
+
+def another_bert(bert: Path, folder: Path, **changes: int) -> Path:
+    """The same word pieces with other weights; ``changes`` are options of BertConfig."""
+    import torch
+    from transformers import BertConfig, BertModel
+
+    shutil.copytree(bert, folder)
+    torch.manual_seed(99)
+    config = BertConfig.from_pretrained(str(bert), **changes)
+    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
     return folder
 
 

@@ -76,8 +76,8 @@ class BertEncoder(GTransformerEncoder):
         return super()._embed(src_tokens, layout, segments)
 
     @torch.no_grad()
-    def start_from(self, bert: BertWeights) -> None:
-        """Take over the parameters of a BERT.
+    def start_from(self, bert: BertWeights) -> set[str]:
+        """Take over the parameters of a BERT; returns the names of those that it has.
 
         Raises:
             GtransError: it has other sizes than this encoder.
@@ -101,3 +101,4 @@ class BertEncoder(GTransformerEncoder):
         words[: len(bert.words)] = bert.words
         if bert.mask is not None:
             words[self.dictionary.index(MASK)] = bert.mask
+        return {*bert.parameters, "embed_tokens.weight"}

@@ -1,15 +1,19 @@
 """Options of the G-Transformer, its presets, and what follows from them."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional, TypeGuard
 
 from fairseq.dataclass import ChoiceEnum
+from torch import nn
 
 from gtrans.errors import GtransError
 from gtrans.models._presets import DocumentModelConfig, option, size_option
 from gtrans.modules.attention import KINDS
+from gtrans.modules.embedding import Embedder
 from gtrans.modules.group_attention import BACKENDS
+from gtrans.modules.positions import LearnedPositions
 from gtrans.modules.transformer import ACTIVATIONS, LayerSpec
 
 _TopAttention = ChoiceEnum(list(KINDS))
@@ -234,4 +238,23 @@ def layer_spec(cfg: TransformerConfig, side: str) -> LayerSpec:
         activation=str(cfg.activation_fn),
         pre_norm=getattr(cfg, f"{side}_normalize_before"),
         gate_bias=cfg.gate_bias if has_groups(cfg) else None,
+    )
+
+
+def embedder(cfg: UnitTransformerConfig) -> Embedder:
+    """What embeds the tokens of one side."""
+    dim = int(cfg.encoder_embed_dim or 0)
+    scale = 1.0 if cfg.no_scale_embedding else math.sqrt(dim)
+    return Embedder(dim, scale, float(cfg.dropout), by_sentence=cfg.positions == "sentence")
+
+
+def beside_words(
+    cfg: UnitTransformerConfig,
+) -> tuple[LearnedPositions | None, nn.LayerNorm | None]:
+    """The table of positions and the LayerNorm on embeddings, where a model has them."""
+    dim = int(cfg.encoder_embed_dim or 0)
+    size = int(cfg.max_positions or 0)
+    return (
+        LearnedPositions(dim, size) if cfg.learned_positions else None,
+        nn.LayerNorm(dim) if cfg.layernorm_embedding else None,
     )

@@ -19,7 +19,6 @@ is trained (``--context-layers`` above 0) on the embedded words of the context
 (``--context-input words``) or on top of BERT (``--context-input bert``).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -41,7 +40,6 @@ from gtrans.models.gtransformer import (
 )
 from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.context_attention import COMBINATIONS, ContextAttention, PackedContext
-from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.group_attention import AttentionPlans
 from gtrans.modules.layout import DocumentLayout, chosen_tokens
@@ -178,39 +176,6 @@ class BertContextTransformer(GTransformer):
                     drop_net=float(cfg.drop_net),
                 )
 
-    def forward(
-        self,
-        src_tokens: Tensor,
-        src_lengths: Tensor | None,
-        prev_output_tokens: Tensor,
-        current: Tensor | None = None,
-        context_states: Tensor | None = None,
-        context_lengths: Tensor | None = None,
-        *,
-        rows: Tensor | None = None,
-        places: Tensor | None = None,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Logits ``(batch, target length, vocabulary)`` and an empty dictionary.
-
-        Args:
-            src_tokens: ``(batch, source length)`` windows, or sentences, padded on the right.
-            src_lengths: unused; the padding tells the lengths.
-            prev_output_tokens: ``(batch, target length)`` decoder input, padded on the right.
-            current: ``(batch,)`` number, in its window, of the sentence to translate; None
-                where all rows are sentences.
-            context_states: ``(context tokens, BERT's width)`` features of all rows, one behind
-                the other, without padding.
-            context_lengths: ``(batch,)`` how many of them belong to each row.
-            rows, places: see :class:`gtrans.decoding.force_decode.ScoresCandidates`.
-        """
-        encoded = self.encode(src_tokens, current, context_states, context_lengths)
-        if rows is not None:
-            encoded = encoded.reordered(rows)
-        output: tuple[Tensor, dict[str, Any]] = self.decoder(
-            prev_output_tokens, encoded, places=places
-        )
-        return output
-
     def encode(
         self,
         src_tokens: Tensor,
@@ -218,7 +183,16 @@ class BertContextTransformer(GTransformer):
         context_states: Tensor | None = None,
         context_lengths: Tensor | None = None,
     ) -> EncoderOutput:
-        """The encoded sentences with their contexts; arguments as :meth:`forward`."""
+        """The encoded sentences with their contexts.
+
+        Args:
+            src_tokens: ``(batch, source length)`` windows, or sentences, padded on the right.
+            current: ``(batch,)`` number, in its window, of the sentence to translate; None
+                where all rows are sentences.
+            context_states: ``(context tokens, BERT's width)`` features of all rows, one behind
+                the other, without padding.
+            context_lengths: ``(batch,)`` how many of them belong to each row.
+        """
         pad = self.encoder.dictionary.pad()
         words = None
         if current is not None:
@@ -261,12 +235,6 @@ class BertContextTransformer(GTransformer):
             if ".context_attn." in name or name.startswith("context_encoder.")
         }
         return super().new_parameters() | own
-
-    def begin_decoding(self, source: Mapping[str, Tensor], beam: int) -> DecodeState:
-        """Encode a batch of windows for beam search."""
-        names = ("current", "context_states", "context_lengths")
-        context = (source.get(name) for name in names)
-        return self.decoder.begin(self.encode(source["src_tokens"], *context), beam)
 
 
 register_presets("bert_context_transformer", BertContextConfig, PRESETS)

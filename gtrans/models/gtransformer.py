@@ -19,7 +19,6 @@ attention over the whole unit, no gates, as many parameters as fairseq's
 Transformer), and with ``--unit sentence`` the sentence Transformer.
 """
 
-import math
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -40,21 +39,27 @@ from gtrans.models._gtransformer_options import (
     GTransformerConfig,
     UnitTransformerConfig,
     attention_kinds,
+    beside_words,
     check_sizes,
+    embedder,
     layer_spec,
 )
 from gtrans.models._presets import Presets, register_presets, resolve_sizes
 from gtrans.modules.attention import DocumentAttention, MultiheadAttention, new_parameters
-from gtrans.modules.context_attention import ContextAttention, PackedContext
-from gtrans.modules.decode_state import DecodeState, DocumentSources, ways
-from gtrans.modules.embedding import Embedder, word_table
+from gtrans.modules.context_attention import PackedContext
+from gtrans.modules.decode_state import DecodeState, ways
+from gtrans.modules.embedding import word_table
 from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.group_attention import AttentionPlans
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.linear import Linear
-from gtrans.modules.positions import LearnedPositions
 from gtrans.modules.shared_prefix import SharedPrefixLayout
-from gtrans.modules.transformer import BehindAttention, DecoderLayer, EncoderLayer
+from gtrans.modules.transformer import (
+    BehindAttention,
+    DecoderLayer,
+    EncoderLayer,
+    context_sources,
+)
 
 __all__ = [
     "PRESETS",
@@ -85,8 +90,8 @@ class GTransformerEncoder(FairseqEncoder):
         self.closing = Frame.of(cfg, dictionary, dictionary).closing
         spec = layer_spec(cfg, "encoder")
         self.embed_tokens = embed_tokens
-        self.embed_positions, self.layernorm_embedding = _beside_words(cfg)
-        self.embed = _embedder(cfg)
+        self.embed_positions, self.layernorm_embedding = beside_words(cfg)
+        self.embed = embedder(cfg)
         self.layers = nn.ModuleList(EncoderLayer(spec, kind) for kind in attention_kinds(cfg)[0])
         self.layer_norm = spec.norm() if spec.pre_norm else None
 
@@ -146,8 +151,8 @@ class GTransformerDecoder(FairseqDecoder):
         self.opening = dictionary.bos() if opening == dictionary.eos() else opening
         spec = layer_spec(cfg, "decoder")
         self.embed_tokens = embed_tokens
-        self.embed_positions, self.layernorm_embedding = _beside_words(cfg)
-        self.embed = _embedder(cfg)
+        self.embed_positions, self.layernorm_embedding = beside_words(cfg)
+        self.embed = embedder(cfg)
         _, self.self_kinds, self.cross_kinds = attention_kinds(cfg)
         self.layers = nn.ModuleList(
             DecoderLayer(spec, kind, cross)
@@ -237,20 +242,8 @@ class GTransformerDecoder(FairseqDecoder):
             global_sources,
             self.cross_kinds,
             states,
-            self._context_sources(encoder_out.context),
+            context_sources(self.layers, encoder_out.context),
         )
-
-    def _context_sources(self, context: PackedContext | None) -> DocumentSources | None:
-        """Keys and values of the layers with a context, projected once."""
-        sources: dict[int, tuple[Tensor, Tensor]] = {}
-        for number, layer in enumerate(self.layers):
-            beside = layer.context_attn
-            if context is not None and isinstance(beside, ContextAttention):
-                attention = beside.attention
-                states = context.states.to(attention.k_proj.weight)
-                key, value = attention.k_proj(states), attention.v_proj(states)
-                sources[number] = context.align(key), context.align(value)
-        return DocumentSources.padded(sources, context.lengths) if context and sources else None
 
     def step(
         self,
@@ -349,6 +342,7 @@ class GTransformer(FairseqEncoderDecoderModel):
         *,
         rows: Tensor | None = None,
         places: Tensor | None = None,
+        **more: Tensor,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Logits ``(batch, target length, vocabulary)`` and an empty dictionary.
 
@@ -360,8 +354,9 @@ class GTransformer(FairseqEncoderDecoderModel):
             current: ``(batch,)`` number, in a window, of the sentence that it is there for;
                 None: rows are no windows.
             rows, places: see :class:`gtrans.decoding.force_decode.ScoresCandidates`.
+            more: what else :meth:`encode` takes.
         """
-        encoded = self.encode(src_tokens, current)
+        encoded = self.encode(src_tokens, current, **more)
         output: tuple[Tensor, dict[str, Any]] = self.decoder(
             prev_output_tokens,
             encoded if rows is None else encoded.reordered(rows),
@@ -380,7 +375,8 @@ class GTransformer(FairseqEncoderDecoderModel):
 
     def begin_decoding(self, source: Mapping[str, Tensor], beam: int) -> DecodeState:
         """Encode a batch of documents for beam search."""
-        encoded = self.encode(source["src_tokens"], source.get("current"))
+        more = {name: source[name] for name in source if name != "src_lengths"}
+        encoded = self.encode(**more)
         return self.decoder.begin(encoded, beam)
 
     def decode_step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
@@ -396,24 +392,6 @@ def _of_layer(
 
 def _embedding(dictionary: Dictionary, dim: int | None) -> nn.Embedding:
     return word_table(len(dictionary), int(dim or 0), dictionary.pad())
-
-
-def _embedder(cfg: UnitTransformerConfig) -> Embedder:
-    dim = int(cfg.encoder_embed_dim or 0)
-    scale = 1.0 if cfg.no_scale_embedding else math.sqrt(dim)
-    return Embedder(dim, scale, float(cfg.dropout), by_sentence=cfg.positions == "sentence")
-
-
-def _beside_words(
-    cfg: UnitTransformerConfig,
-) -> tuple[LearnedPositions | None, nn.LayerNorm | None]:
-    """The table of positions and the LayerNorm on embeddings, where a model has them."""
-    dim = int(cfg.encoder_embed_dim or 0)
-    size = int(cfg.max_positions or 0)
-    return (
-        LearnedPositions(dim, size) if cfg.learned_positions else None,
-        nn.LayerNorm(dim) if cfg.layernorm_embedding else None,
-    )
 
 
 def _longest_text(side: GTransformerEncoder | GTransformerDecoder) -> int:

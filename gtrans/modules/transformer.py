@@ -6,7 +6,7 @@ batch's plans, so a layer knows nothing of documents.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gtrans.modules.attention import DocumentAttention
-from gtrans.modules.context_attention import ContextAttention
-from gtrans.modules.decode_state import DecodeState
+from gtrans.modules.context_attention import ContextAttention, PackedContext
+from gtrans.modules.decode_state import DecodeState, DocumentSources
 from gtrans.modules.dropout import dropout
 from gtrans.modules.group_attention import AttentionPlan, AttentionPlans
 from gtrans.modules.linear import Linear
@@ -242,3 +242,18 @@ class DecoderLayer(ResidualLayer):
         if self.context_attn is None or state.context is None:
             return own
         return self.context_attn.step(query, own, *state.context.of(layer))
+
+
+def context_sources(
+    layers: Iterable[nn.Module], context: PackedContext | None
+) -> DocumentSources | None:
+    """Keys and values of those decoder layers that attend to ``context``, projected once."""
+    sources: dict[int, tuple[Tensor, Tensor]] = {}
+    for number, layer in enumerate(layers):
+        beside = layer.context_attn
+        if context is not None and isinstance(beside, ContextAttention):
+            attention = beside.attention
+            states = context.states.to(attention.k_proj.weight)
+            key, value = attention.k_proj(states), attention.v_proj(states)
+            sources[number] = context.align(key), context.align(value)
+    return DocumentSources.padded(sources, context.lengths) if context and sources else None

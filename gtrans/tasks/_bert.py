@@ -29,6 +29,7 @@ from gtrans.data.rows import ContextText, PieceRows
 from gtrans.data.text_pipeline import load_pipeline
 from gtrans.errors import GtransError
 from gtrans.modules.bert import PAD, BertWeights, FrozenBert
+from gtrans.optim.two_rate_adam import mark_pretrained
 from gtrans.tasks._options import data_folders
 
 logger = logging.getLogger(__name__)
@@ -228,7 +229,9 @@ class BertTask:
         """Make the encoder that BERT; a checkpoint that is resumed replaces it again."""
         if self.bert is not None and self.bert.use == PIECES:
             weights = BertWeights(self.bert.pieces)
-            model.encoder.start_from(weights)
+            loaded = {f"encoder.{name}" for name in model.encoder.start_from(weights)}
+            # For the optimizer two_rate_adam.
+            mark_pretrained(model, {name for name, _ in model.named_parameters()} - loaded)
             logger.info("the encoder begins as the BERT %s", weights.name)
 
     def ready(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
