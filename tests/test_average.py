@@ -126,4 +126,4 @@ def test_what_cannot_be_written_leaves_the_old_file(
     (target / "full").mkdir(parents=True)
     one = run_folder / "checkpoint1.pt"
     assert "folder.pt: cannot be written" in refusal(capsys, "--output", target, one)
-    assert not list(run_folder.glob("*.part"))
+    assert not list(run_folder.glob("*.tmp"))
