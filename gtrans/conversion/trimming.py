@@ -25,8 +25,8 @@ import torch
 from fairseq.data import Dictionary, data_utils
 from torch import Tensor
 
-from gtrans.checkpoints import read_checkpoint
-from gtrans.conversion.files import check_target, write_checkpoint
+from gtrans.checkpoints import read_checkpoint, write_checkpoint
+from gtrans.conversion.files import check_target
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
 from gtrans.data.sentencepiece_pipeline import MODEL_FILE, SPACE, write_pieces
 from gtrans.data.symbols import split_languages
