@@ -179,6 +179,23 @@ text_file() {
   fi
 }
 
+# check_mbart: --mbart and --trim of the scripts that have them.
+check_mbart() {
+  local file url=https://dl.fbaipublicfiles.com/fairseq/models/mbart/mbart.cc25.v2.tar.gz
+  for file in bpe-merges sentence-data; do
+    [[ -z ${GIVEN[$file]+given} ]] ||
+      die "\`--$file\` is not for mBART, which has its own vocabulary."
+  done
+  one_of trim yes no
+  [[ -n ${OPTION[mbart]} ]] || die "\`--mbart\` is missing: the folder of mBART's files."
+  [[ $DRY_RUN == no ]] || return 0
+  for file in model.pt sentence.bpe.model; do
+    [[ -f ${OPTION[mbart]}/$file ]] ||
+      die "${OPTION[mbart]}/$file: there is no such file; download $url and unpack it to \
+${OPTION[mbart]}."
+  done
+}
+
 # ---- commands ------------------------------------------------------------------------------------
 
 # program NAME: print the path of a command of the environment.

@@ -23,7 +23,7 @@ begin() {
   fi
   local key arguments=()
   for key in train-prefix valid-prefix test-prefix source-lang target-lang out data corpus \
-    bpe-merges workers sentence-data; do
+    bpe-merges workers sentence-data mbart trim; do
     [[ -z ${GIVEN[$key]+given} ]] || arguments+=("--$key" "${OPTION[$key]}")
   done
   [[ $DRY_RUN == no ]] || arguments+=(--dry-run)

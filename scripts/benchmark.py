@@ -4,6 +4,7 @@
     python scripts/benchmark.py decode    # beam search over whole documents, time per token
     python scripts/benchmark.py memory    # peak memory of a training step, one document
     python scripts/benchmark.py chunks    # long texts in chunks: with memory, without, as a whole
+    python scripts/benchmark.py contrast  # scoring contrastive examples, in batches or not
 
 All systems of a table run in one process, in turn, several times; a ratio is the median
 of the ratios of the rounds, so that a machine that is busy for a while spoils little.
@@ -28,6 +29,7 @@ from typing import Any
 import fairseq
 import torch
 from benchmark_chunks import CHILD, add_child, add_options, chunks, one_text
+from benchmark_contrast import add_contrast_options, contrast_rows
 from benchmark_report import page
 from benchmark_systems import (
     PAPER,
@@ -181,6 +183,14 @@ def memory(args: argparse.Namespace) -> Rows:
     return rows
 
 
+def contrast(args: argparse.Namespace) -> Rows:
+    """Seconds of scoring contrastive examples, all candidates in batches or one at a time."""
+    rows = contrast_rows(args, TOY if args.toy else None)
+    for row in rows:
+        _say(row)
+    return rows
+
+
 def peak(args: argparse.Namespace) -> dict[str, Any]:
     """What a training step on a document of ``args.words`` words adds to this process."""
     size = _size(args)
@@ -260,9 +270,9 @@ def _write(args: argparse.Namespace, rows: Rows) -> None:
     kept = json.loads(args.json.read_text("utf-8")) if args.json.exists() else {}
     kept[args.mode] = {
         "settings": {
-            key: value
+            key: value.name if isinstance(value, Path) else value
             for key, value in vars(args).items()
-            if key not in ("mode", "out", "json") and value is not False
+            if key not in ("mode", "out", "json") and value is not False and value is not None
         },
         "versions": {
             "python": platform.python_version(),
@@ -280,23 +290,30 @@ def _write(args: argparse.Namespace, rows: Rows) -> None:
         path.write_text(text, "utf-8")
 
 
+MODES = {
+    "train": train, "decode": decode, "memory": memory, "chunks": chunks, "contrast": contrast,
+}  # fmt: skip
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
     modes = parser.add_subparsers(
-        dest="mode", required=True, metavar="train|decode|memory|chunks"
+        dest="mode", required=True, metavar="train|decode|memory|chunks|contrast"
     )
     defaults: dict[str, tuple[str, list[int]]] = {
         "train": ("throughput of training", [512, 1024, 2048, 4096]),
         "decode": ("time per token of beam search", [256, 512, 1024, 2048]),
         "memory": ("peak memory of a training step", [1024, 4096, 16384]),
         "chunks": ("time per token of long texts in chunks", [500, 1000, 2000, 4000]),
+        "contrast": ("scoring of contrastive examples", []),
     }
     for mode, (text, lengths) in defaults.items():
         sub = modes.add_parser(mode, help=text, formatter_class=_Raw)
-        sub.add_argument(
-            "--lengths", type=int, nargs="+", default=lengths, metavar="N",
-            help="source words of a document (default: %(default)s)",
-        )  # fmt: skip
+        if lengths:
+            sub.add_argument(
+                "--lengths", type=int, nargs="+", default=lengths, metavar="N",
+                help="source words of a document (default: %(default)s)",
+            )  # fmt: skip
         sub.add_argument(
             "--out", type=Path, default=DOCS / "benchmarks.md", metavar="FILE",
             help="markdown page (default: docs/benchmarks.md)",
@@ -345,6 +362,7 @@ def _parser() -> argparse.ArgumentParser:
         help="longest documents translated as a whole (default: %(default)s)",
     )  # fmt: skip
     add_child(modes)
+    add_contrast_options(modes.choices["contrast"])
     child = modes.add_parser("peak")  # one measurement of `memory`
     child.add_argument("device", choices=["cpu", "cuda"])
     child.add_argument("system", choices=list(MEASURED))
@@ -367,8 +385,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     elif args.mode == CHILD:
         print(one_text(args))
     else:
-        run = {"train": train, "decode": decode, "memory": memory, "chunks": chunks}[args.mode]
-        _write(args, run(args))
+        _write(args, MODES[args.mode](args))
 
 
 if __name__ == "__main__":

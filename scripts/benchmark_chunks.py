@@ -114,7 +114,8 @@ def chunks(args: argparse.Namespace) -> list[Row]:
                 if system != DOCUMENT or words <= args.whole_limit:
                     tasks[system, words] = partial(_milliseconds, device, text, system, model)
         for system in models:
-            tasks[system, min(args.lengths)]()
+            if (system, min(args.lengths)) in tasks:
+                tasks[system, min(args.lengths)]()
         cost: dict[tuple[str, int], list[float]] = {key: [] for key in tasks}
         for _ in range(args.repetitions):
             for key, task in tasks.items():

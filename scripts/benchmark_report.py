@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 Row = dict[str, Any]
@@ -10,14 +11,14 @@ CPU = "CPU, 1 thread, fp32"
 
 _INTRODUCTION = """# Benchmarks
 
-Written by `python scripts/benchmark.py train|decode|memory|chunks`; do not edit. The numbers behind
-the tables are in `{json}`.
+Written by `python scripts/benchmark.py train|decode|memory|chunks|contrast`; do not edit. The
+numbers behind the tables are in `{json}`.
 
-All systems have 6 + 6 layers of width 256 (8 heads, feed-forward 1,024), one shared table of
-8,000 embeddings, dropout 0.1 and attention dropout 0; ours have 2 global layers on top of the
-encoder, the decoder and cross-attention. Sentences have 25 words on average, between about 3 and
-100. On the CPU one thread computes in fp32, and time is CPU time of the process. Systems take
-turns in one process; a ratio is the median of the ratios of the rounds.
+Unless a section says otherwise, all systems have 6 + 6 layers of width 256 (8 heads, feed-forward
+1,024), one shared table of 8,000 embeddings, dropout 0.1 and attention dropout 0; ours have 2
+global layers on top of the encoder, the decoder and cross-attention. Sentences have 25 words on
+average, between about 3 and 100. On the CPU one thread computes in fp32, and time is CPU time of
+the process. Systems take turns in one process; a ratio is the median of the ratios of the rounds.
 """
 _MODES = {
     "train": (
@@ -56,6 +57,15 @@ _MODES = {
         "A cell is milliseconds per token, in brackets how many times the sentence Transformer's, "
         "and the megabytes that the translation adds to what a first chunk needed.",
     ),
+    "contrast": (
+        "Scoring of contrastive sets",
+        "{examples} examples of ContraPro (drawn at random; one sentence of context and one to "
+        "score, on both sides; mostly three candidates each) scored by `gtransformer_small` "
+        "with random parameters. Both ways are the same function, "
+        "which projects to the vocabulary only what is scored: called once for all examples, "
+        "with batches of {max_tokens} tokens, or once for each candidate. Batches encode a source "
+        "once for all candidates, and read once what they begin with. Text is encoded before.",
+    ),
 }
 
 
@@ -67,13 +77,20 @@ def page(results: dict[str, Any], json_name: str) -> str:
         json_name: name of the file that holds them.
     """
     parts = [_INTRODUCTION.format(json=json_name)]
-    cells = {
-        "train": _trained, "decode": _decoded, "memory": _measured, "chunks": _chunked,
-    }  # fmt: skip
+    tables: dict[str, Callable[[list[Row]], str]] = {
+        "train": partial(_table, cell=_trained),
+        "decode": partial(_table, cell=_decoded),
+        "memory": partial(_table, cell=_measured),
+        "chunks": partial(_table, cell=_chunked),
+        "contrast": _scored,
+    }
     checks = {
-        "train": _train_targets, "decode": _decode_targets, "memory": _memory_targets,
+        "train": _train_targets,
+        "decode": _decode_targets,
+        "memory": _memory_targets,
         "chunks": _chunk_targets,
-    }  # fmt: skip
+        "contrast": _contrast_targets,
+    }
     for mode, (title, text) in _MODES.items():
         if mode not in results:
             continue
@@ -83,7 +100,7 @@ def page(results: dict[str, Any], json_name: str) -> str:
             parts.append("**A try with a tiny model: these numbers say nothing.**\n")
         for device in dict.fromkeys(row["device"] for row in result["rows"]):
             rows = [row for row in result["rows"] if row["device"] == device]
-            parts.append(f"### {device}\n\n{_table(rows, cells[mode])}")
+            parts.append(f"### {device}\n\n{tables[mode](rows)}")
             if device == CPU:
                 parts.append(_targets(checks[mode](rows)))
         parts.append(_measured_with(result))
@@ -132,6 +149,15 @@ def _measured(row: Row) -> str:
 
 def _chunked(row: Row) -> str:
     return f"{row['ms_per_token']:.2f} ({row['times_sentence']:.2f}); {row['added_mb']:,.0f}"
+
+
+def _scored(rows: list[Row]) -> str:
+    lines = ["| symbols | | seconds | times as fast |", "| ---: | --- | ---: | ---: |"]
+    lines += [
+        f"| {r['vocabulary']:,} | {r['system']} | {r['seconds']:,.1f} | {r['times']:.2f} |"
+        for r in rows
+    ]
+    return "\n".join(lines) + "\n"
 
 
 # What is asked, what was measured (None: not), whether it must be at least or at most that.
@@ -228,3 +254,14 @@ def _chunk_targets(rows: list[Row]) -> list[Target]:
             False,
         ),
     ]
+
+
+def _contrast_targets(rows: list[Row]) -> list[Target]:
+    targets: list[Target] = [
+        (f"{r['vocabulary']:,} symbols: times as fast in batches", r["times"], 3.0, True)
+        for r in rows
+        if r["system"] == "batched"
+    ]
+    difference = max(row["difference"] for row in rows) * 1e6
+    text = "largest difference of a candidate's log-probability, in millionths"
+    return [*targets, (text, difference, 100.0, False)]

@@ -87,6 +87,12 @@ def unigram_bits(data: Path) -> float:
     return bits / tokens
 
 
+def uniform_bits(data: Path) -> float:
+    """Bits per token of a uniform distribution over the dictionary."""
+    symbols = (data / "dict.de.txt").read_text("utf-8").splitlines()
+    return math.log2(len(symbols) + 4)  # and fairseq's four special ones
+
+
 def page(result: dict[str, Any]) -> str:
     """The results as markdown."""
     shown = sorted({int(u) for run in result["runs"] for u in run["bits"]})
@@ -103,11 +109,11 @@ def page(result: dict[str, Any]) -> str:
         f"the sentences of the embedded corpus ({result['docs']} documents), "
         f"{result['updates']} updates of at most 1,024 tokens,",
         "learning rate 0.002 after 100 updates of warm-up, with the same settings and seeds for",
-        "all. A cell is the validation loss in bits per BPE token, the median of "
-        f"{len(result['seeds'])} seeds and, in",
+        "all. A cell is the validation loss in bits per BPE token, the median of the seeds and, in",
         "brackets, the smallest and the largest; it is that of the fused probability. A model "
         "that knows",
-        f"only how frequent tokens are has {result['unigram_bits']:.2f} bits.",
+        f"only how frequent tokens are has {result['unigram_bits']:.2f} bits, one that knows "
+        f"nothing {result['uniform_bits']:.2f}.",
         "",
         "| updates | " + " | ".join(f"{update:,}" for update in shown) + " |",
         "| --- |" + " ---: |" * len(shown),
@@ -118,7 +124,7 @@ def page(result: dict[str, Any]) -> str:
         for update in shown:
             bits = [run["bits"].get(update, math.inf) for run in runs]
             cells.append(f"{statistics.median(bits):.2f} ({min(bits):.2f}–{max(bits):.2f})")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        lines.append(f"| {name}, {len(runs)} seeds | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -155,7 +161,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     data = prepare(args.out, args.docs)
     runs = [train(args.out, data, name, seed, args) for seed in args.seeds for name in SYSTEMS]
     settings = {k: getattr(args, k) for k in ("docs", "updates", "every", "seeds", "layers")}
-    result = {**settings, "unigram_bits": unigram_bits(data), "runs": runs}
+    bits = {"unigram_bits": unigram_bits(data), "uniform_bits": uniform_bits(data)}
+    result = {**settings, **bits, "runs": runs}
     args.page.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
     args.page.write_text(page(result), "utf-8")
 

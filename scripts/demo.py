@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON_BIN = Path(sys.executable).parent
 
 SIZE = [
-    *("--arch", "gtransformer_tiny", "--encoder-layers", "3", "--decoder-layers", "3"),
+    *("--encoder-layers", "3", "--decoder-layers", "3"),
     *("--encoder-embed-dim", "128", "--encoder-ffn-embed-dim", "512"),
     *("--decoder-ffn-embed-dim", "512", "--share-all-embeddings", "--dropout", "0.1"),
 ]
@@ -37,10 +37,17 @@ TRAINING = [
     *("--label-smoothing", "0.1", "--max-tokens", "4096", "--no-epoch-checkpoints"),
     *("--log-format", "json", "--log-interval", "5", "--seed", "1"),
 ]
-SENTENCE = ["--unit", "sentence", "--doc-mode", "full", "--warmup-updates", "100"]
+SENTENCE = [
+    *("--arch", "gtransformer_tiny", "--unit", "sentence", "--doc-mode", "full"),
+    *("--warmup-updates", "100"),
+]
 # The start that loses nothing: positions as in the sentence model, gates on its side.
 DOCUMENT = [
-    *("--unit", "document", "--positions", "sentence", "--gate-bias", "4"),
+    *("--arch", "gtransformer_tiny", "--unit", "document", "--positions", "sentence"),
+    *("--gate-bias", "4", "--lr-scale-pretrained", "0.5", "--warmup-updates", "50"),
+]
+MEMORY = [
+    *("--arch", "memory_transformer_tiny", "--unit", "stream"),
     *("--lr-scale-pretrained", "0.5", "--warmup-updates", "50"),
 ]
 
@@ -48,12 +55,13 @@ DOCUMENT = [
 class Demo:
     """Runs the steps, keeps the times, writes the results."""
 
-    def __init__(self, out: Path, sentence_updates: int, document_updates: int, docs: int) -> None:
+    def __init__(self, out: Path, updates: dict[str, int], docs: int) -> None:
+        """``updates``: of each system, the sentence model first."""
         self.out = out
-        self.updates = {"sentence": sentence_updates, "gtransformer": document_updates}
+        self.updates = updates
         self.docs = docs
         self.seconds: dict[str, float] = {}
-        self.systems: dict[str, dict[str, Any]] = {"sentence": {}, "gtransformer": {}}
+        self.systems: dict[str, dict[str, Any]] = {system: {} for system in updates}
         self.signatures: dict[str, str] = {}
 
     def run(self) -> None:
@@ -70,8 +78,10 @@ class Demo:
                           "--out", self.out / "data")  # fmt: skip
         with self._timed("train_sentence"):
             self._train("sentence", *SENTENCE)
-        with self._timed("train_gtransformer"):
-            self._train("gtransformer", *DOCUMENT, "--init-from", self._checkpoint("sentence"))
+        for system, options in (("gtransformer", DOCUMENT), ("memory_transformer", MEMORY)):
+            if system in self.systems:
+                with self._timed(f"train_{system}"):
+                    self._train(system, *options, "--init-from", self._checkpoint("sentence"))
         for system in self.systems:
             with self._timed(f"translate_{system}"):
                 self._translate(system)
@@ -191,15 +201,15 @@ def _json_of(line: str) -> dict[str, Any]:
 def _table(results: dict[str, Any]) -> list[str]:
     systems: dict[str, dict[str, Any]] = results["systems"]
     phenomena = list(systems["sentence"]["contrastive"])
-    lines = [f"{'':24}" + "".join(f"{name:>14}" for name in systems)]
+    lines = [f"{'':24}" + "".join(f"{name:>20}" for name in systems)]
     for key, label in (("s_bleu", "s-BLEU"), ("d_bleu", "d-BLEU"), ("chrf", "chrF2")):
-        lines.append(f"{label:24}" + "".join(f"{s[key]:14.2f}" for s in systems.values()))
+        lines.append(f"{label:24}" + "".join(f"{s[key]:20.2f}" for s in systems.values()))
     for phenomenon in phenomena:
         for distance in systems["sentence"]["contrastive"][phenomenon]:
             cells = (s["contrastive"][phenomenon][distance] for s in systems.values())
             lines.append(
                 f"{f'{phenomenon}, distance {distance}':24}"
-                + "".join(f"{100 * cell:13.1f}%" for cell in cells)
+                + "".join(f"{100 * cell:19.1f}%" for cell in cells)
             )
     times = results["seconds"]
     lines.append("seconds: " + ", ".join(f"{stage} {value}" for stage, value in times.items()))
@@ -213,10 +223,15 @@ def main() -> None:
     parser.add_argument("--sentence-updates", type=int, default=400)
     parser.add_argument("--document-updates", type=int, default=270)
     parser.add_argument("--docs", type=int, default=4000, help="documents of the corpus")
+    parser.add_argument(
+        "--memory-updates", type=int, default=0,
+        help="train the Transformer with recurrent memory, too (0: do not; 300 are enough)",
+    )  # fmt: skip
     args = parser.parse_args()
-    Demo(
-        args.out.resolve(), args.sentence_updates, args.document_updates, args.docs
-    ).run()
+    updates = {"sentence": args.sentence_updates, "gtransformer": args.document_updates}
+    if args.memory_updates:
+        updates["memory_transformer"] = args.memory_updates
+    Demo(args.out.resolve(), updates, args.docs).run()
 
 
 if __name__ == "__main__":

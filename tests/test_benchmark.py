@@ -24,6 +24,7 @@ MODES = {
         "--lengths", "60", "--chunk", "20", "--documents", "2", "--beam", "2",
         "--repetitions", "1", "--whole-limit", "30",
     ],
+    "contrast": ["--examples", "4", "--repetitions", "1", "--vocabulary", "50"],
 }  # fmt: skip
 
 
@@ -73,9 +74,17 @@ def test_chunks(results: tuple[dict[str, Any], str]) -> None:
     assert all(row["ms_per_token"] > 0 and row["of_shortest"] == 1 for row in rows)
 
 
+def test_contrast(results: tuple[dict[str, Any], str]) -> None:
+    alone, batched = results[0]["contrast"]["rows"]
+    assert (alone["system"], batched["system"]) == ("one candidate at a time", "batched")
+    assert alone["times"] == 1.0 and alone["candidates"] == 8
+    assert batched["difference"] < 1e-4
+    assert "| 50 | batched | " in results[1]
+
+
 def test_page(results: tuple[dict[str, Any], str]) -> None:
     page = results[1]
-    assert page.count("\n## ") == 4
+    assert page.count("\n## ") == 5
     assert "A try with a tiny model" in page
     assert "| words of a document | 30 | 60 |" in page
     for personal in (str(SCRIPTS.parent), str(Path.home()) + "/", "/tmp/"):

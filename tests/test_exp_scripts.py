@@ -21,6 +21,8 @@ SCRIPTS = (
     "run-flat",
     "run-bert",
     "run-all",
+    "prepare-mbart",
+    "run-mbart",
 )
 CORPORA = ("iwslt17", "nc2016", "europarl7")
 PLACE = ("--data", "texts", "--corpus", "europarl7", "--out", "out")
@@ -69,7 +71,7 @@ def the_error(done: subprocess.CompletedProcess[str]) -> str:
 # ---- options -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*SCRIPTS, "common", "training"])
+@pytest.mark.parametrize("name", [*SCRIPTS, "common", "training", "discourse"])
 def test_bash_can_read_them(name, repo):
     path = repo / "exp_gtransformer" / f"{name}.sh"
     subprocess.run(["bash", "-n", path], check=True)
@@ -120,6 +122,11 @@ def test_help_shows_options_and_defaults(name, script):
         ("prepare-finetune", [*PLACE, "--sentence-data", "d"], "d/prepare.json: there is no such"),
         ("prepare-bpe", [*PLACE, "--update-freq", "2"], "unknown argument '--update-freq'"),
         ("prepare-bpe", [*PLACE, "--target-lang", "en"], "are both 'en'"),
+        ("run-mbart", [*PLACE], "`--mbart` is missing: the folder of mBART's files."),
+        ("run-mbart", [*PLACE, "--mbart", "m"], "m/model.pt: there is no such file; download http"),
+        ("run-mbart", [*PLACE, "--mbart", "m", "--bpe-merges", "9"], "has its own vocabulary"),
+        ("run-mbart", [*PLACE, "--mbart", "m", "--trim", "so"], "`--trim` must be one of yes no"),
+        ("prepare-mbart", [*PLACE, "--mbart", "m"], "unpack it to m."),
     ],
 )
 def test_a_mistake_is_one_line(name, arguments, message, script, tmp_path):
@@ -127,6 +134,26 @@ def test_a_mistake_is_one_line(name, arguments, message, script, tmp_path):
     assert error.startswith(f"{name}: error: ")
     assert message in error
     assert not list(tmp_path.iterdir())
+
+
+SETS = ("deixis_test", "lex_cohesion_test", "ellipsis_infl", "ellipsis_vp")
+
+
+def test_table_4_is_one_command(script, tmp_path):
+    place = ("--path", "ru.pt", "--data-bin", "bin", "--sets", "sets")
+    (command,) = commands(script("discourse", *place, "--dry-run", "--", "--cpu", "--json"))
+    files = " ".join(f"sets/{name}.json" for name in SETS)
+    assert command == (
+        f"gtrans contrast --path ru.pt --data bin --format consistency --set {files} "
+        "--random-context --cpu --json"
+    )
+    assert "sets/deixis_test.json: there is no such file" in the_error(script("discourse", *place))
+    assert "`--path` is missing" in the_error(script("discourse"))
+    (tmp_path / "sets").mkdir()
+    for name in SETS:
+        (tmp_path / "sets" / f"{name}.json.gz").write_bytes(gzip.compress(b"[]"))
+    error = script("discourse", *place).stderr
+    assert error == "gtrans: error: 'sets/deixis_test.json.gz' holds no contrastive item.\n"
 
 
 # ---- the paper's settings ------------------------------------------------------------------------
@@ -354,3 +381,39 @@ def test_real_text_from_preparation_to_scores(script, real_data, tmp_path):
     assert again.returncode == 0, again.stderr
     # --bpe-merges is given, so that the preparation is asked for once more; it has nothing to do
     assert [command.split()[1] for command in commands(again)] == ["prepare", "score", "score"]
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_mbart_has_the_settings_of_the_paper(corpus, script):
+    done = script("run-mbart", "--data", "t", "--corpus", corpus, "--out", "out", "--mbart",
+                  "mbart.cc25", "--dry-run")  # fmt: skip
+    whole, trim, small, *stages = commands(done)
+    for command, folder in ((whole, "mbart.cc25"), (small, "out/mbart")):
+        assert command.startswith("gtrans prepare ") and "--bpe-merges" not in command
+        assert f"--train t/{corpus}/train --valid t/{corpus}/dev" in command
+        assert f"--sentencepiece {folder}/sentence.bpe.model --dict" in command
+    assert trim == "gtrans trim-vocab --data out/data-full --out out/mbart mbart.cc25/model.pt"
+    trainings = [command for command in stages if command.startswith("fairseq-train ")]
+    modes = ("--unit sentence --doc-mode full", "--max-doc-tokens 512 --doc-mode full",
+             "--unit document --max-doc-tokens 512 --doc-mode partial")  # fmt: skip
+    assert len(stages) == 9
+    for command, mode in zip(trainings, modes, strict=True):
+        for setting in (
+            "--arch gtransformer_mbart_large", mode,
+            "--sentence-marks mbart --langs ar_AR,cs_CZ,de_DE,en_XX,",
+            "--init-from out/mbart/model.pt --lr-scale-pretrained 1",
+            "--optimizer adam --adam-eps 1e-06 --adam-betas '(0.9, 0.98)' --lr 3e-5",
+            "--lr-scheduler polynomial_decay --warmup-updates 2500",
+            "--label-smoothing 0.2 --dropout 0.3 --attention-dropout 0.1",
+            "--max-tokens 2048 --update-freq 2", "--patience 5",
+        ):  # fmt: skip
+            assert f" {setting}" in command
+        assert "--word-dropout" not in command and "--share-all-embeddings" not in command
+
+
+def test_mbart_untrimmed_and_one_system(script):
+    done = script("run-mbart", *PLACE, "--mbart", "m", "--trim", "no", "--systems",
+                  "gtransformer", "--dry-run")  # fmt: skip
+    prepare, train, *_ = commands(done)
+    assert "--sentencepiece m/sentence.bpe.model" in prepare and " --out out/data" in prepare
+    assert "--init-from m/model.pt" in train and len(commands(done)) == 4

@@ -175,6 +175,16 @@ def test_without_context_it_is_the_sentence_transformer(unit: str) -> None:
     assert torch.equal(model(source, None, target, current)[0], expected)
 
 
+def test_concatenation_is_the_transformer_over_windows() -> None:
+    """Both sides as one text: the document Transformer on the same rows."""
+    plain = transformer(unit="document")
+    model = build(ConcatTransformer, ConcatTransformerConfig, share_all_embeddings=True)
+    model.load_state_dict(plain.state_dict())
+    source, target = padded(*ROWS[:2]), padded([BOS, 5, EOS, BOS, 7], [BOS, 6, EOS, BOS])
+    expected, _ = plain(source, None, target)
+    assert torch.equal(model(source, None, target, CURRENT[:2])[0], expected)
+
+
 def test_what_context_changes() -> None:
     """Through the bottom layers, and through nothing else."""
     other = (window([6, 6, 7], [8, 9], [10]), *ROWS[1:])
@@ -221,6 +231,48 @@ def test_all_layers_can_be_looked_at() -> None:
     found = flat().encoder.read(padded(*ROWS), CURRENT, return_all_layers=True)
     assert [layer.size(0) for layer in found.layers] == [24, 12, 12]
     assert torch.equal(found.layers[-1], found.states)
+
+
+# Words of a little language: which of two cues stands next to the sentence decides its word.
+CUES, FILLER, ASK, SAYS = (4, 5), 6, 7, (8, 9)
+
+
+def cued(count: int, seed: int, random_context: bool = False) -> tuple[Tensor, ...]:
+    """Windows with the cue before or behind the sentence, their targets, and who is current."""
+    generator = torch.Generator().manual_seed(seed)
+    draws = torch.randint(2, (count, 3), generator=generator).tolist()
+    rows, targets, current = [], [], []
+    for cue, behind, other in draws:
+        word = [CUES[other if random_context else cue]]
+        around = [[FILLER], word] if behind else [word, [FILLER]]
+        rows.append(window(around[0], [ASK], around[1]))
+        targets.append([BOS, SAYS[cue], EOS])
+        current.append(1)
+    return torch.tensor(rows), torch.tensor(targets), torch.tensor(current)
+
+
+def accuracy(bottom: int, updates: int, random_context: bool = False) -> float:
+    """Share of right words, after training on true contexts."""
+    model = flat(flat_bottom_layers=bottom, dropout=0.0).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for update in range(updates):
+        source, target, current = cued(32, seed=update)
+        logits, _ = model(source, None, target[:, :-1], current)
+        loss = torch.nn.functional.cross_entropy(logits[:, 0], target[:, 1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.eval()
+    source, target, current = cued(300, seed=10**6, random_context=random_context)
+    with torch.no_grad():
+        found = model(source, None, target[:, :-1], current)[0][:, 0].argmax(-1)
+    return float(found.eq(target[:, 1]).float().mean())
+
+
+def test_learns_from_a_neighbour_and_from_nothing_else() -> None:
+    assert accuracy(bottom=1, updates=80) >= 0.95
+    assert 0.4 <= accuracy(bottom=1, updates=80, random_context=True) <= 0.6
+    assert 0.4 <= accuracy(bottom=0, updates=80) <= 0.6
 
 
 @pytest.mark.parametrize("bottom", [-1, 4])

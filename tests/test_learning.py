@@ -85,8 +85,9 @@ def test_group_attention_alone_cannot(task: str) -> None:
 
 @pytest.mark.long
 def test_the_demo_shows_what_it_promises(tmp_path: Path, repo: Path) -> None:
-    """`make demo`: chance without context, nearly everything right with it."""
+    """`make demo`, memory added: chance without context, nearly everything right with it."""
     command = [sys.executable, str(repo / "scripts" / "demo.py"), "--out", str(tmp_path / "demo")]
+    command += ["--memory-updates", "300"]
     subprocess.run(command, check=True, cwd=repo)
     systems = json.loads((tmp_path / "demo" / "results.json").read_text())["systems"]
     for phenomenon, cells in systems["sentence"]["contrastive"].items():
@@ -95,4 +96,7 @@ def test_the_demo_shows_what_it_promises(tmp_path: Path, repo: Path) -> None:
     for phenomenon, cells in systems["gtransformer"]["contrastive"].items():
         assert cells["1"] >= 0.95, phenomenon
         assert cells["3"] >= 0.85, phenomenon
+    for phenomenon, cells in systems["memory_transformer"]["contrastive"].items():
+        assert cells["1"] >= 0.9, phenomenon
+        assert cells["3"] >= 0.7, phenomenon
     assert systems["gtransformer"]["d_bleu"] > systems["sentence"]["d_bleu"]

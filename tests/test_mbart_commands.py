@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -260,3 +261,21 @@ def test_what_cannot_be_trimmed(world: World, tmp_path: Path, capsys: Any) -> No
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1
         assert not out.exists()
+
+
+@pytest.mark.long
+def test_it_learns(world: World, stock: StockCommands, tmp_path: Path) -> None:
+    """From the parameters of mBART to little more than half the loss."""
+    losses = {}
+    for updates in ("1", "250"):
+        folder = tmp_path / updates
+        train(stock, world.data, folder, world.published / "model.pt", "--max-update", updates,
+              "--unit", "document", "--lr", "1e-2", "--total-num-update", "400")  # fmt: skip
+        done = stock.succeed(
+            "validate", world.data, "--user-dir", "gtrans", "--task", "document_translation",
+            "--path", folder / "checkpoint_last.pt", "--valid-subset", "valid", "--max-tokens",
+            "2048", "--cpu", "--num-workers", "0", "--log-format", "simple",
+        )  # fmt: skip
+        found = re.findall(r"nll_loss ([\d.]+)", done.stdout + done.stderr)
+        losses[updates] = float(found[-1])
+    assert losses["250"] < 0.6 * losses["1"], losses

@@ -226,6 +226,15 @@ def test_without_memory_it_is_the_plain_transformer_to_the_last_bit():
             assert torch.equal(model(*batch)[0], plain(*batch)[0])
 
 
+def test_backends_agree():
+    with torch.no_grad():
+        one, other = (
+            model_of(attention_backend=backend).eval()(*inputs(DOCUMENTS))[0]
+            for backend in ("regroup", "dense")
+        )
+    torch.testing.assert_close(one, other)
+
+
 @pytest.mark.parametrize(("side", "other"), [("encoder", "decoder"), ("decoder", "encoder")])
 def test_a_side_without_memory_has_no_module_of_it(side, other):
     names = [name for name, _ in model_of(memory_side=side).named_modules()]

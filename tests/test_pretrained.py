@@ -299,3 +299,46 @@ def test_what_is_missing_is_named(data: Path, theirs: Any, tmp_path: Path, capsy
     assert convert("huggingface", source, target, data, "--langs", "en_XX,de_DE") == 1
     assert "has 50 symbols, but" in capsys.readouterr().err
     assert not target.exists()
+
+
+@pytest.mark.parametrize("form", ["pytorch_model.bin", "several files"])
+def test_other_forms_of_hugging_faces_weights(
+    form: str, data: Path, theirs: Any, tmp_path: Path
+) -> None:
+    model, source = theirs["huggingface", "mbart"]
+    folder = tmp_path / "model"
+    if form == "several files":
+        model.save_pretrained(folder, max_shard_size="20KB")
+        assert (folder / "model.safetensors.index.json").is_file()
+    else:
+        folder.mkdir()
+        (folder / "config.json").write_bytes((source / "config.json").read_bytes())
+        torch.save(model.state_dict(), folder / form)
+    states = []
+    for path in (source, folder):
+        assert convert("huggingface", path, tmp_path / "out.pt", data) == 0
+        states.append(read_checkpoint(tmp_path / "out.pt")["model"])
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+class Harm:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.path,)
+
+
+def test_weights_that_carry_code_are_refused(
+    data: Path, theirs: Any, tmp_path: Path, capsys: Any
+) -> None:
+    _, source = theirs["huggingface", "mbart"]
+    (tmp_path / "config.json").write_bytes((source / "config.json").read_bytes())
+    torch.save({"shared.weight": Harm(tmp_path / "harmed")}, tmp_path / "pytorch_model.bin")
+    assert convert("huggingface", tmp_path, tmp_path / "out.pt", data) == 1
+    error = capsys.readouterr().err
+    assert "pytorch_model.bin: refused or not readable" in error and error.count("\n") == 1
+    assert not (tmp_path / "harmed").exists() and not (tmp_path / "out.pt").exists()

@@ -13,7 +13,7 @@ from sacrebleu.metrics import BLEU
 from gtrans.data.documents import read_parallel
 from gtrans.evaluation import meteor
 from gtrans.evaluation.buckets import by_document_length, by_position, by_sentence_length
-from gtrans.evaluation.consistency import Consistency, consistency, signature
+from gtrans.evaluation.consistency import Consistency, ConsistencyJudge, signature
 from gtrans.evaluation.scores import Corpus, Measurement, Options, measure
 
 REFERENCES = [
@@ -135,7 +135,7 @@ TARGETS = [
 
 
 def judge(translations: list[list[str]], lang: str = "") -> Consistency:
-    return consistency(SOURCES, TARGETS, translations, BLEU().tokenizer, lang)
+    return ConsistencyJudge(SOURCES, TARGETS, BLEU().tokenizer, lang).judge(translations)
 
 
 def test_consistency_by_hand() -> None:
@@ -159,15 +159,19 @@ def test_inflected_forms_are_the_same_where_the_language_has_a_stemmer() -> None
     assert "|stem:no|" in signature("13a", "xx")
 
 
+def itself(text: list[list[str]]) -> Consistency:
+    return ConsistencyJudge(text, text, BLEU().tokenizer).judge(text)
+
+
 def test_short_words_frequent_words_and_single_sentences_are_no_terms() -> None:
     short = [["an ox ate .", "an ox ran ."]]
-    assert consistency(short, short, short, BLEU().tokenizer).pairs == 0
+    assert itself(short).pairs == 0
     twice = [["bank bank ."], ["bank ."]]  # twice in a sentence, but once in a document
-    assert consistency(twice, twice, twice, BLEU().tokenizer).pairs == 0
+    assert itself(twice).pairs == 0
     frequent = [[f"which word{i} ." for i in range(11)]]
-    assert consistency(frequent, frequent, frequent, BLEU().tokenizer).pairs == 0
+    assert itself(frequent).pairs == 0
     ten = [[f"which word{i} ." for i in range(10)]]
-    assert consistency(ten, ten, ten, BLEU().tokenizer).pairs == 45
+    assert itself(ten).pairs == 45
 
 
 def test_consistency_falls_with_the_share_of_other_words(real_data: Any) -> None:
@@ -188,9 +192,9 @@ def test_consistency_falls_with_the_share_of_other_words(real_data: Any) -> None
             for document in references
         ]
 
-    tokenizer = BLEU().tokenizer
+    judge = ConsistencyJudge(sources, references, BLEU().tokenizer, "de")
     scores = [
-        consistency(sources, references, translations, tokenizer, "de").score or 0.0
+        judge.judge(translations).score or 0.0
         for translations in (references, varied(10), varied(3))
     ]
     assert scores[0] > scores[1] + 4 > scores[2] + 8

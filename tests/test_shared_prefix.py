@@ -8,11 +8,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 from torch import Tensor
 from untrained import task_for, untrained
 
 from gtrans.decoding.force_decode import score_documents
-from gtrans.models.gtransformer import GTransformer
+from gtrans.models._gtrans_fusion_options import GtransFusionConfig
+from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
+from gtrans.models.concat_transformer import ConcatTransformer, ConcatTransformerConfig
+from gtrans.models.flat_transformer import FlatTransformer, FlatTransformerConfig
+from gtrans.models.gtrans_fusion import GtransFusion
+from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.models.memory_transformer import MemoryTransformer, MemoryTransformerConfig
 from gtrans.modules.group_attention import AttentionPlan, dense_attention, segment_attention
 from gtrans.modules.layout import DocumentLayout, Segments
 from gtrans.modules.shared_prefix import SharedPrefixLayout
@@ -84,8 +91,8 @@ def test_segments_that_only_add_up_do_not_cover_the_tokens() -> None:
 
 
 @pytest.mark.parametrize("unit", ["document", "sentence", "window"])
-@pytest.mark.parametrize("marks", ["both", "end"])
-@settings(max_examples=15, deadline=None)
+@pytest.mark.parametrize("marks", ["both", "end", "bart"])
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_candidates_score_the_same_together_and_alone(unit: str, marks: str, data: Any) -> None:
     sentence = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(" ".join)
@@ -141,3 +148,45 @@ def test_models_that_know_no_candidates_score_the_same() -> None:
     assert score_documents([model], task, documents) == [
         pytest.approx(scores, abs=1e-5) for scores in expected
     ]
+
+
+SIZES: dict[str, Any] = {
+    "encoder_layers": 2, "decoder_layers": 2, "encoder_embed_dim": 16,
+    "encoder_ffn_embed_dim": 16, "decoder_ffn_embed_dim": 16,
+    "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "unit"),
+    [
+        (GTransformer, GTransformerConfig(doc_mode="full", **SIZES), "document"),
+        (GTransformer, GTransformerConfig(positions="sentence", **SIZES), "document"),
+        (GTransformer, GTransformerConfig(attention_backend="dense", **SIZES), "document"),
+        (GTransformer, GTransformerConfig(doc_mode="full", **SIZES), "window"),
+        (FlatTransformer, FlatTransformerConfig(flat_bottom_layers=1, **SIZES), "window"),
+        (ConcatTransformer, ConcatTransformerConfig(**SIZES), "window"),
+        (
+            BertContextTransformer,
+            BertContextConfig(context_input="words", context_layers=1, **SIZES),
+            "window",
+        ),
+        (MemoryTransformer, MemoryTransformerConfig(**SIZES), "stream"),
+        (GtransFusion, GtransFusionConfig(**SIZES), "sentence"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_every_system_scores_candidates_together_as_alone(
+    model: Any, options: Any, unit: str
+) -> None:
+    task = task_for(unit)
+    cfg = OmegaConf.structured(options)
+    torch.manual_seed(1)
+    made = model.build_model(cfg, task).eval()
+    first, second = ["a b", "c", "d"], ["e", "c c"]
+    documents = [(first, ["d", "e d a", last]) for last in ("e", "e d", "b a", "b c", "b c")]
+    documents += [(second, ["a b", last]) for last in ("c", "b c e", "b c d")]
+    together = score_documents([made], task, documents)
+    for document, scores in zip(documents, together, strict=True):
+        assert score_documents([made], task, [document]) == [pytest.approx(scores, abs=1e-5)]
+    assert together[0] != pytest.approx(together[2], abs=1e-3)

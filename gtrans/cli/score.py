@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from gtrans.data.documents import read_documents, read_parallel
 from gtrans.data.instances import split_instances
 from gtrans.errors import GtransError
 from gtrans.evaluation import buckets, external
-from gtrans.evaluation.consistency import consistency, signature
+from gtrans.evaluation.consistency import ConsistencyJudge, signature
 from gtrans.evaluation.hypotheses import read_hypotheses, read_hypothesis_documents
 from gtrans.evaluation.report import Report, to_json, to_text
 from gtrans.evaluation.scores import (
@@ -49,6 +50,7 @@ EXAMPLE = (
 # With fewer units even the largest difference has p = 2 / 2**units > 0.05.
 MIN_UNITS_FOR_RANDOMISATION = 6
 FEW_UNITS = 20
+SLOW_FOR_TER = 10_000  # sentences of all systems; about a minute on one core
 
 __all__ = ["EXAMPLE", "add_arguments", "run"]
 
@@ -106,6 +108,11 @@ def _compare_with_reference(
         report.counts["instances"] = sum(map(len, corpus.instances))
     # What a tool lacks is told before the work begins.
     by_tools = _run_tools(args, report, external.Texts(sources, references, systems))
+    if "ter" in keys and report.counts["sentences"] * len(systems) >= SLOW_FOR_TER:
+        print(
+            "gtrans: TER takes some milliseconds per sentence; --metrics leaves it out",
+            file=sys.stderr,
+        )
     report.measurements = measure(corpus, systems, keys, options, args.jobs) | by_tools
     _put_in_buckets(args, report, references)
     consistency_wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
@@ -192,11 +199,9 @@ def _judge_consistency(
 ) -> None:
     tokenizer = build_bleu(options).tokenizer
     report.consistency_signature = signature(tokenizer.signature(), options.target_lang)
-    report.consistency_of_reference, *values = (
-        consistency(sources, references, documents, tokenizer, options.target_lang)
-        for documents in (references, *systems.values())
-    )
-    report.consistency = dict(zip(systems, values, strict=True))
+    judge = ConsistencyJudge(sources, references, tokenizer, options.target_lang)
+    report.consistency_of_reference = judge.judge(references)
+    report.consistency = {name: judge.judge(documents) for name, documents in systems.items()}
 
 
 def _run_tools(

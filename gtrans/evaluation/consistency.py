@@ -23,7 +23,7 @@ tells how consistent a translator is who varies where it reads better.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -66,53 +66,57 @@ def signature(tokenizer: str, target_lang: str) -> str:
     )
 
 
-def consistency(
-    sources: Documents,
-    references: Documents,
-    translations: Documents,
-    tokenize: Callable[[str], str],
-    target_lang: str = "",
-) -> Consistency:
-    """Consistency of a translation (which may be the reference itself).
+class ConsistencyJudge:
+    """Judges translations of one text.
 
     Args:
         sources: documents of sentences.
         references: translations of the same sentences.
-        translations: those to be judged.
         tokenize: splits target text into words, with spaces.
         target_lang: chooses the stemmer.
     """
-    source = [[_source_words(sentence) for sentence in document] for document in sources]
-    target = _target_words(translations, tokenize, target_lang)
-    dice = _Dice()
-    for texts in (target, _target_words(references, tokenize, target_lang)):
-        for source_document, target_document in zip(source, texts, strict=True):
-            for pair in zip(source_document, target_document, strict=True):
-                dice.count(*pair)
-    frequency = Counter(word for document in source for words in document for word in set(words))
-    limit = max(MAX_SENTENCES, MAX_SHARE * sum(map(len, source)))
-    terms = {
-        word
-        for word, count in frequency.items()
-        if 2 <= count <= limit and sum(map(str.isalpha, word)) >= MIN_LETTERS
-    }
-    consistent = pairs = found = 0
-    for source_document, target_document in zip(source, target, strict=True):
-        renderings: dict[str, list[tuple[str | None, Words]]] = defaultdict(list)
-        for source_words, target_words in zip(source_document, target_document, strict=True):
-            for term in terms.intersection(source_words):
-                word = dice.translation(term, source_words, target_words)
-                renderings[term].append((word, target_words))
-        for occurrences in renderings.values():
-            agree = [
-                one in other_words or other in one_words
-                for (one, one_words), (other, other_words) in combinations(occurrences, 2)
-                if one is not None or other is not None
-            ]
-            consistent += sum(agree)
-            pairs += len(agree)
-            found += bool(agree)
-    return Consistency(consistent, pairs, found)
+
+    def __init__(
+        self,
+        sources: Documents,
+        references: Documents,
+        tokenize: Callable[[str], str],
+        target_lang: str = "",
+    ) -> None:
+        self._tokenize, self._lang = tokenize, target_lang
+        self._source = [[_source_words(sentence) for sentence in document] for document in sources]
+        self._frequency = Counter(
+            word for document in self._source for words in document for word in set(words)
+        )
+        limit = max(MAX_SENTENCES, MAX_SHARE * sum(map(len, self._source)))
+        self._terms = {
+            word
+            for word, count in self._frequency.items()
+            if 2 <= count <= limit and sum(map(str.isalpha, word)) >= MIN_LETTERS
+        }
+        self._references = _Pairs(self._source, _target_words(references, tokenize, target_lang))
+
+    def judge(self, translations: Documents) -> Consistency:
+        """Consistency of a translation (which may be the reference itself)."""
+        target = _target_words(translations, self._tokenize, self._lang)
+        dice = _Dice(self._frequency, self._references, _Pairs(self._source, target))
+        consistent = pairs = found = 0
+        for source_document, target_document in zip(self._source, target, strict=True):
+            renderings: dict[str, list[tuple[str | None, Words]]] = defaultdict(list)
+            for source_words, target_words in zip(source_document, target_document, strict=True):
+                for term in self._terms.intersection(source_words):
+                    word = dice.translation(term, source_words, target_words)
+                    renderings[term].append((word, target_words))
+            for occurrences in renderings.values():
+                agree = [
+                    one in other_words or other in one_words
+                    for (one, one_words), (other, other_words) in combinations(occurrences, 2)
+                    if one is not None or other is not None
+                ]
+                consistent += sum(agree)
+                pairs += len(agree)
+                found += bool(agree)
+        return Consistency(consistent, pairs, found)
 
 
 def _source_words(sentence: str) -> Words:
@@ -145,21 +149,25 @@ def _target_words(
     return [[words(sentence) for sentence in document] for document in documents]
 
 
+class _Pairs:
+    """In how many sentence pairs a target word, or a pair of words, occurs."""
+
+    def __init__(self, source: list[list[Words]], target: list[list[Words]]) -> None:
+        self.target: Counter[str] = Counter()
+        self.both: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for source_document, target_document in zip(source, target, strict=True):
+            for source_words, target_words in zip(source_document, target_document, strict=True):
+                types = set(target_words)
+                self.target.update(types)
+                for word in set(source_words):
+                    self.both[word].update(types)
+
+
 class _Dice:
     """Association of source and target words: how often they share a sentence pair."""
 
-    def __init__(self) -> None:
-        self._source: Counter[str] = Counter()
-        self._target: Counter[str] = Counter()
-        self._both: defaultdict[str, Counter[str]] = defaultdict(Counter)
-
-    def count(self, source: Sequence[str], target: Sequence[str]) -> None:
-        """Learn from a sentence pair."""
-        types = set(target)
-        self._target.update(types)
-        for word in set(source):
-            self._source[word] += 1
-            self._both[word].update(types)
+    def __init__(self, source: Counter[str], one: _Pairs, other: _Pairs) -> None:
+        self._source, self._one, self._other = source, one, other
 
     def translation(self, term: str, source: Words, target: Words) -> str | None:
         """The word of ``target`` that renders ``term``; None if there is none.
@@ -179,4 +187,6 @@ class _Dice:
         return target[best]
 
     def _dice(self, source: str, target: str) -> float:
-        return 2 * self._both[source][target] / (self._source[source] + self._target[target])
+        together = self._one.both[source][target] + self._other.both[source][target]
+        alone = 2 * self._source[source] + self._one.target[target] + self._other.target[target]
+        return 2 * together / alone

@@ -238,7 +238,9 @@ def measure(
     keys = [key for key in METRICS if key in keys]
     for key in keys:
         _metric(key, options)  # one that cannot be used is told before the work begins
-    tasks = [task for key in keys for task in _tasks(key, options, corpus, systems)]
+    # TER takes longest by far: begun last, it would leave all processes but one idle.
+    slow_first = sorted(keys, key=lambda key: key != "ter")
+    tasks = [task for key in slow_first for task in _tasks(key, options, corpus, systems)]
     if jobs > 1 and sum(shape) * len(systems) >= _PARALLEL_FROM:
         with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
             counted = list(pool.map(_count, tasks))

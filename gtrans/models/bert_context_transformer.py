@@ -193,11 +193,10 @@ class BertContextTransformer(GTransformer):
                 the other, without padding.
             context_lengths: ``(batch,)`` how many of them belong to each row.
         """
-        dictionary = self.encoder.dictionary
-        pad, eos = dictionary.pad(), dictionary.eos()
+        pad = self.encoder.dictionary.pad()
         words = None
         if current is not None:
-            layout = DocumentLayout.of_source(src_tokens, pad, eos)
+            layout = DocumentLayout.of_source(src_tokens, pad, self.encoder.closing)
             own = layout.pad(layout.sentence.eq(current[layout.row])).bool()
             words = src_tokens, src_tokens.ne(pad) & ~own
             src_tokens = chosen_tokens(src_tokens, own, pad)

@@ -91,9 +91,7 @@ class FlatTransformerEncoder(GTransformerEncoder):
             return_all_layers: with the outputs of all layers, ``(window tokens, dim)`` of
                 the bottom ones, ``(sentence tokens, dim)`` of the others.
         """
-        window = DocumentLayout.of_source(
-            src_tokens, self.dictionary.pad(), self.dictionary.eos()
-        )
+        window = DocumentLayout.of_source(src_tokens, self.dictionary.pad(), self.closing)
         is_current = window.sentence.eq(current[window.row])
         segments = None if self.embed_segments is None else self.embed_segments(is_current.long())
         x = self._embed(src_tokens, window, segments)

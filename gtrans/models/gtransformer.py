@@ -47,7 +47,7 @@ from gtrans.models._gtransformer_options import (
 from gtrans.models._presets import Presets, register_presets, resolve_sizes
 from gtrans.modules.attention import DocumentAttention, MultiheadAttention, new_parameters
 from gtrans.modules.context_attention import PackedContext
-from gtrans.modules.decode_state import DecodeState
+from gtrans.modules.decode_state import DecodeState, ways
 from gtrans.modules.embedding import word_table
 from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.group_attention import AttentionPlans
@@ -224,13 +224,15 @@ class GTransformerDecoder(FairseqDecoder):
         group_sources: list[tuple[Tensor, Tensor]] = []
         global_sources: list[tuple[Tensor, Tensor]] = []
         ordered = states if order is None else states + order
-        for layer, kind in zip(self.layers, self.cross_kinds, strict=True):
+        taken = ways(self.cross_kinds, layout)
+        for layer, kind, way in zip(self.layers, self.cross_kinds, taken, strict=True):
             attention: DocumentAttention = layer.encoder_attn  # type: ignore[assignment]
-            if kind != "global":
+            if way != "global":
                 group_sources.append((attention.k_proj(states), attention.v_proj(states)))
-            if kind != "group":
+            if way != "group":
                 over_document = attention.global_attn or attention
-                key, value = over_document.k_proj(ordered), over_document.v_proj(states)
+                keys = states if kind == "group" else ordered
+                key, value = over_document.k_proj(keys), over_document.v_proj(states)
                 global_sources.append((layout.align(key), layout.align(value)))
         return DecodeState(
             layout,

@@ -164,10 +164,14 @@ class DocumentAttention(MultiheadAttention):
         """Self-attention of one new token of each row: ``(rows, dim) -> (rows, dim)``."""
 
         def over_group(attention: MultiheadAttention) -> Tensor:
+            if state.in_one_sentence(self.kind):
+                return over_document(attention, None)
             keys, values = state.extend_group(layer, attention.k_proj(x), attention.v_proj(x))
             return attention.attend(x, keys, values, state.group_mask)
 
-        def over_document(attention: MultiheadAttention) -> Tensor:
+        def over_document(
+            attention: MultiheadAttention, order: Tensor | None = order
+        ) -> Tensor:
             ordered = x if order is None else x + order
             key, value = attention.k_proj(ordered), attention.v_proj(x)
             keys, values = state.extend_global(layer, key, value)
@@ -181,9 +185,13 @@ class DocumentAttention(MultiheadAttention):
         """Attention of one new token of each row to the source: ``(rows, dim)``."""
 
         def over_group(attention: MultiheadAttention) -> Tensor:
+            if state.in_one_sentence(self.kind):
+                return over_document(attention, None)
             return attention.attend(x, *state.group_source(layer))
 
-        def over_document(attention: MultiheadAttention) -> Tensor:
+        def over_document(
+            attention: MultiheadAttention, order: Tensor | None = order
+        ) -> Tensor:
             ordered = x if order is None else x + order
             return attention.attend(ordered, *state.global_source(layer))
 

@@ -7,6 +7,8 @@ each other. Hypotheses stand in different sentences and at different places of t
   at its own place and begins again at 0 when a sentence ends.
 * Global attention needs everything written so far; all rows have written equally
   much, so a step appends one column.
+* Where every document is a single sentence, group attention sees what global attention
+  sees, and takes its cheaper way.
 * Keys of the source are computed once for a document, never copied for its
   hypotheses: group attention gathers those of the sentence each row translates,
   and only when some row has gone on to another sentence.
@@ -119,13 +121,15 @@ class DecodeState:
             group_sources: keys and values ``(source tokens, dim)`` of each layer
                 whose cross-attention has a group part.
             global_sources: the same ``(documents, longest, dim)`` of each with a
-                global part.
+                global part, or in its place (:func:`ways`).
             cross_kinds: kind of cross-attention of each decoder layer.
             like: any state of the model ``(.., dim)``.
             context: what context attention reads, by layer.
         """
         documents = source.shape[0]
         device = source.index.device
+        self._single = _of_single_sentences(source)
+        self_kinds, cross_kinds = ways(self_kinds, source), ways(cross_kinds, source)
         rows = documents * beam
         self.beam = beam
         self.step = -1
@@ -155,6 +159,10 @@ class DecodeState:
     def document_position(self) -> Tensor:
         """``(rows,)`` place in its document of the token being read."""
         return torch.full_like(self.slot, self.step)
+
+    def in_one_sentence(self, kind: str) -> bool:
+        """Whether a layer of this kind goes the way of global attention, see :func:`ways`."""
+        return self._single and kind == "group"
 
     def advance(self, opens: Tensor) -> None:
         """Begin a step; ``opens (rows,)`` is True where the token opens a sentence."""
@@ -259,6 +267,16 @@ def _real(lengths: Tensor, width: int) -> Tensor:
     """``(documents, 1, 1, width)`` True in front of a document's end."""
     columns = torch.arange(width, device=lengths.device)
     return (columns < lengths[:, None])[:, None, None, :]
+
+
+def ways(kinds: Sequence[str], source: DocumentLayout) -> list[str]:
+    """Which way attention of these kinds goes: that of its kind, but in single sentences."""
+    single = _of_single_sentences(source)
+    return ["global" if single and kind == "group" else kind for kind in kinds]
+
+
+def _of_single_sentences(source: DocumentLayout) -> bool:
+    return int(source.sentence_counts.max()) == 1
 
 
 def _index_of(kinds: Sequence[str], without: str) -> dict[int, int]:
