@@ -317,9 +317,10 @@ class GTransformer(FairseqEncoderDecoderModel):
         """
         check_sizes(cfg, task)
         source, target = task.source_dictionary, task.target_dictionary
-        encoder_table = _embedding(source, cfg.encoder_embed_dim)
-        shared = cfg.share_all_embeddings
-        decoder_table = encoder_table if shared else _embedding(target, cfg.encoder_embed_dim)
+        dim = int(cfg.encoder_embed_dim or 0)
+        encoder_table = decoder_table = word_table(len(source), dim, source.pad())
+        if not cfg.share_all_embeddings:
+            decoder_table = word_table(len(target), dim, target.pad())
         model = cls(
             cls.encoder_type(cfg, source, encoder_table),
             GTransformerDecoder(cfg, target, decoder_table),
@@ -388,10 +389,6 @@ def _of_layer(
     behind: LayerHook | None, number: int, layout: DocumentLayout
 ) -> BehindAttention | None:
     return None if behind is None else lambda x: behind(number, x, layout)
-
-
-def _embedding(dictionary: Dictionary, dim: int | None) -> nn.Embedding:
-    return word_table(len(dictionary), int(dim or 0), dictionary.pad())
 
 
 def _longest_text(side: GTransformerEncoder | GTransformerDecoder) -> int:

@@ -1,0 +1,73 @@
+"""BERT as context, on the embedded corpus, by the commands that a user types."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BIN = Path(sys.executable).parent
+SIZE = (
+    *("--encoder-layers", "3", "--decoder-layers", "3", "--encoder-embed-dim", "128"),
+    *("--encoder-ffn-embed-dim", "512", "--decoder-ffn-embed-dim", "512"),
+    *("--encoder-attention-heads", "4", "--decoder-attention-heads", "4"),
+    *("--share-all-embeddings", "--dropout", "0.1"),
+)
+TRAINING = (
+    *("--user-dir", "gtrans", "--task", "document_translation", "--optimizer", "adam"),
+    *("--adam-betas", "(0.9, 0.98)", "--lr", "0.003", "--lr-scheduler", "inverse_sqrt"),
+    *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
+    *("--max-tokens", "4096", "--no-epoch-checkpoints", "--disable-validation"),
+    *("--num-workers", "0", "--seed", "1", "--cpu"),
+)
+
+
+@pytest.mark.long
+def test_bert_context_finds_what_stands_one_sentence_back(repo: Path, tmp_path: Path) -> None:
+    """Right with the true context, at chance with random words in its place."""
+
+    def run(*words: str | Path) -> str:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(
+            [str(word) for word in words], cwd=repo, env=environment, check=True,
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        return done.stdout
+
+    def train(name: str, *options: str | Path) -> Path:
+        saved = tmp_path / name
+        run(BIN / "fairseq-train", data, *TRAINING, *SIZE, *options, "--save-dir", saved)
+        return saved / "checkpoint_last.pt"
+
+    text, data, bert = (tmp_path / name for name in ("corpus", "data", "bert"))
+    gtrans = BIN / "gtrans"
+    run(gtrans, "make-corpus", "--seed", "1", "--docs", "4000", "--pair", "en-de", "--out", text)
+    run(sys.executable, repo / "scripts" / "make_bert.py", "--text", text / "train.en",
+        "--out", bert, "--updates", "800", "--layers", "3")  # fmt: skip
+    run(gtrans, "prepare", "--source-lang", "en", "--target-lang", "de", "--train", text / "train",
+        "--valid", text / "valid", "--test", text / "test", "--bpe-merges", "1000",
+        "--bert", bert, "--out", data)  # fmt: skip
+    sentence = train(
+        "sentence", "--arch", "bert_context_transformer_tiny", "--bert-integration", "none",
+        "--unit", "sentence", "--warmup-updates", "100", "--max-update", "400",
+    )  # fmt: skip
+    context = train(
+        "context", "--arch", "bert_context_transformer_tiny", "--unit", "window",
+        "--warmup-updates", "50", "--context-gate-bias", "2", "--lr-scale-pretrained", "0.5",
+        "--init-from", sentence, "--max-update", str(UPDATES),
+    )  # fmt: skip
+    sets = [text / "contrastive" / f"{name}.jsonl" for name in PHENOMENA]
+    for kind, low, high in (("true", 0.9, 1.0), ("random", 0.4, 0.6)):
+        output = run(gtrans, "contrast", "--path", context, "--data", data, "--set", *sets,
+                     "--context-kind", kind, "--json")  # fmt: skip
+        for phenomenon, cells in json.loads(output)["contrastive"].items():
+            assert low <= cells["1"] <= high, (kind, phenomenon)
+            assert 0.4 <= cells["2"] <= 0.6, (kind, phenomenon)
+
+
+PHENOMENA = ("ellipsis", "pronoun")
+UPDATES = 1500
