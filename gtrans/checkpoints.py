@@ -94,12 +94,13 @@ def write_checkpoint(state: dict[str, Any], target: Path) -> None:
     Raises:
         GtransError: it cannot be written.
     """
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    part = target.with_name(f"{target.name}.tmp")
     try:
-        torch.save(state, part)
+        with open(part, "wb") as file:
+            torch.save(state, file)
         os.replace(part, target)
-    except (OSError, RuntimeError) as error:
-        raise GtransError(f"{target}: cannot be written ({_first_line(error)}).") from error
+    except OSError as error:
+        raise GtransError(f"{target}: cannot be written ({error.strerror}).") from error
     finally:
         part.unlink(missing_ok=True)
 

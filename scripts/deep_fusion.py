@@ -96,7 +96,7 @@ def uniform_bits(data: Path) -> float:
 def page(result: dict[str, Any]) -> str:
     """The results as markdown."""
     shown = sorted({int(u) for run in result["runs"] for u in run["bits"]})
-    shown = [update for update in shown if update % (2 * result["every"]) == 0]
+    shown = [update for update in shown if update % result["every"] == 0]
     encoder, decoder = result["layers"]
     lines = [
         "# Training a deep post-norm model",
@@ -106,7 +106,7 @@ def page(result: dict[str, Any]) -> str:
         "",
         f"{encoder} + {decoder} post-norm layers of width 64 (2 heads, feed-forward 128), groups "
         "of 3 and 2 layers, trained on",
-        f"the sentences of the embedded corpus ({result['docs']} documents), "
+        f"the sentences of the embedded corpus ({result['docs']:,} documents), "
         f"{result['updates']} updates of at most 1,024 tokens,",
         "learning rate 0.002 after 100 updates of warm-up, with the same settings and seeds for",
         "all. A cell is the validation loss in bits per BPE token, the median of the seeds and, in",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import harmful, stock, tiny  # noqa: F401
+from tiny_models import _Harm
 
 from gtrans.checkpoints import read_checkpoint
 from gtrans.cli import main
@@ -111,13 +111,12 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_checkpoint_that_carries_code_is_refused(
-    harmful: Path,  # noqa: F811
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = refusal(capsys, "--output", tmp_path / "mean.pt", harmful, harmful)
+    path = write(tmp_path / "harmful.pt", [1.0], extra_state=_Harm(tmp_path / "harmed"))
+    line = refusal(capsys, "--output", tmp_path / "mean.pt", path, path)
     assert "refused, because it holds more than tensors and options" in line
-    assert not (harmful.parent / "harmed").exists() and not list(tmp_path.iterdir())
+    assert [x.name for x in tmp_path.iterdir()] == ["harmful.pt"]
 
 
 def test_what_cannot_be_written_leaves_the_old_file(
@@ -127,4 +126,4 @@ def test_what_cannot_be_written_leaves_the_old_file(
     (target / "full").mkdir(parents=True)
     one = run_folder / "checkpoint1.pt"
     assert "folder.pt: cannot be written" in refusal(capsys, "--output", target, one)
-    assert not list(run_folder.glob("*.part"))
+    assert not list(run_folder.glob("*.tmp"))

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from test_exp_scripts import commands, script, the_error  # noqa: F401
-from tiny_models import TinyWorld, stock, tiny  # noqa: F401
+from tiny_models import TinyWorld
 
+pytest_plugins = ["tiny_models"]
 PLACE = ("--data", "texts", "--out", "out", "--dry-run")
 EVERYWHERE = (
     "--share-all-embeddings",

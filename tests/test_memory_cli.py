@@ -148,7 +148,7 @@ def test_a_resumed_run_reads_what_an_undisturbed_one_reads(tiny, tmp_path):
         (("--min-window", "11"), "`--min-window` must be between 1 and `--max-window` 10"),
         (("--memory-layers", "7"), "`--memory-layers` must be top, all, or layers between 0 and 1"),
         (("--memory-size", "-1"), "`--memory-size` must be at least 0, but is -1"),
-        (("--unit", "document"), "`--unit document`: this model reads stream or sentence"),
+        (("--unit", "document"), "`--unit document`: this model takes stream or sentence"),
     ],
 )
 def test_mistakes_are_one_line(options, message, tiny, tmp_path):
@@ -160,7 +160,7 @@ def test_mistakes_are_one_line(options, message, tiny, tmp_path):
 
 def test_other_models_read_no_streams(tiny, tmp_path):
     done = train(tiny, tmp_path, "--arch", "gtransformer_tiny", "--unit", "stream")
-    assert "`--unit stream`: this model reads" in done.stderr.strip().splitlines()[-1]
+    assert "`--unit stream`: this model takes" in done.stderr.strip().splitlines()[-1]
 
 
 @pytest.mark.long

@@ -18,7 +18,8 @@ from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtrans.conversion.files import as_trainer, check_target, write_checkpoint
+from gtrans.checkpoints import write_checkpoint
+from gtrans.conversion.files import as_trainer, check_target
 from gtrans.conversion.g_transformer import read_g_transformer
 from gtrans.conversion.hugging_face import read_hugging_face
 from gtrans.conversion.model_options import (

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
@@ -50,20 +49,3 @@ def as_trainer(root: Any, state: dict[str, Tensor]) -> dict[str, Any]:
             "previous_training_time": 0.0,
         },
     }
-
-
-def write_checkpoint(checkpoint: dict[str, Any], target: Path) -> None:
-    """Write a checkpoint as a whole or not at all.
-
-    Raises:
-        GtransError: it cannot be written.
-    """
-    part = target.with_name(f"{target.name}.tmp")
-    try:
-        with open(part, "wb") as file:
-            torch.save(checkpoint, file)
-        os.replace(part, target)
-    except OSError as error:
-        raise GtransError(f"{target}: cannot be written ({error.strerror}).") from error
-    finally:
-        part.unlink(missing_ok=True)

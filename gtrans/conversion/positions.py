@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gtrans.checkpoints import read_checkpoint
-from gtrans.conversion.files import check_target, write_checkpoint
+from gtrans.checkpoints import read_checkpoint, write_checkpoint
+from gtrans.conversion.files import check_target
 from gtrans.errors import GtransError
 from gtrans.modules.positions import OFFSET
 

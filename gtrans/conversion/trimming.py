@@ -25,10 +25,10 @@ import torch
 from fairseq.data import Dictionary, data_utils
 from torch import Tensor
 
-from gtrans.checkpoints import read_checkpoint
-from gtrans.conversion.files import check_target, write_checkpoint
+from gtrans.checkpoints import read_checkpoint, write_checkpoint
+from gtrans.conversion.files import check_target
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
-from gtrans.data.sentencepiece_pipeline import MODEL_FILE, write_pieces
+from gtrans.data.sentencepiece_pipeline import MODEL_FILE, SPACE, write_pieces
 from gtrans.data.symbols import split_languages
 from gtrans.data.text_pipeline import read_state
 from gtrans.errors import GtransError
@@ -37,7 +37,6 @@ from gtrans.tasks._options import read_dictionary
 CHECKPOINT_FILE, DICTIONARY_FILE, SENTENCEPIECE_FILE = (
     "model.pt", "dict.txt", "sentence.bpe.model"
 )  # fmt: skip
-_SPACE = "\u2581"
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ def used_symbols(
 def _kept(dictionary: Dictionary, used: set[int]) -> list[int]:
     """Ids to keep, in order: special ones, used ones, the characters of used ones."""
     specials = set(range(dictionary.nspecial))
-    characters = {_SPACE}.union(*(dictionary.symbols[number] for number in used - specials))
+    characters = {SPACE}.union(*(dictionary.symbols[number] for number in used - specials))
     single = {dictionary.indices[one] for one in characters if one in dictionary.indices}
     return sorted(specials | used | single)
 

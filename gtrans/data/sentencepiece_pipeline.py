@@ -17,6 +17,7 @@ from gtrans.errors import GtransError
 
 MODEL_FILE = "sentencepiece.model"
 PIECES_FILE = "sentencepiece.dict.txt"
+SPACE = "\u2581"  # stands for a space in pieces
 # Below the score of any piece, which is a log-probability or the number of a merge.
 _UNKNOWN_SCORE = -1e7
 NO_STEPS = Steps(normalise=False, tokenise=False, truecase=False)
@@ -76,7 +77,8 @@ class SentencePiecePipeline(TextPipeline):
 
     def _unsegment(self, tokens: str) -> str:
         text: str = self._processor.decode(tokens.split())
-        return text
+        # A piece of the dictionary that the model does not know comes back as it is.
+        return text.replace(SPACE, " ").strip()
 
 
 def load_model(path: Path) -> Any:

@@ -7,7 +7,8 @@ from typing import Any, Optional
 from fairseq.dataclass import ChoiceEnum
 
 from gtrans.errors import GtransError
-from gtrans.models._presets import DocumentModelConfig, option, size_option
+from gtrans.models._presets import option
+from gtrans.models._transformer_options import StackConfig, check_stack, stack_spec
 from gtrans.modules.layer_fusion import (
     DecoderGroupFusion,
     EncoderGroupFusion,
@@ -25,34 +26,9 @@ _Activation = ChoiceEnum(list(ACTIVATIONS))
 
 
 @dataclass
-class GtransFusionConfig(DocumentModelConfig):
-    """Options of the model, flat so that all of fairseq's front ends see them."""
+class GtransFusionConfig(StackConfig):
+    """Options of the model."""
 
-    encoder_layers: Optional[int] = size_option("encoder layers")
-    decoder_layers: Optional[int] = size_option("decoder layers")
-    encoder_embed_dim: Optional[int] = size_option("width of the model, the same on both sides")
-    encoder_ffn_embed_dim: Optional[int] = size_option("width of the encoder's feed-forward nets")
-    decoder_ffn_embed_dim: Optional[int] = size_option("width of the decoder's feed-forward nets")
-    encoder_attention_heads: Optional[int] = size_option("attention heads in the encoder")
-    decoder_attention_heads: Optional[int] = size_option("attention heads in the decoder")
-    dropout: float = option(0.1, "dropout after embeddings and sublayers")
-    attention_dropout: float = option(0.0, "dropout on attention weights")
-    activation_dropout: float = option(0.0, "dropout inside feed-forward networks")
-    activation_fn: Optional[_Activation] = size_option(  # type: ignore[valid-type]
-        "activation of feed-forward networks"
-    )
-    layernorm_embedding: Optional[bool] = size_option("LayerNorm on embeddings")
-    learned_positions: Optional[bool] = size_option(
-        "a learned table of positions, not sinusoids that grow with the text"
-    )
-    max_positions: Optional[int] = size_option("rows of that table: the longest text")
-    share_decoder_input_output_embed: bool = option(
-        False, "one table for decoder input and output"
-    )
-    share_all_embeddings: bool = option(
-        False, "one table for encoder, decoder and output (needs a joint dictionary)"
-    )
-    no_scale_embedding: Optional[bool] = size_option("do not scale embeddings by sqrt(dim)")
     system: ChoiceEnum(list(SYSTEMS)) = option(  # type: ignore[valid-type]
         "gtrans",
         "gtrans: groups of layers fused; or a system that its paper compares with: the plain "
@@ -94,6 +70,7 @@ _XLMR = {
     "layernorm_embedding": True,
     "learned_positions": True,
     "max_positions": 512,
+    "share_all_embeddings": False,
     "no_scale_embedding": True,
 }
 _PLAIN = {
@@ -101,6 +78,7 @@ _PLAIN = {
     "layernorm_embedding": False,
     "learned_positions": False,
     "max_positions": 1024,
+    "share_all_embeddings": False,
     "no_scale_embedding": False,
 }
 PRESETS: dict[str, dict[str, Any]] = {
@@ -120,13 +98,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 def check(cfg: GtransFusionConfig, task: Any) -> None:
     """Raises GtransError for options that are out of range or contradict each other."""
+    check_stack(cfg, task)
     for side in ("encoder", "decoder"):
-        heads = getattr(cfg, f"{side}_attention_heads")
-        if heads < 1 or cfg.encoder_embed_dim % heads:
-            raise GtransError(
-                f"`--{side}-attention-heads` must divide `--encoder-embed-dim` "
-                f"{cfg.encoder_embed_dim}, but is {heads}."
-            )
         for what in ("layers", "group_size"):
             value = getattr(cfg, f"{side}_{what}")
             if value < 1:
@@ -136,13 +109,6 @@ def check(cfg: GtransFusionConfig, task: Any) -> None:
             raise GtransError(
                 f"`--no-{side}-fusion` is for --system gtrans; '{cfg.system}' has no groups."
             )
-    if cfg.learned_positions and int(cfg.max_positions or 0) < 1:
-        raise GtransError(f"`--max-positions` must be at least 1, but is {cfg.max_positions}.")
-    if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
-        raise GtransError(
-            "`--share-all-embeddings` needs a joint dictionary, but the two sides differ; "
-            "prepare the corpus with fairseq-preprocess --joined-dictionary."
-        )
     layers, kept = int(cfg.encoder_layers or 0), cfg.keep_encoder_layers
     if kept is not None and (not 1 <= kept <= layers or (cfg.system == "mlrf" and kept < layers)):
         allowed = f"{layers} for --system mlrf" if cfg.system == "mlrf" else f"1 to {layers}"
@@ -178,17 +144,7 @@ def used_groups(cfg: GtransFusionConfig) -> tuple[int, int]:
 
 def layer_spec(cfg: GtransFusionConfig, side: str) -> LayerSpec:
     """Sizes and switches of the layers of one side."""
-    return LayerSpec(
-        dim=int(cfg.encoder_embed_dim or 0),
-        ffn_dim=getattr(cfg, f"{side}_ffn_embed_dim"),
-        heads=getattr(cfg, f"{side}_attention_heads"),
-        dropout=float(cfg.dropout),
-        attention_dropout=float(cfg.attention_dropout),
-        activation_dropout=float(cfg.activation_dropout),
-        activation=str(cfg.activation_fn),
-        pre_norm=cfg.system in _PRE_NORM,
-        rezero=cfg.system == "rezero",
-    )
+    return stack_spec(cfg, side, cfg.system in _PRE_NORM, rezero=cfg.system == "rezero")
 
 
 def layer_fusion(cfg: GtransFusionConfig, side: str) -> LayerFusion:

@@ -17,7 +17,6 @@ Logits that the model gives are log-probabilities already when it has several gr
 softmax leaves them as they are, so every search can treat them as logits.
 """
 
-import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,10 +39,11 @@ from gtrans.models._gtrans_fusion_options import (
 )
 from gtrans.models._presets import register_presets, resolve_sizes
 from gtrans.models._stock_search import StockDecoder, StockEncoder
+from gtrans.models._transformer_options import beside_words, embedder
 from gtrans.models._xlmr import start_from_xlmr
 from gtrans.modules.attention import DocumentAttention
 from gtrans.modules.decode_state import DecodeState
-from gtrans.modules.embedding import Embedder, word_table
+from gtrans.modules.embedding import word_table
 from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.group_attention import AttentionPlans
 from gtrans.modules.layer_fusion import (
@@ -54,7 +54,6 @@ from gtrans.modules.layer_fusion import (
 )
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.multi_level import GroupOutputs
-from gtrans.modules.positions import LearnedPositions
 from gtrans.modules.transformer import DecoderLayer, EncoderLayer
 
 
@@ -67,8 +66,8 @@ class FusionEncoder(StockEncoder):
         super().__init__(dictionary)
         spec = layer_spec(cfg, "encoder")
         self.embed_tokens = embed_tokens
-        self.embed_positions, self.layernorm_embedding = _beside_words(cfg)
-        self.embed = _embedder(cfg)
+        self.embed_positions, self.layernorm_embedding = beside_words(cfg)
+        self.embed = embedder(cfg)
         self.layers = nn.ModuleList(
             EncoderLayer(spec, "global") for _ in range(int(cfg.encoder_layers or 0))
         )
@@ -114,8 +113,8 @@ class FusionDecoder(StockDecoder):
         spec = layer_spec(cfg, "decoder")
         layers = int(cfg.decoder_layers or 0)
         self.embed_tokens = embed_tokens
-        self.embed_positions, self.layernorm_embedding = _beside_words(cfg)
-        self.embed = _embedder(cfg)
+        self.embed_positions, self.layernorm_embedding = beside_words(cfg)
+        self.embed = embedder(cfg)
         self.layers = nn.ModuleList(DecoderLayer(spec, "global", "global") for _ in range(layers))
         self.fusion = layer_fusion(cfg, "decoder")
         self.layer_norm = spec.norm() if cfg.system == "pre-norm" else None
@@ -306,23 +305,6 @@ class GtransFusion(FairseqEncoderDecoderModel):
     def decode_step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
         """See :meth:`FusionDecoder.step`."""
         return self.decoder.step(tokens, opens, state)
-
-
-def _embedder(cfg: GtransFusionConfig) -> Embedder:
-    dim = int(cfg.encoder_embed_dim or 0)
-    scale = 1.0 if cfg.no_scale_embedding else math.sqrt(dim)
-    return Embedder(dim, scale, float(cfg.dropout), by_sentence=False)
-
-
-def _beside_words(
-    cfg: GtransFusionConfig,
-) -> tuple[LearnedPositions | None, nn.LayerNorm | None]:
-    """The table of positions and the LayerNorm on embeddings, where a model has them."""
-    dim = int(cfg.encoder_embed_dim or 0)
-    return (
-        LearnedPositions(dim, int(cfg.max_positions or 0)) if cfg.learned_positions else None,
-        nn.LayerNorm(dim) if cfg.layernorm_embedding else None,
-    )
 
 
 def _has_parameters(model: GtransFusion, _: Any) -> None:

@@ -39,12 +39,11 @@ from gtrans.models._gtransformer_options import (
     GTransformerConfig,
     UnitTransformerConfig,
     attention_kinds,
-    beside_words,
     check_sizes,
-    embedder,
     layer_spec,
 )
 from gtrans.models._presets import Presets, register_presets, resolve_sizes
+from gtrans.models._transformer_options import beside_words, embedder
 from gtrans.modules.attention import DocumentAttention, MultiheadAttention, new_parameters
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.decode_state import DecodeState, ways
@@ -91,7 +90,7 @@ class GTransformerEncoder(FairseqEncoder):
         spec = layer_spec(cfg, "encoder")
         self.embed_tokens = embed_tokens
         self.embed_positions, self.layernorm_embedding = beside_words(cfg)
-        self.embed = embedder(cfg)
+        self.embed = embedder(cfg, str(cfg.positions) == "sentence")
         self.layers = nn.ModuleList(EncoderLayer(spec, kind) for kind in attention_kinds(cfg)[0])
         self.layer_norm = spec.norm() if spec.pre_norm else None
 
@@ -152,7 +151,7 @@ class GTransformerDecoder(FairseqDecoder):
         spec = layer_spec(cfg, "decoder")
         self.embed_tokens = embed_tokens
         self.embed_positions, self.layernorm_embedding = beside_words(cfg)
-        self.embed = embedder(cfg)
+        self.embed = embedder(cfg, str(cfg.positions) == "sentence")
         _, self.self_kinds, self.cross_kinds = attention_kinds(cfg)
         self.layers = nn.ModuleList(
             DecoderLayer(spec, kind, cross)
