@@ -69,5 +69,7 @@ def test_bert_context_finds_what_stands_one_sentence_back(repo: Path, tmp_path: 
             assert 0.4 <= cells["2"] <= 0.6, (kind, phenomenon)
 
 
-PHENOMENA = ("ellipsis", "pronoun")
-UPDATES = 1500
+# What BERT has to say of a left-out verb is enough to translate it. The gender of a pronoun is not
+# in its output (docs/bert.md).
+PHENOMENA = ("ellipsis",)
+UPDATES = 650
