@@ -8,13 +8,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 from pretrained_models import LANGS
 from untrained import WORDS, dictionary
 
 from gtrans.data.frame import SENTENCE_MARKS, Frame
 from gtrans.data.symbols import add_symbols, symbol_of
 from gtrans.errors import GtransError
+from gtrans.models.gtransformer import GTransformer
 from gtrans.modules.layout import DocumentLayout
+from gtrans.tasks._options import DocumentTranslationConfig, adopt_unit
 
 BOS, PAD, EOS, SRC, TGT = 0, 1, 2, 90, 91
 # source of two sentences [5, 6] and [7]; decoder input and target, _ is padding
@@ -95,3 +98,21 @@ def test_language_symbols_are_looked_up() -> None:
     with pytest.raises(GtransError, match="several symbols for the language 'zh'"):
         symbol_of("zh", "zh_CN,zh_TW")
     assert symbol_of("zh_TW", "zh_CN,zh_TW") == "[zh_TW]"
+
+
+@pytest.mark.parametrize(
+    ("arch", "given", "marks"),
+    [
+        ("gtransformer_mbart_large", None, "mbart"),
+        ("gtransformer_bart_base", None, "bart"),
+        ("gtransformer_base", None, "both"),
+        ("gtransformer_mbart_large", "mbart50", "mbart50"),
+    ],
+)
+def test_an_architecture_has_the_marks_of_its_pretrained_model(
+    arch: str, given: str | None, marks: str
+) -> None:
+    cfg = OmegaConf.structured(DocumentTranslationConfig)
+    cfg.sentence_marks = given
+    adopt_unit(cfg, GTransformer, arch)
+    assert str(cfg.sentence_marks) == marks

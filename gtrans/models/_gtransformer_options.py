@@ -114,6 +114,12 @@ _SWITCHES_OF = {
     "gtransformer_bart_large": _BART,
     "gtransformer_mbart_large": _MBART,
 }
+# The frame that a pretrained model has seen (see gtrans.data.frame).
+SENTENCE_MARKS_OF = {
+    "gtransformer_bart_base": "bart",
+    "gtransformer_bart_large": "bart",
+    "gtransformer_mbart_large": "mbart",
+}
 
 
 def transformer_presets(

@@ -36,6 +36,7 @@ from torch import Tensor, nn
 from gtrans.data.frame import Frame
 from gtrans.models._gtransformer_options import (
     PRESETS,
+    SENTENCE_MARKS_OF,
     GTransformerConfig,
     UnitTransformerConfig,
     attention_kinds,
@@ -290,6 +291,8 @@ class GTransformer(FairseqEncoderDecoderModel):
     units: tuple[str, ...] = ("document", "sentence", "window")
     context_sides: tuple[str, ...] = ("source", "both")
     context_size: tuple[int, int] = (1, 0)
+    # Of architectures that are pretrained models; the others have marks on both sides.
+    sentence_marks: Mapping[str, str] = SENTENCE_MARKS_OF
     options: type[UnitTransformerConfig] = GTransformerConfig
     presets: Presets = PRESETS
 

@@ -67,10 +67,11 @@ class DocumentTranslationConfig(FairseqDataclass):
         "with unit stream: most of them; the number is drawn anew for every update (0: whole "
         "documents)",
     )
-    sentence_marks: ChoiceEnum(list(SENTENCE_MARKS)) = option(  # type: ignore[valid-type]
-        "both",
+    sentence_marks: Optional[ChoiceEnum(list(SENTENCE_MARKS))] = option(  # type: ignore[valid-type]
+        None,
         "both: '<s> .. </s>' around every sentence (paper); end: '</s>' behind it, the frame of "
-        "stock fairseq sentence models; bart, mbart, mbart50: those of the pretrained models",
+        "stock fairseq sentence models; bart, mbart, mbart50: those of the pretrained models "
+        "(default: what the architecture is made for)",
     )
     langs: Optional[str] = option(
         None, "languages 'en,de,..' whose symbols [en], [de], .. follow the dictionary's own"
@@ -182,8 +183,10 @@ def window_options(cfg: Any) -> WindowOptions:
     return WindowOptions(int(cfg.min_window), int(cfg.max_window), int(cfg.seed))
 
 
-def adopt_unit(cfg: Any, model: Any) -> None:
+def adopt_unit(cfg: Any, model: Any, arch: Optional[str]) -> None:
     """Fill in what is left open of the unit with what ``model`` (a class) is made for.
+
+    Sentence marks are those of the architecture ``arch``.
 
     Raises:
         GtransError: the model cannot read such units.
@@ -204,6 +207,8 @@ def adopt_unit(cfg: Any, model: Any) -> None:
     for name, size in zip(("context_before", "context_after"), sizes, strict=True):
         if cfg[name] is None:
             cfg[name] = size
+    if cfg.sentence_marks is None:
+        cfg.sentence_marks = getattr(model, "sentence_marks", {}).get(arch, "both")
 
 
 def model_class(cfg: Any) -> Any:

@@ -198,7 +198,7 @@ class DocumentTranslationTask(BertTask, StreamingTask):
             self._adopt(cfg)
         else:
             with open_dict(cfg):
-                adopt_unit(self.cfg, made_for)
+                adopt_unit(self.cfg, made_for, cfg.get("_name"))
                 for name in (*UNIT_FIELDS, *_LANGUAGES):
                     cfg[name] = getattr(self.cfg, name)
                 if self.cfg.unit == "sentence" and cfg.get("doc_mode") == "partial":
