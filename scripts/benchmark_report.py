@@ -51,7 +51,7 @@ _MODES = {
     "chunks": (
         "Long texts in chunks",
         "Figure 8 of Feng et al. 2022: documents of dummy tokens in chunks of {chunk}, "
-        "{documents} documents side by side, beam {beam}, encoding included. A chunk becomes as "
+        "{documents} side by side, beam {beam}, encoding included. A chunk becomes as "
         "long as its source. The memory Transformer has 16 memory vectors in the top "
         "layers of encoder and decoder. The document Transformer reads and writes whole documents. "
         "A cell is milliseconds per token, in brackets how many times the sentence Transformer's, "

@@ -53,12 +53,7 @@ from gtrans.modules.group_attention import AttentionPlans
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.linear import Linear
 from gtrans.modules.shared_prefix import SharedPrefixLayout
-from gtrans.modules.transformer import (
-    BehindAttention,
-    DecoderLayer,
-    EncoderLayer,
-    context_sources,
-)
+from gtrans.modules.transformer import BehindAttention, DecoderLayer, EncoderLayer, context_sources
 
 __all__ = [
     "PRESETS",
