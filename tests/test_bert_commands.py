@@ -221,7 +221,8 @@ def test_a_data_folder_without_pieces_or_with_another_bert(
 
 @pytest.mark.parametrize(
     "options",
-    [("bert_context_transformer_tiny", "--combine", "mean", "--bert-integration", "encoder"),
+    [pytest.param(("bert_context_transformer_tiny", "--combine", "mean", "--bert-integration",
+                   "encoder"), marks=pytest.mark.long),
      ("document_aware_transformer_tiny", "--lr-scale-pretrained", "0"),
      pytest.param(("document_aware_transformer_tiny", "--context-input", "bert"),
                   marks=pytest.mark.long)],
@@ -248,7 +249,8 @@ def test_the_baselines_of_the_same_machinery(
     ("arch", "options"),
     [("gtransformer_bert_tiny", ("--encoder-global-layers", "1", "--decoder-global-layers", "1",
       "--cross-global-layers", "1", "--max-doc-tokens", "128")),
-     ("flat_transformer_bert_base", ("--flat-bottom-layers", "1"))],
+     pytest.param("flat_transformer_bert_base", ("--flat-bottom-layers", "1"),
+                  marks=pytest.mark.long)],
 )  # fmt: skip
 def test_models_whose_encoder_is_a_bert(
     world: BertWorld, tmp_path: Path, arch: str, options: tuple[str, ...]
@@ -281,8 +283,11 @@ def test_a_bert_of_another_size_than_the_model(world: BertWorld) -> None:
 @pytest.mark.parametrize(
     ("config", "changes"),
     [("bert_context_transformer", {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 64}),
-     ("gtransformer_bert", {"encoder_embed_dim": 16, "encoder_ffn_embed_dim": 64,
-      **{f"{side}_global_layers": 1 for side in ("encoder", "decoder", "cross")}})],
+     pytest.param(
+         "gtransformer_bert",
+         {"encoder_embed_dim": 16, "encoder_ffn_embed_dim": 64,
+          **{f"{side}_global_layers": 1 for side in ("encoder", "decoder", "cross")}},
+         marks=pytest.mark.long)],
 )  # fmt: skip
 def test_configurations_train(
     world: BertWorld, repo: Path, tmp_path: Path, config: str, changes: dict[str, int]
