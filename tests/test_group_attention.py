@@ -11,9 +11,9 @@ from torch import Tensor
 
 from gtrans.errors import GtransError
 from gtrans.modules.attention import DocumentAttention, GlobalGate, MultiheadAttention
+from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.group_attention import (
     AttentionPlan,
-    AttentionPlans,
     dense_attention,
     segment_attention,
 )

@@ -39,9 +39,9 @@ from gtrans.models.gtransformer import (
     GTransformerEncoder,
 )
 from gtrans.modules.attention import MultiheadAttention
+from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import COMBINATIONS, ContextAttention, PackedContext
 from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.group_attention import AttentionPlans
 from gtrans.modules.layout import DocumentLayout, chosen_tokens
 from gtrans.modules.linear import Linear
 from gtrans.modules.transformer import EncoderLayer, LayerSpec

@@ -30,8 +30,8 @@ from gtrans.models._bert_encoder import PIECES, BertEncoder, BertSourceConfig, b
 from gtrans.models._gtransformer_options import UnitTransformerConfig, transformer_presets
 from gtrans.models._presets import option, register_presets
 from gtrans.models.gtransformer import GTransformer, GTransformerEncoder
+from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.group_attention import AttentionPlans
 from gtrans.modules.layout import DocumentLayout, chosen_tokens
 
 

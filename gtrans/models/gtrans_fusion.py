@@ -42,10 +42,10 @@ from gtrans.models._stock_search import StockDecoder, StockEncoder
 from gtrans.models._transformer_options import beside_words, embedder
 from gtrans.models._xlmr import start_from_xlmr
 from gtrans.modules.attention import DocumentAttention
+from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import word_table
 from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.group_attention import AttentionPlans
 from gtrans.modules.layer_fusion import (
     DecoderGroupFusion,
     ProbabilityFusion,

@@ -46,11 +46,11 @@ from gtrans.models._gtransformer_options import (
 from gtrans.models._presets import Presets, register_presets, resolve_sizes
 from gtrans.models._transformer_options import beside_words, embedder
 from gtrans.modules.attention import DocumentAttention, MultiheadAttention, new_parameters
+from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.decode_state import DecodeState, ways
 from gtrans.modules.embedding import word_table
 from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.group_attention import AttentionPlans
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.linear import Linear
 from gtrans.modules.shared_prefix import SharedPrefixLayout

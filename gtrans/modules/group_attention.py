@@ -17,17 +17,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gtrans.errors import GtransError
-from gtrans.modules.layout import DocumentLayout, Segments
-
-if TYPE_CHECKING:
-    from gtrans.modules.context_attention import PackedContext
+from gtrans.modules.layout import Segments
 
 BACKENDS = ("regroup", "dense", "varlen")
 
@@ -254,122 +250,6 @@ class _GatherFunction(torch.autograd.Function):
         if unused is not None:
             gathered[unused] = 0
         return gathered, None, None, None
-
-
-class AttentionPlans:
-    """The plans of one batch, each built when first asked for and shared by all layers."""
-
-    def __init__(
-        self,
-        source: DocumentLayout,
-        target: DocumentLayout | None = None,
-        context: PackedContext | None = None,
-        rows: Tensor | None = None,
-    ) -> None:
-        """The plans of ``source`` and ``target``.
-
-        Args:
-            source: sources of the batch.
-            target: rows that are written; None while only the encoder runs.
-            context: of each source, None where there is none.
-            rows: ``(rows of the target,)`` the source of each; None: one behind the other.
-        """
-        self.source = source
-        self.target = target
-        self.context = context
-        self.rows = rows
-
-    @cached_property
-    def encoder_group(self) -> AttentionPlan:
-        """Source sentence k sees source sentence k (``G_Q = G_K = G_X``)."""
-        return AttentionPlan.within(self.source.sentences, self.source.tokens)
-
-    @cached_property
-    def encoder_global(self) -> AttentionPlan:
-        """A source document sees itself."""
-        return AttentionPlan.within(self.source.documents, self.source.tokens)
-
-    @cached_property
-    def decoder_group(self) -> AttentionPlan:
-        """Target sentence k sees the words before it in sentence k (``G_Q = G_K = G_Y``)."""
-        return self._before(self._target.sentences, self._target.visible_sentences)
-
-    @cached_property
-    def decoder_global(self) -> AttentionPlan:
-        """A target word sees all words before it."""
-        return self._before(self._target.documents, self._target.visible_documents)
-
-    @cached_property
-    def cross_group(self) -> AttentionPlan:
-        """Target sentence k sees source sentence k (``G_Q = G_Y``, ``G_K = G_X``)."""
-        sentences = self.source.sentences
-        chosen = matching_sentences(self.source, self._target, self.rows)
-        if chosen is not None:
-            # Sources whose target is shorter (a forced prefix) have sentences nobody sees.
-            sentences = sentences.chosen(chosen)
-        return self._cross(self._target.sentences, sentences)
-
-    @cached_property
-    def cross_global(self) -> AttentionPlan:
-        """A target word sees the whole source document."""
-        documents = self.source.documents
-        if self.rows is not None:
-            documents = documents.chosen(self.rows)
-        return self._cross(self._target.documents, documents)
-
-    def _before(self, query: Segments, key: Segments) -> AttentionPlan:
-        tokens = self._target.tokens
-        return AttentionPlan(query, key, tokens, tokens, causal=True)
-
-    @cached_property
-    def encoder_context(self) -> AttentionPlan | None:
-        """A source word sees the whole context of its row."""
-        if self.context is None:
-            return None
-        return self.context.plan(self.source.documents, self.source.tokens)
-
-    @cached_property
-    def decoder_context(self) -> AttentionPlan | None:
-        """A target word sees the whole context of its row."""
-        if self.context is None:
-            return None
-        return self.context.plan(self._target.documents, self._target.tokens, self.rows)
-
-    def _cross(self, query: Segments, key: Segments) -> AttentionPlan:
-        return AttentionPlan(query, key, self._target.tokens, self.source.tokens, causal=False)
-
-    @property
-    def _target(self) -> DocumentLayout:
-        if self.target is None:
-            raise ValueError("a plan of the decoder was asked for before its input was given")
-        return self.target
-
-
-def matching_sentences(
-    source: DocumentLayout, target: DocumentLayout, rows: Tensor | None = None
-) -> Tensor | None:
-    """For every target sentence the index of its source sentence; None if it is its own index.
-
-    ``rows`` as in :class:`AttentionPlans`.
-
-    Raises:
-        GtransError: a target document has more sentences than its source.
-    """
-    counts, first = source.sentence_counts, source.first_sentences
-    if rows is not None:
-        counts, first = counts[rows], first[rows]
-    surplus = target.sentence_counts > counts
-    if bool(surplus.any()):
-        row = int(surplus.nonzero()[0])
-        raise GtransError(
-            f"row {row} of the batch has {int(target.sentence_counts[row])} target sentences but "
-            f"only {int(counts[row])} source sentences; both sides of a document "
-            "need the same number of sentences"
-        )
-    if rows is None and torch.equal(target.sentence_counts, counts):
-        return None
-    starts = target.sentences.starts
-    return first[target.row[starts]] + target.sentence[starts]
 
 
 def segment_attention(

@@ -14,10 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gtrans.modules.attention import DocumentAttention
+from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import ContextAttention, PackedContext
 from gtrans.modules.decode_state import DecodeState, DocumentSources
 from gtrans.modules.dropout import dropout
-from gtrans.modules.group_attention import AttentionPlan, AttentionPlans
+from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.linear import Linear
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
