@@ -234,3 +234,11 @@ def test_two_rates() -> None:
     again.load_state_dict(state)
     again.set_lr(0.01)
     assert sorted({g["lr"] for g in again.param_groups}) == pytest.approx([0.005, 0.01])
+
+
+def test_nothing_left_to_train_is_refused() -> None:
+    model = model_of(task_of(unit="sentence"))
+    mark_pretrained(model, set())
+    cfg = OmegaConf.structured(TwoRateAdamConfig(lr_scale_pretrained=0.0, tpu=False, lr=[0.5]))
+    with pytest.raises(GtransError, match="`--lr-scale-pretrained 0` leaves nothing to train"):
+        TwoRateAdam(cfg, list(model.parameters()))

@@ -41,7 +41,7 @@ class TwoRateAdam(FairseqAdam):
     """Adam whose marked parameters train at ``lr * lr_scale_pretrained`` (App. C.1).
 
     Raises:
-        GtransError: no parameter is marked.
+        GtransError: no parameter is marked, or none would be trained.
     """
 
     def __init__(self, cfg: TwoRateAdamConfig, params: Sequence[nn.Parameter]) -> None:
@@ -54,6 +54,11 @@ class TwoRateAdam(FairseqAdam):
                 "the optimizer two_rate_adam finds no loaded parameters; give --init-from "
                 "(task.init_from), or choose adam; --fp16 hides them without "
                 "--fp16-no-flatten-grads."
+            )
+        if set(groups) == {0.0}:
+            raise GtransError(
+                "`--lr-scale-pretrained 0` leaves nothing to train, for this model has no "
+                "parameters that its start lacks; give a scale above 0."
             )
         super().__init__(
             cfg,
