@@ -1,6 +1,6 @@
 """Does a deep, narrow post-norm model train, with fused groups of layers and without?
 
-    python scripts/deep_fusion.py --out /tmp/deep
+    python scripts/deep_fusion.py --out deep
 
 The experiment behind table VIII of GTRANS on the embedded corpus: 24 + 18 layers of width
 64, trained by `fairseq-train` on sentences with the same settings and seeds, with fusion,

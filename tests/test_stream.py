@@ -303,7 +303,7 @@ def test_validation_leaves_the_memories_of_training_alone():
     # With what training has left, nothing had to be read again.
     read: list[int] = []
     original = world.dataset.before
-    world.dataset.before = lambda run: (read.append(1), original(run))[1]  # type: ignore
+    world.dataset.before = lambda run: (read.append(1), original(run))[1]
     world.step(1)
     assert not read and entering[-1] is not None and entering[-1].entering is not None
     check(world, 1)

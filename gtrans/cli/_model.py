@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from gtrans.data.units import CONTEXT_KINDS
+from gtrans.errors import GtransError
 
 
 def add_model_files(files: argparse._ArgumentGroup) -> None:
@@ -22,6 +23,27 @@ def add_device(group: argparse._ArgumentGroup) -> None:
     """``--cpu`` and ``--fp16``."""
     group.add_argument("--cpu", action="store_true", help="stay on the CPU")
     group.add_argument("--fp16", action="store_true", help="half precision, on a GPU")
+
+
+def add_scoring(parser: argparse.ArgumentParser) -> None:
+    """What commands that score given translations share: size of batches, device, JSON."""
+    size = parser.add_argument_group("size")
+    size.add_argument(
+        "--max-tokens",
+        type=int,
+        default=2000,
+        metavar="N",
+        help="tokens of a batch, padding included; what is longer stands alone "
+        "(default: %(default)s)",
+    )
+    add_device(size)
+    parser.add_argument("--json", action="store_true", help="write JSON to standard output")
+
+
+def check_scoring(args: argparse.Namespace) -> None:
+    """Raises GtransError for a size that makes no batch."""
+    if args.max_tokens < 1:
+        raise GtransError(f"`--max-tokens` must be at least 1, but is {args.max_tokens}.")
 
 
 def add_context(parser: argparse.ArgumentParser) -> None:

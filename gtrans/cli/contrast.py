@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gtrans.cli._model import add_context, add_device, add_model_files, context_of
+from gtrans.cli._model import add_context, add_model_files, add_scoring, check_scoring, context_of
 from gtrans.cli._table import aligned
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import (
@@ -88,18 +88,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="chooses those contexts (default: %(default)s)",
     )
-    size = parser.add_argument_group("size")
-    size.add_argument(
-        "--max-tokens",
-        type=int,
-        default=2000,
-        metavar="N",
-        help="tokens of a batch, padding included; documents are never cut, a longer one "
-        "stands alone (default: %(default)s)",
-    )
-    add_device(size)
     add_context(parser)
-    parser.add_argument("--json", action="store_true", help="write JSON to standard output")
+    add_scoring(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -109,8 +99,7 @@ def run(args: argparse.Namespace) -> None:
         GtransError: a set, a checkpoint or the data folder is missing or damaged, they do
             not fit each other, or an option has an impossible value.
     """
-    if args.max_tokens < 1:
-        raise GtransError(f"`--max-tokens` must be at least 1, but is {args.max_tokens}.")
+    check_scoring(args)
     if args.context < 0:
         raise GtransError(f"`--context` must be at least 0, but is {args.context}.")
     if args.documents is not None and not Path(args.documents).is_dir():

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtrans.cli._model import add_device, add_model_files
+from gtrans.cli._model import add_model_files, add_scoring, check_scoring
 from gtrans.data.documents import atomic_writer, read_parallel
 from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
@@ -67,16 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=int, default=1, metavar="N", help="of the bootstrap (default: %(default)s)"
     )
-    size = parser.add_argument_group("size")
-    size.add_argument(
-        "--max-tokens",
-        type=int,
-        default=2000,
-        metavar="N",
-        help="tokens of a batch, padding included (default: %(default)s)",
-    )
-    add_device(size)
-    parser.add_argument("--json", action="store_true", help="write JSON to standard output")
+    add_scoring(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -86,8 +77,7 @@ def run(args: argparse.Namespace) -> None:
         GtransError: a file, a checkpoint or the data folder is missing or damaged, they do
             not fit each other, or an option has an impossible value.
     """
-    if args.max_tokens < 1:
-        raise GtransError(f"`--max-tokens` must be at least 1, but is {args.max_tokens}.")
+    check_scoring(args)
     if args.context is not None and args.context < 1:
         raise GtransError(f"`--context` must be at least 1, but is {args.context}.")
     if args.without_data is not None and args.without is None:
