@@ -177,6 +177,8 @@ def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...
         cells = ["" if rows else measurement.label, name, f"{measurement.score(name):.{digits}f}"]
         if name in resampled.confidence:
             low, high = resampled.confidence[name].interval
+            # A bound a hair below zero is no "-0.00".
+            low, high = (round(bound, digits) + 0.0 for bound in (low, high))
             cells.append(f"{low:.{digits}f} to {high:.{digits}f}")
         if name in resampled.comparisons:
             comparison = resampled.comparisons[name]
