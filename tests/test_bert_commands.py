@@ -12,7 +12,7 @@ import pytest
 import torch
 from fairseq.data import data_utils
 from tiny_bert import another_bert, bert, write_bert  # noqa: F401
-from tiny_models import TinyWorld, stock, tiny  # noqa: F401
+from tiny_models import Finished, TinyWorld, stock, tiny  # noqa: F401
 
 from gtrans.cli import main
 from gtrans.modules.bert import SEP, WordPieces
@@ -38,13 +38,25 @@ class BertWorld:
     data: Path
     folder: Path
 
+    @property
+    def start(self) -> tuple[str, ...]:
+        """Architecture and options of a BERT-context Transformer."""
+        return (
+            "bert_context_transformer_tiny", *WIDTH, "--share-all-embeddings",
+            "--context-gate-bias", "1", "--init-from", str(self.tiny.checkpoints["sentence"]),
+        )  # fmt: skip
+
     def train(self, name: str, arch: str, *options: str, updates: int = 4) -> Path:
         saved = self.folder / name
-        self.tiny.run.succeed(
-            "train", self.data, "--user-dir", "gtrans", "--task", "document_translation",
-            "--arch", arch, *options, *TRAINING, "--max-update", str(updates), "--save-dir", saved,
-        )  # fmt: skip
+        done = self.attempt(self.data, saved, arch, *options, "--max-update", str(updates))
+        assert done.status == 0, done.stderr
         return saved / "checkpoint_last.pt"
+
+    def attempt(self, data: Path, saved: Path, arch: str, *options: str) -> Finished:
+        return self.tiny.run(
+            "train", data, "--user-dir", "gtrans", "--task", "document_translation",
+            "--arch", arch, *TRAINING, *options, "--save-dir", saved,
+        )  # fmt: skip
 
     def translate(self, checkpoint: Path, output: Path, data: Path | None = None) -> int:
         return main(
@@ -75,10 +87,7 @@ def world(
 @pytest.fixture(scope="module")
 def context(world: BertWorld) -> Path:
     """A BERT-context Transformer started from the sentence model."""
-    return world.train(
-        "context", "bert_context_transformer_tiny", *WIDTH, "--share-all-embeddings",
-        "--context-gate-bias", "1", "--init-from", str(world.tiny.checkpoints["sentence"]),
-    )  # fmt: skip
+    return world.train("context", *world.start)
 
 
 # ---- preparation ---------------------------------------------------------------------------------
@@ -143,14 +152,12 @@ def test_bert_is_in_no_checkpoint_and_its_output_is_kept(world: BertWorld, conte
     assert not any("embeddings" in name or "bert" in name for name in names)
     assert any("context_attn" in name for name in names)
     groups = state["last_optimizer_state"]["param_groups"]
-    assert sum(len(group["params"]) for group in groups) == len(set(names)) - 2  # tied tables
+    parameters = [name for name in names if not name.startswith("whitening.")]
+    assert sum(len(group["params"]) for group in groups) == len(parameters) - 2  # tied tables
     shards = list((world.data / "bert-features").rglob("*.safetensors"))
     assert shards and not list((world.data / "bert-features").rglob("*.tmp"))
     # The same training again computes nothing that is kept.
-    again = world.train(
-        "again", "bert_context_transformer_tiny", *WIDTH, "--share-all-embeddings",
-        "--context-gate-bias", "1", "--init-from", str(world.tiny.checkpoints["sentence"]),
-    )  # fmt: skip
+    again = world.train("again", *world.start)
     assert sorted((world.data / "bert-features").rglob("*.safetensors")) == sorted(shards)
     second = torch.load(again, weights_only=True)["model"]
     assert all(torch.equal(tensor, second[name]) for name, tensor in state["model"].items())
@@ -217,6 +224,25 @@ def test_a_data_folder_without_pieces_or_with_another_bert(
         wanted = "BERT of width 16, that of .* has 24" if name == "wider" else "that is not the one"
         assert re.search(wanted, message), message
     assert not (tmp_path / "out").exists()
+    # The last of these has the same width: nothing else would keep a run from going on with it.
+    saved = shutil.copytree(context.parent, tmp_path / "saved")
+    done = world.attempt(data, saved, *world.start, "--max-update", "6")
+    assert done.status != 0
+    assert "was trained with a BERT that is not the one" in done.stderr.splitlines()[-1]
+
+
+def test_features_are_measured_once(world: BertWorld, context: Path, tmp_path: Path) -> None:
+    """Before the first update; a run that goes on, on other data too, keeps what it has."""
+    first = torch.load(context, weights_only=True)["model"]
+    assert not first["whitening.map"].equal(torch.eye(len(first["whitening.mean"])))
+    saved = shutil.copytree(context.parent, tmp_path / "saved")
+    other = "--train-subset", "valid", "--reset-dataloader", "--max-update", "6"
+    done = world.attempt(world.data, saved, *world.start, *other)
+    assert done.status == 0, done.stderr
+    second = torch.load(saved / "checkpoint_last.pt", weights_only=True)["model"]
+    assert not all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+    for name in ("mean", "map", "of"):
+        assert torch.equal(first[f"whitening.{name}"], second[f"whitening.{name}"])
 
 
 @pytest.mark.parametrize(

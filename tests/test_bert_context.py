@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -75,9 +76,36 @@ def test_closed_gates_are_the_sentence_transformer(integration: str, input_: str
         context_layers=int(input_ == "words"),
     )  # fmt: skip
     loaded = model.load_state_dict(plain.state_dict(), strict=False)
-    assert set(loaded.missing_keys) == model.new_parameters() and not loaded.unexpected_keys
+    buffers = {name for name, _ in model.named_buffers()} & set(loaded.missing_keys)
+    assert set(loaded.missing_keys) - buffers == model.new_parameters()
+    assert not loaded.unexpected_keys
     with torch.no_grad():
         assert torch.equal(logits(model), plain(SENTENCES, None, TARGET)[0])
+
+
+def test_whitened_states_are_those_of_a_model_with_other_weights() -> None:
+    """The map in front of the projections adds nothing to what the model can be."""
+    model, raw = model_of(), model_of(raw_bert_states=True)
+    assert model.whitening is not None
+    before = logits(model)
+    states = torch.randn(500, BERT_DIM) @ torch.randn(BERT_DIM, BERT_DIM) + 3
+    model.whitening.measure([states], "ab" * 32)
+    changed = model.state_dict()
+    assert not torch.allclose(logits(model), before, atol=1e-3)
+    folded = dict(changed)
+    mean, map_ = changed["whitening.mean"], changed["whitening.map"]
+    for name, tensor in changed.items():
+        if re.search(r"context_attn\.attention\.[kv]_proj\.weight", name):
+            weight = tensor @ map_
+            bias = name.replace("weight", "bias")
+            folded[name], folded[bias] = weight, changed[bias] - weight @ mean
+    raw.load_state_dict(folded)
+    assert torch.allclose(logits(raw), logits(model), atol=1e-5)
+
+
+def test_a_model_in_half_precision_takes_features_as_they_come() -> None:
+    model = model_of().bfloat16()
+    assert logits(model).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("integration", ["both", "encoder", "decoder"])

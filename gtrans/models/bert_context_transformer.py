@@ -11,6 +11,8 @@ Eq 3.4-3.5       :class:`gtrans.modules.context_attention.ContextAttention` besi
                  self-attention in the encoder
 Eq 3.8-3.10      the same beside attention to the encoder in the decoder
 §3.6             two steps of training: ``--init-from`` a sentence model
+C_B, whitened    not in the thesis; the same model, in which context attention learns
+                 several times as fast: :mod:`gtrans.modules.whitening`
 Eq 2.11-2.17     BERT-fused with drop-net: ``--combine mean``
 ===============  =====================================================================
 
@@ -45,6 +47,7 @@ from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.layout import DocumentLayout, chosen_tokens
 from gtrans.modules.linear import Linear
 from gtrans.modules.transformer import EncoderLayer, LayerSpec
+from gtrans.modules.whitening import Whitening
 
 INTEGRATIONS = ("both", "encoder", "decoder", "none")
 CONTEXT_INPUTS = ("bert", "words")
@@ -67,6 +70,9 @@ class BertContextConfig(UnitTransformerConfig):
         None,
         "context gates begin at sigmoid(BIAS) on the side of the Transformer whatever the input, "
         "so that a large value starts as the sentence model (default: random gates)",
+    )
+    raw_bert_states: bool = option(
+        False, "attend to BERT's output as it is (thesis) instead of whitened"
     )
     context_input: Optional[ChoiceEnum(list(CONTEXT_INPUTS))] = size_option(  # type: ignore[valid-type]
         "what the context is read from: frozen BERT, or the embedded words of its sentences"
@@ -125,6 +131,7 @@ class BertContextTransformer(GTransformer):
         super().__init__(encoder, decoder)
         self.context_input = "bert"
         self.context_encoder: ContextEncoder | None = None
+        self.whitening: Whitening | None = None
 
     @classmethod
     def reads_bert(cls, cfg: Any) -> str | None:
@@ -160,6 +167,8 @@ class BertContextTransformer(GTransformer):
         encoder, decoder = (layer_spec(cfg, side) for side in ("encoder", "decoder"))
         width = encoder.dim if cfg.context_input == "words" else int(cfg.bert_dim)
         self.context_input = str(cfg.context_input)
+        if self.context_input == "bert":
+            self.whitening = Whitening(width, cfg.raw_bert_states)
         if cfg.context_layers:
             self.context_encoder = ContextEncoder(encoder, cfg.context_layers, width)
             width = encoder.dim
@@ -203,12 +212,12 @@ class BertContextTransformer(GTransformer):
         context = None
         if self.context_input == "words":
             context = self._read_words(src_tokens, words)
-        elif context_states is not None and context_lengths is not None:
-            context = PackedContext(context_states, context_lengths)
+        elif self.whitening is not None and context_states is not None:
+            assert context_lengths is not None
+            states = self.whitening(context_states)
             if self.context_encoder is not None:
-                states = context_states.to(self.encoder.embed_tokens.weight)
-                rows = DocumentLayout.of_rows(context_lengths)
-                context = PackedContext(self.context_encoder(states, rows), context_lengths)
+                states = self.context_encoder(states, DocumentLayout.of_rows(context_lengths))
+            context = PackedContext(states, context_lengths)
         encoded: EncoderOutput = self.encoder(src_tokens, context=context)
         return encoded
 

@@ -11,7 +11,7 @@ A model class says by ``reads_bert(cfg)`` what it needs:
 import atexit
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 FEATURES, PIECES = "features", "pieces"
 _CACHE_FOLDER = "bert-features"
+# Training windows whose features are measured before the first update, and how many at once.
+_MEASURED, _MEASURED_AT_ONCE = 2048, 256
 # An interruption costs no more of BERT's work than that.
 _FLUSH_SECONDS = 60
 
@@ -177,6 +179,33 @@ class BertInput:
         found["context_lengths"] = lengths.to(device)
         return found
 
+    def meet(self, model: Any, dataset: Any) -> None:
+        """Before an epoch: let a new ``model`` measure features, check one that has.
+
+        Args:
+            model: one that reads features.
+            dataset: what it is trained on. Every process of a run looks at the same units.
+
+        Raises:
+            GtransError: the parameters are those of a model that has read another BERT.
+        """
+        whitening = model.whitening
+        if whitening.measured_on is None:
+            whitening.measure(self._features_of(dataset), self.frozen.fingerprint)
+        elif whitening.measured_on != self.frozen.fingerprint:
+            raise GtransError(
+                "the checkpoint was trained with a BERT that is not the one of "
+                f"'{self.data}' ({self.pieces.name}); give the folder it was trained with."
+            )
+
+    def _features_of(self, dataset: Any) -> Iterator[Tensor]:
+        chosen = np.unique(np.linspace(0, len(dataset) - 1, _MEASURED).astype(np.int64))
+        logger.info("measuring BERT's output on %d units of the training set", len(chosen))
+        for begin in range(0, len(chosen), _MEASURED_AT_ONCE):
+            units = chosen[begin : begin + _MEASURED_AT_ONCE].tolist()
+            batch = dataset.collater([dataset[unit] for unit in units])
+            yield self.with_features(batch["net_input"])["context_states"]
+
     def flush(self) -> None:
         """Write computed features to disk."""
         if self.use == FEATURES:
@@ -239,6 +268,10 @@ class BertTask:
         if self.bert is None or "pieces" not in net_input:
             return dict(net_input)
         return self.bert.with_features(net_input)
+
+    def _meet_bert(self, model: Any, dataset: Any) -> None:
+        if self.bert is not None and self.bert.use == FEATURES:
+            self.bert.meet(model, dataset)
 
     def begin_valid_epoch(self, epoch: int, model: Any) -> None:
         """Keep what BERT has computed."""

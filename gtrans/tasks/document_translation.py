@@ -255,6 +255,7 @@ class DocumentTranslationTask(BertTask, StreamingTask):
         self._keep_features()
         if self._missing_init is not None:
             raise GtransError(f"--init-from {self._missing_init}: there is no such checkpoint.")
+        self._meet_bert(model, self.datasets[self.cfg.train_subset])
 
     def train_step(
         self,
