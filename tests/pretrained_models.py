@@ -81,7 +81,9 @@ def fairseq_model(
     return model, folder / "model.pt"
 
 
-def hugging_face_model(kind: str, folder: Path, data: Path) -> tuple[Any, Path]:
+def hugging_face_model(
+    kind: str, folder: Path, data: Path, positions: int = POSITIONS
+) -> tuple[Any, Path]:
     """Hugging Face's own model and the folder that it has written."""
     from transformers import (
         BartConfig,
@@ -96,7 +98,7 @@ def hugging_face_model(kind: str, folder: Path, data: Path) -> tuple[Any, Path]:
         "encoder_layers": LAYERS, "decoder_layers": LAYERS,
         "encoder_ffn_dim": FFN, "decoder_ffn_dim": FFN,
         "encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS,
-        "max_position_embeddings": POSITIONS, "scale_embedding": not bart,
+        "max_position_embeddings": positions, "scale_embedding": not bart,
     }  # fmt: skip
     if kind == "mbart50":
         options.update(decoder_start_token_id=2, tokenizer_class="MBart50Tokenizer")

@@ -17,7 +17,8 @@ from gtrans.checkpoints import read_checkpoint
 from gtrans.cli import main
 from gtrans.conversion.languages import MBART25
 from gtrans.data.generated_corpus import write_corpus
-from gtrans.data.sentencepiece_pipeline import SentencePiecePipeline, read_pieces
+from gtrans.data.pieces import read_pieces
+from gtrans.data.sentencepiece_pipeline import SentencePiecePipeline
 from gtrans.data.text_pipeline import load_pipeline
 from gtrans.decoding.loading import load_models
 

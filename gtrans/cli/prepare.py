@@ -69,10 +69,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "instead of Moses steps and BPE",
     )
     text.add_argument(
+        "--byte-bpe",
+        type=Path,
+        metavar="DIR",
+        help="segment the plain text with the byte-level BPE in this folder, as BART needs it "
+        "(encoder.json and vocab.bpe, or vocab.json and merges.txt)",
+    )
+    text.add_argument(
         "--dictionary",
         type=Path,
         metavar="DICT",
-        help="with --sentencepiece: the pieces to use (dict.txt; default: all of the model's)",
+        help="with one of these: the pieces to use (dict.txt; default: all of the model's)",
     )
     text.add_argument(
         "--bert",
@@ -98,13 +105,17 @@ def run(args: argparse.Namespace) -> None:
         "--no-truecase": args.no_truecase,
         "--bert": args.bert is not None,
     }
-    if args.sentencepiece is not None:
+    models = {"sentencepiece": args.sentencepiece, "byte-bpe": args.byte_bpe}
+    pieces = [(kind, path) for kind, path in models.items() if path is not None]
+    if len(pieces) > 1:
+        raise GtransError("`--byte-bpe` cannot stand beside `--sentencepiece`: give one of them")
+    for kind, _ in pieces:
         for flag in list(flags)[:5]:
             if flags[flag]:
                 raise GtransError(
-                    f"`{flag}` cannot stand beside `--sentencepiece`, which takes plain text"
+                    f"`{flag}` cannot stand beside `--{kind}`, which takes plain text"
                 )
-    flags["--sentencepiece"] = args.sentencepiece is not None
+        flags[f"--{kind}"] = True
     if args.reuse is not None:
         for flag, given in flags.items():
             if given:
@@ -125,7 +136,7 @@ def run(args: argparse.Namespace) -> None:
             ),
             bpe_merges=DEFAULT_MERGES if args.bpe_merges is None else args.bpe_merges,
             bpe_vocabulary_threshold=args.bpe_vocabulary_threshold,
-            sentencepiece=args.sentencepiece,
+            pieces=pieces[0] if pieces else None,
             dictionary=args.dictionary,
             bert=args.bert,
             workers=args.workers,

@@ -28,7 +28,8 @@ from torch import Tensor
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.conversion.files import check_target
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
-from gtrans.data.sentencepiece_pipeline import MODEL_FILE, SPACE, write_pieces
+from gtrans.data.pieces import write_pieces
+from gtrans.data.sentencepiece_pipeline import MODEL_FILE, SENTENCEPIECE, SPACE
 from gtrans.data.symbols import split_languages
 from gtrans.data.text_pipeline import read_state
 from gtrans.errors import GtransError
@@ -61,7 +62,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
             that are not shared.
     """
     state = read_state(data)
-    if not state.get("sentencepiece"):
+    if state.get("pieces") != SENTENCEPIECE.name:
         raise GtransError(f"`--data` '{data}' was not prepared with `--sentencepiece`.")
     languages = str(state["source_lang"]), str(state["target_lang"])
     dictionary = read_dictionary(str(data), languages[0])

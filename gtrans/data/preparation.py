@@ -7,7 +7,8 @@ The steps, in order, and the files each leaves in the data folder:
 ``truecase``        ``truecase.LANG``: Moses truecaser models
 ``bpe``             ``codes.bpe`` (joint), ``bpe-vocabulary.LANG``
 ``sentencepiece``   ``sentencepiece.model``, ``sentencepiece.dict.txt``, instead
-                    of the two steps before, where a model is given
+                    of the two steps before, where such a model is given
+``byte-bpe``        ``byte-bpe.merges``, ``byte-bpe.json``, ``byte-bpe.dict.txt``, likewise
 ``encode SPLIT``    ``text/SPLIT.bpe.LANG``: truecased, in BPE pieces
 ``bert SPLIT``      ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}``, with ``--bert``: word
                     pieces of the plain source
@@ -40,8 +41,9 @@ from tqdm import tqdm
 
 from gtrans.data import bert_stream
 from gtrans.data.documents import atomic_writer, iterate_lines
+from gtrans.data.piece_models import PIECE_MODELS
+from gtrans.data.pieces import NO_STEPS, PieceModel
 from gtrans.data.preparation_options import PreparationOptions, check_options, check_split
-from gtrans.data.sentencepiece_pipeline import MODEL_FILE, NO_STEPS, PIECES_FILE, take_over
 from gtrans.data.step_record import StepRecord, digest, fingerprint, say
 from gtrans.data.text_models import (
     load_best_case,
@@ -97,8 +99,10 @@ class _Preparation:
         self.out = options.out
         self.threshold = options.bpe_vocabulary_threshold
         self.merges = options.bpe_merges
-        self.has_sentencepiece = options.sentencepiece is not None
-        self.steps = NO_STEPS if self.has_sentencepiece else options.steps
+        self.model: PieceModel | None = None
+        if options.pieces is not None:
+            self.model = PIECE_MODELS[options.pieces[0]]
+        self.steps = options.steps if self.model is None else NO_STEPS
         self.pieces: WordPieces | None = None
         if options.bert is not None:
             from gtrans.modules.bert import WordPieces
@@ -127,17 +131,18 @@ class _Preparation:
 
         truecase = list(self.truecase.values()) if self.steps.truecase else []
         bpe = [CODES_FILE, *(self.vocabulary.values() if self.threshold else ())]
-        if self.has_sentencepiece:
-            bpe = [MODEL_FILE, PIECES_FILE]
+        if self.model is not None:
+            bpe = list(self.model.files)
         if options.reuse is not None:
             source, names = options.reuse, [*truecase, *bpe]
             learnt = fingerprint([digest(source / name) for name in names])
             record.step("reuse", learnt, names, partial(self._copy, source, names))
-        elif options.sentencepiece is not None:
-            model, dictionary = options.sentencepiece, options.dictionary
-            learnt = fingerprint(digest(model), dictionary and digest(dictionary))
-            work = partial(take_over, model, dictionary, self.out)
-            record.step("sentencepiece", learnt, bpe, work)
+        elif self.model is not None and options.pieces is not None:
+            path, dictionary = options.pieces[1], options.dictionary
+            sources = [digest(source) for source in self.model.sources(path)]
+            learnt = fingerprint(sources, dictionary and digest(dictionary))
+            work = partial(self.model.take_over, path, dictionary, self.out)
+            record.step(self.model.name, learnt, bpe, work)
         else:
             cased = fingerprint(tokenised["train"], self.steps.truecase)
             if truecase:
@@ -195,13 +200,13 @@ class _Preparation:
                 "truecase": self.truecase,
                 "vocabulary": self.vocabulary,
             },
-            "sentencepiece": self.has_sentencepiece,
+            "pieces": self.model and self.model.name,
             "bert": bert_stream.record(self.pieces) if self.pieces else None,
         }
         record = StepRecord(self.out, STATE_FILE, header, "binarise", finished)
         # What was learnt and what was taken over stand in the same files.
-        ways = {"reuse": ["reuse"], "pieces": ["sentencepiece"], "bpe": ["truecase", "bpe"]}
-        way = "pieces" if self.has_sentencepiece else "bpe"
+        ways = {"reuse": ["reuse"], "bpe": ["truecase", "bpe"], **{k: [k] for k in PIECE_MODELS}}
+        way = "bpe" if self.model is None else self.model.name
         ways.pop("reuse" if self.options.reuse else way)
         record.forget([step for steps in ways.values() for step in steps])
         if self.pieces is None:
@@ -242,7 +247,7 @@ class _Preparation:
                 f"`--reuse` '{reuse}' is not finished; run its 'gtrans prepare' again"
             )
         self.steps = Steps(**state["steps"])
-        self.has_sentencepiece = bool(state.get("sentencepiece"))
+        self.model = PIECE_MODELS[state["pieces"]] if state.get("pieces") else None
         self.merges = state["bpe"]["merges"]
         self.threshold = state["bpe"]["vocabulary_threshold"]
         if state.get("bert") is not None:
@@ -258,7 +263,7 @@ class _Preparation:
         """The joined dictionary, where it is not made from the training text."""
         if self.options.reuse is not None:
             return self.options.reuse / f"dict.{self.options.source_lang}.txt"
-        return self.out / PIECES_FILE if self.has_sentencepiece else None
+        return None if self.model is None else self.out / self.model.dictionary
 
     # The steps
 

@@ -7,12 +7,11 @@ split into pieces that it has; a character that none covers becomes the unknown 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gtrans.data.documents import atomic_writer
-from gtrans.data.text_pipeline import PLACEHOLDER, Steps, TextPipeline
+from gtrans.data.pieces import NO_STEPS, PieceModel, read_pieces, write_pieces
+from gtrans.data.text_pipeline import PLACEHOLDER, TextPipeline
 from gtrans.errors import GtransError
 
 MODEL_FILE = "sentencepiece.model"
@@ -20,7 +19,6 @@ PIECES_FILE = "sentencepiece.dict.txt"
 SPACE = "\u2581"  # stands for a space in pieces
 # Below the score of any piece, which is a log-probability or the number of a merge.
 _UNKNOWN_SCORE = -1e7
-NO_STEPS = Steps(normalise=False, tokenise=False, truecase=False)
 
 
 class SentencePiecePipeline(TextPipeline):
@@ -117,41 +115,29 @@ def model_pieces(processor: Any) -> list[str]:
     ]
 
 
-def read_pieces(path: Path) -> list[str]:
-    """The symbols of a dictionary ``SYMBOL COUNT``, one a line.
-
-    Raises:
-        GtransError: it is missing, or a line is none of a dictionary.
-    """
-    if not path.is_file():
-        raise GtransError(
-            f"{path}: there is no such dictionary; the dict.txt of a model belongs beside its "
-            "SentencePiece model."
-        )
-    pieces = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
-        if not line:
-            continue
-        piece, _, count = line.rpartition(" ")
-        if not piece or not count.isdigit():
-            raise GtransError(f"{path}:{number}: not a line 'SYMBOL COUNT' of a dictionary.")
-        pieces.append(piece)
-    return pieces
+def _sources(model: Path) -> tuple[Path, ...]:
+    return (model,)
 
 
-def write_pieces(pieces: Sequence[str], path: Path) -> None:
-    """Write a dictionary of fairseq's."""
-    with atomic_writer(path) as file:
-        file.writelines(f"{piece} 1\n" for piece in pieces)
+def _check(model: Path, dictionary: Path | None) -> None:
+    load_model(model)
+    if dictionary is not None:
+        read_pieces(dictionary)
 
 
-def take_over(model: Path, dictionary: Path | None, folder: Path) -> None:
-    """Put a model and its dictionary into a data folder, as the files named above.
-
-    Without a dictionary, the model's pieces in its own order are taken, which is right for
-    mBART and mBART-50.
-    """
+def _take_over(model: Path, dictionary: Path | None, folder: Path) -> None:
+    """Without a dictionary, the model's pieces in its own order, which is right for mBART."""
     processor = load_model(model)
     pieces = model_pieces(processor) if dictionary is None else read_pieces(dictionary)
     (folder / MODEL_FILE).write_bytes(model.read_bytes())
     write_pieces(pieces, folder / PIECES_FILE)
+
+
+SENTENCEPIECE = PieceModel(
+    "sentencepiece",
+    (MODEL_FILE, PIECES_FILE),
+    _sources,
+    _check,
+    _take_over,
+    SentencePiecePipeline,
+)

@@ -329,13 +329,11 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
             raise GtransError(
                 f"'{folder}' was prepared for {languages[0]} and {languages[1]}, not for '{lang}'"
             )
-        if state.get("sentencepiece"):
+        if state.get("pieces"):
             # Imported here: it is built on this module.
-            from gtrans.data import sentencepiece_pipeline as pieces
+            from gtrans.data.piece_models import PIECE_MODELS
 
-            return pieces.SentencePiecePipeline(
-                lang, folder / pieces.MODEL_FILE, folder / pieces.PIECES_FILE
-            )
+            return PIECE_MODELS[state["pieces"]].load(lang, folder)
         steps = Steps(**state["steps"])
         files = state["files"]
         truecase = folder / _plain(files["truecase"][lang]) if steps.truecase else None

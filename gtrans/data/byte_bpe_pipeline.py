@@ -1,0 +1,188 @@
+"""The text pipeline of BART: byte-level BPE (that of GPT-2) on plain text, no Moses steps.
+
+A model comes as a folder, in one of two forms. fairseq's BART has ``encoder.json`` and
+``vocab.bpe`` and writes a piece as its number there; which row of the network a number has
+says the ``dict.txt`` beside the weights. Hugging Face's has ``vocab.json`` and
+``merges.txt``, where a piece is written as it is and its number is the row.
+
+Every text has pieces, since every byte is one; ``decode`` gives back all but the kind and
+number of white space.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from gtrans.data.documents import atomic_writer
+from gtrans.data.pieces import NO_STEPS, PieceModel, read_pieces, write_pieces
+from gtrans.data.text_pipeline import TextPipeline
+from gtrans.errors import GtransError
+
+MERGES_FILE = "byte-bpe.merges"
+SYMBOLS_FILE = "byte-bpe.json"
+PIECES_FILE = "byte-bpe.dict.txt"
+_FAIRSEQ = ("vocab.bpe", "encoder.json")
+_HUGGING_FACE = ("merges.txt", "vocab.json")
+_DOWNLOADS = (
+    "BART's are encoder.json and vocab.bpe in https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe/, or "
+    "vocab.json and merges.txt beside the weights on huggingface.co"
+)
+# In Hugging Face's files; fairseq's dictionaries have them by themselves.
+_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+
+
+class ByteBpePipeline(TextPipeline):
+    """Encoder and decoder of one language side.
+
+    White space counts as one space, and symbols that are reserved in a vocabulary are
+    escaped as in :class:`TextPipeline`.
+    """
+
+    def __init__(self, lang: str, merges: Path, symbols: Path, pieces: Path) -> None:
+        """The files of a data folder; ``symbols`` tells how each piece is written.
+
+        Raises:
+            GtransError: a file is missing or not of its kind.
+        """
+        super().__init__(lang, NO_STEPS)
+        self._files = merges, symbols, pieces
+        library = _library()
+        self._symbols: dict[str, str] = _read_json(symbols)
+        self._written = {symbol: piece for piece, symbol in self._symbols.items()}
+        numbers = {piece: number for number, piece in enumerate(self._symbols)}
+        try:
+            model = library.models.BPE(numbers, _read_merges(merges))
+        except Exception as error:  # the library raises nothing more precise
+            raise GtransError(f"{merges}: not merges of {symbols.name} ({error}).") from None
+        self._tokenizer = library.Tokenizer(model)
+        self._tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        self._decoder = library.decoders.ByteLevel()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ByteBpePipeline, (self.lang, *self._files)
+
+    def segment(self, tokens: str) -> str:
+        """Symbols of what ``tokenise`` returned, separated by one space; at least one."""
+        pieces: list[str] = self._tokenizer.encode(tokens).tokens
+        return " ".join(self._symbols[piece] for piece in pieces)
+
+    def _unsegment(self, tokens: str) -> str:
+        parts = []
+        for known, group in groupby(tokens.split(), self._written.__contains__):
+            if known:
+                parts.append(str(self._decoder.decode([self._written[one] for one in group])))
+            else:  # a symbol that only the dictionary knows comes back as it is
+                parts.extend(group)
+        return " ".join(parts)
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("tokenizers")
+    except ModuleNotFoundError:
+        raise GtransError(
+            "`--byte-bpe` needs the library tokenizers; install the extra: pip install "
+            "'gtrans[mbart]'."
+        ) from None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise GtransError(f"{path}: there is no such file; {_DOWNLOADS}.") from None
+    except ValueError as error:
+        raise GtransError(f"{path}: not readable as JSON ({error}).") from None
+    if not isinstance(content, dict):
+        raise GtransError(f"{path}: not an object of JSON.")
+    return content
+
+
+def _read_merges(path: Path) -> list[tuple[str, str]]:
+    if not path.is_file():
+        raise GtransError(f"{path}: there is no such file; {_DOWNLOADS}.")
+    merges = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        first, _, second = line.partition(" ")
+        if not (first and second) or " " in second:
+            raise GtransError(f"{path}:{number}: not two pieces to merge.")
+        merges.append((first, second))
+    return merges
+
+
+def _sources(folder: Path) -> tuple[Path, ...]:
+    """The merges and the numbers of the pieces."""
+    if not folder.is_dir():
+        raise GtransError(f"{folder}: there is no such folder of a byte-level BPE; {_DOWNLOADS}.")
+    for form in (_FAIRSEQ, _HUGGING_FACE):
+        if any((folder / name).is_file() for name in form):
+            return tuple(folder / name for name in form)
+    raise GtransError(f"{folder}: it holds no byte-level BPE; {_DOWNLOADS}.")
+
+
+def _read(folder: Path, dictionary: Path | None) -> tuple[dict[str, str], list[str]]:
+    """How each piece is written, and the dictionary.
+
+    Raises:
+        GtransError: files that are missing or do not belong together.
+    """
+    merges, vocabulary = _sources(folder)
+    numbers: dict[str, int] = _read_json(vocabulary)
+    if vocabulary.name == _FAIRSEQ[1]:
+        symbols = {piece: str(number) for piece, number in numbers.items()}
+        if dictionary is None:
+            raise GtransError(
+                f"`--byte-bpe` '{folder}' needs `--dictionary`, the dict.txt of the model: "
+                f"{vocabulary.name} does not tell which row of it a piece has."
+            )
+    else:
+        symbols = {piece: piece for piece in numbers if piece not in _SPECIAL}
+    pieces = (
+        sorted(symbols, key=numbers.__getitem__) if dictionary is None else read_pieces(dictionary)
+    )
+    missing = [byte for byte in _bytes() if symbols.get(byte) not in set(pieces)]
+    if missing:
+        raise GtransError(
+            f"{dictionary or vocabulary}: {len(missing)} of the 256 bytes are missing; it does not "
+            f"belong to the byte-level BPE in '{folder}'."
+        )
+    merged = {part for pair in _read_merges(merges) for part in (*pair, "".join(pair))}
+    unknown = sorted(merged - symbols.keys())
+    if unknown:
+        raise GtransError(
+            f"{merges}: '{unknown[0]}' is not in {vocabulary.name}; take both from one model."
+        )
+    return symbols, pieces
+
+
+def _bytes() -> list[str]:
+    alphabet: list[str] = _library().pre_tokenizers.ByteLevel.alphabet()
+    return alphabet
+
+
+def _check(folder: Path, dictionary: Path | None) -> None:
+    _read(folder, dictionary)
+
+
+def _take_over(folder: Path, dictionary: Path | None, out: Path) -> None:
+    symbols, pieces = _read(folder, dictionary)
+    (out / MERGES_FILE).write_bytes(_sources(folder)[0].read_bytes())
+    with atomic_writer(out / SYMBOLS_FILE) as file:
+        json.dump(symbols, file, ensure_ascii=False)
+    write_pieces(pieces, out / PIECES_FILE)
+
+
+BYTE_BPE = PieceModel(
+    "byte-bpe",
+    (MERGES_FILE, SYMBOLS_FILE, PIECES_FILE),
+    _sources,
+    _check,
+    _take_over,
+    ByteBpePipeline,
+)

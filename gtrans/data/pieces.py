@@ -1,0 +1,70 @@
+"""What pretrained models bring for their text: pieces of their own and a dictionary of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gtrans.data.documents import atomic_writer
+from gtrans.data.text_pipeline import Steps, TextPipeline
+from gtrans.errors import GtransError
+
+NO_STEPS = Steps(normalise=False, tokenise=False, truecase=False)
+
+
+@dataclass(frozen=True)
+class PieceModel:
+    """A kind of text model that takes the place of Moses' steps and our own BPE.
+
+    Attributes:
+        name: the option of ``gtrans prepare`` that gives one, without dashes in front.
+        files: what stands in a data folder; the last is the dictionary.
+        sources: the files that a model is read from.
+        check: raises GtransError unless the model and, if any, the dictionary can be read.
+        take_over: puts a model and its dictionary into a data folder, as ``files``.
+        pipeline: of a language and the paths of ``files``.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    sources: Callable[[Path], tuple[Path, ...]]
+    check: Callable[[Path, Path | None], None]
+    take_over: Callable[[Path, Path | None, Path], None]
+    pipeline: Callable[..., TextPipeline]
+
+    @property
+    def dictionary(self) -> str:
+        """The file with the pieces that the network knows."""
+        return self.files[-1]
+
+    def load(self, lang: str, folder: Path) -> TextPipeline:
+        """The pipeline of one language of a data folder."""
+        return self.pipeline(lang, *(folder / name for name in self.files))
+
+
+def read_pieces(path: Path) -> list[str]:
+    """The symbols of a dictionary ``SYMBOL COUNT``, one a line.
+
+    Raises:
+        GtransError: it is missing, or a line is none of a dictionary.
+    """
+    if not path.is_file():
+        raise GtransError(
+            f"{path}: there is no such dictionary; the dict.txt of a model belongs beside it."
+        )
+    pieces = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if not line:
+            continue
+        piece, _, count = line.rpartition(" ")
+        if not piece or not count.isdigit():
+            raise GtransError(f"{path}:{number}: not a line 'SYMBOL COUNT' of a dictionary.")
+        pieces.append(piece)
+    return pieces
+
+
+def write_pieces(pieces: Sequence[str], path: Path) -> None:
+    """Write a dictionary of fairseq's."""
+    with atomic_writer(path) as file:
+        file.writelines(f"{piece} 1\n" for piece in pieces)
