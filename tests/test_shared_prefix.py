@@ -173,6 +173,8 @@ SIZES: dict[str, Any] = {
         ),
         (MemoryTransformer, MemoryTransformerConfig(**SIZES), "stream"),
         (GtransFusion, GtransFusionConfig(**SIZES), "sentence"),
+        (GtransFusion, GtransFusionConfig(**SIZES), "document"),
+        (GtransFusion, GtransFusionConfig(system="ta", **SIZES), "document"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
@@ -186,7 +188,12 @@ def test_every_system_scores_candidates_together_as_alone(
     first, second = ["a b", "c", "d"], ["e", "c c"]
     documents = [(first, ["d", "e d a", last]) for last in ("e", "e d", "b a", "b c", "b c")]
     documents += [(second, ["a b", last]) for last in ("c", "b c e", "b c d")]
+    read: list[int] = []
+    made.encoder.register_forward_pre_hook(lambda _, args: read.append(len(args[0])))
     together = score_documents([made], task, documents)
+    # Each source once: two documents or streams, five sentences or windows.
+    if model is not FlatTransformer:  # its encoder reads a window in two parts
+        assert sum(read) == (2 if unit in ("document", "stream") else 5)
     for document, scores in zip(documents, together, strict=True):
         assert score_documents([made], task, [document]) == [pytest.approx(scores, abs=1e-5)]
     assert together[0] != pytest.approx(together[2], abs=1e-3)

@@ -65,7 +65,7 @@ class StockDecoder(FairseqIncrementalDecoder):
             and a dictionary with at least ``attn``, which fairseq looks for.
         """
         if incremental_state is None:
-            return self.teacher_forced(prev_output_tokens, encoder_out.copied(), **options)
+            return self.teacher_forced(prev_output_tokens, encoder_out, **options)
         state = incremental_state.get(_STATE)
         if state is None:
             state = incremental_state[_STATE] = self._begin(encoder_out, prev_output_tokens.size(0))

@@ -54,6 +54,7 @@ from gtrans.modules.layer_fusion import (
 )
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.multi_level import GroupOutputs
+from gtrans.modules.shared_prefix import SharedPrefixLayout
 from gtrans.modules.transformer import DecoderLayer, EncoderLayer
 
 
@@ -147,18 +148,23 @@ class FusionDecoder(StockDecoder):
         prev_output_tokens: Tensor,
         encoder_out: EncoderOutput,
         groups_only: bool = False,
+        places: Tensor | None = None,
         **options: Any,
     ) -> tuple[Any, dict[str, Any]]:
         """Logits ``(batch, length, vocabulary)`` of every next token, all groups fused.
 
         With ``groups_only`` the :class:`GroupOutputs` in their place, for a criterion that
-        does not want the logits of all groups in memory.
+        does not want the logits of all groups in memory. ``places`` and rows of one source
+        are what they are in :class:`~gtrans.models.gtransformer.GTransformerDecoder`.
         """
         dictionary = self.dictionary
         layout = DocumentLayout.of_target(
             prev_output_tokens, dictionary.pad(), dictionary.bos(), dictionary.eos()
         )
-        plans = AttentionPlans(encoder_out.layout, layout)
+        rows = encoder_out.rows
+        if rows is not None:
+            layout = SharedPrefixLayout.of(layout, prev_output_tokens, rows)
+        plans = AttentionPlans(encoder_out.layout, layout, rows=rows)
         x = self._embed(layout.pack(prev_output_tokens), layout.position)
         memories = self._memories(encoder_out)
 
@@ -171,8 +177,10 @@ class FusionDecoder(StockDecoder):
         if groups_only:
             projection = self.output_projection.weight
             return GroupOutputs(features, weights, projection, layout), {"attn": None}
+        if places is not None:
+            features = layout.choose(features.transpose(0, 1), places).transpose(0, 1)
         logits = fuse_probabilities(self.output_projection(features), weights)
-        return layout.pad(logits), {"attn": None}
+        return logits if places is not None else layout.pad(logits), {"attn": None}
 
     def begin(self, encoder_out: EncoderOutput, beam: int) -> DecodeState:
         """The state before the first token of every source, ``beam`` hypotheses each."""
@@ -274,6 +282,9 @@ class GtransFusion(FairseqEncoderDecoderModel):
         src_lengths: Tensor | None,
         prev_output_tokens: Tensor,
         groups_only: bool = False,
+        *,
+        rows: Tensor | None = None,
+        places: Tensor | None = None,
     ) -> tuple[Any, dict[str, Any]]:
         """Logits ``(batch, target length, vocabulary)``, and a dictionary for fairseq.
 
@@ -282,14 +293,19 @@ class GtransFusion(FairseqEncoderDecoderModel):
             src_lengths: unused; the padding tells the lengths.
             prev_output_tokens: ``(batch, target length)`` decoder input, padded on the right.
             groups_only: give the :class:`~gtrans.modules.multi_level.GroupOutputs` instead.
+            rows, places: see :class:`gtrans.decoding.force_decode.ScoresCandidates`.
 
         Raises:
             GtransError: training begins without the XLM-R that it is to start from.
         """
         if self.missing_start is not None and self.training:
             raise GtransError(f"--init-xlmr {self.missing_start}: there is no such folder.")
+        encoded: EncoderOutput = self.encoder(src_tokens)
         output: tuple[Any, dict[str, Any]] = self.decoder(
-            prev_output_tokens, self.encoder(src_tokens), groups_only=groups_only
+            prev_output_tokens,
+            encoded if rows is None else encoded.reordered(rows),
+            groups_only=groups_only,
+            places=places,
         )
         return output
 

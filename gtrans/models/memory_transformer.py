@@ -166,12 +166,15 @@ class MemoryTransformer(GTransformer):
         """Whether anything is carried from sentence to sentence."""
         return any(self._memories(side) for side in SIDES)
 
-    def forward(  # type: ignore[override]  # rows that carry memory share no states
+    def forward(  # type: ignore[override]
         self,
         src_tokens: Tensor,
         src_lengths: Tensor | None,
         prev_output_tokens: Tensor,
         memory: MemoryFlow | None = None,
+        *,
+        rows: Tensor | None = None,
+        places: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Logits ``(batch, target length, vocabulary)`` and an empty dictionary.
 
@@ -182,6 +185,8 @@ class MemoryTransformer(GTransformer):
             prev_output_tokens: ``(batch, target length)`` decoder input, padded on the right.
             memory: with what memory the rows begin (None: all begin a document); it takes
                 what they end with.
+            rows, places: see :class:`gtrans.decoding.force_decode.ScoresCandidates`; without
+                ``memory``. Each row writes a memory of its own, so rows share no states.
         """
         flow = MemoryFlow() if memory is None else memory
         if torch.is_grad_enabled():
@@ -189,8 +194,10 @@ class MemoryTransformer(GTransformer):
                 self._read(src_tokens, prev_output_tokens, flow)
         encoded = self.encoder(src_tokens, behind=self._hook("encoder", flow))
         behind = self._hook("decoder", flow, prev_output_tokens)
+        if rows is not None:
+            encoded = encoded.reordered(rows).copied()
         output: tuple[Tensor, dict[str, Any]] = self.decoder(
-            prev_output_tokens, encoded, behind=behind
+            prev_output_tokens, encoded, behind=behind, places=places
         )
         flow.earlier.clear()
         return output
