@@ -26,6 +26,7 @@ COMMANDS = {
     "translate": "translate whole documents, line by line aligned with the input",
     "score": "BLEU over sentences and documents, chrF, TER, METEOR; intervals and tests",
     "contrast": "accuracy of a model on a contrastive set, by phenomenon and distance",
+    "analyse": "attention, gates and gradients of a trained model, by layer and distance",
     "cxmi": "how much a model's translations gain in probability by context",
     "average": "average checkpoints of one training run",
     "convert": "read checkpoints of other programs",

@@ -47,8 +47,10 @@ class Whitening(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """``(.., dim) -> (.., dim)`` in the precision of ``mean``."""
-        states = states.to(self.mean)
-        return states if self.raw else (states - self.mean) @ self.map
+        if not self.raw:
+            # Some of BERT's outputs are far from 0: half precision would round away their rest.
+            states = (states.float() - self.mean.float()) @ self.map.float()
+        return states.to(self.mean)
 
     @property
     def measured_on(self) -> str | None:

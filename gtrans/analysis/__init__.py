@@ -1,0 +1,1 @@
+"""What trained models do with their context: attention, gates, gradients."""

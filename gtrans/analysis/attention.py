@@ -1,0 +1,188 @@
+"""How widely attention is spread, and how far gates are open.
+
+Bao et al. 2021 (§3.2, figures 4, 5 and 8) tell a Transformer that has failed on long input
+from one that has not by the entropy of its attention. Here it is measured from outside,
+while a model reads a corpus, by the observers of
+:class:`gtrans.modules.attention.MultiheadAttention` and by hooks on the gates: a model that
+nobody watches pays nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from gtrans.modules.attention import DocumentAttention, GlobalGate, MultiheadAttention
+from gtrans.modules.context_attention import ContextGate
+from gtrans.modules.group_attention import AttentionPlan
+
+_NAME = re.compile(r"(?:^|\.)(context_encoder|encoder|decoder)\.layers\.(\d+)\.(.+)$")
+_SIDES = ("context_encoder", "encoder", "decoder")
+_ORDER = ("self", "context", "memory", "cross")
+_KINDS = (
+    ("encoder_attn", "cross"),
+    ("context_attn", "context"),
+    ("self_attn", "self"),
+    ("memory", "memory"),
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an attention or a gate stands.
+
+    Attributes:
+        side: ``encoder``, ``decoder`` or ``context_encoder``.
+        kind: ``self``, ``cross``, ``context`` or ``memory``.
+        layer: from 1, the lowest.
+        range: ``group`` or ``global`` where a model has both kinds of attention, else empty.
+    """
+
+    side: str
+    kind: str
+    layer: int
+    range: str = ""
+
+    @classmethod
+    def of(cls, name: str, range_: str = "") -> Place | None:
+        """The place of the module ``name`` of a model; None for one in no layer."""
+        found = _NAME.search(name)
+        if found is None:
+            return None
+        kind = next((kind for part, kind in _KINDS if part in found[3].split(".")), None)
+        return None if kind is None else cls(found[1], kind, int(found[2]) + 1, range_)
+
+    @property
+    def order(self) -> tuple[int, int, str, int]:
+        """To sort places by, as the data flow."""
+        return _SIDES.index(self.side), _ORDER.index(self.kind), self.range, self.layer
+
+
+@dataclass
+class Spread:
+    """How widely one attention is spread, in bits, over all queries that were seen.
+
+    Attributes:
+        queries: how many.
+        entropy: sum over queries of the entropy of the mean distribution of all heads (as
+            in the authors' program).
+        head_entropy: sum of the mean entropy of a head.
+        most: sum of the entropy of a uniform distribution over what the query sees.
+    """
+
+    queries: int = 0
+    entropy: float = 0.0
+    head_entropy: float = 0.0
+    most: float = 0.0
+
+    def add(self, weights: Tensor, visible: Tensor) -> None:
+        """Count one call.
+
+        Args:
+            weights: ``(heads, queries, keys)``, 0 where nothing is seen.
+            visible: ``(queries, keys)``.
+        """
+        self.queries += weights.size(1)
+        self.entropy += float(_entropy(weights.mean(0)))
+        self.head_entropy += float(_entropy(weights)) / weights.size(0)
+        self.most += float(visible.sum(1).clamp(min=1).double().log2().sum())
+
+
+def _entropy(weights: Tensor) -> Tensor:
+    """The sum of the entropies of all distributions, in bits."""
+    return -torch.xlogy(weights, weights).sum(dtype=torch.double) / math.log(2)
+
+
+@dataclass
+class Opening:
+    """How much of the wider attention a gate lets in: its mean share.
+
+    Attributes:
+        values: numbers that were averaged.
+        total: their sum.
+    """
+
+    values: int = 0
+    total: float = 0.0
+
+    def add(self, share: Tensor) -> None:
+        """Count one call."""
+        self.values += share.numel()
+        self.total += float(share.sum(dtype=torch.double))
+
+    @property
+    def mean(self) -> float:
+        """Between 0 (closed) and 1 (nothing but the wider attention)."""
+        return self.total / max(self.values, 1)
+
+
+@dataclass
+class Measurements:
+    """What was seen of a model, by place."""
+
+    attention: dict[Place, Spread] = field(default_factory=dict)
+    gates: dict[Place, Opening] = field(default_factory=dict)
+
+    def ordered_attention(self) -> list[tuple[Place, Spread]]:
+        """By side, kind, range and layer."""
+        return sorted(self.attention.items(), key=lambda item: item[0].order)
+
+    def ordered_gates(self) -> list[tuple[Place, Opening]]:
+        """Likewise."""
+        return sorted(self.gates.items(), key=lambda item: item[0].order)
+
+
+@contextmanager
+def watched(model: nn.Module) -> Iterator[Measurements]:
+    """Watch every attention and every gate of ``model`` as long as the context lasts."""
+    seen = Measurements()
+    hooks = []
+    observed: list[tuple[MultiheadAttention, Callable[[Tensor, AttentionPlan], None] | None]] = []
+    for name, module in model.named_modules():
+        if isinstance(module, MultiheadAttention):
+            place = Place.of(name, _range(module, name))
+            if place is not None:
+                observed.append((module, module.observer))
+                module.observer = _observer(seen, place)
+        elif isinstance(module, GlobalGate | ContextGate):
+            place = Place.of(name)
+            if place is not None:
+                # The context's share is the gate itself where the equation puts it first.
+                sign = 1 if isinstance(module, ContextGate) and module.context_first else -1
+                hook = _gate_hook(seen.gates.setdefault(place, Opening()), sign)
+                hooks.append(module.proj.register_forward_hook(hook))
+    try:
+        yield seen
+    finally:
+        for attention, before in observed:
+            attention.observer = before
+        for handle in hooks:
+            handle.remove()
+
+
+def _range(attention: MultiheadAttention, name: str) -> str:
+    if isinstance(attention, DocumentAttention):
+        return "group" if attention.kind == "combined" else attention.kind
+    return "global" if name.endswith(".global_attn") else ""
+
+
+def _observer(seen: Measurements, place: Place) -> Callable[[Tensor, AttentionPlan], None]:
+    def observe(weights: Tensor, plan: AttentionPlan) -> None:
+        seen.attention.setdefault(place, Spread()).add(weights.detach(), plan.visible)
+
+    return observe
+
+
+def _gate_hook(
+    opening: Opening, sign: int
+) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+    def hook(_: nn.Module, __: tuple[Tensor, ...], output: Tensor) -> None:
+        opening.add(torch.sigmoid(sign * output.detach()))
+
+    return hook

@@ -1,0 +1,136 @@
+"""What is to be seen of a checkpoint while it reads a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from gtrans.analysis.attention import Measurements, watched
+from gtrans.analysis.reach import Reach, add_row
+from gtrans.checkpoints import read_checkpoint
+from gtrans.decoding.batching import make_batches
+from gtrans.decoding.loading import load_models
+from gtrans.errors import GtransError
+
+
+@dataclass
+class Analysis:
+    """What was found of one checkpoint.
+
+    Attributes:
+        path: the checkpoint.
+        updates: how long it was trained.
+        unit: what it reads.
+        rows: units that were read.
+        seen: attention and gates.
+        reach: gradients, if they were asked for.
+    """
+
+    path: str
+    updates: int
+    unit: str
+    rows: int
+    seen: Measurements
+    reach: Reach | None
+
+
+def analyse(
+    path: str,
+    data: str,
+    split: str,
+    units: int,
+    *,
+    farthest: int | None = None,
+    max_tokens: int = 2000,
+    cpu: bool = False,
+    fp16: bool = False,
+) -> Analysis:
+    """Let the model of one checkpoint read a prepared split with its references.
+
+    Args:
+        path: the checkpoint.
+        data: the data folder.
+        split: of ``data``, with a target side.
+        units: read at most so many, evenly spread over the split.
+        farthest: measure gradients up to this distance, in sentences; None: none.
+        max_tokens: of a batch, padding included.
+        cpu: stay on the CPU.
+        fp16: half precision, on a GPU.
+
+    Raises:
+        GtransError: the checkpoint or the split is missing or damaged, or gradients of a
+            model that does not give them.
+    """
+    # A memory's gradient ends, in training, after a few sentences.
+    (model,), task = load_models(
+        [path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16
+    )
+    history = read_checkpoint(path).get("optimizer_history") or [{}]
+    device = next(model.parameters()).device
+    batches = list(_batches(task, split, units, max_tokens))
+    reach = None if farthest is None else Reach()
+    with torch.no_grad(), watched(model) as seen:
+        for sample in batches:
+            model(**task.ready(_on(sample["net_input"], device)))
+    if reach is not None and farthest is not None:
+        for sample in _batches(task, split, units, 1):
+            net_input = task.ready(_on(sample["net_input"], device))
+            add_row(reach, model, net_input, sample["target"].to(device), farthest)
+    rows = sum(len(sample["id"]) for sample in batches)
+    updates = int(history[-1].get("num_updates", 0))
+    return Analysis(path, updates, str(task.cfg.unit), rows, seen, reach)
+
+
+def _on(net_input: dict[str, Any], device: Any) -> dict[str, Any]:
+    return {name: tensor.to(device) for name, tensor in net_input.items()}
+
+
+def _batches(task: Any, split: str, units: int, max_tokens: int) -> Iterator[dict[str, Any]]:
+    """Batches of units that are evenly spread over the split."""
+    if split not in task.datasets:
+        task.load_dataset(split)
+    dataset = task.datasets[split]
+    if dataset.target is None:
+        raise GtransError(f"`--split` {split} has no target side, which this needs.")
+    count = min(units, len(dataset))
+    chosen = [len(dataset) * number // count for number in range(count)]
+    lengths = [int(dataset.sizes[unit]) for unit in chosen]
+    for batch in make_batches(lengths, max_tokens):
+        yield dataset.collater([dataset[chosen[index]] for index in batch])
+
+
+def as_json(found: Analysis) -> dict[str, Any]:
+    """What was found, for programs; means over queries, in bits."""
+    attention = [
+        {
+            **asdict(place),
+            "queries": spread.queries,
+            "entropy": spread.entropy / spread.queries,
+            "head_entropy": spread.head_entropy / spread.queries,
+            "most": spread.most / spread.queries,
+        }
+        for place, spread in found.seen.ordered_attention()
+    ]
+    gates = [
+        {"side": place.side, "kind": place.kind, "layer": place.layer, "open": opening.mean}
+        for place, opening in found.seen.ordered_gates()
+    ]
+    gradients = None
+    if found.reach is not None:
+        gradients = [
+            {"side": side, "distance": distance, "words": words,
+             "norm": found.reach.mean(side, distance)}
+            for (side, distance), words in sorted(found.reach.words.items())
+        ]  # fmt: skip
+    return {
+        "path": found.path,
+        "updates": found.updates,
+        "unit": found.unit,
+        "units": found.rows,
+        "attention": attention,
+        "gates": gates,
+        "gradients": gradients,
+    }

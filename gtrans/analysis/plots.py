@@ -1,0 +1,80 @@
+"""Plots of what :mod:`gtrans.analysis.corpus` has found, by matplotlib."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gtrans.errors import GtransError
+
+if TYPE_CHECKING:
+    from gtrans.analysis.corpus import Analysis
+
+SUFFIXES = (".png", ".pdf", ".svg")
+
+
+def check_plot(path: Path) -> None:
+    """Raises GtransError where ``path`` cannot become a plot, before anything is computed."""
+    if path.suffix not in SUFFIXES:
+        raise GtransError(f"`--plot` must end in {', '.join(SUFFIXES)}, but is '{path}'.")
+    if not path.absolute().parent.is_dir():
+        raise GtransError(f"`--plot`: there is no folder for '{path}'.")
+    _figure_class()
+
+
+def _figure_class() -> Any:
+    try:
+        return importlib.import_module("matplotlib.figure").Figure
+    except ModuleNotFoundError:
+        raise GtransError(
+            "`--plot` needs the library matplotlib; install the extra: pip install 'gtrans[plots]'."
+        ) from None
+
+
+def draw(found: Sequence[Analysis], path: Path) -> None:
+    """Entropy of each kind of attention, by layer or by update; gradients by distance."""
+    gradients = found[0].reach is not None
+    figure = _figure_class()(figsize=(10 if gradients else 6, 4), layout="constrained")
+    axes = figure.subplots(1, 1 + gradients, squeeze=False)[0]
+    _entropies(axes[0], found)
+    if gradients:
+        _gradients(axes[1], found)
+    figure.savefig(path, dpi=150)
+
+
+def _entropies(axes: Any, found: Sequence[Analysis]) -> None:
+    over_updates = len(found) > 1
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for one in found:
+        sums: dict[tuple[str, int], tuple[float, int]] = {}
+        for place, spread in one.seen.attention.items():
+            name = " ".join(filter(None, (place.side, place.kind, place.range)))
+            key = name, one.updates if over_updates else place.layer
+            entropy, queries = sums.get(key, (0.0, 0))
+            sums[key] = entropy + spread.entropy, queries + spread.queries
+        for (name, x), (entropy, queries) in sums.items():
+            lines.setdefault(name, []).append((x, entropy / queries))
+    for name, points in sorted(lines.items()):
+        axes.plot(*zip(*sorted(points), strict=True), marker="o", label=name)
+    axes.set_xlabel("updates" if over_updates else "layer")
+    axes.set_ylabel("entropy of attention (bits)")
+    axes.legend(fontsize="small")
+
+
+def _gradients(axes: Any, found: Sequence[Analysis]) -> None:
+    for one in found:
+        assert one.reach is not None
+        for side in ("source", "target"):
+            points = [
+                (distance, one.reach.mean(side, distance))
+                for distance in one.reach.distances()
+                if one.reach.mean(side, distance)
+            ]
+            label = side if len(found) == 1 else f"{side}, {one.updates} updates"
+            axes.plot(*zip(*points, strict=True), marker="o", label=label)
+    axes.set_xlabel("sentences back")
+    axes.set_ylabel("mean norm of the gradient at a word")
+    axes.set_yscale("log")
+    axes.legend(fontsize="small")

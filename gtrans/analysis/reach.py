@@ -1,0 +1,150 @@
+"""From how far away gradients come: which sentences a translation depends on.
+
+Feng et al. 2022 (§5.3, figure 4) compare the gradient that the loss of a sentence has at
+earlier sentences. The loss of each target sentence is differentiated by itself, with
+respect to the embedded words of all sentences that the model has read; what is told is
+the mean norm of such a gradient at a word, by the number of sentences between.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gtrans.errors import GtransError
+from gtrans.modules.embedding import Embedder
+from gtrans.modules.layout import DocumentLayout
+
+SIDES = ("source", "target")
+
+
+@dataclass
+class Reach:
+    """Sums of gradient norms by side and distance.
+
+    Attributes:
+        norms: side and distance (sentences from the word's to that of the loss; 0 is the
+            same, a negative one stands behind it) to the sum over words.
+        words: likewise, how many words.
+    """
+
+    norms: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
+    words: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
+
+    def mean(self, side: str, distance: int) -> float:
+        """Mean norm at a word."""
+        key = side, distance
+        return self.norms[key] / self.words[key] if self.words.get(key) else 0.0
+
+    def distances(self) -> list[int]:
+        """All distances that occurred, in order."""
+        return sorted({distance for _, distance in self.words})
+
+    def add(self, side: str, gradient: Tensor, distance: Tensor) -> None:
+        """Count one gradient.
+
+        Args:
+            side: one of :data:`SIDES`.
+            gradient: ``(words, dim)`` of a loss.
+            distance: ``(words,)`` sentences from each word to those of the loss; negative
+                behind them.
+        """
+        norms = gradient.norm(dim=1).double()
+        for value in torch.unique(distance).tolist():
+            chosen = norms[distance == value]
+            self.norms[side, value] += float(chosen.sum())
+            self.words[side, value] += chosen.numel()
+
+
+def add_row(
+    reach: Reach, model: Any, net_input: Mapping[str, Tensor], target: Tensor, farthest: int
+) -> None:
+    """Differentiate the losses of one row's sentences.
+
+    Args:
+        reach: takes the norms.
+        model: a model of this project, in evaluation mode.
+        net_input: of one row.
+        target: ``(1, length)`` ids.
+        farthest: what stands farther away is left out.
+
+    Raises:
+        GtransError: the model does not embed all words of a row at once.
+    """
+    dictionary = model.decoder.dictionary
+    pad, eos = dictionary.pad(), dictionary.eos()
+    layouts = {
+        "source": DocumentLayout.of_source(net_input["src_tokens"], pad, _closing(model)),
+        "target": DocumentLayout.of_target(
+            net_input["prev_output_tokens"], pad, _opening(model), eos
+        ),
+    }
+    with torch.enable_grad(), _embedded(model) as embedded:
+        logits = model(**net_input)[0]
+    for side, layout in layouts.items():
+        if [len(states) for states in embedded[side]] != [layout.tokens]:
+            raise GtransError(
+                "gradients by distance need a model that embeds context and sentence together; "
+                f"{type(model).__name__} reads its context in another way."
+            )
+    real = target.ne(pad)
+    ends = target.eq(eos).long()
+    sentence = (ends.cumsum(1) - ends)[real]
+    losses = nn.functional.cross_entropy(logits[real].float(), target[real], reduction="none")
+    states = [embedded[side][0] for side in SIDES]
+    last = int(sentence.max())
+    # The target of a window is its current sentence alone, or all of them.
+    current = net_input.get("current")
+    shift = 0 if current is None or last else int(current)
+    for number in range(last + 1):
+        gradients = torch.autograd.grad(
+            losses[sentence == number].sum(), states, retain_graph=number < last
+        )
+        for side, gradient in zip(SIDES, gradients, strict=True):
+            own = number + (shift if side == "source" else 0)
+            distance = own - layouts[side].sentence
+            nearest = 0 if side == "target" else -farthest
+            chosen = (distance >= nearest) & (distance <= farthest)
+            reach.add(side, gradient[chosen], distance[chosen])
+
+
+def _closing(model: Any) -> int:
+    """The symbol that ends a source sentence."""
+    encoder = model.encoder
+    return int(getattr(encoder, "closing", encoder.dictionary.eos()))
+
+
+def _opening(model: Any) -> int:
+    """The symbol that opens a target sentence."""
+    decoder = model.decoder
+    return int(getattr(decoder, "opening", decoder.dictionary.bos()))
+
+
+@contextmanager
+def _embedded(model: Any) -> Iterator[dict[str, list[Tensor]]]:
+    """The embedded words of both sides, each of them a leaf that takes a gradient."""
+    found: dict[str, list[Tensor]] = {side: [] for side in SIDES}
+
+    def keep(side: str) -> Any:
+        def hook(_: nn.Module, __: Any, output: Tensor) -> Tensor:
+            leaf = output.detach().requires_grad_()
+            found[side].append(leaf)
+            return leaf
+
+        return hook
+
+    handles = []
+    for side, part in zip(SIDES, (model.encoder, model.decoder), strict=True):
+        assert isinstance(part.embed, Embedder)
+        handles.append(part.embed.register_forward_hook(keep(side)))
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
