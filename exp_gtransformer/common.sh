@@ -132,6 +132,17 @@ one_of() {
   die "\`--$key\` must be one of ${*:2}, but is '${OPTION[$key]}'."
 }
 
+# listed KEY VALUE...: the option is a list of these values, separated by commas; it goes to LISTED.
+listed() {
+  local key=$1 value
+  IFS=, read -ra LISTED <<<"${OPTION[$key]}"
+  ((${#LISTED[@]})) || die "\`--$key\` names nothing."
+  for value in "${LISTED[@]}"; do
+    OPTION[$key]=$value
+    one_of "$key" "${@:2}"
+  done
+}
+
 check_options() {
   [[ -n ${OPTION[out]} ]] || die "\`--out\` is missing: where everything is to be written."
   at_least 1 bpe-merges workers

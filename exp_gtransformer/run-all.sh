@@ -20,12 +20,8 @@ for key in train-prefix valid-prefix test-prefix sentence-checkpoint sentence-da
     die "\`--$key\` is for one corpus (run-finetune.sh, run-randinit.sh)."
 done
 IFS=, read -ra corpora <<<"${OPTION[corpus]}"
-IFS=, read -ra systems <<<"${OPTION[systems]}"
-((${#corpora[@]} && ${#systems[@]})) || die "\`--corpus\` or \`--systems\` names nothing."
-for system in "${systems[@]}"; do
-  OPTION[systems]=$system
-  one_of systems "${SYSTEMS[@]}"
-done
+((${#corpora[@]})) || die "\`--corpus\` names nothing."
+listed systems "${SYSTEMS[@]}"
 
 # All text must be there before the first training begins.
 out=${OPTION[out]}
@@ -35,7 +31,7 @@ for corpus in "${corpora[@]}"; do
 done
 
 for corpus in "${corpora[@]}"; do
-  for system in "${systems[@]}"; do
+  for system in "${LISTED[@]}"; do
     arguments=(--corpus "$corpus" --out "$out/$corpus")
     for key in "${!GIVEN[@]}"; do
       case $key:$system in

@@ -25,12 +25,7 @@ TRAINING_OPTION[max-tokens]=4000
 TRAINING_OPTION[gpus]=1
 parse "$@"
 [[ -z ${GIVEN[start]+given} ]] || die "\`--start\` is for the G-Transformer (run-finetune.sh)."
-IFS=, read -ra systems <<<"${OPTION[systems]}"
-((${#systems[@]})) || die "\`--systems\` names nothing."
-for system in "${systems[@]}"; do
-  OPTION[systems]=$system
-  one_of systems "${SYSTEMS[@]}"
-done
+listed systems "${SYSTEMS[@]}"
 begin prepare-bpe.sh
 
 # settings DROPOUT: what `train` gives to fairseq-train.
@@ -55,7 +50,7 @@ elif [[ $DRY_RUN == no && ! -f $sentence ]]; then
   die "$sentence: there is no such file (\`--sentence-checkpoint\`)."
 fi
 settings 0.2
-for system in "${systems[@]}"; do
+for system in "${LISTED[@]}"; do
   OPTION[arch]=$arch scale=1 model=()
   case $system in
     encoder | decoder) model=(--bert-integration "$system") ;;

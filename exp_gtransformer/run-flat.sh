@@ -24,15 +24,10 @@ parse "$@"
 for key in start sentence-checkpoint sentence-data sentence-updates; do
   [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for fine-tuning (run-finetune.sh)."
 done
-IFS=, read -ra systems <<<"${OPTION[systems]}"
-((${#systems[@]})) || die "\`--systems\` names nothing."
-for system in "${systems[@]}"; do
-  OPTION[systems]=$system
-  one_of systems "${SYSTEMS[@]}"
-done
+listed systems "${SYSTEMS[@]}"
 begin prepare-bpe.sh
 
-for system in "${systems[@]}"; do
+for system in "${LISTED[@]}"; do
   case $system in
     flat) settings=(--unit window) ;;
     nosegment) settings=(--unit window --no-segment-embedding) ;;

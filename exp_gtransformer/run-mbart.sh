@@ -27,12 +27,7 @@ check_mbart
 for key in start sentence-checkpoint; do
   [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for fine-tuning from a sentence model."
 done
-IFS=, read -ra systems <<<"${OPTION[systems]}"
-((${#systems[@]})) || die "\`--systems\` names nothing."
-for system in "${systems[@]}"; do
-  OPTION[systems]=$system
-  one_of systems "${SYSTEMS[@]}"
-done
+listed systems "${SYSTEMS[@]}"
 begin prepare-mbart.sh
 
 model=${OPTION[mbart]}/model.pt
@@ -49,7 +44,7 @@ COMMON_SETTINGS=(
   --criterion label_smoothed_cross_entropy --label-smoothing 0.2
   --dropout 0.3 --attention-dropout 0.1
 )
-for system in "${systems[@]}"; do
+for system in "${LISTED[@]}"; do
   updates=${OPTION[document-updates]}
   unit=(--unit document --max-doc-tokens "${OPTION[max-doc-tokens]}")
   case $system in

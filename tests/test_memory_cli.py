@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
-import torch.nn.functional as F
-from test_learning import TASKS
 from test_memory import model_of
+from toy_documents import TASKS, accuracy_after_training
 
 from gtrans.cli import main
 
@@ -195,30 +193,15 @@ def test_two_processes(tiny, repo, tmp_path):
 # ---- learning ------------------------------------------------------------------------------------
 
 
-def accuracy_after_training(task: str, updates: int, **options: Any) -> float:
-    """Share of unseen documents whose last sentence is predicted right."""
+def learnt(task: str, updates: int, **options: Any) -> float:
     wide = {"encoder_embed_dim": 32, "memory_size": 4, "memory_bptt": -1, "dropout": 0.0}
-    model = model_of(**{**wide, **options}).train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
-    for update in range(updates):
-        source, target = TASKS[task](32, seed=update)
-        logits, _ = model(source, None, target[:, :-1])
-        loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-    model.eval()
-    source, target = TASKS[task](200, seed=10**6)
-    with torch.no_grad():
-        logits, _ = model(source, None, target[:, :-1])
-    return float(logits[:, -2].argmax(-1).eq(target[:, -2]).float().mean())
+    return accuracy_after_training(model_of(**{**wide, **options}), task, updates, 2e-3)
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_learns_what_stood_up_to_three_sentences_back(task):
-    assert accuracy_after_training(task, 100) >= 0.95
+    assert learnt(task, 100) >= 0.95
 
 
 def test_without_memory_it_cannot():
-    assert 0.4 <= accuracy_after_training("source", 40, memory_size=0) <= 0.6
+    assert 0.4 <= learnt("source", 40, memory_size=0) <= 0.6
