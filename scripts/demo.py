@@ -221,7 +221,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder of the results")
     parser.add_argument("--sentence-updates", type=int, default=400)
-    parser.add_argument("--document-updates", type=int, default=270)
+    parser.add_argument("--document-updates", type=int, default=340)
     parser.add_argument("--docs", type=int, default=4000, help="documents of the corpus")
     parser.add_argument(
         "--memory-updates", type=int, default=0,
