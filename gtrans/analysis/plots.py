@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,9 @@ def check_plot(path: Path) -> None:
 
 
 def _figure_class() -> Any:
+    # fairseq lets every library tell all it does.
+    for library in ("matplotlib", "PIL"):
+        logging.getLogger(library).setLevel(logging.WARNING)
     try:
         return importlib.import_module("matplotlib.figure").Figure
     except ModuleNotFoundError:
@@ -58,6 +62,7 @@ def _entropies(axes: Any, found: Sequence[Analysis]) -> None:
             lines.setdefault(name, []).append((x, entropy / queries))
     for name, points in sorted(lines.items()):
         axes.plot(*zip(*sorted(points), strict=True), marker="o", label=name)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("updates" if over_updates else "layer")
     axes.set_ylabel("entropy of attention (bits)")
     axes.legend(fontsize="small")
