@@ -65,20 +65,19 @@ def analyse(
             model that does not give them.
     """
     # A memory's gradient ends, in training, after a few sentences.
-    (model,), task = load_models(
-        [path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16
-    )
+    (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
     history = read_checkpoint(path).get("optimizer_history") or [{}]
     device = next(model.parameters()).device
     batches = list(_batches(task, split, units, max_tokens))
     reach = None if farthest is None else Reach()
-    with torch.no_grad(), watched(model) as seen:
-        for sample in batches:
-            model(**task.ready(_on(sample["net_input"], device)))
+    # First, since not every model gives them.
     if reach is not None and farthest is not None:
         for sample in _batches(task, split, units, 1):
             net_input = task.ready(_on(sample["net_input"], device))
             add_row(reach, model, net_input, sample["target"].to(device), farthest)
+    with torch.no_grad(), watched(model) as seen:
+        for sample in batches:
+            model(**task.ready(_on(sample["net_input"], device)))
     rows = sum(len(sample["id"]) for sample in batches)
     updates = int(history[-1].get("num_updates", 0))
     return Analysis(path, updates, str(task.cfg.unit), rows, seen, reach)
