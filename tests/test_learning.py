@@ -35,7 +35,7 @@ def test_group_attention_alone_cannot(task: str) -> None:
 def test_the_demo_shows_what_it_promises(tmp_path: Path, repo: Path) -> None:
     """`make demo`, memory added: chance without context, nearly everything right with it."""
     command = [sys.executable, str(repo / "scripts" / "demo.py"), "--out", str(tmp_path / "demo")]
-    command += ["--memory-updates", "300"]
+    command += ["--memory-updates", "400"]
     subprocess.run(command, check=True, cwd=repo)
     systems = json.loads((tmp_path / "demo" / "results.json").read_text())["systems"]
     for phenomenon, cells in systems["sentence"]["contrastive"].items():
