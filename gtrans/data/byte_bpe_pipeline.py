@@ -146,7 +146,8 @@ def _read(folder: Path, dictionary: Path | None) -> tuple[dict[str, str], list[s
     pieces = (
         sorted(symbols, key=numbers.__getitem__) if dictionary is None else read_pieces(dictionary)
     )
-    missing = [byte for byte in _bytes() if symbols.get(byte) not in set(pieces)]
+    written = set(pieces)
+    missing = [byte for byte in _bytes() if symbols.get(byte) not in written]
     if missing:
         raise GtransError(
             f"{dictionary or vocabulary}: {len(missing)} of the 256 bytes are missing; it does not "

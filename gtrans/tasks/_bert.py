@@ -103,10 +103,13 @@ class BertInput:
                     if name == "bert_dim"
                     else f"that is not the one of '{self.data}' ({self.pieces.name})"
                 )
-                raise GtransError(
-                    f"the checkpoint was trained with a BERT {which}; give the folder it was "
-                    "trained with."
-                )
+                raise self._another(which)
+
+    @staticmethod
+    def _another(which: str) -> GtransError:
+        return GtransError(
+            f"the checkpoint was trained with a BERT {which}; give the folder it was trained with."
+        )
 
     # ----------------------------------------------------------------- pieces
 
@@ -191,20 +194,19 @@ class BertInput:
         """
         whitening = model.whitening
         if whitening.measured_on is None:
-            whitening.measure(self._features_of(dataset), self.frozen.fingerprint)
+            features = self._features_of(dataset, whitening.mean.device)
+            whitening.measure(features, self.frozen.fingerprint)
         elif whitening.measured_on != self.frozen.fingerprint:
-            raise GtransError(
-                "the checkpoint was trained with a BERT that is not the one of "
-                f"'{self.data}' ({self.pieces.name}); give the folder it was trained with."
-            )
+            raise self._another(f"that is not the one of '{self.data}' ({self.pieces.name})")
 
-    def _features_of(self, dataset: Any) -> Iterator[Tensor]:
+    def _features_of(self, dataset: Any, device: torch.device) -> Iterator[Tensor]:
         chosen = np.unique(np.linspace(0, len(dataset) - 1, _MEASURED).astype(np.int64))
         logger.info("measuring BERT's output on %d units of the training set", len(chosen))
         for begin in range(0, len(chosen), _MEASURED_AT_ONCE):
             units = chosen[begin : begin + _MEASURED_AT_ONCE].tolist()
             batch = dataset.collater([dataset[unit] for unit in units])
-            yield self.with_features(batch["net_input"])["context_states"]
+            pieces = batch["net_input"]["pieces"].to(device)
+            yield self.with_features({"pieces": pieces})["context_states"]
 
     def flush(self) -> None:
         """Write computed features to disk."""
