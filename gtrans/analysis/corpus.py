@@ -73,11 +73,11 @@ def analyse(
     # First, since not every model gives them.
     if reach is not None and farthest is not None:
         for sample in _batches(task, split, units, 1):
-            net_input = task.ready(_on(sample["net_input"], device))
+            net_input = task.complete_input(_on(sample["net_input"], device))
             add_row(reach, model, net_input, sample["target"].to(device), farthest)
     with torch.no_grad(), watched(model) as seen:
         for sample in batches:
-            model(**task.ready(_on(sample["net_input"], device)))
+            model(**task.complete_input(_on(sample["net_input"], device)))
     rows = sum(len(sample["id"]) for sample in batches)
     updates = int(history[-1].get("num_updates", 0))
     return Analysis(path, updates, str(task.cfg.unit), rows, seen, reach)

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from gtrans.errors import GtransError
 from gtrans.modules.embedding import Embedder
-from gtrans.modules.layout import DocumentLayout
 
 SIDES = ("source", "target")
 
@@ -53,7 +52,7 @@ class Reach:
             side: one of :data:`SIDES`.
             gradient: ``(words, dim)`` of a loss.
             distance: ``(words,)`` sentences from each word to those of the loss; negative
-                behind them.
+                after them.
         """
         norms = gradient.norm(dim=1).double()
         for value in torch.unique(distance).tolist():
@@ -77,14 +76,13 @@ def add_row(
     Raises:
         GtransError: the model does not embed all words of a row at once.
     """
-    dictionary = model.decoder.dictionary
-    pad, eos = dictionary.pad(), dictionary.eos()
-    layouts = {
-        "source": DocumentLayout.of_source(net_input["src_tokens"], pad, _closing(model)),
-        "target": DocumentLayout.of_target(
-            net_input["prev_output_tokens"], pad, _opening(model), eos
-        ),
-    }
+    layouts = dict(
+        zip(
+            SIDES,
+            model.layouts(net_input["src_tokens"], net_input["prev_output_tokens"]),
+            strict=True,
+        )
+    )
     with torch.enable_grad(), _embedded(model) as embedded:
         logits = model(**net_input)[0]
     for side, layout in layouts.items():
@@ -93,18 +91,18 @@ def add_row(
                 "gradients by distance need a model that embeds context and sentence together; "
                 f"{type(model).__name__} reads its context in another way."
             )
-    real = target.ne(pad)
-    ends = target.eq(eos).long()
-    sentence = (ends.cumsum(1) - ends)[real]
+    real = target.ne(model.decoder.dictionary.pad())
+    # Sentences that are read, not written, have no loss.
+    sentence = layouts["target"].choose(layouts["target"].sentence, real)
     losses = nn.functional.cross_entropy(logits[real].float(), target[real], reduction="none")
     states = [embedded[side][0] for side in SIDES]
-    last = int(sentence.max())
-    # The target of a window is its current sentence alone, or all of them.
-    current = net_input.get("current")
-    shift = 0 if current is None or last else int(current)
-    for number in range(last + 1):
+    numbers = torch.unique(sentence).tolist()
+    # Where the target is the current sentence of a window alone, it is not its first source.
+    alone = "current" in net_input and int(layouts["target"].sentence_counts) == 1
+    shift = int(net_input["current"]) if alone else 0
+    for number in numbers:
         gradients = torch.autograd.grad(
-            losses[sentence == number].sum(), states, retain_graph=number < last
+            losses[sentence == number].sum(), states, retain_graph=number != numbers[-1]
         )
         for side, gradient in zip(SIDES, gradients, strict=True):
             own = number + (shift if side == "source" else 0)
@@ -112,18 +110,6 @@ def add_row(
             nearest = 0 if side == "target" else -farthest
             chosen = (distance >= nearest) & (distance <= farthest)
             reach.add(side, gradient[chosen], distance[chosen])
-
-
-def _closing(model: Any) -> int:
-    """The symbol that ends a source sentence."""
-    encoder = model.encoder
-    return int(getattr(encoder, "closing", encoder.dictionary.eos()))
-
-
-def _opening(model: Any) -> int:
-    """The symbol that opens a target sentence."""
-    decoder = model.decoder
-    return int(getattr(decoder, "opening", decoder.dictionary.bos()))
 
 
 @contextmanager

@@ -34,11 +34,11 @@ from gtrans.conversion.positions import extend_positions
 from gtrans.conversion.pretrained import read_pretrained
 from gtrans.conversion.source import Source
 from gtrans.data.symbols import MASK, language_symbol, split_languages
+from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.errors import GtransError
-from gtrans.models._presets import UNIT_FIELDS
 from gtrans.models.gtransformer import GTransformerConfig
-from gtrans.tasks._options import DocumentTranslationConfig
 from gtrans.tasks.document_translation import DocumentTranslationTask
+from gtrans.tasks.options import DocumentTranslationConfig
 
 READERS: dict[str, Callable[[Path], Source]] = {
     "g-transformer": read_g_transformer,

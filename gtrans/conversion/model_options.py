@@ -18,7 +18,7 @@ from torch import Tensor
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import PRESETS, GTransformerConfig
 from gtrans.modules.positions import OFFSET
-from gtrans.modules.transformer import ACTIVATIONS
+from gtrans.modules.residual import ACTIVATIONS
 
 SIDES = ("encoder", "decoder")
 ENCODER_TABLE = "encoder.embed_tokens.weight"

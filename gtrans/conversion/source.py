@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from gtrans.conversion.model_options import DECODER_TABLE, OUTPUT
-from gtrans.models._warm_start import rename
+from gtrans.models.base.warm_start import rename
 
 
 @dataclass

@@ -33,7 +33,7 @@ from gtrans.data.sentencepiece_pipeline import MODEL_FILE, SENTENCEPIECE, SPACE
 from gtrans.data.symbols import split_languages
 from gtrans.data.text_pipeline import read_state
 from gtrans.errors import GtransError
-from gtrans.tasks._options import read_dictionary
+from gtrans.tasks.options import read_dictionary
 
 CHECKPOINT_FILE, DICTIONARY_FILE, SENTENCEPIECE_FILE = (
     "model.pt", "dict.txt", "sentence.bpe.model"

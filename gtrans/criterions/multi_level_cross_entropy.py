@@ -12,8 +12,8 @@ from fairseq.logging import metrics
 from omegaconf import II
 from torch import Tensor
 
+from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
-from gtrans.models._presets import option
 from gtrans.modules.multi_level import GroupOutputs, smoothed_losses
 
 

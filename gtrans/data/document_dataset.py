@@ -16,45 +16,93 @@ import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 from numpy.typing import NDArray
 
-from gtrans.data.rows import Item, Rows
-from gtrans.data.units import Piece, UnitOptions
+from gtrans.data.examples import Example, ExampleBuilder
+from gtrans.data.units import Unit, UnitSpan
 from gtrans.errors import GtransError
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Units:
-    """Which lines of a corpus form which unit. Lines count from 0, empty ones included.
+class LineRanges:
+    """Ranges of lines of a corpus, one for each unit.
 
     Attributes:
-        lines: ``(units, 6)`` begin and end of the source lines, of the target lines and of
-            the lines that the unit is there for.
-        first_sentence: ``(units,)`` number of the first of those among all sentences of
-            the corpus.
+        begin, end: ``(units,)`` first line of the range, and first line after it. Lines count
+            from 0, empty ones included.
     """
 
-    lines: Ints
+    begin: Ints
+    end: Ints
+
+    @classmethod
+    def of(cls, ranges: Sequence[range]) -> LineRanges:
+        """From Python's ranges."""
+        begin, end = ([getattr(one, name) for one in ranges] for name in ("start", "stop"))
+        return cls(np.array(begin, np.int64), np.array(end, np.int64))
+
+    def __getitem__(self, unit: int) -> range:
+        return range(int(self.begin[unit]), int(self.end[unit]))
+
+    def sums(self, totals: Ints) -> Ints:
+        """``(units,)`` sums over the lines; ``totals (lines + 1,)`` are sums before each line."""
+        sums: Ints = totals[self.end] - totals[self.begin]
+        return sums
+
+
+@dataclass(frozen=True)
+class Units:
+    """Which lines of a corpus form which unit.
+
+    Attributes:
+        source, target, written, current: the lines of each unit's
+            :class:`~gtrans.data.units.UnitSpan`.
+        first_sentence: ``(units,)`` number of the first current sentence among all sentences
+            of the corpus.
+    """
+
+    source: LineRanges
+    target: LineRanges
+    written: LineRanges
+    current: LineRanges
     first_sentence: Ints
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return len(self.first_sentence)
 
-    def piece(self, index: int) -> Piece:
-        """Unit ``index`` as ranges of lines."""
-        begin, end, target_begin, target_end, first, last = self.lines[index].tolist()
-        return Piece(range(begin, end), range(target_begin, target_end), range(first, last))
+    @classmethod
+    def of(cls, spans: Sequence[UnitSpan], sentences_before: Ints) -> Units:
+        """From spans of lines; ``sentences_before (lines,)`` sentences precede each line."""
+        current = LineRanges.of([span.current for span in spans])
+        return cls(
+            LineRanges.of([span.source for span in spans]),
+            LineRanges.of([span.target for span in spans]),
+            LineRanges.of([span.written for span in spans]),
+            current,
+            sentences_before[current.begin],
+        )
+
+    @classmethod
+    def whole(cls, lines: LineRanges, first_sentence: Ints) -> Units:
+        """Units whose lines all are translated."""
+        return cls(lines, lines, lines, lines, first_sentence)
+
+    def span(self, unit: int) -> UnitSpan:
+        """One unit, in lines."""
+        return UnitSpan(
+            self.source[unit], self.target[unit], self.written[unit], self.current[unit]
+        )
 
 
 def document_units(
-    source_sizes: Ints, target_sizes: Ints | None, options: UnitOptions, name: str
+    source_sizes: Ints, target_sizes: Ints | None, unit: Unit, name: str
 ) -> Units:
     """Form units from the sizes of all lines (end symbol counted; 1 is an empty line).
 
     Args:
         source_sizes: ``(lines,)``.
         target_sizes: ``(lines,)``, or None where there is no target.
-        options: what forms a unit.
+        unit: how documents are cut.
         name: name of the corpus for messages.
 
     Raises:
@@ -64,16 +112,21 @@ def document_units(
     other = source_sizes if target_sizes is None else target_sizes
     check_sides(blank, other == 1, name)
     boundaries = np.flatnonzero(np.concatenate([[True], blank, [True]])) - 1
-    lines: list[list[int]] = []
+    spans: list[UnitSpan] = []
     for begin, end in zip((boundaries[:-1] + 1).tolist(), boundaries[1:].tolist(), strict=True):
         lengths = ((sizes[begin:end] - 1).tolist() for sizes in (source_sizes, other))
-        for piece in options.pieces(*lengths):
-            parts = piece.source, piece.target, piece.current
-            lines.append([begin + end for part in parts for end in (part.start, part.stop)])
-    if not lines:
+        spans += [_moved(span, begin) for span in unit.cut(*lengths)]
+    if not spans:
         raise GtransError(f"{name}: the corpus holds no sentence.")
-    table = np.array(lines, np.int64)
-    return Units(table, (np.cumsum(~blank) - 1)[table[:, 4]])
+    return Units.of(spans, np.cumsum(~blank) - 1)
+
+
+def _moved(span: UnitSpan, by: int) -> UnitSpan:
+    """Sentence numbers of a document as lines of the corpus."""
+    return UnitSpan(
+        *(range(part.start + by, part.stop + by)
+          for part in (span.source, span.target, span.written, span.current))
+    )  # fmt: skip
 
 
 def check_sides(
@@ -130,7 +183,7 @@ class DocumentDataset(FairseqDataset):
     A batch has ``id`` (numbers of the units), ``first_sentence`` (``(batch,)`` corpus
     number of the first sentence that each unit is there for), ``nsentences`` and
     ``ntokens`` (of the target, words and end marks), ``net_input`` and ``target``; see
-    :meth:`gtrans.data.rows.Rows.batch`.
+    :meth:`gtrans.data.examples.ExampleBuilder.collate`.
     """
 
     def __init__(
@@ -138,24 +191,24 @@ class DocumentDataset(FairseqDataset):
         source: Any,
         target: Any | None,
         units: Units,
-        rows: Rows,
+        examples: ExampleBuilder,
         shuffle: bool = True,
-        pieces: Any | None = None,
+        word_pieces: Any | None = None,
     ) -> None:
-        """``source``, ``target``, ``pieces``: indexed datasets of lines.
+        """``source``, ``target``, ``word_pieces``: indexed datasets of lines.
 
-        ``target`` is None to translate only; ``pieces`` are the source's word pieces, where
-        the rows have them.
+        ``target`` is None to translate only; ``word_pieces`` are those of the source, where
+        the examples have them.
         """
         self.source = source
         self.target = target
-        self.pieces = pieces
-        self.rows = rows
+        self.word_pieces = word_pieces
+        self.examples = examples
         self.shuffle = shuffle
         # Tokens of all lines before a line, of both sides.
         self._tokens_before = [
             np.concatenate([[0], np.cumsum(np.asarray(side.sizes, np.int64) + marks)])
-            for marks in [rows.frame.extra]
+            for marks in [examples.frame.extra]
             for side in (source, source if target is None else target)
         ]
         self.use(units)
@@ -163,10 +216,9 @@ class DocumentDataset(FairseqDataset):
     def use(self, units: Units) -> None:
         """Make these the items of the dataset."""
         self.units = units
-        self.source_sizes, self.target_sizes = (
-            before[units.lines[:, column + 1]] - before[units.lines[:, column]]
-            for before, column in zip(self._tokens_before, (0, 2), strict=True)
-        )
+        source_totals, target_totals = self._tokens_before
+        self.source_sizes = units.source.sums(source_totals)
+        self.target_sizes = units.target.sums(target_totals)
 
     def check_lengths(self, longest: tuple[int, int], name: str) -> None:
         """Refuse a unit that is longer than a model's table of positions.
@@ -178,14 +230,16 @@ class DocumentDataset(FairseqDataset):
         Raises:
             GtransError: naming the first line of the unit.
         """
-        for sizes, limit, column in zip(
-            (self.source_sizes, self.target_sizes), longest, (0, 2), strict=True
-        ):
+        sides = (
+            (self.source_sizes, longest[0], self.units.source),
+            (self.target_sizes, longest[1], self.units.target),
+        )
+        for sizes, limit, lines in sides:
             too_long = np.flatnonzero(sizes > limit)
             if too_long.size:
                 unit = int(too_long[0])
                 raise GtransError(
-                    f"{name}: the unit from line {self.units.lines[unit, column] + 1} has "
+                    f"{name}: the unit from line {lines.begin[unit] + 1} has "
                     f"{sizes[unit]} tokens, but the model has learned only {limit} positions; "
                     "give a smaller --max-doc-tokens (a single sentence must be cut in the text), "
                     "--positions sentence, or extend the model (`gtrans convert "
@@ -203,30 +257,29 @@ class DocumentDataset(FairseqDataset):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return {
-            **self.item(self.units.piece(index)),
+            **self.example(self.units.span(index)),
             "id": index,
             "first_sentence": int(self.units.first_sentence[index]),
         }
 
-    def item(self, piece: Piece) -> Item:
-        """The row of some lines."""
-        source = [self.source[line].long() for line in piece.source]
-        target = None
+    def example(self, span: UnitSpan) -> Example:
+        """The example of some lines."""
+        source = [self.source[line].long() for line in span.source]
+        target = word_pieces = None
         if self.target is not None:
-            target = [self.target[line].long() for line in piece.target]
-        pieces = None
-        if self.pieces is not None:
-            pieces = [self.pieces[line].long() for line in piece.source]
-        return self.rows.item(piece, source, target, pieces)
+            target = [self.target[line].long() for line in span.target]
+        if self.word_pieces is not None:
+            word_pieces = [self.word_pieces[line].long() for line in span.source]
+        return self.examples.example(span, source, target, word_pieces)
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
-        """Merge items into a batch; an empty list gives an empty dictionary."""
+        """Merge examples into a batch; an empty list gives an empty dictionary."""
         if not samples:
             return {}
         return {
-            "id": torch.tensor([item["id"] for item in samples]),
-            "first_sentence": torch.tensor([item["first_sentence"] for item in samples]),
-            **self.rows.batch(samples),
+            "id": torch.tensor([sample["id"] for sample in samples]),
+            "first_sentence": torch.tensor([sample["first_sentence"] for sample in samples]),
+            **self.examples.collate(samples),
         }
 
     def num_tokens(self, index: int) -> int:
@@ -280,15 +333,20 @@ class DocumentDataset(FairseqDataset):
     @property
     def supports_prefetch(self) -> bool:
         """Whether the indexed data can be read ahead."""
-        parts = [part for part in (self.source, self.target, self.pieces) if part is not None]
-        return all(getattr(part, "supports_prefetch", False) for part in parts)
+        parts = (self.source, self.target, self.word_pieces)
+        return all(
+            getattr(part, "supports_prefetch", False) for part in parts if part is not None
+        )
 
     def prefetch(self, indices: Sequence[int]) -> None:
         """Read the lines of these units ahead."""
-        for part, column in ((self.source, 0), (self.target, 2), (self.pieces, 0)):
+        for part, lines in (
+            (self.source, self.units.source),
+            (self.target, self.units.target),
+            (self.word_pieces, self.units.source),
+        ):
             if part is not None:
-                ranges = self.units.lines[list(indices), column : column + 2].tolist()
-                part.prefetch(sorted({line for begin, end in ranges for line in range(begin, end)}))
+                part.prefetch(sorted({line for unit in indices for line in lines[unit]}))
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:

@@ -56,13 +56,13 @@ class Frame:
 
         Args:
             cfg: has ``sentence_marks`` (None is ``both``), ``langs``, ``source_lang``,
-                ``target_lang``.
+                ``target_lang`` (:class:`gtrans.data.unit_options.UnitConfig`).
             source, target: dictionaries that hold the language symbols.
 
         Raises:
             GtransError: marks with language symbols, but a language has none.
         """
-        marks = str(getattr(cfg, "sentence_marks", None) or "both")
+        marks = str(cfg.sentence_marks or "both")
         languages: list[int | None] = [None, None]
         if marks.startswith("mbart"):
             languages = [
@@ -98,7 +98,7 @@ class Frame:
 
     @property
     def extra(self) -> int:
-        """Marks of a sentence beside its ``</s>``, the same number on both sides."""
+        """Marks of a sentence besides its ``</s>``, the same number on both sides."""
         return int(self.marks != "end")
 
     def source(self, sentences: Sequence[Tensor]) -> Tensor:

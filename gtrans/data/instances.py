@@ -1,6 +1,6 @@
 """Cut a document into instances: the unit that a document model reads at once.
 
-Training data and evaluation need the same pieces, so the rule stands here, once,
+Training data and evaluation need the same cuts, so the rule stands here, once,
 without torch. Lengths are counts of whatever the caller counts in; in training
 that is BPE tokens.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 # Each sentence is wrapped in a begin and an end mark.
-SENTENCE_MARKS = 2
+MARKS_PER_SENTENCE = 2
 
 
 def split_instances(
@@ -36,7 +36,7 @@ def split_instances(
         ValueError: the two sides have different numbers of sentences.
     """
     costs = [
-        max(source, target) + SENTENCE_MARKS
+        max(source, target) + MARKS_PER_SENTENCE
         for source, target in zip(source_lengths, target_lengths, strict=True)
     ]
     instances: list[range] = []

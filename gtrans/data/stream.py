@@ -7,9 +7,9 @@ a document ends another one begins in its row. The batch holds a row of tokens f
 run of sentences of one document, so that no row mixes two.
 
 What a document's next window finds in the memory depends on its last one, so both must
-come to the same worker, in order. fairseq deals batch i to worker i modulo the number of
+come to the same worker, in order. fairseq gives batch i to worker i modulo the number of
 workers and accumulates ``--update-freq`` consecutive batches of a worker into an update.
-There is one stream for each batch of an update: worker r meets the windows of streams r,
+There is one stream for each batch of an update: worker r gets the windows of streams r,
 r + workers, .. in turn, and every update advances every stream by one window. One worker
 with ``--update-freq 2`` therefore sees the very batches of two workers.
 """
@@ -24,37 +24,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gtrans.data.document_dataset import DocumentDataset, Units
-from gtrans.data.units import Piece
+from gtrans.data.document_dataset import DocumentDataset, LineRanges, Units
+from gtrans.data.units import UnitSpan
 from gtrans.errors import GtransError
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class WindowOptions:
+class StreamOptions:
     """How many sentences an update reads of a document.
 
     Attributes:
-        least, most: the length is drawn from ``least .. most``; ``most`` 0: whole documents.
+        min_window, max_window: the number is drawn from ``min_window .. max_window``;
+            ``max_window`` 0: whole documents.
         seed: of the draws.
     """
 
-    least: int
-    most: int
+    min_window: int
+    max_window: int
     seed: int = 1
 
     def __post_init__(self) -> None:
         """Raises GtransError for lengths that make no window."""
-        if self.most != 0 and self.most < 2:
+        if self.max_window != 0 and self.max_window < 2:
             raise GtransError(
-                f"`--max-window` must be at least 2, or 0 for whole documents, but is {self.most}; "
-                "in windows of one sentence nothing reads what was written to the memory."
+                "`--max-window` must be at least 2, or 0 for whole documents, but is "
+                f"{self.max_window}; in windows of one sentence nothing reads what was written to "
+                "the memory."
             )
-        if self.least < 1 or (self.most and self.least > self.most):
+        if self.min_window < 1 or (self.max_window and self.min_window > self.max_window):
             raise GtransError(
-                f"`--min-window` must be between 1 and `--max-window` {self.most}, but is "
-                f"{self.least}."
+                f"`--min-window` must be between 1 and `--max-window` {self.max_window}, but is "
+                f"{self.min_window}."
             )
 
 
@@ -80,7 +82,7 @@ class _Stream:
     def window(
         self, length: int, counts: Sequence[int], queue: Sequence[int], taken: int
     ) -> tuple[list[Run], _Stream, int]:
-        """The runs of the next ``length`` sentences of each row, the stream behind them, and
+        """The runs of the next ``length`` sentences of each row, the stream after them, and
         how many documents of ``queue`` have been ``taken`` by then."""
         runs: list[Run] = []
         rows: list[tuple[int, int] | None] = []
@@ -141,18 +143,18 @@ def stream_windows(
     return windows
 
 
-def dealt(windows: Sequence[Sequence[Any]], workers: int) -> list[Any]:
-    """Batches in the order from which fairseq deals them to ``workers``.
+def interleave_for_workers(windows: Sequence[Sequence[Any]], workers: int) -> list[Any]:
+    """Batches in the order in which fairseq hands them to ``workers``.
 
     Stream s belongs to worker s modulo ``workers``; a worker meets its streams in turn.
     Workers that run out earlier get empty batches.
     """
-    of_worker: list[list[Any]] = []
+    of_workers: list[list[Any]] = []
     for worker in range(workers):
         turns = zip_longest(*windows[worker::workers])
-        of_worker.append([batch for turn in turns for batch in turn if batch is not None])
+        of_workers.append([batch for turn in turns for batch in turn if batch is not None])
     return [
-        [] if batch is None else batch for turn in zip_longest(*of_worker) for batch in turn
+        [] if batch is None else batch for turn in zip_longest(*of_workers) for batch in turn
     ]
 
 
@@ -164,11 +166,12 @@ class StreamDataset(DocumentDataset):
     corpus.
     """
 
-    def __init__(self, *args: Any, windows: WindowOptions, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, options: StreamOptions, **kwargs: Any) -> None:
         """``units`` are whole documents; other arguments as for :class:`DocumentDataset`."""
         super().__init__(*args, **kwargs)
-        self.documents = self.units
-        self.windows = windows
+        self.documents = self.units.source
+        self._first_sentences = self.units.first_sentence
+        self.options = options
         self.workers = self.update_freq = self.epoch = 1
         self._runs: list[Run] = []
         self._stream: list[int] = []
@@ -185,14 +188,13 @@ class StreamDataset(DocumentDataset):
 
     def sentences(self, document: int) -> int:
         """Sentences of a document."""
-        begin, end = self.documents.lines[document, :2]
-        return int(end - begin)
+        return len(self.documents[document])
 
     def before(self, run: Run) -> dict[str, Any]:
         """``net_input`` of one row: the sentences of the document that precede ``run``."""
-        begin = int(self.documents.lines[run.document, 0])
+        begin = int(self.documents.begin[run.document])
         lines = range(begin, begin + run.position)
-        batch = self.rows.batch([self.item(Piece(lines, lines, lines))])
+        batch = self.examples.collate([self.example(UnitSpan(lines, lines, lines, lines))])
         net_input: dict[str, Any] = batch["net_input"]
         return net_input
 
@@ -209,12 +211,12 @@ class StreamDataset(DocumentDataset):
         batch = super().collater(samples)
         if batch:
             batch["stream"] = samples[0]["stream"]
-            batch["runs"] = [item["run"] for item in samples]
+            batch["runs"] = [sample["run"] for sample in samples]
         return batch
 
     def ordered_indices(self) -> Ints:
         """Numbers of documents, in random order."""
-        return np.random.permutation(len(self.documents))
+        return np.random.permutation(len(self.documents.begin))
 
     def batch_by_size(
         self,
@@ -223,15 +225,15 @@ class StreamDataset(DocumentDataset):
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
     ) -> list[list[int]]:
-        """Windows of the documents ``indices``, in the order in which they are dealt.
+        """Windows of the documents ``indices``, in the order in which workers get them.
 
         ``max_sentences`` is the number of documents side by side. Without it, it is what
         fills ``max_tokens`` with the longest windows and sentences of average length; a
         window that would exceed ``max_tokens``, padding included, is shortened.
         """
-        counts = (self.documents.lines[:, 1] - self.documents.lines[:, 0]).tolist()
-        draw = np.random.default_rng([self.windows.seed, self.epoch])
-        least, most = self.windows.least, self.windows.most
+        counts = (self.documents.end - self.documents.begin).tolist()
+        draw = np.random.default_rng([self.options.seed, self.epoch])
+        least, most = self.options.min_window, self.options.max_window
         windows = stream_windows(
             counts,
             indices.tolist(),
@@ -246,22 +248,20 @@ class StreamDataset(DocumentDataset):
         self._cut()
         index = iter(range(len(runs)))
         numbered = [[[next(index) for _ in window] for window in of] for of in windows]
-        return dealt(numbered, self.workers)
+        return interleave_for_workers(numbered, self.workers)
 
     def _side_by_side(self, sentences: int, max_tokens: int | None, rows: int | None) -> int:
         average = max(float(self._document_tokens().sum()) / sentences, 1.0)
-        filling = int((max_tokens or 0) / (self.windows.most * average))
+        filling = int((max_tokens or 0) / (self.options.max_window * average))
         return rows or max(filling, 1)
 
     def _document_tokens(self) -> Ints:
         """``(documents,)`` tokens of the longer side."""
-        lines = self.documents.lines
-        sides = [tokens[lines[:, 1]] - tokens[lines[:, 0]] for tokens in self._tokens_before]
-        longer: Ints = np.maximum(*sides)
+        longer: Ints = np.maximum(*map(self.documents.sums, self._tokens_before))
         return longer
 
     def _padded(self, runs: Sequence[Run]) -> int:
-        begins = [int(self.documents.lines[run.document, 0]) + run.position for run in runs]
+        begins = [int(self.documents.begin[run.document]) + run.position for run in runs]
         ends = [begin + run.count for begin, run in zip(begins, runs, strict=True)]
         longest = max(int((tokens[ends] - tokens[begins]).max()) for tokens in self._tokens_before)
         return longest * len(runs)
@@ -272,9 +272,9 @@ class StreamDataset(DocumentDataset):
             np.array([getattr(run, name) for run in self._runs], np.int64)
             for name in ("document", "position", "count")
         )
-        begin = self.documents.lines[document, 0] + position
-        lines = np.stack([begin, begin + count] * 3, 1)
-        self.use(Units(lines, self.documents.first_sentence[document] + position))
+        begin = self.documents.begin[document] + position
+        lines = LineRanges(begin, begin + count)
+        self.use(Units.whole(lines, self._first_sentences[document] + position))
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:

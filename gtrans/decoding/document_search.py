@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from gtrans.decoding.search_options import SearchOptions, SearchVocabulary
 from gtrans.decoding.search_trace import SearchTrace
+from gtrans.models.base.contract import SearchableModel, SearchState
 
 __all__ = [
     "DocumentHypothesis",
@@ -27,29 +27,6 @@ __all__ = [
     "SearchVocabulary",
     "SentenceHypothesis",
 ]
-
-
-class SearchState(Protocol):
-    """A model's memory between two steps; see :class:`gtrans.modules.decode_state.DecodeState`."""
-
-    def reorder(self, rows: Tensor, common: int) -> None:
-        """Continue row ``i`` from old row ``rows[i]``; the first ``common`` tokens agree."""
-
-    def keep(self, documents: Tensor) -> None:
-        """Go on with these documents only."""
-
-
-class SearchableModel(Protocol):
-    """What the search asks of a model."""
-
-    def begin_decoding(self, source: Mapping[str, Tensor], beam: int) -> SearchState:
-        """Encode a batch of documents for ``beam`` hypotheses each.
-
-        ``source`` holds what the model's ``forward`` takes, but for the decoder's input.
-        """
-
-    def decode_step(self, tokens: Tensor, opens: Tensor, state: SearchState) -> Tensor:
-        """Logits ``(rows, vocabulary)`` after one more token of every row."""
 
 
 @dataclass(frozen=True)
@@ -238,7 +215,7 @@ class _Run:
         end.masked_fill_(written < options.min_len, never)
         log_probs[:, vocabulary.eos] = end
         if self.marked:
-            # Behind </s> stands <s> or, in the last sentence, the end of the document.
+            # After </s> comes <s> or, in the last sentence, the end of the document.
             last = self._in_last_sentence().flatten()
             log_probs[:, vocabulary.eos] = end.masked_fill(closed, never).masked_fill(
                 closed & last, 0.0
@@ -251,15 +228,15 @@ class _Run:
         return log_probs
 
     def _room_is_needed(self) -> Tensor | bool:
-        """``(rows,)`` whether a sentence must end, for the sake of those behind it."""
+        """``(rows,)`` whether a sentence must end, for the sake of those after it."""
         room, least = self.vocabulary.room, self.options.min_len
         if room is None:
             return False
         marks = 1 + int(self.marked or self.vocabulary.prefix is not None)
-        behind = self.counts[self.active][:, None] - 1 - self.sentence
+        following = self.counts[self.active][:, None] - 1 - self.sentence
         # The decoder's input if this step ends the sentence and the others are as short as
         # can be. The very last end is read only where a mark of its own follows an end.
-        used = self.step + 1 + int(self.marked) + behind * (max(least, 1) + marks)
+        used = self.step + 1 + int(self.marked) + following * (max(least, 1) + marks)
         return ((used >= room) & (self.written >= least)).flatten()
 
     def _in_last_sentence(self) -> Tensor:
@@ -274,12 +251,12 @@ class _Run:
     def _finish(self, ending: Tensor, origin: Tensor, totals: Tensor) -> Tensor:
         """Keep the hypotheses that end; True for documents that have enough of them."""
         done = torch.zeros(self.width, dtype=torch.bool, device=totals.device)
-        for document, place in ending.nonzero().tolist():
+        for document, rank in ending.nonzero().tolist():
             number = int(self.active[document])
             hypotheses = self.finished[number]
             if len(hypotheses) < self.options.beam:
-                parent = int(origin[document, place])
-                total = float(totals[document, place])
+                parent = int(origin[document, rank])
+                total = float(totals[document, rank])
                 last = total - float(self.scores[document, parent])
                 hypotheses.append(self._hypothesis(number, parent, total, last))
             done[document] = len(hypotheses) == self.options.beam

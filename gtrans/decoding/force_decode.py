@@ -1,28 +1,25 @@
 """Log-probabilities of given translations (force decoding).
 
 A document is read as its model was trained, in the rows of its unit. Rows of different
-translations of one source stand next to each other in a batch, sorted: a model that is a
-:class:`ScoresCandidates` encodes their source once, reads what they have in common once, and
-projects to the vocabulary only what counts. Of any other model the plain ``forward`` is
-used.
+translations of one source stand next to each other in a batch, sorted: the model encodes their
+source once, reads what they have in common once, and projects to the vocabulary only what
+counts (:meth:`gtrans.models.base.contract.DocumentModel.forward`).
 """
 
 from __future__ import annotations
 
-import inspect
 import math
-import sys
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 from tqdm import tqdm
 
-from gtrans.data.rows import Item, Rows, source_of
-from gtrans.data.units import Piece
+from gtrans.data.examples import Example, ExampleBuilder, source_of
+from gtrans.data.units import UnitSpan
 from gtrans.errors import GtransError
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.shared_prefix import SharedPrefixLayout
@@ -33,43 +30,27 @@ EncodedDocument = tuple[Sequence[str], Sequence[str]]
 """Source and target sentences, as many on both sides, each as BPE tokens between spaces."""
 
 
-class ScoresCandidates(Protocol):
-    """A model whose ``forward`` takes several translations of one source."""
-
-    def forward(
-        self, *, prev_output_tokens: Tensor, rows: Tensor, places: Tensor, **source: Tensor
-    ) -> tuple[Tensor, Any]:
-        """Logits ``(places, vocabulary)``, row by row, of the tokens asked for.
-
-        Args:
-            prev_output_tokens: ``(rows, length)`` decoder input, padded on the right; the
-                rows of a source stand next to each other.
-            rows: ``(rows,)`` the row of ``source`` that each of them translates.
-            places: ``(rows, length)`` True on the tokens whose logits are wanted.
-            source: the rest of ``net_input``, each source once.
-        """
-
-
 @dataclass
 class _Row:
     """What a model reads at once.
 
     Attributes:
         source: the same for rows that read the same source.
-        item: see :meth:`gtrans.data.rows.Rows.item`.
-        first: number, in the row's target, of the first sentence whose score is wanted.
+        example: see :meth:`gtrans.data.examples.ExampleBuilder.example`.
+        first: number, among the sentences that the row writes, of the first one whose score is
+            wanted.
         scores: of the sentences from ``first`` on, once they are known.
     """
 
     source: Hashable
-    item: Item
+    example: Example
     first: int
     scores: list[float]
 
     @property
     def size(self) -> int:
         """Tokens of the longer side."""
-        return int(max(self.item["source"].numel(), self.item["target"].numel()))
+        return int(max(self.example["source"].numel(), self.example["target"].numel()))
 
 
 def score_documents(
@@ -97,7 +78,7 @@ def score_documents(
         first: for each document the number of the first sentence to score (default: 0).
             A document unit is read as a whole all the same.
         plain: for each document its source sentences as plain text, which models with BERT
-            need beside their own tokens.
+            need besides their own tokens.
         whole: a document unit is never cut, however long; False: it is cut by the task's
             ``max_doc_tokens``, as for training.
         max_tokens: most tokens of a batch, rows times the longest side of any; a longer
@@ -140,18 +121,17 @@ class _Pool:
     """All different rows of the documents."""
 
     def __init__(self, task: Any, whole: bool) -> None:
-        rows: Rows = task.rows
-        longest = sys.maxsize if whole else rows.unit.max_doc_tokens
-        self.rows = replace(rows, unit=replace(rows.unit, max_doc_tokens=longest))
-        self._frame = rows.frame
+        examples: ExampleBuilder = task.examples
+        self.examples = replace(examples, unit=examples.unit.unlimited()) if whole else examples
+        self._frame = examples.frame
         self._dictionaries: tuple[Dictionary, Dictionary] = (
             task.source_dictionary,
             task.target_dictionary,
         )
         self._ids: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
-        self._pieces: dict[str, Tensor] = {}
-        self._word_pieces = task.word_pieces
-        self.ready = task.ready
+        self._word_pieces: dict[str, Tensor] = {}
+        self._to_word_pieces = task.word_pieces
+        self.complete_input = task.complete_input
         self._rows: dict[Any, _Row] = {}
 
     @property
@@ -171,39 +151,39 @@ class _Pool:
             raise ValueError(f"{len(source)} source sentences, but {len(target)} target sentences")
         words = [self._encoded(sentence, 0).numel() - 1 for sentence in source]
         return [
-            self._row(piece, source, target, max(piece.current.start, first), plain)
-            for piece in self.rows.unit.pieces(words)
-            if piece.current.stop > first
+            self._row(span, source, target, max(span.current.start, first), plain)
+            for span in self.examples.unit.cut(words)
+            if span.current.stop > first
         ]
 
     def _row(
         self,
-        piece: Piece,
+        span: UnitSpan,
         source: Sequence[str],
         target: Sequence[str],
         first: int,
         plain: Sequence[str] | None,
     ) -> tuple[_Row, range]:
-        texts = tuple(source[n] for n in piece.source), tuple(target[n] for n in piece.target)
+        texts = tuple(source[n] for n in span.source), tuple(target[n] for n in span.target)
         words: tuple[str, ...] = ()
-        if self.rows.pieces is not None and plain is not None:
-            words = tuple(plain[n] for n in piece.source)
-        begin, end = (number - piece.target.start for number in (first, piece.current.stop))
-        read = (texts[0], words, piece.current.start - piece.source.start)
+        if self.examples.word_pieces is not None and plain is not None:
+            words = tuple(plain[n] for n in span.source)
+        begin, end = (number - span.written.start for number in (first, span.current.stop))
+        read = (texts[0], words, span.current.start - span.source.start)
         key = (read, texts[1])
         row = self._rows.get(key)
         if row is None:
             own, other = ([self._encoded(t, side) for t in texts[side]] for side in (0, 1))
-            pieces = [self._in_pieces(sentence) for sentence in words]
-            item = self.rows.item(piece, own, other, pieces)
-            row = self._rows[key] = _Row(read, item, begin, [])
+            pieces = [self._in_word_pieces(sentence) for sentence in words]
+            example = self.examples.example(span, own, other, pieces)
+            row = self._rows[key] = _Row(read, example, begin, [])
         row.first = min(row.first, begin)
         return row, range(begin, end)
 
-    def _in_pieces(self, sentence: str) -> Tensor:
-        if sentence not in self._pieces:
-            (self._pieces[sentence],) = self._word_pieces([sentence])
-        return self._pieces[sentence]
+    def _in_word_pieces(self, sentence: str) -> Tensor:
+        if sentence not in self._word_pieces:
+            (self._word_pieces[sentence],) = self._to_word_pieces([sentence])
+        return self._word_pieces[sentence]
 
     def _encoded(self, sentence: str, side: int) -> Tensor:
         """``(words + 1,)`` ids with the end mark."""
@@ -230,7 +210,7 @@ def _batches(rows: list[_Row], max_tokens: int) -> Iterator[list[_Row]]:
     for row in rows:
         of_source.setdefault(row.source, []).append(row)
     groups = [
-        sorted(group, key=lambda row: row.item["prev_output_tokens"].tolist())
+        sorted(group, key=lambda row: row.example["prev_output_tokens"].tolist())
         for group in of_source.values()
     ]
     batch: list[_Row] = []
@@ -251,15 +231,15 @@ def _batches(rows: list[_Row], max_tokens: int) -> Iterator[list[_Row]]:
 
 def _group_size(group: Sequence[_Row]) -> tuple[int, int]:
     """Tokens of the longest row, and of the source."""
-    return max(row.size for row in group), group[0].item["source"].numel()
+    return max(row.size for row in group), group[0].example["source"].numel()
 
 
 @torch.no_grad()
 def _score(models: Sequence[Any], pool: _Pool, batch: Sequence[_Row]) -> list[list[float]]:
     """Scores of the sentences of each row, from its ``first`` on."""
-    rows, frame = pool.rows, pool.rows.frame
+    frame = pool.examples.frame
     device = next(models[0].parameters()).device
-    sample = rows.batch([row.item for row in batch])
+    sample = pool.examples.collate([row.example for row in batch])
     target, read = sample["target"], sample["net_input"]["prev_output_tokens"]
     # (rows, length): the number of each token's sentence; an end mark belongs to its own
     ends = target.eq(frame.eos).long()
@@ -274,13 +254,13 @@ def _score(models: Sequence[Any], pool: _Pool, batch: Sequence[_Row]) -> list[li
     chosen, of_word = torch.unique(
         shared.choose(torch.arange(shared.tokens), wanted), return_inverse=True
     )
-    places = torch.zeros(wanted.numel(), dtype=torch.bool)
-    places[shared.index[chosen]] = True
-    places = places.view_as(wanted)
+    predict_at = torch.zeros(wanted.numel(), dtype=torch.bool)
+    predict_at[shared.index[chosen]] = True
+    predict_at = predict_at.view_as(wanted)
     each = []
     of_word, words = of_word.to(device), target[wanted].to(device)
     for model in models:
-        scored = _logits(model, pool, batch, sources, places, device).float()
+        scored = _logits(model, pool, batch, sources, predict_at, device).float()
         each.append(scored[of_word, words] - scored.logsumexp(1)[of_word])
     scores = torch.stack(each).logsumexp(0) - math.log(len(each))
     # (rows, sentences), in double precision: the difference of two sums decides an item
@@ -298,32 +278,28 @@ def _logits(
     pool: _Pool,
     batch: Sequence[_Row],
     sources: Tensor,
-    places: Tensor,
+    predict_at: Tensor,
     device: torch.device,
 ) -> Tensor:
-    """``(places, vocabulary)``.
+    """``(True entries of predict_at, vocabulary)``.
 
     Args:
-        model: any model of the task.
+        model: a model of the task.
         pool: where the rows come from.
         batch: what the model reads.
         sources: ``(rows,)`` number of each row's source, counted in order of appearance.
-        places: ``(rows, length)`` chooses among the target's tokens.
+        predict_at: ``(rows, length)`` chooses among the target's tokens.
         device: the model's.
     """
-    rows, items = pool.rows, [row.item for row in batch]
-    net_input = rows.batch(items)["net_input"]
-    several = {"rows", "places"} <= inspect.signature(model.forward).parameters.keys()
-    if several:
-        once = dict(zip(sources.tolist(), items, strict=True))
-        read = rows.batch([once[number] for number in range(len(once))])["net_input"]
-        net_input = {
-            **source_of(read),
-            "prev_output_tokens": net_input["prev_output_tokens"],
-            "rows": sources,
-            "places": places,
-        }
-    net_input = pool.ready({name: tensor.to(device) for name, tensor in net_input.items()})
+    builder, examples = pool.examples, [row.example for row in batch]
+    once = dict(zip(sources.tolist(), examples, strict=True))
+    read = builder.collate([once[number] for number in range(len(once))])["net_input"]
+    net_input = {
+        **source_of(read),
+        "prev_output_tokens": builder.collate(examples)["net_input"]["prev_output_tokens"],
+        "source_of_row": sources,
+        "predict_at": predict_at,
+    }
+    net_input = pool.complete_input({n: tensor.to(device) for n, tensor in net_input.items()})
     logits: Tensor = model(**net_input)[0]
-    # Of all positions only those that count go through the softmax.
-    return logits if several else logits[places.to(device)]
+    return logits

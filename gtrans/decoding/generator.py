@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.dataclass.configs import GenerationConfig
 from torch import Tensor
 
-from gtrans.data.rows import Rows
+from gtrans.data.examples import ExampleBuilder
 from gtrans.decoding.document_search import (
     DocumentHypothesis,
     DocumentSearch,
@@ -54,17 +54,22 @@ class DocumentGenerator:
     """Translates batches; built by the task, called by its ``inference_step``."""
 
     def __init__(
-        self, models: Sequence[Any], dictionary: Dictionary, rows: Rows, generation: Any,
-        symbols: Sequence[int], ready: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] = dict,
+        self,
+        models: Sequence[Any],
+        dictionary: Dictionary,
+        examples: ExampleBuilder,
+        generation: Any,
+        symbols: Sequence[int],
+        complete: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] = dict,
     ) -> None:
         """``symbols``: ids that are no words (language symbols, mask).
 
-        ``ready`` turns the rows of a batch into what the models take.
+        ``complete`` turns ``net_input`` of a batch into what the models take.
         """
-        frame = rows.frame
+        frame = examples.frame
         self.models = list(models)
-        self.rows = rows
-        self._ready = ready
+        self.examples = examples
+        self._complete = complete
         self.nbest = int(getattr(generation, "nbest", 1))
         self.lenpen = float(getattr(generation, "lenpen", 1.0))
         self.normalize = not getattr(generation, "unnormalized", False)
@@ -92,7 +97,7 @@ class DocumentGenerator:
         )
         self.search = (
             StreamSearch(vocabulary, options, frame)
-            if rows.unit.unit == "stream"
+            if examples.unit.sentence_by_sentence
             else DocumentSearch(vocabulary, options)
         )
 
@@ -102,15 +107,19 @@ class DocumentGenerator:
         They hold the sentences that the row is there for, and no others.
 
         Args:
-            source: ``net_input`` of :meth:`gtrans.data.rows.Rows.batch`.
+            source: ``net_input`` of
+                :meth:`gtrans.data.examples.ExampleBuilder.collate`.
 
         Raises:
             GtransError: the models give no probabilities but NaN.
         """
         for model in self.models:
             model.eval()
-        words = [[s.numel() - 1 for s in row] for row in self.rows.written(source)]
-        found = self.search.search(self.models, self._ready(source), words)
+        words = [
+            [sentence.numel() - 1 for sentence in row]
+            for row in self.examples.sources_to_translate(source)
+        ]
+        found = self.search.search(self.models, self._complete(source), words)
         if not all(found):
             # Whatever the search forbids, finite probabilities leave it a way to the end.
             raise GtransError(
@@ -119,7 +128,7 @@ class DocumentGenerator:
             )
         return [
             [replace(one, sentences=one.sentences[wanted]) for one in hypotheses]
-            for wanted, hypotheses in zip(self.rows.wanted(source), found, strict=True)
+            for wanted, hypotheses in zip(self.examples.wanted(source), found, strict=True)
         ]
 
     def sentences(self, source: Mapping[str, Tensor]) -> list[list[list[dict[str, Any]]]]:

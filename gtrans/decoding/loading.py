@@ -12,8 +12,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, import_models
 from fairseq.tasks import import_tasks
 
 from gtrans.checkpoints import read_checkpoint
+from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.errors import GtransError
-from gtrans.models._presets import UNIT_FIELDS
 
 TASK = "document_translation"
 

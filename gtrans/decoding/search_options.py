@@ -58,7 +58,7 @@ class SearchVocabulary:
         forbidden: ids that are no words and never to be generated.
         prefix: follows the opening symbol of every sentence (None: nothing does).
         room: most tokens of a decoder's input; the search ends sentences before they
-            leave too little room for those behind them (None: there is no limit).
+            leave too little room for those after them (None: there is no limit).
     """
 
     opening: int

@@ -10,37 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from gtrans.data.rows import Frame
+from gtrans.data.frame import Frame
 from gtrans.decoding.document_search import (
     DocumentHypothesis,
     DocumentSearch,
-    SearchableModel,
     SearchOptions,
-    SearchState,
     SearchVocabulary,
     SentenceHypothesis,
 )
-from gtrans.modules.memory import MemoryFlow
-
-
-class StreamModel(SearchableModel, Protocol):
-    """What the search asks of a model."""
-
-    def remember(self, prev_output_tokens: Tensor, memory: MemoryFlow) -> None:
-        """Let ``memory``, with which decoding began, take what its sentences leave."""
+from gtrans.models.base.contract import CarriedState, DocumentModel, SearchState
 
 
 @dataclass
 class _Reader:
-    """A model that reads sentences with the memory of their documents."""
+    """A model that reads sentences with what their documents have left so far."""
 
-    model: StreamModel
-    memory: MemoryFlow
+    model: DocumentModel
+    memory: CarriedState
 
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> SearchState:
         inputs: dict[str, Any] = {**source, "memory": self.memory}
@@ -75,11 +66,11 @@ class StreamSearch(DocumentSearch):
         source: Mapping[str, Tensor],
         words: Sequence[Sequence[int]],
     ) -> list[list[DocumentHypothesis]]:
-        """See :meth:`DocumentSearch.search`; ``models`` are :class:`StreamModel`."""
+        """See :meth:`DocumentSearch.search`; the models carry something (``new_memory``)."""
         device = source["src_tokens"].device
         documents = [self.frame.sentences(row) for row in source["src_tokens"]]
         found: list[list[list[DocumentHypothesis]]] = [[] for _ in documents]
-        readers = [_Reader(model, MemoryFlow()) for model in models]
+        readers = [_Reader(model, model.new_memory()) for model in models]
         active = list(range(len(documents)))
         step = 0
         while active:
@@ -96,12 +87,12 @@ class StreamSearch(DocumentSearch):
             for number, of_sentence in zip(active, hypotheses, strict=True):
                 found[number].append(of_sentence)
             step += 1
-            places = [at for at, number in enumerate(active) if len(documents[number]) > step]
-            active = [active[at] for at in places]
+            going_on = [at for at, number in enumerate(active) if len(documents[number]) > step]
+            active = [active[at] for at in going_on]
             if active:
                 written = self._written([of_sentence[0] for of_sentence in hypotheses], device)
                 for reader in readers:
-                    reader.follow(written, torch.tensor(places, device=device))
+                    reader.follow(written, torch.tensor(going_on, device=device))
         return [self._joined(sentences) for sentences in found]
 
     def _written(self, best: Sequence[DocumentHypothesis], device: torch.device) -> Tensor:
@@ -120,12 +111,16 @@ class StreamSearch(DocumentSearch):
     def _document(self, sentences: list[SentenceHypothesis]) -> DocumentHypothesis:
         tokens: list[int] = []
         scores: list[float] = []
+        # Marks between the sentences, and at the end, are set by the search itself.
         marked = self.vocabulary.opening != self.vocabulary.eos
         for sentence in sentences:
-            # Between the sentences stand marks that the search itself sets.
-            tokens += [self.vocabulary.opening] * (marked and bool(tokens)) + sentence.tokens
-            scores += [0.0] * (marked and bool(scores)) + sentence.scores
-        tokens += [self.vocabulary.eos] * marked
-        scores += [0.0] * marked
+            if marked and tokens:
+                tokens.append(self.vocabulary.opening)
+                scores.append(0.0)
+            tokens += sentence.tokens
+            scores += sentence.scores
+        if marked:
+            tokens.append(self.vocabulary.eos)
+            scores.append(0.0)
         length = len(tokens) ** self.options.lenpen if self.options.normalize else 1.0
         return DocumentHypothesis(sentences, sum(scores) / length, tokens, scores)

@@ -17,7 +17,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from gtrans.data.documents import (
     atomic_writer,
     iterate_raw_lines,
 )
-from gtrans.data.rows import Item
+from gtrans.data.examples import Example
 from gtrans.data.step_record import digest, fingerprint, say
 from gtrans.data.text_pipeline import (
     PLACEHOLDER,
@@ -68,7 +68,7 @@ class TranslationOptions:
         max_tokens: source tokens in a batch, marks and padding included; a longer
             instance is a batch of its own.
         max_doc_tokens: longest instance; None: the checkpoint's.
-        context: options ``context_kind`` and ``context_sentence`` in the place of the
+        context: options ``context_kind`` and ``context_sentence`` instead of the
             checkpoint's.
         cpu: stay on the CPU.
         fp16: half precision (CUDA).
@@ -137,7 +137,7 @@ class _Sentence(NamedTuple):
     """The ids of a sentence, end symbol included, and in BERT's word pieces where it needs them."""
 
     ids: Tensor
-    pieces: Tensor | None
+    word_pieces: Tensor | None
 
 
 # A line of the input: a sentence, or a boundary's text.
@@ -161,7 +161,7 @@ def _lines_of_text(task: Any, text: Sequence[str]) -> list[_Line]:
 
 def _lines_of_split(task: Any, split: str) -> list[_Line]:
     task.load_dataset(split)
-    source, pieces = task.dataset(split).source, task.dataset(split).pieces
+    source, pieces = task.dataset(split).source, task.dataset(split).word_pieces
     lines = (
         _Sentence(source[number].long(), None if pieces is None else pieces[number].long())
         for number in range(len(source))
@@ -189,9 +189,9 @@ class _Translator:
         generation = asdict(search)
         generation["unnormalized"] = not generation.pop("normalize")
         self.generator = task.build_generator(models, Namespace(**generation))
-        self.rows = self.generator.rows
+        self.examples = self.generator.examples
 
-    def items(self, lines: Sequence[_Line], max_doc_tokens: int | None) -> list[Item]:
+    def cut(self, lines: Sequence[_Line], max_doc_tokens: int | None) -> list[Example]:
         """What is decoded at once, from all documents, in order."""
         documents: list[list[_Sentence]] = [[]]
         for line in lines:
@@ -199,27 +199,27 @@ class _Translator:
                 documents.append([])
             else:
                 documents[-1].append(line)
-        unit = self.rows.unit
+        unit = self.examples.unit
         if max_doc_tokens is not None:
-            unit = replace(unit, max_doc_tokens=max_doc_tokens)
+            unit = unit.limited_to(max_doc_tokens)
         return [
-            self.rows.item(
-                piece,
-                [document[number].ids for number in piece.source],
-                pieces=[
-                    pieces for number in piece.source
-                    if (pieces := document[number].pieces) is not None
+            self.examples.example(
+                span,
+                [document[number].ids for number in span.source],
+                word_pieces=[
+                    pieces for number in span.source
+                    if (pieces := document[number].word_pieces) is not None
                 ],
             )
             for document in documents
-            for piece in unit.pieces([sentence.ids.numel() - 1 for sentence in document])
+            for span in unit.cut_to_translate([len(sentence.ids) - 1 for sentence in document])
         ]
 
-    def decode(self, items: Sequence[Item]) -> list[list[str]]:
+    def decode(self, examples: Sequence[Example]) -> list[list[str]]:
         """The translations of the sentences that some rows are there for."""
         source = {
             name: tensor.to(self.device)
-            for name, tensor in self.rows.batch(items)["net_input"].items()
+            for name, tensor in self.examples.collate(examples)["net_input"].items()
         }
         return [
             [self._text(sentence.tokens) for sentence in hypotheses[0].sentences]
@@ -239,11 +239,12 @@ def _translate_lines(
     translator: _Translator, lines: Sequence[_Line], options: TranslationOptions
 ) -> list[str]:
     """The translations of all sentences, in order."""
-    items = translator.items(lines, options.max_doc_tokens)
-    batches = make_batches([item["source"].numel() for item in items], options.max_tokens)
-    texts: list[list[str]] = [[] for _ in items]
+    examples = translator.cut(lines, options.max_doc_tokens)
+    lengths = [example["source"].numel() for example in examples]
+    batches = make_batches(lengths, options.max_tokens)
+    texts: list[list[str]] = [[] for _ in examples]
     sentences = sum(not isinstance(line, str) for line in lines)
-    unit = asdict(translator.rows.unit)
+    unit = translator.examples.unit.as_dict()
     with (
         FinishedBatches(options.output, _mark(lines, options, unit)) as finished,
         tqdm(total=sentences, desc="translating", unit=" sentences", disable=None) as bar,
@@ -251,7 +252,7 @@ def _translate_lines(
         for number, batch in enumerate(batches):
             found = finished.get(number)
             if found is None:
-                found = _decode(translator, [items[index] for index in batch], options)
+                found = _decode(translator, [examples[index] for index in batch], options)
                 finished.add(number, found)
             for index, translations in zip(batch, found, strict=True):
                 texts[index] = translations
@@ -260,7 +261,7 @@ def _translate_lines(
 
 
 def _decode(
-    translator: _Translator, batch: list[Item], options: TranslationOptions
+    translator: _Translator, batch: list[Example], options: TranslationOptions
 ) -> list[list[str]]:
     try:
         return translator.decode(batch)

@@ -9,11 +9,9 @@ the sentences; no attention is grouped.
 
 from dataclasses import dataclass
 
-from fairseq.models import register_model
-
-from gtrans.models._gtransformer_options import UnitTransformerConfig, transformer_presets
-from gtrans.models._presets import register_presets
-from gtrans.models.gtransformer import GTransformer
+from gtrans.models.base.model import Transformer
+from gtrans.models.base.options import UnitTransformerConfig, sizes
+from gtrans.models.base.presets import register_system
 
 
 @dataclass
@@ -21,23 +19,16 @@ class ConcatTransformerConfig(UnitTransformerConfig):
     """Options of :class:`ConcatTransformer`, those of a Transformer."""
 
 
-PRESETS = transformer_presets(
-    {
-        "concat_transformer": (6, 512, 2048, 8),
-        "concat_transformer_tiny": (6, 256, 1024, 4),
-        "concat_transformer_base": (6, 512, 2048, 8),
-    }
-)
+PRESETS = {
+    "concat_transformer": sizes(6, 512, 2048, 8),
+    "concat_transformer_tiny": sizes(6, 256, 1024, 4),
+    "concat_transformer_base": sizes(6, 512, 2048, 8),
+}
 
 
-@register_model("concat_transformer", dataclass=ConcatTransformerConfig)
-class ConcatTransformer(GTransformer):
-    """The Transformer on windows."""
+@register_system("concat_transformer", ConcatTransformerConfig, PRESETS)
+class ConcatTransformer(Transformer):
+    """Concatenation: a window of sentences is read as one text."""
 
-    options = ConcatTransformerConfig
-    presets = PRESETS
     units = ("window", "sentence")
     context_sides = ("both", "source")
-
-
-register_presets("concat_transformer", ConcatTransformerConfig, PRESETS)

@@ -4,12 +4,12 @@ Ma, Zhang and Zhou, "A Simple and Effective Unified Encoder for Document-Level M
 Translation", ACL 2020.
 
 =======  ==============================================================================
-Eq 2     ``[E(c); E(x)]``: a window of :class:`gtrans.data.rows.Rows`, embedded as words
+Eq 2     ``[E(c); E(x)]``: a window of :mod:`gtrans.data.units`, embedded as words
 Eq 3     ``[S(c); S(x)]``: ``embed_segments``, row 0 for the context, row 1 for the sentence
 Eq 4     bottom blocks over context and sentence: ``encoder.layers[:bottom_layers]``
 Eq 5     ``h1[s:t]``: :meth:`FlatTransformerEncoder.forward` keeps the tokens of the
          sentence; the top blocks and the decoder get no others
-§3.2     sizes, one sentence before and one behind: ``PRESETS``, ``context_size``
+§3.2     sizes, one sentence before and one after: ``PRESETS``, ``context_size``
 =======  ==============================================================================
 
 The paper is silent on positions; they count through the window, as in a Transformer that
@@ -17,19 +17,21 @@ reads it as one text. Without segments (``--no-segment-embedding``) the model ha
 parameters of the Transformer; with ``--unit sentence`` it is the sentence Transformer.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import register_model
 from torch import Tensor, nn
 
+from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
-from gtrans.models._bert_encoder import PIECES, BertEncoder, BertSourceConfig, bert_presets
-from gtrans.models._gtransformer_options import UnitTransformerConfig, transformer_presets
-from gtrans.models._presets import option, register_presets
-from gtrans.models.gtransformer import GTransformer, GTransformerEncoder
+from gtrans.models.base.bert_encoder import BertEncoder, BertSourceConfig, BertSourceTransformer
+from gtrans.models.base.encoder import Encoder, StackDesign
+from gtrans.models.base.model import Transformer
+from gtrans.models.base.options import UnitTransformerConfig, sizes
+from gtrans.models.base.presets import register_system
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.layout import DocumentLayout, chosen_tokens
@@ -47,33 +49,26 @@ class FlatTransformerConfig(UnitTransformerConfig):
     )
 
 
-PRESETS = transformer_presets(
-    {
-        "flat_transformer": (6, 512, 1024, 4),
-        "flat_transformer_tiny": (6, 256, 1024, 4),
-        "flat_transformer_base": (6, 512, 1024, 4),
-    }
-)
+PRESETS = {
+    "flat_transformer": sizes(6, 512, 1024, 4),
+    "flat_transformer_tiny": sizes(6, 256, 1024, 4),
+    "flat_transformer_base": sizes(6, 512, 1024, 4),
+}
 
 
-class FlatTransformerEncoder(GTransformerEncoder):
+class FlatTransformerEncoder(Encoder):
     """The unified encoder.
 
     Attributes:
-        bottom_layers: so many layers read the whole window.
+        bottom_layers: how many layers read the whole window.
         embed_segments: ``(2, dim)`` of context and sentence; None: they are not told apart.
     """
 
     def __init__(
-        self, cfg: FlatTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
+        self, cfg: Any, dictionary: Dictionary, embed_tokens: nn.Embedding, design: StackDesign
     ) -> None:
-        super().__init__(cfg, dictionary, embed_tokens)
+        super().__init__(cfg, dictionary, embed_tokens, design)
         self.bottom_layers = int(cfg.flat_bottom_layers)
-        if not 0 <= self.bottom_layers <= len(self.layers):
-            raise GtransError(
-                f"`--flat-bottom-layers` must be between 0 and the {len(self.layers)} encoder "
-                f"layers, but is {self.bottom_layers}."
-            )
         self.embed_segments: Optional[nn.Embedding] = None
         # A sentence without context is of one kind only: nothing is to be told apart.
         if cfg.unit != "sentence" and not cfg.no_segment_embedding:
@@ -91,10 +86,10 @@ class FlatTransformerEncoder(GTransformerEncoder):
             return_all_layers: with the outputs of all layers, ``(window tokens, dim)`` of
                 the bottom ones, ``(sentence tokens, dim)`` of the others.
         """
-        window = DocumentLayout.of_source(src_tokens, self.dictionary.pad(), self.closing)
+        window = self.layout(src_tokens)
         is_current = window.sentence.eq(current[window.row])
         segments = None if self.embed_segments is None else self.embed_segments(is_current.long())
-        x = self._embed(src_tokens, window, segments)
+        x = self.embedded(src_tokens, window, segments)
         plans, order = AttentionPlans(window), self.embed.order(window.sentence)
         layers = []
         for layer in self.layers[: self.bottom_layers]:
@@ -112,31 +107,36 @@ class FlatTransformerEncoder(GTransformerEncoder):
         return EncoderOutput(x, sentence, None, layers if return_all_layers else [])
 
 
-@register_model("flat_transformer", dataclass=FlatTransformerConfig)
-class FlatTransformer(GTransformer):
-    """Flat-Transformer, and without context the sentence Transformer."""
+@register_system("flat_transformer", FlatTransformerConfig, PRESETS)
+class FlatTransformer(Transformer):
+    """Flat-Transformer: one encoder over context and sentence, its top on the sentence alone."""
 
     encoder: FlatTransformerEncoder
     encoder_type = FlatTransformerEncoder
-    options = FlatTransformerConfig
-    presets = PRESETS
     units = ("window", "sentence")
     context_size = (1, 1)
     context_sides = ("source",)
 
-    def encode(self, src_tokens: Tensor, current: Tensor | None = None) -> EncoderOutput:
-        """Encode windows, or sentences where ``current`` is None."""
-        if current is None:
-            return super().encode(src_tokens)
-        return self.encoder.read(src_tokens, current)
+    @classmethod
+    def check(cls, cfg: Any, task: Any) -> None:
+        """Raises GtransError for more bottom layers than there are layers."""
+        super().check(cfg, task)
+        if not 0 <= cfg.flat_bottom_layers <= cfg.encoder_layers:
+            raise GtransError(
+                f"`--flat-bottom-layers` must be between 0 and the {cfg.encoder_layers} encoder "
+                f"layers, but is {cfg.flat_bottom_layers}."
+            )
+
+    def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
+        """Encode windows, or sentences where there is no ``current``."""
+        if "current" not in source:
+            return super().encode(source)
+        return self.encoder.read(source["src_tokens"], source["current"])
 
     def new_parameters(self) -> set[str]:
-        """Names of the parameters that a sentence Transformer lacks."""
+        """The segments, and what every system may have."""
         segments = {name for name, _ in self.named_parameters() if "embed_segments" in name}
         return super().new_parameters() | segments
-
-
-register_presets("flat_transformer", FlatTransformerConfig, PRESETS)
 
 
 @dataclass
@@ -144,15 +144,10 @@ class FlatBertConfig(FlatTransformerConfig, BertSourceConfig):
     """Options of :class:`FlatBert`."""
 
 
-BERT_PRESETS = bert_presets(
-    transformer_presets(
-        {
-            "flat_transformer_bert": (12, 768, 3072, 12),
-            "flat_transformer_bert_base": (12, 768, 3072, 12),
-        }
-    ),
-    decoder_layers=6,
-)
+BERT_PRESETS = {
+    "flat_transformer_bert": sizes(12, 768, 3072, 12, decoder_layers=6),
+    "flat_transformer_bert_base": sizes(12, 768, 3072, 12, decoder_layers=6),
+}
 
 
 class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
@@ -162,9 +157,9 @@ class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
     """
 
     def __init__(
-        self, cfg: FlatBertConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
+        self, cfg: Any, dictionary: Dictionary, embed_tokens: nn.Embedding, design: StackDesign
     ) -> None:
-        super().__init__(cfg, dictionary, embed_tokens)
+        super().__init__(cfg, dictionary, embed_tokens, design)
         self.one_segment = bool(cfg.no_segment_embedding)
 
     def read(
@@ -177,10 +172,11 @@ class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
         shortened = bert_windows(src_tokens, current, learned.size, marks)
         return super().read(*shortened, return_all_layers)
 
-    def _embed(
+    def embedded(
         self, src_tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
     ) -> Tensor:
-        return super()._embed(src_tokens, layout, None if self.one_segment else segments)
+        """As in the base class; without segments where they are not to be told apart."""
+        return super().embedded(src_tokens, layout, None if self.one_segment else segments)
 
 
 def bert_windows(
@@ -213,19 +209,9 @@ def bert_windows(
     return chosen_tokens(tokens, kept, pad), before.sum(1)
 
 
-@register_model("flat_transformer_bert", dataclass=FlatBertConfig)
-class FlatBert(FlatTransformer):
-    """Flat-Transformer whose encoder is a BERT, fine-tuned (table 2, '+ BERT')."""
+@register_system("flat_transformer_bert", FlatBertConfig, BERT_PRESETS)
+class FlatBert(BertSourceTransformer, FlatTransformer):
+    """Flat-Transformer + BERT: the encoder begins as a BERT and is fine-tuned."""
 
     encoder: FlatBertEncoder
     encoder_type = FlatBertEncoder
-    options = FlatBertConfig
-    presets = BERT_PRESETS
-
-    @classmethod
-    def reads_bert(cls, cfg: Any) -> str:
-        """The source comes in BERT's word pieces."""
-        return PIECES
-
-
-register_presets("flat_transformer_bert", FlatBertConfig, BERT_PRESETS)

@@ -11,6 +11,7 @@ from gtrans.errors import GtransError
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.layout import DocumentLayout, Segments
+from gtrans.modules.memory import MemoryPass
 
 
 class AttentionPlans:
@@ -21,7 +22,8 @@ class AttentionPlans:
         source: DocumentLayout,
         target: DocumentLayout | None = None,
         context: PackedContext | None = None,
-        rows: Tensor | None = None,
+        source_of_row: Tensor | None = None,
+        memory: MemoryPass | None = None,
     ) -> None:
         """The plans of ``source`` and ``target``.
 
@@ -29,12 +31,16 @@ class AttentionPlans:
             source: sources of the batch.
             target: rows that are written; None while only the encoder runs.
             context: of each source, None where there is none.
-            rows: ``(rows of the target,)`` the source of each; None: one behind the other.
+            source_of_row: ``(rows of the target,)`` the source of each; None: one after the
+                other.
+            memory: what the memories of the layers enter the batch with, None where there
+                are none.
         """
         self.source = source
         self.target = target
         self.context = context
-        self.rows = rows
+        self.source_of_row = source_of_row
+        self.memory = memory
 
     @cached_property
     def encoder_group(self) -> AttentionPlan:
@@ -60,7 +66,7 @@ class AttentionPlans:
     def cross_group(self) -> AttentionPlan:
         """Target sentence k sees source sentence k (``G_Q = G_Y``, ``G_K = G_X``)."""
         sentences = self.source.sentences
-        chosen = matching_sentences(self.source, self._target, self.rows)
+        chosen = matching_sentences(self.source, self._target, self.source_of_row)
         if chosen is not None:
             # Sources whose target is shorter (a forced prefix) have sentences nobody sees.
             sentences = sentences.chosen(chosen)
@@ -70,8 +76,8 @@ class AttentionPlans:
     def cross_global(self) -> AttentionPlan:
         """A target word sees the whole source document."""
         documents = self.source.documents
-        if self.rows is not None:
-            documents = documents.chosen(self.rows)
+        if self.source_of_row is not None:
+            documents = documents.chosen(self.source_of_row)
         return self._cross(self._target.documents, documents)
 
     def _before(self, query: Segments, key: Segments) -> AttentionPlan:
@@ -90,7 +96,7 @@ class AttentionPlans:
         """A target word sees the whole context of its row."""
         if self.context is None:
             return None
-        return self.context.plan(self._target.documents, self._target.tokens, self.rows)
+        return self.context.plan(self._target.documents, self._target.tokens, self.source_of_row)
 
     def _cross(self, query: Segments, key: Segments) -> AttentionPlan:
         return AttentionPlan(query, key, self._target.tokens, self.source.tokens, causal=False)
@@ -103,18 +109,18 @@ class AttentionPlans:
 
 
 def matching_sentences(
-    source: DocumentLayout, target: DocumentLayout, rows: Tensor | None = None
+    source: DocumentLayout, target: DocumentLayout, source_of_row: Tensor | None = None
 ) -> Tensor | None:
     """For every target sentence the index of its source sentence; None if it is its own index.
 
-    ``rows`` as in :class:`AttentionPlans`.
+    ``source_of_row`` as in :class:`AttentionPlans`.
 
     Raises:
         GtransError: a target document has more sentences than its source.
     """
     counts, first = source.sentence_counts, source.first_sentences
-    if rows is not None:
-        counts, first = counts[rows], first[rows]
+    if source_of_row is not None:
+        counts, first = counts[source_of_row], first[source_of_row]
     surplus = target.sentence_counts > counts
     if bool(surplus.any()):
         row = int(surplus.nonzero()[0])
@@ -123,7 +129,7 @@ def matching_sentences(
             f"only {int(counts[row])} source sentences; both sides of a document "
             "need the same number of sentences"
         )
-    if rows is None and torch.equal(target.sentence_counts, counts):
+    if source_of_row is None and torch.equal(target.sentence_counts, counts):
         return None
     starts = target.sentences.starts
     return first[target.row[starts]] + target.sentence[starts]

@@ -2,7 +2,7 @@
 
 A BERT is named by a local folder in the library's own format or by a name on the hub.
 Word pieces are numbered here so that they fit fairseq's dictionaries: ``[CLS]``,
-``[PAD]``, ``[SEP]`` and ``[UNK]`` come first, in the places of ``<s>``, ``<pad>``, ``</s>``
+``[PAD]``, ``[SEP]`` and ``[UNK]`` come first, as the numbers of ``<s>``, ``<pad>``, ``</s>``
 and ``<unk>``, then what is no text (``[MASK]``, ``[unused1]``, ..), then the pieces that
 words are made of. :attr:`WordPieces.order` leads back to BERT's own numbers.
 """
@@ -79,7 +79,7 @@ def load_config(name: str, weights: bool = False) -> Any:
     library = _library()
     try:
         config = library.AutoConfig.from_pretrained(name)
-    except Exception as error:  # the library and the hub fail in many ways
+    except Exception as error:  # the library and the hub raise many kinds of errors
         raise GtransError(f"{name}: cannot load this BERT ({_first_line(error)}).") from error
     if config.model_type != "bert":
         raise GtransError(f"{name}: this is a model of type {config.model_type}, not a BERT.")
@@ -120,7 +120,7 @@ class WordPieces:
         longest: pieces that the BERT can read at once, ``[CLS]`` and ``[SEP]`` included.
         norm_eps: what its LayerNorm adds to a variance.
         mask: the symbol of a masked piece.
-        symbols: the pieces; their places are the ids used everywhere outside of BERT.
+        symbols: the pieces; their indices are the ids used everywhere outside of BERT.
         order: ``(pieces,)`` BERT's own id of each.
         first_word: the pieces from this id on are those of words.
     """
@@ -196,7 +196,7 @@ def context_row(context: Sequence[Tensor], sentence: Tensor, longest: int) -> Te
 
 
 def token_types(row: Tensor) -> Tensor:
-    """``(length,)`` of a :func:`context_row`: 0 up to the first ``[SEP]``, 1 behind it."""
+    """``(length,)`` of a :func:`context_row`: 0 up to the first ``[SEP]``, 1 after it."""
     marks = row.eq(SEP).long()
     return (marks.cumsum(0) - marks).clamp(max=1)
 

@@ -1,14 +1,14 @@
-"""Context beside a sentence: attention to it, and how its output is combined.
+"""Attention to the context of a sentence, and how its output is combined.
 
-A layer with a context has a second attention beside one it has anyway, with the same
+A layer with a context has a second attention next to one it has anyway, with the same
 queries; what is handed on is a combination of both outputs.
 
 Wu, "Document-level machine translation with BERT as context encoder":
 
 ========  =================================================================================
-Eq 3.4    ``D = MultiHead(S, C, C)`` beside self-attention ``B`` in the encoder
+Eq 3.4    ``D = MultiHead(S, C, C)`` next to self-attention ``B`` in the encoder
 Eq 3.5    ``A = g * B + (1 - g) * D``, ``g = sigmoid([B, D] W + b)``
-Eq 3.8    ``F = MultiHead(E, C, C)`` beside attention to the encoder ``G`` in the decoder
+Eq 3.8    ``F = MultiHead(E, C, C)`` next to attention to the encoder ``G`` in the decoder
 Eq 3.10   ``H = d * F + (1 - d) * G``, ``d = sigmoid([F, G] W + b)``
 ========  =================================================================================
 
@@ -62,11 +62,11 @@ class PackedContext:
         lengths = self.lengths[rows]
         begins = lengths.cumsum(0) - lengths
         shift = torch.repeat_interleave(self.segments.starts[rows] - begins, lengths)
-        places = torch.arange(shift.numel(), device=shift.device) + shift
-        return PackedContext(self.states[places], lengths)
+        index = torch.arange(shift.numel(), device=shift.device) + shift
+        return PackedContext(self.states[index], lengths)
 
     def align(self, packed: Tensor) -> Tensor:
-        """``(context tokens, ..) -> (batch, longest, ..)``, zeros behind a row's end."""
+        """``(context tokens, ..) -> (batch, longest, ..)``, zeros after a row's end."""
         parts = torch.split(packed, self.segments.sizes)
         return nn.utils.rnn.pad_sequence(list(parts), batch_first=True)
 

@@ -1,14 +1,14 @@
 """What a decoder remembers between two steps of beam search.
 
 Rows are hypotheses: ``rows = documents * beam``, the hypotheses of a document next to
-each other. Hypotheses stand in different sentences and at different places of them.
+each other. Hypotheses stand in different sentences, at different positions.
 
 * Group attention needs the keys of the sentence being written only: a row writes
-  at its own place and begins again at 0 when a sentence ends.
+  at its own position and begins again at 0 when a sentence ends.
 * Global attention needs everything written so far; all rows have written equally
   much, so a step appends one column.
 * Where every document is a single sentence, group attention sees what global attention
-  sees, and takes its cheaper way.
+  sees, and is computed as such, which is cheaper.
 * Keys of the source are computed once for a document, never copied for its
   hypotheses: group attention gathers those of the sentence each row translates,
   and only when some row has gone on to another sentence.
@@ -51,38 +51,41 @@ class KeyValueCache:
         self.data = self.data[:, :, rows]
 
 
-class DocumentSources:
+class SharedSources:
     """Keys and values that all hypotheses of a document share, for some layers.
 
     They are computed once and stand there once for a document.
     """
 
     def __init__(
-        self, places: dict[int, int], pairs: tuple[Tensor, Tensor], mask: Tensor | None
+        self, index: dict[int, int], pairs: tuple[Tensor, Tensor], mask: Tensor | None
     ) -> None:
         """``pairs``: keys and values ``(layers, documents, longest, dim)``.
 
-        ``places``: the number of a layer to its place in them; ``mask``: ``(documents, 1, 1,
+        ``index``: the number of a layer to its index in them; ``mask``: ``(documents, 1, 1,
         longest)`` True where a key is, or None where they are equally many.
         """
-        self._places = places
+        self._index = index
         self._keys, self._values = pairs
         self._mask = mask
 
     @classmethod
-    def padded(
-        cls, sources: dict[int, tuple[Tensor, Tensor]], lengths: Tensor
-    ) -> DocumentSources:
-        """``sources``: keys and values ``(documents, longest, dim)`` by layer, with padding."""
-        pairs = list(sources.values())
-        keys, values = (torch.stack(part) for part in zip(*pairs, strict=True))
-        places = {layer: place for place, layer in enumerate(sources)}
-        return cls(places, (keys, values), _real(lengths, keys.size(2)))
+    def of_layers(
+        cls, sources: dict[int, tuple[Tensor, Tensor]], lengths: Tensor | None = None
+    ) -> SharedSources:
+        """``sources``: keys and values ``(documents, longest, dim)`` by layer.
+
+        ``lengths (documents,)``: how many of them are no padding; None: all.
+        """
+        keys, values = (torch.stack(part) for part in zip(*sources.values(), strict=True))
+        index = {layer: at for at, layer in enumerate(sources)}
+        mask = None if lengths is None else _real(lengths, keys.size(2))
+        return cls(index, (keys, values), mask)
 
     def of(self, layer: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys, values ``(documents, longest, dim)`` and mask of a layer."""
-        place = self._places[layer]
-        return self._keys[place], self._values[place], self._mask
+        at = self._index[layer]
+        return self._keys[at], self._values[at], self._mask
 
     def keep(self, documents: Tensor) -> None:
         """Drop all other documents."""
@@ -97,7 +100,7 @@ class DecodeState:
     Attributes:
         step: number of tokens every row has read, the current one excluded.
         sentence: ``(rows,)`` number of the sentence each row is writing.
-        slot: ``(rows,)`` place in that sentence of the token being read.
+        slot: ``(rows,)`` position in that sentence of the token being read.
         beam: hypotheses per document.
     """
 
@@ -110,7 +113,8 @@ class DecodeState:
         global_sources: Sequence[tuple[Tensor, Tensor]],
         cross_kinds: Sequence[str],
         like: Tensor,
-        context: DocumentSources | None = None,
+        context: SharedSources | None = None,
+        memory: SharedSources | None = None,
     ) -> None:
         """Begin a document in every row.
 
@@ -121,15 +125,18 @@ class DecodeState:
             group_sources: keys and values ``(source tokens, dim)`` of each layer
                 whose cross-attention has a group part.
             global_sources: the same ``(documents, longest, dim)`` of each with a
-                global part, or in its place (:func:`ways`).
+                global part, or group attention computed as such
+                (:func:`effective_kinds`).
             cross_kinds: kind of cross-attention of each decoder layer.
             like: any state of the model ``(.., dim)``.
             context: what context attention reads, by layer.
+            memory: what output attention of a recurrent memory reads, by layer.
         """
         documents = source.shape[0]
         device = source.index.device
         self._single = _of_single_sentences(source)
-        self_kinds, cross_kinds = ways(self_kinds, source), ways(cross_kinds, source)
+        self_kinds = effective_kinds(self_kinds, source)
+        cross_kinds = effective_kinds(cross_kinds, source)
         rows = documents * beam
         self.beam = beam
         self.step = -1
@@ -145,10 +152,11 @@ class DecodeState:
         self._global_cache = KeyValueCache(len(self._global_self), like, rows)
         self._group_sources = _stacked(group_sources)
         stacked = _stacked(global_sources)
-        places = _index_of(cross_kinds, without="group")
+        index = _index_of(cross_kinds, without="group")
         padding = None if source.is_dense else _real(source.documents.lengths, source.shape[1])
-        self._global_sources = stacked and DocumentSources(places, stacked, padding)
+        self._global_sources = stacked and SharedSources(index, stacked, padding)
         self.context = context
+        self.memory = memory
         self._rows = torch.arange(rows, device=device)
         self._group_width = 0
         self._group_mask: Tensor | None = None
@@ -157,11 +165,11 @@ class DecodeState:
 
     @property
     def document_position(self) -> Tensor:
-        """``(rows,)`` place in its document of the token being read."""
+        """``(rows,)`` position in its document of the token being read."""
         return torch.full_like(self.slot, self.step)
 
     def in_one_sentence(self, kind: str) -> bool:
-        """Whether a layer of this kind goes the way of global attention, see :func:`ways`."""
+        """Whether a layer of this kind computes global attention, see :func:`effective_kinds`."""
         return self._single and kind == "group"
 
     def advance(self, opens: Tensor) -> None:
@@ -170,7 +178,7 @@ class DecodeState:
         if self.step == 0:
             self.slot = torch.zeros_like(self.slot)
         else:
-            # Dead hypotheses may run on behind the last sentence; they are never read.
+            # Dead hypotheses may run on after the last sentence; they are never read.
             self.sentence = torch.minimum(self.sentence + opens.long(), self._last_sentence)
             self.slot = torch.where(opens, torch.zeros_like(self.slot), self.slot + 1)
         if self._group_self:
@@ -258,19 +266,19 @@ class DecodeState:
         self._group_cache.keep(rows)
         self._global_cache.keep(rows)
         self._gathered = None
-        for shared in (self._global_sources, self.context):
+        for shared in (self._global_sources, self.context, self.memory):
             if shared is not None:
                 shared.keep(documents)
 
 
 def _real(lengths: Tensor, width: int) -> Tensor:
-    """``(documents, 1, 1, width)`` True in front of a document's end."""
+    """``(documents, 1, 1, width)`` True before a document's end."""
     columns = torch.arange(width, device=lengths.device)
     return (columns < lengths[:, None])[:, None, None, :]
 
 
-def ways(kinds: Sequence[str], source: DocumentLayout) -> list[str]:
-    """Which way attention of these kinds goes: that of its kind, but in single sentences."""
+def effective_kinds(kinds: Sequence[str], source: DocumentLayout) -> list[str]:
+    """The kinds as they are computed: in single sentences, group attention is global."""
     single = _of_single_sentences(source)
     return ["global" if single and kind == "group" else kind for kind in kinds]
 
@@ -280,9 +288,9 @@ def _of_single_sentences(source: DocumentLayout) -> bool:
 
 
 def _index_of(kinds: Sequence[str], without: str) -> dict[int, int]:
-    """Layer number -> place among the layers whose kind is not ``without``."""
+    """Layer number -> index among the layers whose kind is not ``without``."""
     layers = [layer for layer, kind in enumerate(kinds) if kind != without]
-    return {layer: place for place, layer in enumerate(layers)}
+    return {layer: at for at, layer in enumerate(layers)}
 
 
 def _stacked(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor] | None:

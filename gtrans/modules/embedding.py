@@ -34,7 +34,7 @@ class Embedder(nn.Module):
         self.by_sentence = by_sentence
         self.sinusoid = SinusoidalPositions(dim)
 
-    def places(self, layout: DocumentLayout) -> Tensor:
+    def positions(self, layout: DocumentLayout) -> Tensor:
         """``(tokens,)`` the position of each packed token, from 0."""
         return layout.position_in_sentence if self.by_sentence else layout.position
 
@@ -58,7 +58,7 @@ class Embedder(nn.Module):
 
         Args:
             tokens: ``(tokens,)`` ids.
-            positions: ``(tokens,)`` places from 0.
+            positions: ``(tokens,)`` from 0.
             table: the words.
             learned: the positions (None: sinusoidal ones).
             norm: LayerNorm on the sum (None: there is none).
@@ -68,7 +68,7 @@ class Embedder(nn.Module):
             ``(tokens, dim)``.
 
         Raises:
-            GtransError: a place behind the last learned one.
+            GtransError: a position after the last learned one.
         """
         position = (self.sinusoid if learned is None else learned)(positions)
         x = self.scale * table(tokens) + position

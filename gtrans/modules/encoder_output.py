@@ -20,7 +20,7 @@ class EncoderOutput:
         order: ``(source tokens, dim)`` order of sentences for global attention, or None.
         layers: outputs of all layers, packed, when they were asked for.
         context: what the decoder's context attention reads, or None.
-        rows: ``(rows,)`` the source of each row of a batch that is made of these sources,
+        source_of_row: ``(rows,)`` the source of each row of a batch that is made of these sources,
             several times and in another order; None: every source once.
     """
 
@@ -29,21 +29,24 @@ class EncoderOutput:
     order: Tensor | None
     layers: list[Tensor]
     context: PackedContext | None = None
-    rows: Tensor | None = None
+    source_of_row: Tensor | None = None
 
     def reordered(self, order: Tensor) -> EncoderOutput:
         """Row ``i`` of the new batch is row ``order[i]`` of this one; nothing is copied."""
-        return replace(self, rows=order if self.rows is None else self.rows[order])
+        return replace(
+            self,
+            source_of_row=order if self.source_of_row is None else self.source_of_row[order],
+        )
 
     def copied(self) -> EncoderOutput:
-        """The batch that :attr:`rows` describes, with a source of its own for every row."""
-        if self.rows is None:
+        """The batch of :attr:`source_of_row`, with a source of its own for every row."""
+        if self.source_of_row is None:
             return self
-        layout, index = self.layout.rows(self.rows)
+        layout, index = self.layout.rows(self.source_of_row)
         return EncoderOutput(
             self.states[index],
             layout,
             None if self.order is None else self.order[index],
             [layer[index] for layer in self.layers],
-            None if self.context is None else self.context.chosen(self.rows),
+            None if self.context is None else self.context.chosen(self.source_of_row),
         )

@@ -28,7 +28,7 @@ from gtrans.modules.layout import Segments
 BACKENDS = ("regroup", "dense", "varlen")
 
 # A new bucket begins where a segment is shorter than this part of the longest one in its
-# bucket. Measured: on a CPU a bucket costs little beside its padding; elsewhere every
+# bucket. Measured: on a CPU a bucket costs little but its padding; elsewhere every
 # bucket is a few kernels more to launch.
 _BUCKET_RATIO = {"cpu": 0.87}
 _OTHER_BUCKET_RATIO = 0.7
@@ -39,7 +39,7 @@ class Bucket:
     """Segments of similar length: ``count`` of them, padded to ``query`` and ``key`` tokens.
 
     ``mask`` broadcasts to ``(count, heads, query, key)``, True on what may be seen; without
-    it a query sees all keys or, if ``causal``, those up to its own place.
+    it a query sees all keys or, if ``causal``, those up to its own position.
     """
 
     count: int
@@ -65,7 +65,7 @@ class AttentionPlan:
             key: equally many segments of the keys; they may leave keys out.
             query_tokens: number of packed queries.
             key_tokens: number of packed keys.
-            causal: a query sees keys up to its own place; the queries of a segment are the
+            causal: a query sees keys up to its own position; the queries of a segment are the
                 last of its keys, or all of them.
         """
         self.query = query
@@ -85,7 +85,7 @@ class AttentionPlan:
         ratio = _BUCKET_RATIO.get(device.type, _OTHER_BUCKET_RATIO)
         query_sizes, key_sizes = self.query.sizes, self.key.sizes
         longest = [max(pair) for pair in zip(query_sizes, key_sizes, strict=True)]
-        # Queries that are the end of their keys may be few beside them.
+        # Queries that are the end of their keys may be few in comparison.
         lengths = query_sizes if self.causal else longest
         order = sorted((i for i, n in enumerate(lengths) if n), key=lambda i: (-lengths[i], i))
         buckets: list[Bucket] = []
@@ -109,7 +109,7 @@ class AttentionPlan:
                 last = self.key.lengths[chosen] - self.query.lengths[chosen]
                 last = last[:, None] + torch.arange(width_q, device=device)
                 mask = torch.arange(width_k, device=device) <= last[:, None, :, None]
-            # A causal query never looks beyond itself, so padding behind it needs no mask.
+            # A causal query never looks beyond itself, so padding after it needs no mask.
             elif not self.causal and any(key_sizes[i] != width_k for i in members):
                 mask = keys.ge(0)[:, None, None, :]
             causal = self.causal and whole
@@ -169,7 +169,7 @@ class AttentionPlan:
 
 
 def _covers(segments: Segments, tokens: int) -> bool:
-    """Whether the segments are all ``tokens``, one behind the other, and none is empty."""
+    """Whether the segments are all ``tokens``, one after the other, and none is empty."""
     ends = segments.lengths.cumsum(0)
     return (
         segments.index is None
@@ -180,13 +180,13 @@ def _covers(segments: Segments, tokens: int) -> bool:
 
 
 def segment_slots(segments: Segments, chosen: Tensor, width: int) -> Tensor:
-    """``(chosen, width)`` packed index of each token, -1 behind a segment's end."""
+    """``(chosen, width)`` packed index of each token, -1 after a segment's end."""
     offsets = torch.arange(width, device=chosen.device)
     index = segments.starts[chosen][:, None] + offsets
-    behind = offsets >= segments.lengths[chosen][:, None]
+    after_end = offsets >= segments.lengths[chosen][:, None]
     if segments.index is not None:
-        index = segments.index[index.masked_fill(behind, 0)]
-    return index.masked_fill(behind, -1)
+        index = segments.index[index.masked_fill(after_end, 0)]
+    return index.masked_fill(after_end, -1)
 
 
 def _inverse(index: Tensor, tokens: int) -> Tensor:

@@ -3,7 +3,7 @@
 GTRANS (Yang et al. 2022, "GTRANS: Grouping and Fusing Transformer Layers for Neural
 Machine Translation") fuses groups of layers: Eq 2 in the encoder, Eq 3-4 in the
 decoder, and the probabilities of the decoder's groups by Eq 5-6. The other classes are
-the ways of using all layers that the paper compares with.
+other methods of using all layers that the paper compares with.
 
 A :class:`LayerFusion` accompanies a stack: what it remembers of each layer
 (:meth:`LayerFusion.remember`), what the next layer reads (:meth:`LayerFusion.layer_input`)
@@ -14,7 +14,7 @@ remembered so far: of the embedded input first, then of every layer that has run
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +22,15 @@ from torch import Tensor, nn
 
 
 class LayerFusion(nn.Module):
-    """The plain stack: a layer reads the one below, and the last one is the result."""
+    """The plain stack: a layer reads the one below, and the last one is the result.
+
+    Attributes:
+        reads_all: whether it needs the states of all layers, not only the last one.
+        normalises: whether its result needs no final LayerNorm in pre-norm stacks.
+    """
+
+    reads_all = False
+    normalises = False
 
     def remember(self, state: Tensor, number: int) -> Tensor:
         """What later layers see of ``state (.., dim)``; ``number`` 0 is the embedded input."""
@@ -37,17 +45,49 @@ class LayerFusion(nn.Module):
         return states[-1][None]
 
 
+def run_layers(
+    fusion: LayerFusion,
+    layers: int,
+    x: Tensor,
+    run: Callable[[int, Tensor], Tensor],
+    keep_all: bool = False,
+) -> tuple[Tensor, list[Tensor]]:
+    """Run a stack.
+
+    Args:
+        fusion: how the states of its layers are used.
+        layers: how many bottom layers run.
+        x: ``(.., dim)`` the embedded input.
+        run: the layer of a number, from 0, on its input.
+        keep_all: return the states of all layers, whether ``fusion`` needs them or not.
+
+    Returns:
+        the result ``(groups, .., dim)``, and what was kept: the states remembered of the input
+        and of all layers, or of the last one only.
+    """
+    states = [fusion.remember(x, 0)]
+    for number in range(layers):
+        state = fusion.remember(run(number, fusion.layer_input(states)), number + 1)
+        if not (keep_all or fusion.reads_all):
+            states.clear()
+        states.append(state)
+    result: Tensor = fusion(states)
+    return result, states
+
+
 def group_tops(layers: int, group_size: int) -> list[int]:
     """Numbers, from 1, of the last layer of each group: ``alpha_i = min(i T, L)`` of Eq 2."""
     return [min(top, layers) for top in range(group_size, layers + group_size, group_size)]
 
 
 class EncoderGroupFusion(LayerFusion):
-    """Eq 2: the last layers of all groups, behind scalar gates, averaged and normalised.
+    """Eq 2: the last layers of all groups, each times a scalar gate, averaged and normalised.
 
     A single group has no LayerNorm. Where only the bottom layers have run, their groups
     are fused, and the last of them may be cut short (figure 7).
     """
+
+    reads_all = True
 
     def __init__(self, layers: int, group_size: int, dim: int) -> None:
         super().__init__()
@@ -67,8 +107,9 @@ class EncoderGroupFusion(LayerFusion):
 
 
 class DecoderGroupFusion(LayerFusion):
-    """Eq 3-4: in every group the sum of its layers, each behind a scalar gate."""
+    """Eq 3-4: in every group the sum of its layers, each times a scalar gate."""
 
+    reads_all = True
     members: Tensor
 
     def __init__(self, layers: int, group_size: int) -> None:
@@ -150,6 +191,9 @@ class LayerCombination(LayerFusion):
     as an average, and the combination of all states is the result of the stack.
     """
 
+    reads_all = True
+    normalises = True
+
     def __init__(self, layers: int, dim: int) -> None:
         super().__init__()
         average = torch.ones(layers + 1, layers + 1).tril()
@@ -176,6 +220,8 @@ class RepresentationFusion(LayerFusion):
     Of the functions that they compare this is the one that joins all layers side by side,
     ``LN(W2 relu(W1 [h_1; ..; h_L]))``, with the residual of the last layer.
     """
+
+    reads_all = True
 
     def __init__(self, layers: int, dim: int) -> None:
         super().__init__()

@@ -109,7 +109,7 @@ class DocumentLayout:
     def of_source(cls, tokens: Tensor, pad: int, eos: int) -> DocumentLayout:
         """The layout of source ids ``(batch, length)``: ``eos`` closes a sentence.
 
-        It is the last symbol of a sentence: ``</s>``, or what stands behind it.
+        It is the last symbol of a sentence: ``</s>``, or what follows it.
         """
         real = tokens.ne(pad)
         after_end = torch.zeros_like(real)
@@ -194,12 +194,12 @@ class DocumentLayout:
             packed = flat.index_copy(0, self.index, packed)
         return packed.view(*self.shape, *packed.shape[1:])
 
-    def choose(self, packed: Tensor, places: Tensor) -> Tensor:
-        """``(tokens, ..) -> (places, ..)``: the tokens where ``places (batch, length)`` is True.
+    def choose(self, packed: Tensor, chosen: Tensor) -> Tensor:
+        """``(tokens, ..) -> (chosen, ..)``: the tokens where ``chosen (batch, length)`` is True.
 
         They come row by row, and padding is never among them.
         """
-        return packed[self.pack(places)]
+        return packed[self.pack(chosen)]
 
     def align(self, packed: Tensor) -> Tensor:
         """``(tokens, ..) -> (batch, length, ..)`` with all padding on the right, zeros there."""

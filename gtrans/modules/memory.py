@@ -21,7 +21,7 @@ sentences read at once. The result is that of one sentence after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -33,7 +33,7 @@ from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.group_attention import AttentionPlan, Gather, segment_slots
 from gtrans.modules.layout import DocumentLayout, Segments
 from gtrans.modules.positions import OFFSET, SinusoidalPositions
-from gtrans.modules.transformer import BehindAttention, LayerSpec, ResidualLayer
+from gtrans.modules.residual import LayerSpec, ResidualLayer
 
 SLOTS = ("sinusoidal", "learned")
 
@@ -44,7 +44,7 @@ class MemorySpec:
 
     Attributes:
         size: memory vectors of a document (d_M).
-        bptt: so many sentences back the gradient of a sentence reaches; -1: to the first.
+        bptt: how many sentences back the gradient of a sentence reaches; -1: to the first.
         slots: what tells the vectors apart, one of :data:`SLOTS`.
         printed_output: Eq 5 as printed, without residual and norm.
     """
@@ -153,7 +153,7 @@ class MemoryPlan:
             slots.append(index.flatten())
         self._states = Gather.build(torch.cat(slots), layout.tokens)
         # From (step, rank) back to the order of the layout.
-        self.place = torch.argsort(torch.cat(order))
+        self.to_layout = torch.argsort(torch.cat(order))
         starts = torch.arange(len(layout.sentences), device=device) * size
         memories = Segments(starts, torch.full_like(starts, size))
         self.reading = AttentionPlan(
@@ -172,13 +172,40 @@ class MemoryPlan:
         ]
 
 
-class RecurrentMemory(ResidualLayer):
-    """The memory of one layer: initial vectors, update attention, output attention."""
+class MemoryPass:
+    """One pass over a batch by the memories of one side."""
 
-    def __init__(self, spec: LayerSpec, memory: MemorySpec) -> None:
+    def __init__(
+        self, flow: MemoryFlow, layout: DocumentLayout, written: Tensor | None = None
+    ) -> None:
+        """``flow`` gives what enters the pass and takes what leaves it.
+
+        ``layout`` and ``written`` are those of :class:`MemoryPlan`.
+        """
+        self.flow = flow
+        self._layout = layout
+        self._written = written
+        self._plan: MemoryPlan | None = None
+
+    def plan(self, size: int) -> MemoryPlan:
+        """The plan that all memories, of ``size`` vectors each, share."""
+        if self._plan is None:
+            self._plan = MemoryPlan(self._layout, size, self._written)
+        return self._plan
+
+
+class RecurrentMemory(ResidualLayer):
+    """The memory of one layer: initial vectors, update attention, output attention.
+
+    Attributes:
+        number: of this memory in a :class:`MemoryFlow`.
+    """
+
+    def __init__(self, spec: LayerSpec, memory: MemorySpec, number: int = 0) -> None:
         # Eq 2 and 3 normalise what they write: M would grow without end in a pre-norm model.
         super().__init__(replace(spec, pre_norm=False))
         self.memory = memory
+        self.number = number
         self.pre_norm = spec.pre_norm
         self.initial = nn.Parameter(torch.randn(memory.size, spec.dim))
         self.slots = (
@@ -192,18 +219,18 @@ class RecurrentMemory(ResidualLayer):
         self.output_attn = MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout)
         self.output_attn_layer_norm = None if memory.printed_output else nn.LayerNorm(spec.dim)
 
-    def forward(self, h: Tensor, plan: MemoryPlan, flow: MemoryFlow, number: int) -> Tensor:
+    def forward(self, h: Tensor, this_pass: MemoryPass) -> Tensor:
         """Update the memory sentence by sentence, then let every sentence read its own.
 
         Args:
-            h: ``(tokens, dim)`` packed, behind self-attention.
-            plan: of this batch.
-            flow: gives the memory before the first sentences, takes that behind the last.
-            number: of this memory in ``flow``.
+            h: ``(tokens, dim)`` packed, what self-attention hands on.
+            this_pass: over this batch; its flow gives the memory before the first sentences
+                and takes that after the last.
 
         Returns:
             ``(tokens, dim)``.
         """
+        plan, flow, number = this_pass.plan(self.memory.size), this_pass.flow, self.number
         start = flow.at_start(number, self.initial, plan.documents.numel())[plan.documents]
         states = h
         if self.pre_norm and self.output_attn_layer_norm is not None:
@@ -221,7 +248,7 @@ class RecurrentMemory(ResidualLayer):
             each = [start, *self._update_each(*before, plan)]
         if limited:
             flow.earlier[number] = states, each
-        memories = torch.cat(each)[plan.place].flatten(0, 1)
+        memories = torch.cat(each)[plan.to_layout].flatten(0, 1)
         if len(each) == 1 and self.training:
             # Nothing reads what is written, but DistributedDataParallel wants a gradient,
             # if only zero, for every parameter.
@@ -230,7 +257,7 @@ class RecurrentMemory(ResidualLayer):
             h, lambda query: self.output_attn(query, memories, memories, plan.reading)
         )
 
-    def _read(self, h: Tensor, attend: BehindAttention) -> Tensor:
+    def _read(self, h: Tensor, attend: Callable[[Tensor], Tensor]) -> Tensor:
         """Eq 5."""
         if self.output_attn_layer_norm is None:
             return attend(h)
@@ -278,9 +305,9 @@ class RecurrentMemory(ResidualLayer):
     def _update(self, memory: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """Eq 4, 2 and 3: ``(rows, size, dim)`` from projected states ``(rows, longest, dim)``."""
         shape = memory.shape
-        placed = (memory + self._slot_signal()).flatten(0, 1)
+        with_slots = (memory + self._slot_signal()).flatten(0, 1)
         updated = self._residual(
-            placed,
+            with_slots,
             self.update_attn_layer_norm,
             lambda query: self.update_attn.attend(query, key, value, mask),
         )
@@ -289,16 +316,15 @@ class RecurrentMemory(ResidualLayer):
     def _slot_signal(self) -> Tensor:
         if self.slots is not None:
             return self.slots
-        places = torch.arange(self.memory.size, device=self.initial.device)
-        signal: Tensor = self.sinusoid(places)
+        numbers = torch.arange(self.memory.size, device=self.initial.device)
+        signal: Tensor = self.sinusoid(numbers)
         return signal.to(self.initial)
 
-    def prepare(self, flow: MemoryFlow, number: int, documents: int) -> tuple[Tensor, Tensor]:
+    def prepare(self, flow: MemoryFlow, documents: int) -> tuple[Tensor, Tensor]:
         """Keys and values ``(documents, size, dim)`` of the memory, for :meth:`step`."""
-        memory = flow.at_start(number, self.initial, documents)
+        memory = flow.at_start(self.number, self.initial, documents)
         return self.output_attn.k_proj(memory), self.output_attn.v_proj(memory)
 
     def step(self, h: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """One new token of every hypothesis reads: ``(rows, dim) -> (rows, dim)``."""
         return self._read(h, lambda query: self.output_attn.attend(query, key, value, None))
-

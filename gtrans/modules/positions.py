@@ -1,6 +1,6 @@
 """Positions of tokens: sinusoidal ones, that grow with the text, and learned ones.
 
-Both are called with places counted from 0 and add fairseq's offset themselves: there
+Both are called with positions counted from 0 and add fairseq's offset themselves: there
 the first token has position ``padding_idx + 1``, and checkpoints rely on it.
 """
 
@@ -39,19 +39,19 @@ class SinusoidalPositions(nn.Module):
         table = torch.cat([angles.sin(), angles.cos()], 1)
         return nn.functional.pad(table, (0, self.dim % 2))
 
-    def forward(self, places: Tensor) -> Tensor:
-        """``(tokens,)`` places from 0 -> ``(tokens, dim)``."""
-        longest = _longest(places) + OFFSET
+    def forward(self, positions: Tensor) -> Tensor:
+        """``(tokens,)`` positions from 0 -> ``(tokens, dim)``."""
+        longest = _longest(positions) + OFFSET
         if longest > self.table.size(0):
             size = max(longest, 2 * self.table.size(0))
             self.table = self._build(size).to(self.table)
-        return self.table.index_select(0, places + OFFSET)
+        return self.table.index_select(0, positions + OFFSET)
 
 
 class LearnedPositions(nn.Embedding):
     """A table of positions, as BERT, BART and mBART have; the weight is ``(offset + size, dim)``.
 
-    The rows below ``offset`` belong to no place. In fairseq's tables there are two of them,
+    The rows below ``offset`` belong to no position. In fairseq's tables there are two of them,
     and the last one, that of padding, is zero; BERT's tables have none (``offset`` 0).
     """
 
@@ -64,16 +64,16 @@ class LearnedPositions(nn.Embedding):
 
     @property
     def size(self) -> int:
-        """The number of places."""
+        """The number of positions."""
         return self.num_embeddings - self.offset
 
-    def forward(self, places: Tensor) -> Tensor:
-        """``(tokens,)`` places from 0 -> ``(tokens, dim)``.
+    def forward(self, positions: Tensor) -> Tensor:
+        """``(tokens,)`` positions from 0 -> ``(tokens, dim)``.
 
         Raises:
-            GtransError: a place behind the last one of the table.
+            GtransError: a position after the last one of the table.
         """
-        longest = _longest(places)
+        longest = _longest(positions)
         if longest > self.size:
             raise GtransError(
                 f"a text has {longest} tokens, but the model has learned only {self.size} "
@@ -81,9 +81,9 @@ class LearnedPositions(nn.Embedding):
                 "sentence (--positions sentence), or extend the model's positions "
                 "(`gtrans convert --extend-positions N`)."
             )
-        embedded: Tensor = super().forward(places + self.offset)
+        embedded: Tensor = super().forward(positions + self.offset)
         return embedded
 
 
-def _longest(places: Tensor) -> int:
-    return int(places.max()) + 1 if places.numel() else 0
+def _longest(positions: Tensor) -> int:
+    return int(positions.max()) + 1 if positions.numel() else 0

@@ -107,6 +107,6 @@ class SharedPrefixLayout(DocumentLayout):
         """``(tokens, ..) -> (rows, length, ..)``; what rows share stands in each of them."""
         return self.whole.pad(packed[self.where], value)
 
-    def choose(self, packed: Tensor, places: Tensor) -> Tensor:
-        """``(tokens, ..) -> (places, ..)``, see :meth:`DocumentLayout.choose`."""
-        return packed[self.where[self.whole.pack(places)]]
+    def choose(self, packed: Tensor, chosen: Tensor) -> Tensor:
+        """``(tokens, ..) -> (chosen, ..)``, see :meth:`DocumentLayout.choose`."""
+        return packed[self.where[self.whole.pack(chosen)]]

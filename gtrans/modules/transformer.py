@@ -1,89 +1,39 @@
 """Transformer layers on packed states.
 
-Parameter names follow fairseq's layers. ``attend`` arguments are closures over the
-batch's plans, so a layer knows nothing of documents.
+Parameter names follow fairseq's layers. A layer knows nothing of documents: who sees whom
+stands in the plans of the batch (:class:`gtrans.modules.attention_plans.AttentionPlans`).
+A model may switch on two parts in a layer, which are off (None) in a new one:
+``context_attn``, a second attention next to self-attention in the encoder and next to
+attention to the encoder in the decoder, and ``memory``, which reads and writes the states
+after self-attention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gtrans.modules.attention import DocumentAttention
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import ContextAttention, PackedContext
-from gtrans.modules.decode_state import DecodeState, DocumentSources
-from gtrans.modules.dropout import dropout
+from gtrans.modules.decode_state import DecodeState, SharedSources
 from gtrans.modules.group_attention import AttentionPlan
-from gtrans.modules.linear import Linear
+from gtrans.modules.memory import MemoryFlow, RecurrentMemory
+from gtrans.modules.residual import LayerSpec, ResidualLayer
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
-ACTIVATIONS = tuple(_ACTIVATIONS)
-
-# States behind self-attention ``(tokens, dim)`` -> what the rest of the layer gets.
-BehindAttention = Callable[[Tensor], Tensor]
+__all__ = ["DecoderLayer", "EncoderLayer", "LayerSpec", "context_sources", "memory_sources"]
 
 
-@dataclass(frozen=True)
-class LayerSpec:
-    """The sizes and switches shared by all layers of one side.
+class TransformerLayer(ResidualLayer):
+    """A layer of either side, with the parts that a model may switch on."""
 
-    Attributes:
-        dim: width of the model.
-        ffn_dim: width of the feed-forward network.
-        heads: attention heads.
-        dropout, attention_dropout, activation_dropout: probabilities.
-        activation: name of the feed-forward network's activation.
-        pre_norm: LayerNorm before each sublayer instead of after its residual.
-        rezero: no LayerNorm; a residual is scaled by a learned scalar of its layer that
-            begins at 0 (Bachlechner et al. 2020).
-        gate_bias: see :class:`gtrans.modules.attention.GlobalGate`.
-        norm_eps: what LayerNorm adds to a variance (BERT's models have 1e-12).
-    """
-
-    dim: int
-    ffn_dim: int
-    heads: int
-    dropout: float = 0.0
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
-    activation: str = "relu"
-    pre_norm: bool = False
-    rezero: bool = False
-    gate_bias: float | None = None
-    norm_eps: float = 1e-5
-
-    def norm(self) -> nn.Module:
-        """A new LayerNorm of this layer's width; with ``rezero``, nothing in its place."""
-        return nn.Identity() if self.rezero else nn.LayerNorm(self.dim, self.norm_eps)
-
-    def attention(self, kind: str) -> DocumentAttention:
-        """A new attention of this layer's sizes."""
-        return DocumentAttention(
-            self.dim, self.heads, self.attention_dropout, kind, self.gate_bias
-        )
-
-
-class ResidualLayer(nn.Module):
-    """Residuals, norms and the feed-forward network that all kinds of layers share."""
+    context_attn: ContextAttention | None
+    memory: RecurrentMemory | None
 
     def __init__(self, spec: LayerSpec) -> None:
-        super().__init__()
-        self.spec = spec
-        self.fc1 = Linear(spec.dim, spec.ffn_dim)
-        self.fc2 = Linear(spec.ffn_dim, spec.dim)
-        for linear in (self.fc1, self.fc2):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
-        self.final_layer_norm = spec.norm()
-        self.residual_scale = nn.Parameter(torch.zeros(1)) if spec.rezero else None
-        # Beside self-attention in the encoder, beside attention to the encoder in the decoder;
-        # set by models with a context.
-        self.context_attn: ContextAttention | None = None
+        super().__init__(spec)
+        self.context_attn = None
+        self.memory = None
 
     def _with_context(
         self, query: Tensor, own: Tensor, plans: AttentionPlans, plan: AttentionPlan | None
@@ -94,26 +44,15 @@ class ResidualLayer(nn.Module):
         combined: Tensor = self.context_attn(query, own, plans.context, plan)
         return combined
 
-    def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        share = self.spec.dropout
-        if self.residual_scale is not None:
-            return x + self.residual_scale * dropout(sublayer(x), share, self.training)
-        if self.spec.pre_norm:
-            return x + dropout(sublayer(norm(x)), share, self.training)
-        output: Tensor = norm(x + dropout(sublayer(x), share, self.training))
-        return output
-
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        def network(x: Tensor) -> Tensor:
-            hidden = _ACTIVATIONS[self.spec.activation](self.fc1(x))
-            hidden = dropout(hidden, self.spec.activation_dropout, self.training)
-            output: Tensor = self.fc2(hidden)
-            return output
-
-        return self._residual(x, self.final_layer_norm, network)
+    def _with_memory(self, x: Tensor, plans: AttentionPlans) -> Tensor:
+        """``x (tokens, dim)`` after it has written to, and read, the memory if there is one."""
+        if self.memory is None or plans.memory is None:
+            return x
+        remembered: Tensor = self.memory(x, plans.memory)
+        return remembered
 
 
-class EncoderLayer(ResidualLayer):
+class EncoderLayer(TransformerLayer):
     """Self-attention and feed-forward network."""
 
     def __init__(self, spec: LayerSpec, attention: str) -> None:
@@ -127,15 +66,13 @@ class EncoderLayer(ResidualLayer):
         x: Tensor,
         plans: AttentionPlans,
         order: Tensor | None = None,
-        behind: BehindAttention | None = None,
     ) -> Tensor:
         """``(tokens, dim) -> (tokens, dim)``.
 
         Args:
             x: packed states.
             plans: the batch's attention plans.
-            order: as in :class:`DocumentAttention`.
-            behind: a sub-layer between self-attention and feed-forward network, or None.
+            order: as in :class:`gtrans.modules.attention.DocumentAttention`.
         """
         x = self._residual(
             x,
@@ -149,12 +86,10 @@ class EncoderLayer(ResidualLayer):
                 plans.encoder_context,
             ),
         )
-        if behind is not None:
-            x = behind(x)
-        return self._feed_forward(x)
+        return self._feed_forward(self._with_memory(x, plans))
 
 
-class DecoderLayer(ResidualLayer):
+class DecoderLayer(TransformerLayer):
     """Causal self-attention, attention to the encoder, feed-forward network."""
 
     def __init__(self, spec: LayerSpec, attention: str, cross_attention: str) -> None:
@@ -172,7 +107,6 @@ class DecoderLayer(ResidualLayer):
         plans: AttentionPlans,
         order: Tensor | None = None,
         source_order: Tensor | None = None,
-        behind: BehindAttention | None = None,
     ) -> Tensor:
         """One teacher-forced pass.
 
@@ -182,7 +116,6 @@ class DecoderLayer(ResidualLayer):
             plans: the batch's attention plans.
             order: ``(target tokens, dim)`` order of sentences, or None.
             source_order: ``(source tokens, dim)``, or None.
-            behind: a sub-layer between self-attention and cross-attention, or None.
         """
         x = self._residual(
             x,
@@ -191,8 +124,7 @@ class DecoderLayer(ResidualLayer):
                 h, h, lambda: plans.decoder_group, lambda: plans.decoder_global, order, order
             ),
         )
-        if behind is not None:
-            x = behind(x)
+        x = self._with_memory(x, plans)
         x = self._residual(
             x,
             self.encoder_attn_layer_norm,
@@ -212,22 +144,16 @@ class DecoderLayer(ResidualLayer):
         )
         return self._feed_forward(x)
 
-    def step(
-        self,
-        x: Tensor,
-        state: DecodeState,
-        layer: int,
-        order: Tensor | None,
-        behind: BehindAttention | None = None,
-    ) -> Tensor:
+    def step(self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None) -> Tensor:
         """One new token of every hypothesis: ``(rows, dim) -> (rows, dim)``."""
         x = self._residual(
             x,
             self.self_attn_layer_norm,
             lambda h: self.self_attn.step_self(h, state, layer, order),
         )
-        if behind is not None:
-            x = behind(x)
+        if self.memory is not None and state.memory is not None:
+            keys, values, _ = state.memory.of(layer)
+            x = self.memory.step(x, keys, values)
         x = self._residual(
             x,
             self.encoder_attn_layer_norm,
@@ -247,14 +173,26 @@ class DecoderLayer(ResidualLayer):
 
 def context_sources(
     layers: Iterable[nn.Module], context: PackedContext | None
-) -> DocumentSources | None:
+) -> SharedSources | None:
     """Keys and values of those decoder layers that attend to ``context``, projected once."""
     sources: dict[int, tuple[Tensor, Tensor]] = {}
     for number, layer in enumerate(layers):
-        beside = layer.context_attn
-        if context is not None and isinstance(beside, ContextAttention):
-            attention = beside.attention
+        part = layer.context_attn
+        if context is not None and isinstance(part, ContextAttention):
+            attention = part.attention
             states = context.states.to(attention.k_proj.weight)
             key, value = attention.k_proj(states), attention.v_proj(states)
             sources[number] = context.align(key), context.align(value)
-    return DocumentSources.padded(sources, context.lengths) if context and sources else None
+    return SharedSources.of_layers(sources, context.lengths) if context and sources else None
+
+
+def memory_sources(
+    layers: Iterable[nn.Module], flow: MemoryFlow, documents: int
+) -> SharedSources | None:
+    """Keys and values of those decoder layers that have a memory, for one step of decoding."""
+    sources = {
+        number: layer.memory.prepare(flow, documents)
+        for number, layer in enumerate(layers)
+        if isinstance(layer.memory, RecurrentMemory)
+    }
+    return SharedSources.of_layers(sources) if sources else None

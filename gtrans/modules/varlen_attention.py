@@ -1,6 +1,6 @@
 """Attention inside segments by variable-length kernels (CUDA, half precision).
 
-FlashAttention reads packed queries and keys as they are, with the places where segments
+FlashAttention reads packed queries and keys as they are, with the indices at which segments
 begin, so nothing is gathered and nothing padded. The kernels know neither dropout of
 weights nor fp32; :func:`suits` tells where they may run, and everywhere else the same
 model uses :func:`gtrans.modules.group_attention.segment_attention`.

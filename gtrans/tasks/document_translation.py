@@ -3,41 +3,46 @@
 import logging
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from fairseq.data import Dictionary, data_utils
-from fairseq.tasks import register_task
+from fairseq.tasks import FairseqTask, register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from gtrans.data.document_dataset import DocumentDataset, check_sides, document_units
+from gtrans.data.examples import ContextText, ExampleBuilder, source_of
 from gtrans.data.frame import Frame
 from gtrans.data.interactive import InteractiveDocuments, LineBuffer, read_to_end
-from gtrans.data.rows import ContextText, Rows, source_of
 from gtrans.data.stream import StreamDataset
 from gtrans.data.symbols import MASK, add_symbols, language_symbol, split_languages
-from gtrans.data.word_dropout import word_dropout
+from gtrans.data.text_pipeline import load_pipeline
+from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.decoding.batching import make_batches
 from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
 from gtrans.errors import GtransError
-from gtrans.models._presets import UNIT_FIELDS
-from gtrans.models._warm_start import dictionaries_of, warm_start
+from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
+from gtrans.models.base.warm_start import dictionaries_of, warm_start
+from gtrans.modules.bert import BertWeights
 from gtrans.optim.two_rate_adam import mark_pretrained
-from gtrans.tasks._bert import FEATURES, PIECES, BertTask, bert_use
-from gtrans.tasks._options import (
+from gtrans.tasks.options import (
     DocumentTranslationConfig,
     adopt_unit,
     check_options,
     data_folders,
     model_class,
     read_dictionary,
-    unit_options,
-    window_options,
+    stream_options,
+    task_unit,
 )
-from gtrans.tasks._splits import has_side, read_lines, split_pair
-from gtrans.tasks._streams import StreamingTask
+from gtrans.tasks.parts import Batch, Sample, TaskPart
+from gtrans.tasks.parts.bert import BertPart
+from gtrans.tasks.parts.streams import Streams
+from gtrans.tasks.parts.word_dropout import WordDropout
+from gtrans.tasks.splits import has_side, read_lines, split_pair
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +53,14 @@ _INTERACTIVE_TOKENS = 4000
 
 
 @register_task("document_translation", dataclass=DocumentTranslationConfig)
-class DocumentTranslationTask(BertTask, StreamingTask):
-    """Translation of documents or sentences from one binarised corpus."""
+class DocumentTranslationTask(FairseqTask):
+    """Translation of documents or sentences from one binarised corpus.
+
+    Attributes:
+        parts: what takes part in training and validation, in the order in which it sees a
+            batch; complete once the model is built.
+        bert: the part that reads a BERT; None where the model reads none.
+    """
 
     cfg: DocumentTranslationConfig
 
@@ -60,7 +71,8 @@ class DocumentTranslationTask(BertTask, StreamingTask):
         self._source = source
         self._target = target
         self._words = len(source), len(target)
-        self._epoch = 1
+        self.bert: BertPart | None = None
+        self.parts: list[TaskPart] = []
         self._lines = LineBuffer(flush=True)
         self._two_rates = False
         self._missing_init: str | None = None
@@ -114,16 +126,17 @@ class DocumentTranslationTask(BertTask, StreamingTask):
         return Frame.of(self.cfg, self._source, self._target)
 
     @property
-    def rows(self) -> Rows:
+    def examples(self) -> ExampleBuilder:
         """How this task's units become rows of a batch."""
-        context = None
+        context = word_pieces = None
         if self.cfg.context_kind in ("fixed", "random"):
             text = self.cfg.context_sentence or ""
             fixed = self._source.encode_line(text, add_if_not_exist=False).long()
             words = self._source.nspecial, self._words[0]
             context = ContextText(words, fixed, self.cfg.seed)
-        pieces = self.bert.rows if self.bert is not None and self.bert.use == FEATURES else None
-        return Rows(self.frame, unit_options(self.cfg), context, pieces)
+        if self.bert is not None and self.bert.use == BERT_FEATURES:
+            word_pieces = self.bert.examples
+        return ExampleBuilder(self.frame, task_unit(self.cfg), context, word_pieces)
 
     @property
     def _langs(self) -> list[str]:
@@ -153,32 +166,28 @@ class DocumentTranslationTask(BertTask, StreamingTask):
         target = None
         if training or has_side(folder, split, pair, target_lang):
             target = self._read(f"{name}.{target_lang}", self._target, combine)
-        rows = self.rows
-        units = document_units(
-            source.sizes,
-            None if target is None else target.sizes,
-            rows.unit,
-            name,
-        )
+        examples = self.examples
+        target_sizes = None if target is None else target.sizes
+        units = document_units(source.sizes, target_sizes, examples.unit, name)
         if self.bert is not None and pieces is not None:
             check_sides(source.sizes == 1, pieces.sizes == 1, f"{name}.{source_lang}.bert")
             self.bert.report_cut(pieces.sizes, units, name)
         sentences = int((source.sizes > 1).sum())
         logger.info("%s %s: %d units, %d sentences", split, pair, len(units), sentences)
-        windows = window_options(self.cfg)
-        if training and self.cfg.unit == "stream" and windows.most:
-            self.datasets[split] = StreamDataset(source, target, units, rows, windows=windows)
+        options = stream_options(self.cfg)
+        if training and self.cfg.unit == "stream" and options.max_window:
+            self.datasets[split] = StreamDataset(source, target, units, examples, options=options)
         else:
-            dataset = DocumentDataset(source, target, units, rows, training, pieces)
+            dataset = DocumentDataset(source, target, units, examples, training, pieces)
             dataset.check_lengths(self._longest, name)
             self.datasets[split] = dataset
 
     def _read_source(self, path: str, combine: bool) -> tuple[Any, Any | None]:
-        """The source, and beside it its word pieces where the model reads both."""
+        """The source, and its word pieces where the model reads both."""
         if self.bert is None:
             return self._read(path, self._source, combine), None
         pieces = self._read(f"{path}.bert", self._source, combine)
-        if self.bert.use == PIECES:
+        if self.bert.use == BERT_PIECES:
             return pieces, None
         return self._read(path, self._source, combine), pieces
 
@@ -201,17 +210,46 @@ class DocumentTranslationTask(BertTask, StreamingTask):
                 adopt_unit(self.cfg, made_for, cfg.get("_name"))
                 for name in (*UNIT_FIELDS, *_LANGUAGES):
                     cfg[name] = getattr(self.cfg, name)
-                if self.cfg.unit == "sentence" and cfg.get("doc_mode") == "partial":
-                    logger.info("a single sentence has no groups: --doc-mode is full")
-                    cfg.doc_mode = "full"
-        self._use_bert(bert_use(made_for, cfg), cfg, from_checkpoint)
+                made_for.adapt_to_unit(cfg, str(self.cfg.unit))
+        self._use_bert(made_for, cfg, from_checkpoint)
         model = super().build_model(cfg, from_checkpoint)
         self._longest = model.max_positions()
         if not from_checkpoint:
             self._start_from_bert(model)
         if self.cfg.init_from and not from_checkpoint:
             self._start_from(model, self.cfg.init_from)
+        self.parts = [
+            WordDropout(self.cfg, self._source, self._target, self.frame.symbols),
+            *([] if self.bert is None else [self.bert]),
+            Streams(self.cfg.update_freq),
+        ]
         return model
+
+    def _use_bert(self, model: type[DocumentModel], cfg: Any, from_checkpoint: bool) -> None:
+        """Get what the model needs of a BERT."""
+        use = model.bert_use(cfg)
+        if use is None:
+            return
+        self.bert = BertPart(use, data_folders(self.cfg)[0], self.cfg)
+        if from_checkpoint:
+            self.bert.check(cfg)
+        else:
+            with open_dict(cfg):
+                cfg.update(self.bert.traits)
+        if use == BERT_PIECES:
+            self.bert.become_source(self._source)
+            self._words = len(self._source), self._words[1]
+            self._declare_symbols()
+
+    def _start_from_bert(self, model: DocumentModel) -> None:
+        """Make the encoder that BERT; a checkpoint that is resumed replaces it again."""
+        if self.bert is None or self.bert.use != BERT_PIECES:
+            return
+        weights = BertWeights(self.bert.pieces)
+        loaded = model.start_from_bert(weights)
+        # For the optimizer two_rate_adam.
+        mark_pretrained(model, {name for name, _ in model.named_parameters()} - loaded)
+        logger.info("the encoder begins as the BERT %s", weights.name)
 
     def _adopt(self, cfg: Any) -> None:
         trained, here = (
@@ -226,10 +264,6 @@ class DocumentTranslationTask(BertTask, StreamingTask):
             for name in UNIT_FIELDS:
                 if cfg.get(name) is not None:
                     setattr(self.cfg, name, cfg[name])
-        self._declare_symbols()
-
-    def _source_renewed(self) -> None:
-        self._words = len(self._source), self._words[1]
         self._declare_symbols()
 
     def _start_from(self, model: Any, path: str) -> None:
@@ -249,50 +283,92 @@ class DocumentTranslationTask(BertTask, StreamingTask):
     # -------------------------------------------------------------- training
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
-        """Remember the epoch: word dropout depends on it."""
+        """The parts begin an epoch.
+
+        Raises:
+            GtransError: the model was to start from a checkpoint that is not there.
+        """
         super().begin_epoch(epoch, model)
-        self._epoch = epoch
-        self._keep_features()
         if self._missing_init is not None:
             raise GtransError(f"--init-from {self._missing_init}: there is no such checkpoint.")
-        self._meet_bert(model, self.datasets[self.cfg.train_subset])
+        for part in self.parts:
+            part.begin_epoch(epoch, model, self.datasets[self.cfg.train_subset])
+
+    def begin_valid_epoch(self, epoch: int, model: Any) -> None:
+        """The parts begin validation."""
+        for part in self.parts:
+            part.begin_validation()
+
+    def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        """As fairseq; the batches of streams stay in their order and come anew every epoch."""
+        workers, epoch = int(kwargs.get("num_shards", 1)), int(kwargs.get("epoch", 1))
+        for part in self.parts:
+            part.begin_batches(dataset, workers, epoch)
+        iterator = super().get_batch_iterator(dataset, *args, **kwargs)
+        if isinstance(dataset, StreamDataset):
+            iterator.disable_shuffling = True
+            iterator.shuffle = False
+        return iterator
 
     def train_step(
         self,
-        sample: dict[str, Any],
+        sample: Sample,
         model: Any,
         criterion: Any,
         optimizer: Any,
         update_num: int,
         ignore_grad: bool = False,
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """One batch, forward and backward, with word dropout."""
+        """One batch, forward and backward, as the parts have made it."""
         if self._two_rates and "lr_scale" not in optimizer.optimizer.param_groups[0]:
             raise GtransError(
                 "`--lr-scale-pretrained` needs the optimizer two_rate_adam (the command line puts "
                 "it in the place of adam); choose it, or set the scale to 1."
             )
-        sample = self._with_word_dropout(sample)
-        sample = {**sample, "net_input": self.ready(sample["net_input"])}
+        batch = self._before(Batch(sample, model, "train", update_num, ignore_grad))
         result: tuple[Tensor, int, dict[str, Any]] = super().train_step(
-            sample, model, criterion, optimizer, update_num, ignore_grad
+            batch.sample, model, criterion, optimizer, update_num, ignore_grad
         )
+        self._after(batch)
         return result
 
-    def _with_word_dropout(self, sample: dict[str, Any]) -> dict[str, Any]:
-        ratio, epochs = self.cfg.word_dropout, self.cfg.word_dropout_epochs
-        if ratio == 0 or (epochs and self._epoch > epochs):
-            return sample
-        ids = sample["id"].tolist()
-        net_input = dict(sample["net_input"])
-        for number, (name, dictionary) in enumerate(
-            (("src_tokens", self._source), ("prev_output_tokens", self._target))
-        ):
-            key = (self.cfg.seed, self._epoch, number, *ids)
-            net_input[name] = word_dropout(
-                net_input[name], ratio, dictionary.index(MASK), self.frame.symbols, key
-            )
-        return {**sample, "net_input": net_input}
+    def valid_step(
+        self, sample: Sample, model: Any, criterion: Any
+    ) -> tuple[Tensor, int, dict[str, Any]]:
+        """One batch without gradient, as the parts have made it."""
+        batch = self._before(Batch(sample, model, "valid"))
+        result: tuple[Tensor, int, dict[str, Any]] = super().valid_step(
+            batch.sample, model, criterion
+        )
+        self._after(batch)
+        return result
+
+    def _before(self, batch: Batch) -> Batch:
+        for part in self.parts:
+            batch = part.before_batch(batch)
+        return batch
+
+    def _after(self, batch: Batch) -> None:
+        for part in self.parts:
+            part.after_batch(batch)
+
+    # ----------------------------------------------------------------- input
+
+    def complete_input(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
+        """``net_input`` as models take it: BERT's output in the place of word pieces."""
+        return dict(net_input) if self.bert is None else self.bert.complete(net_input)
+
+    def source_encoder(self) -> Any:
+        """What turns plain text into tokens of the source (its ``encode``)."""
+        if self.bert is not None and self.bert.use == BERT_PIECES:
+            return self.bert
+        return load_pipeline(data_folders(self.cfg)[0], str(self.cfg.source_lang))
+
+    def word_pieces(self, sentences: Sequence[str]) -> list[Tensor] | None:
+        """Plain sentences in BERT's word pieces, where a model reads them, too."""
+        if self.bert is None or self.bert.use == BERT_PIECES:
+            return None
+        return self.bert.pieces.encode(sentences)
 
     # -------------------------------------------------------------- decoding
 
@@ -308,7 +384,9 @@ class DocumentTranslationTask(BertTask, StreamingTask):
         refuse_unsupported(args)
         symbols = [language_symbol(lang) for lang in self._langs] + [MASK]
         ids = [self._target.index(symbol) for symbol in symbols]
-        return DocumentGenerator(models, self._target, self.rows, args, ids, self.ready)
+        return DocumentGenerator(
+            models, self._target, self.examples, args, ids, self.complete_input
+        )
 
     def inference_step(
         self,
@@ -324,7 +402,7 @@ class DocumentTranslationTask(BertTask, StreamingTask):
         that ``fairseq-generate`` prints one set of lines for each. Samples of
         ``fairseq-interactive`` hold the sentences of one document.
         """
-        rows, net_input = generator.rows, sample["net_input"]
+        examples, net_input = generator.examples, sample["net_input"]
         if "id" not in sample:
             return self._translate(generator, net_input["src_tokens"])
         source = source_of(net_input)
@@ -333,31 +411,31 @@ class DocumentTranslationTask(BertTask, StreamingTask):
         first = sample["first_sentence"].tolist()
         ids = [begin + k for begin, count in zip(first, counts, strict=True) for k in range(count)]
         sample["id"] = torch.tensor(ids)
-        wanted = rows.wanted(source)
-        net_input["src_tokens"] = _joined(rows, rows.written(source), wanted)
+        frame, wanted = examples.frame, examples.wanted(source)
+        net_input["src_tokens"] = _joined(frame, examples.sources_to_translate(source), wanted)
         if sample.get("target") is not None:
-            targets = [rows.frame.sentences(row) for row in sample["target"]]
-            sample["target"] = _joined(rows, targets, wanted)
+            targets = [frame.sentences(row) for row in sample["target"]]
+            sample["target"] = _joined(frame, targets, wanted)
         return [sentence for unit in units for sentence in unit]
 
     def _translate(
         self, generator: DocumentGenerator, document: Tensor
     ) -> list[list[dict[str, Any]]]:
         """Hypotheses of the sentences of one document, ``(sentences, length)`` ids."""
-        rows = generator.rows
-        sentences = [part for row in document for part in rows.frame.sentences(row)]
-        pieces = rows.unit.pieces([sentence.numel() - 1 for sentence in sentences])
-        items = [
-            rows.item(piece, sentences[piece.source.start : piece.source.stop])
-            for piece in pieces
+        builder = generator.examples
+        sentences = [part for row in document for part in builder.frame.sentences(row)]
+        spans = builder.unit.cut_to_translate([sentence.numel() - 1 for sentence in sentences])
+        examples = [
+            builder.example(span, sentences[span.source.start : span.source.stop])
+            for span in spans
         ]
         found: dict[int, list[list[dict[str, Any]]]] = {}
-        lengths = [item["source"].numel() for item in items]
+        lengths = [example["source"].numel() for example in examples]
         for batch in make_batches(lengths, _INTERACTIVE_TOKENS):
-            net_input = rows.batch([items[index] for index in batch])["net_input"]
+            net_input = builder.collate([examples[index] for index in batch])["net_input"]
             source = {name: tensor.to(document.device) for name, tensor in net_input.items()}
             found.update(zip(batch, generator.sentences(source), strict=True))
-        return [sentence for number in range(len(items)) for sentence in found[number]]
+        return [sentence for number in range(len(examples)) for sentence in found[number]]
 
     def get_interactive_tokens_and_lengths(
         self, lines: list[str], encode_fn: Any
@@ -391,8 +469,8 @@ class DocumentTranslationTask(BertTask, StreamingTask):
         return InteractiveDocuments(src_tokens, self.frame.pad)
 
 
-def _joined(rows: Rows, units: list[list[Tensor]], wanted: list[slice]) -> Tensor:
+def _joined(frame: Frame, units: list[list[Tensor]], wanted: list[slice]) -> Tensor:
     """``(sentences, longest)`` ids of the wanted sentences of all units."""
-    return rows.frame.pad_rows(
+    return frame.pad_rows(
         [row for unit, part in zip(units, wanted, strict=True) for row in unit[part]]
     )

@@ -1,17 +1,20 @@
 """What a task does for models that read BERT's word pieces.
 
-A model class says by ``reads_bert(cfg)`` what it needs:
+A model class says by :meth:`~gtrans.models.base.contract.DocumentModel.bert_use` what it needs:
 
-* ``features``: with every batch the output of the frozen BERT on each row's context and
+* features: with every batch the output of the frozen BERT on each row's context and
   sentence. The task owns that BERT, and keeps what it has computed on disk.
-* ``pieces``: the source in word pieces instead of the corpus's own tokens, because the
+* pieces: the source in word pieces instead of the corpus's own tokens, because the
   model's encoder is a BERT itself.
 """
+
+from __future__ import annotations
 
 import atexit
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,22 +22,20 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.data import Dictionary
-from omegaconf import open_dict
 from torch import Tensor
 
 from gtrans.data.bert_stream import recorded_pieces
 from gtrans.data.document_dataset import Units
+from gtrans.data.examples import ContextText, WordPieceExamples
 from gtrans.data.feature_cache import FeatureCache
-from gtrans.data.rows import ContextText, PieceRows
 from gtrans.data.text_pipeline import load_pipeline
 from gtrans.errors import GtransError
-from gtrans.modules.bert import PAD, BertWeights, FrozenBert
-from gtrans.optim.two_rate_adam import mark_pretrained
-from gtrans.tasks._options import data_folders
+from gtrans.models.base.contract import BERT_FEATURES
+from gtrans.modules.bert import PAD, FrozenBert
+from gtrans.tasks.parts import Batch, TaskPart
 
 logger = logging.getLogger(__name__)
 
-FEATURES, PIECES = "features", "pieces"
 _CACHE_FOLDER = "bert-features"
 # Training windows whose features are measured before the first update, and how many at once.
 _MEASURED, _MEASURED_AT_ONCE = 2048, 256
@@ -42,18 +43,11 @@ _MEASURED, _MEASURED_AT_ONCE = 2048, 256
 _FLUSH_SECONDS = 60
 
 
-def bert_use(model: Any, cfg: Any) -> str | None:
-    """What a model of class ``model`` with options ``cfg`` needs of a BERT: see the module."""
-    asked = getattr(model, "reads_bert", None)
-    use: str | None = asked(cfg) if asked else None
-    return use
-
-
-class BertInput:
+class BertPart(TaskPart):
     """The BERT that a data folder was prepared with, as a task uses it.
 
     Attributes:
-        use: ``features`` or ``pieces``.
+        use: :data:`~gtrans.models.base.contract.BERT_FEATURES` or ``BERT_PIECES``.
         pieces: its tokenizer.
     """
 
@@ -85,7 +79,7 @@ class BertInput:
     @property
     def traits(self) -> dict[str, Any]:
         """What a checkpoint says of the BERT it was trained with."""
-        if self.use == FEATURES:
+        if self.use == BERT_FEATURES:
             return {"bert_dim": self.frozen.dim, "bert_fingerprint": self.frozen.fingerprint}
         return {
             "bert_pieces": self.pieces.fingerprint,
@@ -129,7 +123,7 @@ class BertInput:
     # --------------------------------------------------------------- features
 
     @cached_property
-    def rows(self) -> PieceRows:
+    def examples(self) -> WordPieceExamples:
         """How rows ``[CLS] context [SEP] sentence [SEP]`` are made."""
         pieces, cfg = self.pieces, self._cfg
         context = None
@@ -140,12 +134,13 @@ class BertInput:
                 (fixed,) = pieces.encode([pipeline.decode(str(cfg.context_sentence))])
             words = pieces.first_word, len(pieces.symbols)
             context = ContextText(words, fixed, int(cfg.seed))
-        return PieceRows(pieces.longest, context)
+        return WordPieceExamples(pieces.longest, context)
 
     def report_cut(self, sizes: Any, units: Units, name: str) -> None:
         """Say how many windows lose part of their context; ``sizes (lines,)`` of the stream."""
-        before = np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64) - 1)])
-        length = before[units.lines[:, 1]] - before[units.lines[:, 0]] + 3
+        length = units.source.sums(
+            np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64) - 1)])
+        ) + 3
         cut = int((length > self.pieces.longest).sum())
         if cut:
             logger.info(
@@ -154,10 +149,16 @@ class BertInput:
                 name, cut, len(units), self.pieces.longest,
             )  # fmt: skip
 
-    def with_features(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
-        """``net_input`` with ``context_states`` and ``context_lengths`` instead of ``pieces``."""
+    def complete(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
+        """``net_input`` as models take it.
+
+        Where it has ``word_pieces (batch, pieces)``, ``context_states`` and ``context_lengths``
+        stand in their place: BERT's output.
+        """
         found = dict(net_input)
-        padded: Tensor = found.pop("pieces")
+        if "word_pieces" not in found:
+            return found
+        padded: Tensor = found.pop("word_pieces")
         device = padded.device
         rows = [row[row.ne(PAD)] for row in padded.cpu()]
         cache = self._cache
@@ -182,17 +183,18 @@ class BertInput:
         found["context_lengths"] = lengths.to(device)
         return found
 
-    def meet(self, model: Any, dataset: Any) -> None:
-        """Before an epoch: let a new ``model`` measure features, check one that has.
+    def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
+        """Keep features; let a new model measure some, check one that has.
 
-        Args:
-            model: one that reads features.
-            dataset: what it is trained on. Every process of a run looks at the same units.
+        Every process of a run looks at the same units.
 
         Raises:
             GtransError: the parameters are those of a model that has read another BERT.
         """
-        whitening = model.whitening
+        self.flush()
+        whitening = model.bert_whitening
+        if whitening is None:
+            return
         if whitening.measured_on is None:
             features = self._features_of(dataset, whitening.mean.device)
             whitening.measure(features, self.frozen.fingerprint)
@@ -205,89 +207,20 @@ class BertInput:
         for begin in range(0, len(chosen), _MEASURED_AT_ONCE):
             units = chosen[begin : begin + _MEASURED_AT_ONCE].tolist()
             batch = dataset.collater([dataset[unit] for unit in units])
-            pieces = batch["net_input"]["pieces"].to(device)
-            yield self.with_features({"pieces": pieces})["context_states"]
+            pieces = batch["net_input"]["word_pieces"].to(device)
+            yield self.complete({"word_pieces": pieces})["context_states"]
+
+    def begin_validation(self) -> None:
+        """Keep what has been computed."""
+        self.flush()
+
+    def before_batch(self, batch: Batch) -> Batch:
+        """The batch with BERT's output in the place of word pieces."""
+        completed = self.complete(batch.sample["net_input"])
+        return replace(batch, sample={**batch.sample, "net_input": completed})
 
     def flush(self) -> None:
         """Write computed features to disk."""
-        if self.use == FEATURES:
+        if self.use == BERT_FEATURES:
             self._cache.flush()
             self._flushed = time.monotonic()
-
-
-class BertTask:
-    """The part of a task that concerns BERT.
-
-    Attributes:
-        bert: what the model reads of a BERT; None where it reads none.
-    """
-
-    cfg: Any
-    source_dictionary: Any
-    bert: BertInput | None = None
-
-    def _source_renewed(self) -> None:
-        """Called when the source's dictionary has been replaced in place."""
-        raise NotImplementedError
-
-    def _use_bert(self, use: str | None, cfg: Any, from_checkpoint: bool) -> None:
-        """Get what the model needs of a BERT."""
-        if use is None:
-            return
-        self.bert = BertInput(use, data_folders(self.cfg)[0], self.cfg)
-        if from_checkpoint:
-            self.bert.check(cfg)
-        else:
-            with open_dict(cfg):
-                cfg.update(self.bert.traits)
-        if use == PIECES:
-            self.bert.become_source(self.source_dictionary)
-            self._source_renewed()
-
-    def source_encoder(self) -> Any:
-        """What turns plain text into tokens of the source (its ``encode``)."""
-        if self.bert is not None and self.bert.use == PIECES:
-            return self.bert
-        return load_pipeline(data_folders(self.cfg)[0], str(self.cfg.source_lang))
-
-    def word_pieces(self, sentences: Sequence[str]) -> list[Tensor] | None:
-        """Plain sentences in BERT's word pieces, where a model reads them beside the source."""
-        if self.bert is None or self.bert.use == PIECES:
-            return None
-        return self.bert.pieces.encode(sentences)
-
-    def _start_from_bert(self, model: Any) -> None:
-        """Make the encoder that BERT; a checkpoint that is resumed replaces it again."""
-        if self.bert is not None and self.bert.use == PIECES:
-            weights = BertWeights(self.bert.pieces)
-            loaded = {f"encoder.{name}" for name in model.encoder.start_from(weights)}
-            # For the optimizer two_rate_adam.
-            mark_pretrained(model, {name for name, _ in model.named_parameters()} - loaded)
-            logger.info("the encoder begins as the BERT %s", weights.name)
-
-    def ready(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
-        """``net_input`` as models take it: BERT's output in the place of word pieces."""
-        if self.bert is None or "pieces" not in net_input:
-            return dict(net_input)
-        return self.bert.with_features(net_input)
-
-    def _meet_bert(self, model: Any, dataset: Any) -> None:
-        if self.bert is not None and self.bert.use == FEATURES:
-            self.bert.meet(model, dataset)
-
-    def begin_valid_epoch(self, epoch: int, model: Any) -> None:
-        """Keep what BERT has computed."""
-        self._keep_features()
-
-    def _keep_features(self) -> None:
-        if self.bert is not None:
-            self.bert.flush()
-
-    def valid_step(
-        self, sample: dict[str, Any], model: Any, criterion: Any
-    ) -> tuple[Tensor, int, dict[str, Any]]:
-        """One batch, forward only."""
-        ready = {**sample, "net_input": self.ready(sample["net_input"])}
-        result: tuple[Tensor, int, dict[str, Any]]
-        result = super().valid_step(ready, model, criterion)  # type: ignore[misc]
-        return result

@@ -1,24 +1,27 @@
-"""Options that all Transformers here share, and the parts that follow from them."""
+"""Options that all systems share, what follows from them, and their sizes."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 from torch import nn
 
+from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
-from gtrans.models._presets import DocumentModelConfig, option, size_option
+from gtrans.models.base.presets import DocumentModelConfig, size_option
 from gtrans.modules.embedding import Embedder
+from gtrans.modules.group_attention import BACKENDS
 from gtrans.modules.positions import LearnedPositions
-from gtrans.modules.transformer import ACTIVATIONS, LayerSpec
+from gtrans.modules.residual import ACTIVATIONS, LayerSpec
 
 _Activation = ChoiceEnum(list(ACTIVATIONS))
 
 
 @dataclass
 class StackConfig(DocumentModelConfig):
-    """Options of an encoder and a decoder, flat so that all of fairseq's front ends see them."""
+    """Sizes of encoder and decoder, flat so that all of fairseq's front ends see them."""
 
     encoder_layers: Optional[int] = size_option("encoder layers")
     decoder_layers: Optional[int] = size_option("decoder layers")
@@ -45,6 +48,73 @@ class StackConfig(DocumentModelConfig):
         "one table for encoder, decoder and output (needs a joint dictionary)"
     )
     no_scale_embedding: Optional[bool] = size_option("do not scale embeddings by sqrt(dim)")
+    attention_backend: ChoiceEnum(list(BACKENDS)) = option(  # type: ignore[valid-type]
+        "regroup", "how attention within sentences and documents is computed"
+    )
+
+
+@dataclass
+class TransformerConfig(StackConfig):
+    """Pre-norm or post-norm."""
+
+    encoder_normalize_before: Optional[bool] = size_option("pre-norm encoder layers")
+    decoder_normalize_before: Optional[bool] = size_option("pre-norm decoder layers")
+    no_decoder_final_norm: bool = option(
+        False, "no LayerNorm after the last layer of a pre-norm decoder"
+    )
+
+
+@dataclass
+class UnitTransformerConfig(TransformerConfig):
+    """How several sentences are read at once."""
+
+    positions: ChoiceEnum(["document", "sentence"]) = option(  # type: ignore[valid-type]
+        "document",
+        "positions count through the unit (papers), or restart in every sentence, and attention "
+        "across sentences is told the number of the sentence",
+    )
+
+
+# What a preset says besides its sizes: the Transformer of Vaswani et al. 2017.
+PLAIN_SWITCHES: dict[str, Any] = {
+    "activation_fn": "relu",
+    "layernorm_embedding": False,
+    "learned_positions": False,
+    "max_positions": 1024,
+    "share_all_embeddings": False,
+    "no_scale_embedding": False,
+}
+POST_NORM: dict[str, Any] = {"encoder_normalize_before": False, "decoder_normalize_before": False}
+
+
+def sizes(
+    layers: int,
+    dim: int,
+    ffn_dim: int,
+    heads: int,
+    decoder_layers: int | None = None,
+    switches: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """One preset: equal sizes on both sides.
+
+    Args:
+        layers: of the encoder, and of the decoder unless ``decoder_layers`` says otherwise.
+        dim: width of the model.
+        ffn_dim: width of feed-forward nets.
+        heads: attention heads.
+        decoder_layers: see ``layers``.
+        switches: further options of the preset (None: a post-norm Transformer).
+    """
+    return {
+        "encoder_layers": layers,
+        "decoder_layers": layers if decoder_layers is None else decoder_layers,
+        "encoder_embed_dim": dim,
+        "encoder_ffn_embed_dim": ffn_dim,
+        "decoder_ffn_embed_dim": ffn_dim,
+        "encoder_attention_heads": heads,
+        "decoder_attention_heads": heads,
+        **({**PLAIN_SWITCHES, **POST_NORM} if switches is None else switches),
+    }
 
 
 def check_stack(cfg: StackConfig, task: Any) -> None:
@@ -65,7 +135,7 @@ def check_stack(cfg: StackConfig, task: Any) -> None:
         )
 
 
-def stack_spec(cfg: StackConfig, side: str, pre_norm: bool, **further: Any) -> LayerSpec:
+def layer_spec(cfg: StackConfig, side: str, pre_norm: bool, **further: Any) -> LayerSpec:
     """Sizes and switches of the layers of one side; ``further`` ones of :class:`LayerSpec`."""
     return LayerSpec(
         dim=int(cfg.encoder_embed_dim or 0),
@@ -87,7 +157,7 @@ def embedder(cfg: StackConfig, by_sentence: bool = False) -> Embedder:
     return Embedder(dim, scale, float(cfg.dropout), by_sentence)
 
 
-def beside_words(cfg: StackConfig) -> tuple[LearnedPositions | None, nn.LayerNorm | None]:
+def positions_and_norm(cfg: StackConfig) -> tuple[LearnedPositions | None, nn.LayerNorm | None]:
     """The table of positions and the LayerNorm on embeddings, where a model has them."""
     dim = int(cfg.encoder_embed_dim or 0)
     size = int(cfg.max_positions or 0)

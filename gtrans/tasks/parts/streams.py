@@ -1,17 +1,16 @@
 """Training on streams: memory that waits between the windows of a document."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from __future__ import annotations
+
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from gtrans.data.stream import Run, StreamDataset
 from gtrans.modules.memory import MemoryFlow
-
-Sample = dict[str, Any]
+from gtrans.tasks.parts import Batch, TaskPart
 
 
 class MemoryInFlight:
@@ -24,7 +23,7 @@ class MemoryInFlight:
     """
 
     def __init__(self) -> None:
-        # document -> sentence that comes next -> memory; None behind the last sentence
+        # document -> sentence that comes next -> memory; None after the last sentence
         self._kept: dict[int, dict[int, Tensor | None]] = {}
         self._update = -1
 
@@ -88,63 +87,44 @@ class MemoryInFlight:
             self._kept.setdefault(run.document, {})[after] = None if ended else left[number].clone()
 
 
-class StreamingTask(FairseqTask):
-    """A task whose batches may be windows of documents in progress."""
+class Streams(TaskPart):
+    """Documents in progress: each window begins with the memory that the last one left."""
 
-    def __init__(self, cfg: Any, **kwargs: Any) -> None:
-        super().__init__(cfg, **kwargs)
+    def __init__(self, update_freq: Sequence[int]) -> None:
+        """``update_freq``: batches of an update, by epoch."""
+        self._update_freq = [int(freq) for freq in update_freq]
         self._in_flight = {"train": MemoryInFlight(), "valid": MemoryInFlight()}
+        self._training_set: Any = None
 
-    def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        """As fairseq; the batches of streams stay in their order and come anew every epoch."""
-        if not isinstance(dataset, StreamDataset):
-            return super().get_batch_iterator(dataset, *args, **kwargs)
-        freq = list(self.cfg.update_freq)
-        epoch = int(kwargs.get("epoch", 1))
-        dataset.arrange(int(kwargs.get("num_shards", 1)), int(freq[min(epoch, len(freq)) - 1]))
-        iterator = super().get_batch_iterator(dataset, *args, **kwargs)
-        iterator.disable_shuffling = True
-        iterator.shuffle = False
-        return iterator
-
-    def begin_epoch(self, epoch: int, model: Any) -> None:
+    def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
         """All documents begin anew."""
-        super().begin_epoch(epoch, model)
+        self._training_set = dataset
         for in_flight in self._in_flight.values():
             in_flight.clear()
 
-    def train_step(
-        self,
-        sample: Sample,
-        model: Any,
-        criterion: Any,
-        optimizer: Any,
-        update_num: int,
-        ignore_grad: bool = False,
-    ) -> Any:
-        """One batch, forward and backward; its documents go on from where they are."""
-        # A dummy batch stands for one that this worker does not have: it is no progress.
-        with self._remembering("train", sample, model, update_num, ignore_grad) as sample:
-            return super().train_step(
-                sample, model, criterion, optimizer, update_num, ignore_grad
-            )
+    def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
+        """Streams are made for this many workers and batches of an update."""
+        if isinstance(dataset, StreamDataset):
+            freq = self._update_freq[min(epoch, len(self._update_freq)) - 1]
+            dataset.arrange(workers, freq)
 
-    def valid_step(self, sample: Sample, model: Any, criterion: Any) -> Any:
-        """One batch without gradient, with a memory apart from training's."""
-        with self._remembering("valid", sample, model, 0, False) as sample:
-            return super().valid_step(sample, model, criterion)
+    def before_batch(self, batch: Batch) -> Batch:
+        """The batch with the memory that enters it."""
+        runs = self._runs(batch)
+        if not runs:
+            return batch
+        in_flight = self._in_flight[batch.phase]
+        return batch.with_input(memory=in_flight.flow(batch.model, self._training_set, runs))
 
-    @contextmanager
-    def _remembering(
-        self, phase: str, sample: Sample, model: Any, update: int, dummy: bool
-    ) -> Iterator[Sample]:
-        """``sample`` with the memory that enters it; what leaves is kept if nothing fails."""
-        if dummy or "runs" not in sample or not model.has_memory:
-            yield sample
-            return
-        dataset: StreamDataset = self.dataset(self.cfg.train_subset)
-        runs = [Run(*run) for run in sample["runs"]]
-        in_flight = self._in_flight[phase]
-        flow = in_flight.flow(model, dataset, runs)
-        yield {**sample, "net_input": {**sample["net_input"], "memory": flow}}
-        in_flight.keep(flow, dataset, runs, update)
+    def after_batch(self, batch: Batch) -> None:
+        """Keep what leaves the batch."""
+        runs = self._runs(batch)
+        if runs:
+            flow = batch.sample["net_input"]["memory"]
+            self._in_flight[batch.phase].keep(flow, self._training_set, runs, batch.update)
+
+    def _runs(self, batch: Batch) -> list[Run]:
+        """What the batch reads of documents in progress; none of a dummy."""
+        if batch.dummy or not batch.model.has_memory:
+            return []
+        return [Run(*run) for run in batch.sample.get("runs", ())]

@@ -79,7 +79,7 @@ def warm_start(
     """Load what fits from the checkpoint at ``path`` into ``model``.
 
     Embedding rows are copied by symbol when the vocabularies differ; the old one is
-    read from the data folder that the checkpoint names, or from ``dict.txt`` beside it.
+    read from the data folder that the checkpoint names, or from ``dict.txt`` next to it.
 
     Args:
         model: changed in place.
@@ -158,7 +158,7 @@ class _OldVocabulary:
                 pair = list(data_utils.infer_language_pair(str(data)))
             file = data / f"dict.{pair[side == 'decoder']}.txt"
             if not file.is_file():
-                # Published models have one dictionary, beside the checkpoint.
+                # Published models have one dictionary, next to the checkpoint.
                 file = Path(self.path).with_name("dict.txt")
             self._read[side] = Dictionary.load(str(file)) if file.is_file() else None
         return self._read[side]
@@ -166,7 +166,7 @@ class _OldVocabulary:
     def symbols(self, side: str, rows: int) -> list[str] | None:
         """The symbols of an embedding of ``rows`` rows; None when its dictionary is not there.
 
-        Behind the dictionary's own come those that a task has added: ``[lang]`` of each
+        After the dictionary's own come those that a task has added: ``[lang]`` of each
         language and the mask. A row that nothing is known about has the empty symbol.
         """
         dictionary = self._dictionary(side)
@@ -215,8 +215,6 @@ class _OldVocabulary:
         return grown
 
 
-def dictionaries_of(model_task: Any) -> dict[str, Dictionary]:
+def dictionaries_of(task: Any) -> dict[str, Dictionary]:
     """The dictionaries of a task, by the side of the model that uses them."""
-    return {"encoder": model_task.source_dictionary, "decoder": model_task.target_dictionary}
-
-
+    return {"encoder": task.source_dictionary, "decoder": task.target_dictionary}

@@ -1,12 +1,12 @@
 """An encoder that is a BERT: its vocabulary, embeddings and layers, fine-tuned with the model.
 
-The source comes in BERT's word pieces (:mod:`gtrans.tasks._bert`), ``<s>`` and ``</s>``
+The source comes in BERT's word pieces (:mod:`gtrans.tasks.parts.bert`), ``<s>`` and ``</s>``
 being ``[CLS]`` and ``[SEP]``. The layers are those of every other encoder here, with
 BERT's GELU and the epsilon of its LayerNorm; its learned positions, token types and the
 LayerNorm on the embeddings stand in front of them, and embeddings are not scaled.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 import torch
@@ -15,34 +15,27 @@ from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
 
 from gtrans.data.symbols import MASK
+from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
-from gtrans.models._gtransformer_options import UnitTransformerConfig
-from gtrans.models._presets import option
-from gtrans.models.gtransformer import GTransformerEncoder
+from gtrans.models.base.contract import BERT_PIECES
+from gtrans.models.base.encoder import Encoder, StackDesign
+from gtrans.models.base.model import Transformer
+from gtrans.models.base.options import UnitTransformerConfig
 from gtrans.modules.bert import BertWeights
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.positions import LearnedPositions
 
-PIECES = "pieces"
-
 
 @dataclass
 class BertSourceConfig(UnitTransformerConfig):
-    """What a checkpoint must know of the BERT that its encoder was."""
+    """The BERT that the encoder was."""
 
     bert_pieces: Optional[str] = option(None, "set by the task")
     bert_positions: Optional[int] = option(None, "set by the task")
     bert_norm_eps: Optional[float] = option(None, "set by the task")
 
 
-def bert_presets(
-    presets: dict[str, dict[str, Any]], decoder_layers: int
-) -> dict[str, dict[str, Any]]:
-    """Presets whose encoder has a BERT's sizes, with a decoder of the same width."""
-    return {name: {**sizes, "decoder_layers": decoder_layers} for name, sizes in presets.items()}
-
-
-class BertEncoder(GTransformerEncoder):
+class BertEncoder(Encoder):
     """To be put in front of an encoder class, which then is a BERT.
 
     Attributes:
@@ -51,14 +44,15 @@ class BertEncoder(GTransformerEncoder):
 
     embed_segments: nn.Embedding | None
 
-    def __init__(self, cfg: Any, dictionary: Dictionary, embed_tokens: nn.Embedding) -> None:
+    def __init__(
+        self, cfg: Any, dictionary: Dictionary, embed_tokens: nn.Embedding, design: StackDesign
+    ) -> None:
         own = OmegaConf.create(cfg)
         with open_dict(own):
-            own.activation_fn = "gelu"
             own.no_scale_embedding = True
-            own.encoder_normalize_before = False
             own.learned_positions = own.layernorm_embedding = False
-        super().__init__(own, dictionary, embed_tokens)
+        spec = replace(design.spec, activation="gelu", pre_norm=False)
+        super().__init__(own, dictionary, embed_tokens, replace(design, spec=spec))
         dim = embed_tokens.embedding_dim
         self.embed_positions = LearnedPositions(dim, int(cfg.bert_positions), offset=0)
         self.layernorm_embedding = nn.LayerNorm(dim)
@@ -67,13 +61,13 @@ class BertEncoder(GTransformerEncoder):
             if isinstance(module, nn.LayerNorm):
                 module.eps = float(cfg.bert_norm_eps)
 
-    def _embed(
+    def embedded(
         self, src_tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
     ) -> Tensor:
         """As in the base class; where nothing tells segments apart, all are of type 0."""
         if segments is None and self.embed_segments is not None:
             segments = self.embed_segments.weight[0]
-        return super()._embed(src_tokens, layout, segments)
+        return super().embedded(src_tokens, layout, segments)
 
     @torch.no_grad()
     def start_from(self, bert: BertWeights) -> set[str]:
@@ -102,3 +96,18 @@ class BertEncoder(GTransformerEncoder):
         if bert.mask is not None:
             words[self.dictionary.index(MASK)] = bert.mask
         return {*bert.parameters, "embed_tokens.weight"}
+
+
+class BertSourceTransformer(Transformer):
+    """A system whose encoder is a :class:`BertEncoder`: to be put before its class."""
+
+    encoder: BertEncoder
+
+    @classmethod
+    def bert_use(cls, cfg: Any) -> str | None:
+        """The source comes in BERT's word pieces."""
+        return BERT_PIECES
+
+    def start_from_bert(self, bert: BertWeights) -> set[str]:
+        """Make the encoder that BERT; returns the names of the parameters that it has."""
+        return {f"encoder.{name}" for name in self.encoder.start_from(bert)}

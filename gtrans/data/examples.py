@@ -1,7 +1,7 @@
-"""Rows of batches: sentences joined into the token sequences that models read.
+"""Examples: sentences joined into the token sequences that models read, and batches of them.
 
-Training, decoding and force decoding build their batches here, so that a model meets
-the same rows in all of them.
+Training, decoding and force decoding build their batches here, so that a model sees the same
+rows in all of them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ import torch
 from torch import Tensor
 
 from gtrans.data.frame import Frame
-from gtrans.data.units import Piece, UnitOptions
+from gtrans.data.units import Unit, UnitSpan
 from gtrans.modules.bert import context_row
 
-__all__ = ["ContextText", "Frame", "Item", "Rows", "source_of"]
-
-Item = dict[str, Any]
+Example = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -51,12 +49,12 @@ class ContextText:
 
 
 @dataclass(frozen=True)
-class PieceRows:
+class WordPieceExamples:
     """Rows of BERT's word pieces, ``[CLS] context [SEP] sentence [SEP]``.
 
     Attributes:
         longest: most pieces of a row.
-        context: as in :class:`Rows`, in word pieces.
+        context: as in :class:`ExampleBuilder`, in word pieces.
     """
 
     longest: int
@@ -64,64 +62,76 @@ class PieceRows:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Builds the rows of a task.
+class ExampleBuilder:
+    """Builds the examples of a task, and batches of them.
 
     Attributes:
         frame: how sentences are marked.
         unit: how documents are cut.
         context: needed for ``context_kind`` ``fixed`` and ``random``.
-        pieces: how rows of word pieces are made, where a model reads them beside the source.
+        word_pieces: how rows of word pieces are made, where a model reads them next to the
+            source.
     """
 
     frame: Frame
-    unit: UnitOptions
+    unit: Unit
     context: ContextText | None = None
-    pieces: PieceRows | None = None
+    word_pieces: WordPieceExamples | None = None
 
-    def item(
+    def example(
         self,
-        piece: Piece,
+        span: UnitSpan,
         source: Sequence[Tensor],
         target: Sequence[Tensor] | None = None,
-        pieces: Sequence[Tensor] | None = None,
-    ) -> Item:
+        word_pieces: Sequence[Tensor] | None = None,
+    ) -> Example:
         """One row, not yet padded.
 
         Args:
-            piece: which sentences.
-            source: the sentences ``piece.source``, each with its end symbol.
-            target: the sentences ``piece.target``, or None where there is no target.
-            pieces: the sentences ``piece.source`` in BERT's word pieces, with ``[SEP]``;
-                needed where the rows have them.
+            span: which sentences.
+            source: the sentences ``span.source``, each with its end symbol.
+            target: the sentences ``span.target``, or None where there is no target.
+            word_pieces: the sentences ``span.source`` in BERT's word pieces, with ``[SEP]``;
+                needed where the builder makes rows of them.
 
         Returns:
             ``source (length,)``, ``current`` (number, in the row, of the first sentence
-            that is translated), ``written`` (sentences on the target side) and, with a
+            that is translated), ``written`` (sentences that the model writes) and, with a
             target, ``prev_output_tokens`` and ``target``, both ``(length,)``; with word
-            pieces ``pieces (pieces,)``.
+            pieces ``word_pieces (pieces,)``.
         """
-        current = piece.current.start - piece.source.start
-        item: Item = {
+        current = span.current.start - span.source.start
+        example: Example = {
             "source": self.frame.source(self._replaced(source, current, self.context)),
             "current": current,
-            "written": len(piece.target),
+            "written": len(span.written),
         }
         if target is not None:
-            item["prev_output_tokens"], item["target"] = self.frame.target(target)
-        if self.pieces is not None:
-            if pieces is None:
+            read, predicted = self.frame.target(target)
+            if span.written != span.target:
+                predicted = self._only_written(predicted, span)
+            example["prev_output_tokens"], example["target"] = read, predicted
+        if self.word_pieces is not None:
+            if word_pieces is None:
                 raise ValueError("this row needs the word pieces of its sentences")
-            texts = self._replaced(pieces, current, self.pieces.context)
+            texts = self._replaced(word_pieces, current, self.word_pieces.context)
             neighbours = texts[:current] + texts[current + 1 :]
-            item["pieces"] = context_row(neighbours, texts[current], self.pieces.longest)
-        return item
+            longest = self.word_pieces.longest
+            example["word_pieces"] = context_row(neighbours, texts[current], longest)
+        return example
+
+    def _only_written(self, target: Tensor, span: UnitSpan) -> Tensor:
+        """``target (length,)`` with padding on the sentences that are read, not written."""
+        ends = target.eq(self.frame.eos).long()
+        sentence = ends.cumsum(0) - ends + span.target.start
+        read = sentence.lt(span.written.start) | sentence.ge(span.written.stop)
+        return target.masked_fill(read, self.frame.pad)
 
     def _replaced(
         self, sentences: Sequence[Tensor], current: int, context: ContextText | None
     ) -> list[Tensor]:
         kind = self.unit.context_kind
-        if self.unit.unit != "window" or context is None or kind in ("true", "none"):
+        if context is None or kind in ("true", "none"):
             return list(sentences)
         return [
             sentence
@@ -130,51 +140,54 @@ class Rows:
             for number, sentence in enumerate(sentences)
         ]
 
-    def batch(self, items: Sequence[Item]) -> dict[str, Any]:
-        """Rows as a batch: ``net_input``, ``target``, ``ntokens``, ``nsentences``.
+    def collate(self, examples: Sequence[Example]) -> dict[str, Any]:
+        """Examples as a batch: ``net_input``, ``target``, ``ntokens``, ``nsentences``.
 
         ``net_input`` holds what the model's ``forward`` takes: ``src_tokens (batch, length)``,
         ``src_lengths (batch,)``, in windows ``current (batch,)``, and with a target
-        ``prev_output_tokens (batch, length)``; all padded on the right. Rows with word pieces
-        also have ``pieces (batch, pieces)``, which the task replaces by BERT's output before
-        a model sees it.
+        ``prev_output_tokens (batch, length)``; all padded on the right. Examples with word
+        pieces also have ``word_pieces (batch, pieces)``, which the task replaces by BERT's
+        output before a model sees it.
         """
         frame = self.frame
-        source = frame.pad_rows([item["source"] for item in items])
+        source = frame.pad_rows([example["source"] for example in examples])
         lengths = source.ne(frame.pad).sum(1)
         net_input: dict[str, Tensor] = {"src_tokens": source, "src_lengths": lengths}
-        if self.unit.unit == "window":
-            net_input["current"] = torch.tensor([item["current"] for item in items])
-        if self.pieces is not None:
-            net_input["pieces"] = frame.pad_rows([item["pieces"] for item in items])
+        if self.unit.has_current:
+            net_input["current"] = torch.tensor([example["current"] for example in examples])
+        if self.word_pieces is not None:
+            net_input["word_pieces"] = frame.pad_rows(
+                [example["word_pieces"] for example in examples]
+            )
         target = None
-        if "target" in items[0]:
-            target = frame.pad_rows([item["target"] for item in items])
+        if "target" in examples[0]:
+            target = frame.pad_rows([example["target"] for example in examples])
             net_input["prev_output_tokens"] = frame.pad_rows(
-                [item["prev_output_tokens"] for item in items]
+                [example["prev_output_tokens"] for example in examples]
             )
         return {
-            "nsentences": sum(item["written"] for item in items),
+            "nsentences": sum(example["written"] for example in examples),
             "ntokens": int((source if target is None else target).ne(frame.pad).sum()),
             "net_input": net_input,
             "target": target,
         }
 
-    def written(self, source: Mapping[str, Tensor]) -> list[list[Tensor]]:
-        """The source sentences, with their end symbols, that each row of a batch translates.
+    def sources_to_translate(self, source: Mapping[str, Tensor]) -> list[list[Tensor]]:
+        """The source sentences, with their end symbols, that a search writes for each row.
 
         Args:
-            source: ``net_input`` of :meth:`batch`.
+            source: ``net_input`` of :meth:`collate`.
         """
         rows = [self.frame.sentences(row) for row in source["src_tokens"]]
-        if self.unit.unit != "window" or self.unit.context_sides == "both":
+        unit = self.unit
+        if not unit.has_current or unit.writes_neighbours or unit.sentence_by_sentence:
             return rows
         current = source["current"].tolist()
         return [[row[number]] for row, number in zip(rows, current, strict=True)]
 
     def wanted(self, source: Mapping[str, Tensor]) -> list[slice]:
         """Which of the written sentences each row is there for."""
-        if self.unit.unit == "window" and self.unit.context_sides == "both":
+        if self.unit.writes_neighbours:
             return [slice(number, number + 1) for number in source["current"].tolist()]
         return [slice(None)] * source["src_tokens"].size(0)
 

@@ -13,7 +13,7 @@ from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from gtrans.errors import GtransError
-from gtrans.models._warm_start import WarmStartReport
+from gtrans.models.base.warm_start import WarmStartReport
 from gtrans.modules.positions import OFFSET
 
 logger = logging.getLogger(__name__)

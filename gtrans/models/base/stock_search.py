@@ -8,6 +8,7 @@ only note row numbers, and the state is made at the first step.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Optional
 
 import torch
@@ -31,11 +32,9 @@ class StockEncoder(FairseqEncoder):
 class StockDecoder(FairseqIncrementalDecoder):
     """A decoder that is called by fairseq and written in terms of three methods."""
 
-    @abstractmethod
-    def teacher_forced(
-        self, prev_output_tokens: Tensor, encoder_out: EncoderOutput, **options: Any
-    ) -> tuple[Any, dict[str, Any]]:
-        """Logits ``(batch, length, vocabulary)`` of every next token, and more outputs."""
+    # Logits ``(batch, length, vocabulary)`` of every next token, and more outputs, from the
+    # decoder's input, the encoded source and options of its own.
+    teacher_forced: Callable[..., tuple[Any, dict[str, Any]]]
 
     @abstractmethod
     def begin(self, encoder_out: EncoderOutput, beam: int) -> DecodeState:
@@ -80,7 +79,9 @@ class StockDecoder(FairseqIncrementalDecoder):
         sources = encoder_out.layout.shape[0]
         beam = max(rows // sources, 1)
         own = torch.arange(sources, device=encoder_out.states.device).repeat_interleave(beam)
-        if encoder_out.rows is None or torch.equal(encoder_out.rows, own):
+        if encoder_out.source_of_row is None or torch.equal(
+            encoder_out.source_of_row, own
+        ):
             return self.begin(encoder_out, beam)
         return self.begin(encoder_out.copied(), 1)
 
@@ -89,16 +90,16 @@ class StockDecoder(FairseqIncrementalDecoder):
     ) -> None:
         """Row ``i`` goes on from row ``new_order[i]``; sources that are left out are dropped.
 
-        Hypotheses stay beside those of the same source, as in all of fairseq's searches.
+        Hypotheses stay next to those of the same source, as in all of fairseq's searches.
         """
         state = incremental_state.get(_STATE)
         if state is None:
             return
         origins = new_order.view(-1, state.beam)
         sources = torch.div(origins[:, 0], state.beam, rounding_mode="floor")
-        places = torch.arange(sources.numel(), device=new_order.device)
-        if sources.numel() != state.document.numel() or not torch.equal(sources, places):
+        numbers = torch.arange(sources.numel(), device=new_order.device)
+        if sources.numel() != state.document.numel() or not torch.equal(sources, numbers):
             state.keep(sources)
-        rows = (origins - (sources - places)[:, None] * state.beam).flatten()
+        rows = (origins - (sources - numbers)[:, None] * state.beam).flatten()
         if not torch.equal(rows, torch.arange(rows.numel(), device=rows.device)):
             state.reorder(rows, 0)

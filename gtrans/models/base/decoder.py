@@ -1,0 +1,281 @@
+"""The decoder that all systems share, and may replace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor, nn
+
+from gtrans.data.frame import Frame
+from gtrans.models.base.encoder import StackDesign, longest_row
+from gtrans.models.base.options import StackConfig, embedder, positions_and_norm
+from gtrans.models.base.stock_search import StockDecoder
+from gtrans.modules.attention import DocumentAttention
+from gtrans.modules.attention_plans import AttentionPlans
+from gtrans.modules.decode_state import DecodeState, effective_kinds
+from gtrans.modules.encoder_output import EncoderOutput
+from gtrans.modules.layer_fusion import (
+    DecoderGroupFusion,
+    ProbabilityFusion,
+    TransparentAttention,
+    fuse_probabilities,
+    run_layers,
+)
+from gtrans.modules.layout import DocumentLayout
+from gtrans.modules.linear import Linear
+from gtrans.modules.memory import MemoryFlow, MemoryPass
+from gtrans.modules.multi_level import GroupOutputs
+from gtrans.modules.positions import LearnedPositions
+from gtrans.modules.shared_prefix import SharedPrefixLayout
+from gtrans.modules.transformer import DecoderLayer, context_sources, memory_sources
+
+
+class Decoder(StockDecoder):
+    """The decoder: teacher-forced on packed tokens, or one token at a time.
+
+    Logits of a decoder with several groups of layers are log-probabilities already; a softmax
+    leaves them as they are, so every search can treat them as logits.
+
+    Attributes:
+        opening: opens every sentence, in rows that ``</s>`` does not open.
+    """
+
+    embed_positions: LearnedPositions | None
+    layernorm_embedding: nn.LayerNorm | None
+
+    def __init__(
+        self,
+        cfg: StackConfig,
+        dictionary: Dictionary,
+        embed_tokens: nn.Embedding,
+        design: StackDesign,
+    ) -> None:
+        super().__init__(dictionary)
+        opening = Frame.of(cfg, dictionary, dictionary).opening
+        self.opening = dictionary.bos() if opening == dictionary.eos() else opening
+        spec = design.spec
+        self.embed_tokens = embed_tokens
+        self.embed_positions, self.layernorm_embedding = positions_and_norm(cfg)
+        self.embed = embedder(cfg, design.by_sentence)
+        self.self_kinds, self.cross_kinds = list(design.self_kinds), list(design.cross_kinds)
+        self.layers = nn.ModuleList(
+            DecoderLayer(spec, kind, cross)
+            for kind, cross in zip(self.self_kinds, self.cross_kinds, strict=True)
+        )
+        self.used_layers = design.used_layers or len(self.layers)
+        self.fusion = design.fusion()
+        normalised = self.fusion.normalises or not (spec.pre_norm and design.final_norm)
+        self.layer_norm = None if normalised else spec.norm()
+        self.transparent: TransparentAttention | None = None
+        if design.transparent:
+            self.transparent = TransparentAttention(design.transparent, len(self.layers))
+        self.probabilities: ProbabilityFusion | None = None
+        self.groups = slice(0, 1)
+        if isinstance(self.fusion, DecoderGroupFusion):
+            groups = self.fusion.members.size(0)
+            self.probabilities = ProbabilityFusion(groups, spec.dim)
+            first, last = design.groups or (1, groups)
+            self.groups = slice(first - 1, last)
+            self.used_layers = self.fusion.use(first, last)
+        self.output_projection = Linear(spec.dim, len(dictionary), bias=False)
+        if cfg.share_all_embeddings or cfg.share_decoder_input_output_embed:
+            self.output_projection.weight = embed_tokens.weight
+        else:
+            nn.init.normal_(self.output_projection.weight, std=spec.dim**-0.5)
+
+    def teacher_forced(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOutput,
+        *,
+        predict_at: Tensor | None = None,
+        groups_only: bool = False,
+        return_all_layers: bool = False,
+        memory: MemoryFlow | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Logits ``(batch, length, vocabulary)`` of every next token.
+
+        Rows of one source (``encoder_out.source_of_row``) that follow each other share the
+        states of what they have in common.
+
+        Args:
+            prev_output_tokens: ``(batch, length)`` decoder input, padded on the right.
+            encoder_out: the encoded sources.
+            predict_at: see :meth:`gtrans.models.base.contract.DocumentModel.forward`.
+            groups_only: give the :class:`~gtrans.modules.multi_level.GroupOutputs` in the place
+                of logits, for a criterion that does not want all of them in memory.
+            return_all_layers: the dictionary then holds ``"layers"``: the embedded input and
+                every layer's output, ``(tokens, dim)``, and ``"layout"``.
+            memory: as in :meth:`gtrans.models.base.encoder.Encoder.forward`.
+        """
+        layers: list[Tensor] = []
+        features, layout = self.states(
+            prev_output_tokens, encoder_out, memory, layers if return_all_layers else None
+        )
+        more: dict[str, Any] = {"attn": None}
+        if return_all_layers:
+            more.update(layers=layers, layout=layout)
+        if groups_only:
+            projection = self.output_projection.weight
+            return GroupOutputs(features, self.log_weights(), projection, layout), more
+        if predict_at is not None:
+            return self._logits(_of_tokens(features, layout, predict_at)), more
+        if features.size(0) == 1:
+            # States are padded, not logits, which take far more room.
+            return self.output_projection(layout.pad(features[0])), more
+        return layout.pad(self._logits(features)), more
+
+    def states(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOutput,
+        memory: MemoryFlow | None = None,
+        layers: list[Tensor] | None = None,
+    ) -> tuple[Tensor, DocumentLayout]:
+        """What :meth:`teacher_forced` projects, ``(groups, tokens, dim)``, and its layout.
+
+        ``layers``, where given, takes the embedded input and every layer's output.
+        """
+        layout = self.layout(prev_output_tokens)
+        passing = None
+        if memory is not None:
+            passing = MemoryPass(memory, layout, self._words(layout, prev_output_tokens))
+        source_of_row = encoder_out.source_of_row
+        if source_of_row is not None:
+            layout = SharedPrefixLayout.of(layout, prev_output_tokens, source_of_row)
+        plans = AttentionPlans(
+            encoder_out.layout, layout, encoder_out.context, source_of_row, passing
+        )
+        x = self._embedded(layout.pack(prev_output_tokens), self.embed.positions(layout))
+        order = self.embed.order(layout.sentence)
+        sources = self._sources(encoder_out)
+        if layers is not None:
+            layers.append(x)
+
+        def run(number: int, x: Tensor) -> Tensor:
+            output: Tensor = self.layers[number](
+                x, sources[number], plans, order, encoder_out.order
+            )
+            if layers is not None:
+                layers.append(output)
+            return output
+
+        return self._run(x, run), layout
+
+    def layout(self, prev_output_tokens: Tensor) -> DocumentLayout:
+        """Where the sentences of ``prev_output_tokens (batch, length)`` stand."""
+        dictionary = self.dictionary
+        return DocumentLayout.of_target(
+            prev_output_tokens, dictionary.pad(), self.opening, dictionary.eos()
+        )
+
+    def log_weights(self) -> Tensor:
+        """``(groups in use,)`` log psi (GTRANS, Eq 6); of a single group, 0."""
+        if self.probabilities is None:
+            return self.output_projection.weight.new_zeros(1, dtype=torch.float32)
+        return self.probabilities.log_weights(self.groups)
+
+    def begin(
+        self, encoder_out: EncoderOutput, beam: int, memory: MemoryFlow | None = None
+    ) -> DecodeState:
+        """The state before the first token of every row, ``beam`` hypotheses each."""
+        layout, order = encoder_out.layout, encoder_out.order
+        used = self.used_layers
+        kinds = effective_kinds(self.cross_kinds[:used], layout)
+        group_sources: list[tuple[Tensor, Tensor]] = []
+        global_sources: list[tuple[Tensor, Tensor]] = []
+        sources = self._sources(encoder_out)
+        for layer, kind, effective, states in zip(
+            self.layers, self.cross_kinds, kinds, sources, strict=False
+        ):
+            attention: DocumentAttention = layer.encoder_attn  # type: ignore[assignment]
+            if effective != "global":
+                group_sources.append((attention.k_proj(states), attention.v_proj(states)))
+            if effective != "group":
+                over_document = attention.global_attn or attention
+                keys = states if kind == "group" or order is None else states + order
+                key, value = over_document.k_proj(keys), over_document.v_proj(states)
+                global_sources.append((layout.align(key), layout.align(value)))
+        return DecodeState(
+            layout,
+            beam,
+            self.self_kinds[:used],
+            group_sources,
+            global_sources,
+            self.cross_kinds[:used],
+            encoder_out.states,
+            context_sources(self.layers, encoder_out.context),
+            None if memory is None else memory_sources(self.layers, memory, layout.shape[0]),
+        )
+
+    def step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
+        """Logits ``(hypotheses, vocabulary)`` after one more token of every hypothesis.
+
+        Args:
+            tokens: ``(hypotheses,)`` the newest token.
+            opens: ``(hypotheses,)`` whether that token opens a sentence.
+            state: updated in place.
+        """
+        return self._logits(self.step_states(tokens, opens, state))
+
+    def step_states(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
+        """What :meth:`step` projects: ``(groups, hypotheses, dim)``."""
+        state.advance(opens)
+        positions = state.slot if self.embed.by_sentence else state.document_position
+        order = self.embed.order(state.sentence)
+
+        def run(number: int, x: Tensor) -> Tensor:
+            output: Tensor = self.layers[number].step(  # type: ignore[operator]
+                x, state, number, order
+            )
+            return output
+
+        return self._run(self._embedded(tokens, positions), run)
+
+    def _run(self, x: Tensor, run: Callable[[int, Tensor], Tensor]) -> Tensor:
+        """The layers in use on ``x (rows, dim)``: ``(groups in use, rows, dim)``."""
+        features, _ = run_layers(self.fusion, self.used_layers, x, run)
+        return features if self.layer_norm is None else self.layer_norm(features)
+
+    def _logits(self, features: Tensor) -> Tensor:
+        """``(groups, rows, dim) -> (rows, vocabulary)``."""
+        if features.size(0) == 1:
+            logits: Tensor = self.output_projection(features[0])
+            return logits
+        return fuse_probabilities(self.output_projection(features), self.log_weights())
+
+    def _sources(self, encoder_out: EncoderOutput) -> list[Tensor]:
+        """What each layer attends to of the source, packed."""
+        if self.transparent is None:
+            return [encoder_out.states] * len(self.layers)
+        sources: list[Tensor] = self.transparent(encoder_out.layers)
+        return sources
+
+    def _words(self, layout: DocumentLayout, prev_output_tokens: Tensor) -> Tensor:
+        """``(sentences,)`` tokens of each sentence of the input, its end mark left out.
+
+        Inside a row ``<s> .. </s> <s> ..`` the end mark is input, too, at its end it is not:
+        a sentence must leave the same memory wherever its row ends.
+        """
+        sentences = layout.sentences
+        last = layout.pack(prev_output_tokens)[sentences.starts + sentences.lengths - 1]
+        closed = last.eq(self.dictionary.eos()) & sentences.lengths.gt(1)
+        return sentences.lengths - closed.long()
+
+    def _embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        x: Tensor = self.embed(
+            tokens, positions, self.embed_tokens, self.embed_positions, self.layernorm_embedding
+        )
+        return x
+
+    def max_positions(self) -> int:
+        """The longest row; sinusoidal positions grow on demand."""
+        return longest_row(self.embed_positions, self.embed)
+
+
+def _of_tokens(features: Tensor, layout: DocumentLayout, chosen: Tensor) -> Tensor:
+    """``(groups, tokens, dim) -> (groups, chosen, dim)``."""
+    return layout.choose(features.transpose(0, 1), chosen).transpose(0, 1)

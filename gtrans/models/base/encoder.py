@@ -1,0 +1,148 @@
+"""The encoder that all systems share, and may replace."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fairseq.data import Dictionary
+from torch import Tensor, nn
+
+from gtrans.data.frame import Frame
+from gtrans.models.base.options import StackConfig, embedder, positions_and_norm
+from gtrans.models.base.stock_search import StockEncoder
+from gtrans.modules.attention_plans import AttentionPlans
+from gtrans.modules.context_attention import PackedContext
+from gtrans.modules.embedding import Embedder
+from gtrans.modules.encoder_output import EncoderOutput
+from gtrans.modules.layer_fusion import LayerFusion, run_layers
+from gtrans.modules.layout import DocumentLayout
+from gtrans.modules.memory import MemoryFlow, MemoryPass
+from gtrans.modules.positions import LearnedPositions
+from gtrans.modules.transformer import EncoderLayer, LayerSpec
+
+
+@dataclass(frozen=True)
+class StackDesign:
+    """How a system wants the stack of one side.
+
+    Attributes:
+        spec: sizes and switches of its layers.
+        self_kinds: kind of self-attention of every layer, the lowest first
+            (:data:`gtrans.modules.attention.KINDS`).
+        cross_kinds: of the decoder's attention to the encoder; empty in encoders.
+        fusion: makes what uses the states of the layers.
+        by_sentence: positions restart in every sentence.
+        final_norm: a pre-norm stack ends with a LayerNorm.
+        used_layers: only so many bottom layers run; None: all.
+        groups: first and last group of a decoder's fusion that predict words, from 1; None:
+            all.
+        transparent: each decoder layer attends to its own mixture of all encoder layers; their
+            number, in both stacks. 0: to the encoder's result.
+    """
+
+    spec: LayerSpec
+    self_kinds: Sequence[str]
+    cross_kinds: Sequence[str] = ()
+    fusion: Callable[[], LayerFusion] = LayerFusion
+    by_sentence: bool = False
+    final_norm: bool = True
+    used_layers: int | None = None
+    groups: tuple[int, int] | None = None
+    transparent: int = 0
+
+
+class Encoder(StockEncoder):
+    """Embeds a batch of rows and runs the layers on the packed tokens.
+
+    Attributes:
+        closing: the last symbol of every source sentence.
+    """
+
+    embed_positions: LearnedPositions | None
+    layernorm_embedding: nn.LayerNorm | None
+
+    def __init__(
+        self,
+        cfg: StackConfig,
+        dictionary: Dictionary,
+        embed_tokens: nn.Embedding,
+        design: StackDesign,
+    ) -> None:
+        super().__init__(dictionary)
+        self.closing = Frame.of(cfg, dictionary, dictionary).closing
+        spec = design.spec
+        self.embed_tokens = embed_tokens
+        self.embed_positions, self.layernorm_embedding = positions_and_norm(cfg)
+        self.embed = embedder(cfg, design.by_sentence)
+        self.layers = nn.ModuleList(EncoderLayer(spec, kind) for kind in design.self_kinds)
+        self.fusion = design.fusion()
+        normalised = self.fusion.normalises or not (spec.pre_norm and design.final_norm)
+        self.layer_norm = None if normalised else spec.norm()
+        self.used_layers = design.used_layers or len(self.layers)
+        self.gives_layers = design.transparent > 0
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        *,
+        return_all_layers: bool = False,
+        context: PackedContext | None = None,
+        memory: MemoryFlow | None = None,
+    ) -> EncoderOutput:
+        """Encode rows.
+
+        Args:
+            src_tokens: ``(batch, length)``, padded on either side.
+            src_lengths: unused; the padding tells the lengths.
+            return_all_layers: put the outputs of all layers into ``layers``.
+            context: what context attention reads, of each row.
+            memory: what enters the memories of the layers, and takes what leaves them.
+        """
+        layout = self.layout(src_tokens)
+        passing = None if memory is None else MemoryPass(memory, layout)
+        plans = AttentionPlans(layout, context=context, memory=passing)
+        x = self.embedded(src_tokens, layout)
+        order = self.embed.order(layout.sentence)
+        outputs: list[Tensor] = []
+
+        def run(number: int, x: Tensor) -> Tensor:
+            output: Tensor = self.layers[number](x, plans, order)
+            if return_all_layers:
+                outputs.append(output)
+            return output
+
+        fused, states = run_layers(self.fusion, self.used_layers, x, run, self.gives_layers)
+        x = fused[0]
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        return EncoderOutput(x, layout, order, states if self.gives_layers else outputs, context)
+
+    def layout(self, src_tokens: Tensor) -> DocumentLayout:
+        """Where the sentences of ``src_tokens (batch, length)`` stand."""
+        return DocumentLayout.of_source(src_tokens, self.dictionary.pad(), self.closing)
+
+    def embedded(
+        self, src_tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
+    ) -> Tensor:
+        """``(tokens, dim)`` packed; ``segments (tokens, dim)`` are embedded already."""
+        x: Tensor = self.embed(
+            layout.pack(src_tokens),
+            self.embed.positions(layout),
+            self.embed_tokens,
+            self.embed_positions,
+            self.layernorm_embedding,
+            segments,
+        )
+        return x
+
+    def max_positions(self) -> int:
+        """The longest row; sinusoidal positions grow on demand."""
+        return longest_row(self.embed_positions, self.embed)
+
+
+def longest_row(learned: LearnedPositions | None, embed: Embedder) -> int:
+    """How many tokens a row may have with these positions."""
+    return sys.maxsize if learned is None or embed.by_sentence else learned.size

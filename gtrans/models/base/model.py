@@ -1,0 +1,279 @@
+"""The Transformer that every system is built on; it keeps the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor
+
+from gtrans.errors import GtransError
+from gtrans.models.base.contract import DocumentModel
+from gtrans.models.base.decoder import Decoder
+from gtrans.models.base.encoder import Encoder, StackDesign
+from gtrans.models.base.options import StackConfig, check_stack, layer_spec
+from gtrans.models.base.presets import resolve_sizes
+from gtrans.modules.attention import MultiheadAttention, new_parameters
+from gtrans.modules.decode_state import DecodeState
+from gtrans.modules.embedding import word_table
+from gtrans.modules.encoder_output import EncoderOutput
+from gtrans.modules.layout import DocumentLayout
+from gtrans.modules.memory import MemoryFlow, MemorySpec
+from gtrans.modules.residual import LayerSpec
+
+# Parts of a model that a sentence Transformer does not have, by the names of their parameters.
+_PARTS = (
+    ".context_attn.",
+    ".memory.",
+    ".fusion.",
+    ".probabilities.",
+    ".transparent.",
+    ".residual_scale",
+)
+
+Model = TypeVar("Model", bound="Transformer")
+
+
+@dataclass(frozen=True)
+class AttentionKinds:
+    """Kinds of attention, layer by layer from the lowest (:data:`gtrans.modules.attention.KINDS`).
+
+    Attributes:
+        encoder, decoder: of self-attention.
+        cross: of the decoder's attention to the encoder.
+    """
+
+    encoder: Sequence[str]
+    decoder: Sequence[str]
+    cross: Sequence[str]
+
+    @classmethod
+    def all(cls, kind: str, cfg: StackConfig) -> AttentionKinds:
+        """The same kind everywhere."""
+        encoder, decoder = int(cfg.encoder_layers or 0), int(cfg.decoder_layers or 0)
+        return cls([kind] * encoder, [kind] * decoder, [kind] * decoder)
+
+
+class Transformer(DocumentModel):
+    """An encoder and a decoder, from options to beam search.
+
+    As it stands it attends over its whole unit. A system says by :meth:`attention_kinds`,
+    :meth:`layer_spec` and :meth:`design` what its stacks are like, switches on parts in
+    :meth:`add_parts`, and replaces :meth:`encode`, ``encoder_type`` or ``decoder_type`` where
+    it reads or writes in another way.
+
+    Attributes:
+        memory_spec: what its memories share; None where no layer has one
+            (:func:`gtrans.models.base.parts.memory.add_memories`).
+    """
+
+    encoder: Encoder
+    decoder: Decoder
+    encoder_type: ClassVar[type[Encoder]] = Encoder
+    decoder_type: ClassVar[type[Decoder]] = Decoder
+    units: ClassVar[tuple[str, ...]] = ("document", "sentence", "window")
+    context_sides: ClassVar[tuple[str, ...]] = ("source", "both")
+
+    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+        super().__init__(encoder, decoder)
+        self.memory_spec: MemorySpec | None = None
+
+    # ---- building ------------------------------------------------------------------------------
+
+    @classmethod
+    def build_model(cls: type[Model], cfg: Any, task: Any) -> Model:
+        """Build from options; sizes left open come from the preset ``cfg._name``.
+
+        Raises:
+            GtransError: options that contradict each other.
+        """
+        options = resolve_sizes(cfg, cls.options, cls.presets)
+        cls.check(options, task)
+        return cls.build_from_options(options, task)
+
+    @classmethod
+    def check(cls, cfg: Any, task: Any) -> None:
+        """Raises GtransError for complete options that contradict each other."""
+        check_stack(cfg, task)
+
+    @classmethod
+    def build_from_options(cls: type[Model], cfg: Any, task: Any) -> Model:
+        """Build from complete options."""
+        source, target = task.source_dictionary, task.target_dictionary
+        dim = int(cfg.encoder_embed_dim or 0)
+        encoder_table = decoder_table = word_table(len(source), dim, source.pad())
+        if not cfg.share_all_embeddings:
+            decoder_table = word_table(len(target), dim, target.pad())
+        model = cls(
+            cls.encoder_type(cfg, source, encoder_table, cls.design(cfg, "encoder")),
+            cls.decoder_type(cfg, target, decoder_table, cls.design(cfg, "decoder")),
+        )
+        model.add_parts(cfg)
+        model.use_backend(str(cfg.attention_backend))
+        return model
+
+    @classmethod
+    def attention_kinds(cls, cfg: Any) -> AttentionKinds:
+        """The kind of every attention; here all see the whole unit."""
+        return AttentionKinds.all("global", cfg)
+
+    @classmethod
+    def layer_spec(cls, cfg: Any, side: str) -> LayerSpec:
+        """Sizes and switches of the layers of one side."""
+        return layer_spec(cfg, side, bool(getattr(cfg, f"{side}_normalize_before")))
+
+    @classmethod
+    def positions_restart(cls, cfg: Any) -> bool:
+        """Whether positions restart in every sentence."""
+        return str(cfg.positions) == "sentence"
+
+    @classmethod
+    def design(cls, cfg: Any, side: str) -> StackDesign:
+        """The stack of one side."""
+        kinds = cls.attention_kinds(cfg)
+        is_decoder = side == "decoder"
+        return StackDesign(
+            spec=cls.layer_spec(cfg, side),
+            self_kinds=kinds.decoder if is_decoder else kinds.encoder,
+            cross_kinds=kinds.cross if is_decoder else (),
+            by_sentence=cls.positions_restart(cfg),
+            final_norm=not (is_decoder and cfg.no_decoder_final_norm),
+        )
+
+    def add_parts(self, cfg: Any) -> None:
+        """Switch on the parts of :mod:`gtrans.models.base.parts` that the options name."""
+
+    def use_backend(self, backend: str) -> None:
+        """How attention is computed from now on, one of the backends of group attention."""
+        for module in self.modules():
+            if isinstance(module, MultiheadAttention):
+                module.backend = backend
+
+    def new_parameters(self) -> set[str]:
+        """Global attention and gates, and the parts."""
+        parts = {
+            name
+            for name, _ in self.named_parameters()
+            if any(part in name for part in _PARTS)
+        }
+        return new_parameters(self) | parts
+
+    # ---- training ------------------------------------------------------------------------------
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None,
+        prev_output_tokens: Tensor,
+        *,
+        source_of_row: Tensor | None = None,
+        predict_at: Tensor | None = None,
+        groups_only: bool = False,
+        memory: Any = None,
+        **source: Any,
+    ) -> tuple[Any, dict[str, Any]]:
+        """See :meth:`gtrans.models.base.contract.DocumentModel.forward`.
+
+        ``memory``: with what :class:`~gtrans.modules.memory.MemoryFlow` the rows begin (None:
+        all begin a document); it takes what they end with. Rows of one source write a memory
+        of their own, and so share no states.
+        """
+        flow = self._flow(memory)
+        if self.memory_spec is not None and flow is not None and torch.is_grad_enabled():
+            for _ in range(self.memory_spec.passes - 1):
+                self._read(src_tokens, prev_output_tokens, flow)
+        encoded = self.encode({"src_tokens": src_tokens, **source, "memory": flow})
+        if source_of_row is not None:
+            encoded = encoded.reordered(source_of_row)
+            encoded = encoded if flow is None else encoded.copied()
+        output: tuple[Any, dict[str, Any]] = self.decoder(
+            prev_output_tokens,
+            encoded,
+            predict_at=predict_at,
+            groups_only=groups_only,
+            memory=flow,
+        )
+        if flow is not None:
+            flow.earlier.clear()
+        return output
+
+    def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
+        """The encoded rows; all sentences of a window are treated alike."""
+        encoded: EncoderOutput = self.encoder(source["src_tokens"], memory=source.get("memory"))
+        return encoded
+
+    # ---- search --------------------------------------------------------------------------------
+
+    def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
+        """Encode a batch of rows for beam search.
+
+        With memories a row is one sentence, and ``source["memory"]`` what enters it.
+        """
+        flow = self._flow(source.get("memory"))
+        encoded = self.encode({**source, "memory": flow})
+        if flow is not None:
+            if int(encoded.layout.sentence_counts.max()) > 1:
+                raise ValueError("a memory is decoded sentence by sentence, see StreamSearch")
+            flow.encoded = encoded
+        return self.decoder.begin(encoded, beam, flow)
+
+    def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:
+        """See :meth:`gtrans.models.base.decoder.Decoder.step`."""
+        return self.decoder.step(tokens, opens, state)
+
+    # ---- memory --------------------------------------------------------------------------------
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether any layer has a memory."""
+        return self.memory_spec is not None
+
+    def _flow(self, memory: MemoryFlow | None) -> MemoryFlow | None:
+        """What the memories of the layers begin with; None where there are none."""
+        if not self.has_memory:
+            return None
+        return MemoryFlow() if memory is None else memory
+
+    def new_memory(self) -> Any:
+        """The memory before the first sentence of a document."""
+        return MemoryFlow()
+
+    @torch.no_grad()
+    def read(self, src_tokens: Tensor, prev_output_tokens: Tensor, memory: Any) -> None:
+        """Let ``memory`` take what is left of these rows, without gradient."""
+        self._read(src_tokens, prev_output_tokens, memory)
+
+    @torch.no_grad()
+    def remember(self, prev_output_tokens: Tensor, memory: Any) -> None:
+        """Let ``memory`` take what is left of sentences whose decoding it began."""
+        if memory.encoded is None:
+            raise ValueError("the sentences have not been encoded with this memory")
+        self._read_target(prev_output_tokens, memory.encoded, memory)
+
+    def _read(self, src_tokens: Tensor, prev_output_tokens: Tensor, flow: MemoryFlow) -> None:
+        encoded: EncoderOutput = self.encoder(src_tokens, memory=flow)
+        self._read_target(prev_output_tokens, encoded, flow)
+
+    def _read_target(
+        self, prev_output_tokens: Tensor, encoded: EncoderOutput, flow: MemoryFlow
+    ) -> None:
+        if any(layer.memory is not None for layer in self.decoder.layers):
+            self.decoder.states(prev_output_tokens, encoded, flow)
+
+    # ---- analysis ------------------------------------------------------------------------------
+
+    def layouts(
+        self, src_tokens: Tensor, prev_output_tokens: Tensor
+    ) -> tuple[DocumentLayout, DocumentLayout]:
+        """As encoder and decoder read them."""
+        return self.encoder.layout(src_tokens), self.decoder.layout(prev_output_tokens)
+
+
+def at_least(least: int, **values: int | None) -> None:
+    """Raises GtransError for an option, named as in its class, that is below ``least``."""
+    for name, value in values.items():
+        if value is None or value < least:
+            flag = name.replace("_", "-")
+            raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")

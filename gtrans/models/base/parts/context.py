@@ -1,0 +1,57 @@
+"""Context attention as a part: a second attention in every layer of a side."""
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from fairseq.dataclass import ChoiceEnum
+
+from gtrans.data.unit_options import option
+from gtrans.errors import GtransError
+from gtrans.models.base.model import Transformer
+from gtrans.modules.attention import MultiheadAttention
+from gtrans.modules.context_attention import COMBINATIONS, ContextAttention
+
+INTEGRATIONS = ("both", "encoder", "decoder", "none")
+
+
+@dataclass
+class ContextConfig:
+    """Context attention."""
+
+    bert_integration: ChoiceEnum(list(INTEGRATIONS)) = option(  # type: ignore[valid-type]
+        "both", "layers of which side attend to the context (table 5.3)"
+    )
+    combine: ChoiceEnum(list(COMBINATIONS)) = option(  # type: ignore[valid-type]
+        "gate", "gate: context gates (paper); mean: the mean of both attentions (BERT-fused)"
+    )
+    drop_net: float = option(
+        1.0, "with --combine mean: how often training has only one of the two attentions"
+    )
+    context_gate_bias: Optional[float] = option(
+        None,
+        "context gates begin at sigmoid(BIAS) on the side of the Transformer whatever the input, "
+        "so that a large value starts as the sentence model (default: random gates)",
+    )
+
+
+def check_context(cfg: Any) -> None:
+    """Raises GtransError for options out of range."""
+    if not 0 <= cfg.drop_net <= 1:
+        raise GtransError(f"`--drop-net` must be between 0 and 1, but is {cfg.drop_net}.")
+
+
+def add_context_attention(model: Transformer, cfg: Any, width: int) -> None:
+    """Let the layers that ``cfg`` names attend to context states of this width."""
+    for side in ("encoder", "decoder"):
+        if cfg.bert_integration not in ("both", side):
+            continue
+        layers: Any = getattr(model, side).layers
+        for layer in layers:
+            spec = layer.spec
+            layer.context_attn = ContextAttention(
+                MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout, width),
+                str(cfg.combine),
+                context_first=side == "decoder",
+                gate_bias=cfg.context_gate_bias,
+                drop_net=float(cfg.drop_net),
+            )

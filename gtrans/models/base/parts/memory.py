@@ -1,0 +1,100 @@
+"""Recurrent memory as a part: which layers have one (Feng et al. 2022, §3.4)."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from fairseq.dataclass import ChoiceEnum
+
+from gtrans.data.unit_options import option
+from gtrans.errors import GtransError
+from gtrans.models.base.model import Transformer, at_least
+from gtrans.modules.memory import SLOTS, MemorySpec, RecurrentMemory
+
+SIDES = ("encoder", "decoder")
+OUTPUTS = ("residual", "printed")
+
+
+@dataclass
+class MemoryConfig:
+    """Recurrent memory."""
+
+    memory_size: int = option(16, "memory vectors of a document (0: no memory)")
+    memory_side: ChoiceEnum(["both", *SIDES]) = option(  # type: ignore[valid-type]
+        "both", "side whose layers have a memory (table 3)"
+    )
+    memory_layers: str = option(
+        "top", "layers that have a memory: top, all, or numbers from 0 as in 5, 4-5 or 0,5"
+    )
+    memory_bptt: int = option(
+        1,
+        "how many sentences back a sentence's gradient reaches (0: it stays in the sentence; "
+        "-1: to the beginning of the window)",
+    )
+    memory_slots: ChoiceEnum(list(SLOTS)) = option(  # type: ignore[valid-type]
+        "sinusoidal", "what tells the memory vectors apart (Eq 4)"
+    )
+    memory_output: ChoiceEnum(list(OUTPUTS)) = option(  # type: ignore[valid-type]
+        "residual",
+        "residual: output attention inside residual and LayerNorm, as in the authors' program; "
+        "printed: Eq 5 as it stands, in the place of the states",
+    )
+
+
+def check_memory(cfg: Any) -> None:
+    """Raises GtransError for options out of range."""
+    at_least(0, memory_size=cfg.memory_size)
+    at_least(-1, memory_bptt=cfg.memory_bptt)
+    _chosen_layers(cfg)
+
+
+def add_memories(model: Transformer, cfg: Any) -> None:
+    """Give the layers that ``cfg`` names a memory each; none with ``memory_size`` 0.
+
+    Memories are numbered through the encoder's layers and on through the decoder's; see
+    :class:`gtrans.modules.memory.MemoryFlow`.
+    """
+    chosen = _chosen_layers(cfg)
+    if not chosen:
+        return
+    model.memory_spec = MemorySpec(
+        size=cfg.memory_size,
+        bptt=cfg.memory_bptt,
+        slots=str(cfg.memory_slots),
+        printed_output=str(cfg.memory_output) == "printed",
+    )
+    number = 0
+    for side, layers in chosen.items():
+        stack: Any = getattr(model, side).layers
+        for layer in layers:
+            stack[layer].memory = RecurrentMemory(stack[layer].spec, model.memory_spec, number)
+            number += 1
+
+
+def _chosen_layers(cfg: Any) -> dict[str, list[int]]:
+    """The layers of each side that have a memory."""
+    return {
+        side: parse_layers(str(cfg.memory_layers), int(getattr(cfg, f"{side}_layers")))
+        for side in SIDES
+        if cfg.memory_size and str(cfg.memory_side) in ("both", side)
+    }
+
+
+def parse_layers(text: str, layers: int) -> list[int]:
+    """The layers that ``--memory-layers TEXT`` means in a side of ``layers`` layers.
+
+    Raises:
+        GtransError: it cannot be read, or names a layer that is not there.
+    """
+    text = {"top": str(layers - 1), "all": f"0-{layers - 1}"}.get(text, text)
+    chosen: set[int] = set()
+    for part in text.split(","):
+        found = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if not first <= last < layers:
+            raise GtransError(
+                f"`--memory-layers` must be top, all, or layers between 0 and {layers - 1} as in "
+                f"5, 4-5 or 0,5, but is {text}."
+            )
+        chosen.update(range(first, last + 1))
+    return sorted(chosen)

@@ -1,0 +1,122 @@
+"""Named sizes of models, and how a system is registered.
+
+fairseq calls the function registered with an architecture for the command line
+only; with a configuration file the sizes must be filled in when the model is
+built. Both read the same table.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Optional, TypeVar
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from gtrans.data.unit_options import UnitConfig, option
+from gtrans.errors import GtransError
+from gtrans.models.base.command_line import adjust_command_line
+
+Presets = Mapping[str, Mapping[str, Any]]
+Config = TypeVar("Config", bound=FairseqDataclass)
+Model = TypeVar("Model", bound=type)
+
+
+def size_option(help_text: str) -> Any:
+    """A field for a size; left open, it is the preset's (see :func:`resolve_sizes`)."""
+    return option(None, f"{help_text} (default: the preset's)")
+
+
+@dataclass
+class DocumentModelConfig(UnitConfig, FairseqDataclass):
+    """What a checkpoint must know of the units its model was trained on.
+
+    The task fills these in when it builds a new model, and uses them when it loads one, so
+    that nobody has to remember them in decoding.
+    """
+
+    source_lang: Optional[str] = option(None, "set by the task")
+    target_lang: Optional[str] = option(None, "set by the task")
+
+    def _get_all_attributes(self) -> list[str]:
+        """Names of the options that the command line gets: tasks have those above already."""
+        names: list[str] = super()._get_all_attributes()
+        return [name for name in names if name not in DocumentModelConfig.__dataclass_fields__]
+
+
+def register_system(
+    name: str, options: type[DocumentModelConfig], presets: Presets
+) -> Callable[[Model], Model]:
+    """Register a model class under ``name``, and every preset as ``--arch`` and hydra's ``model``.
+
+    Args:
+        name: of the model; where it is a preset, too, that of its default sizes.
+        options: the class of its options.
+        presets: the sizes of every architecture.
+    """
+
+    def register(model: Model) -> Model:
+        model.options, model.presets = options, presets  # type: ignore[attr-defined]
+        registered: Model = register_model(name, dataclass=options)(model)
+        for arch, sizes in presets.items():
+            _register_preset(name, options, arch, sizes)
+        return registered
+
+    return register
+
+
+def _register_preset(
+    model: str, options: type[DocumentModelConfig], arch: str, sizes: Mapping[str, Any]
+) -> None:
+    def fill_in(args: Any) -> None:
+        if not isinstance(args, argparse.Namespace):
+            return
+        # fairseq calls this after everything else has been parsed.
+        adjust_command_line(args)
+        for key, value in sizes.items():
+            if getattr(args, key, None) is None:
+                setattr(args, key, value)
+
+    if arch == model:
+        # register_model has registered an empty function under the model's own name.
+        ARCH_CONFIG_REGISTRY[arch] = fill_in
+        return
+    register_model_architecture(model, arch)(fill_in)
+    node = options()
+    node._name = arch
+    ConfigStore.instance().store(name=arch, group="model", node=node, provider="gtrans")
+
+
+def resolve_sizes(cfg: Any, dataclass: type[Config], presets: Presets) -> Config:
+    """``cfg`` with all of ``dataclass``'s fields, open sizes filled in from its preset.
+
+    Raises:
+        GtransError: a key that the model does not have.
+    """
+    name = getattr(cfg, "_name", None)
+    try:
+        merged = OmegaConf.merge(OmegaConf.structured(dataclass), _plain(cfg))
+    except OmegaConfBaseException as error:
+        raise GtransError(
+            f"the options of model {name} are wrong: {str(error).splitlines()[0]}"
+        ) from error
+    # A model without a name of its own has the sizes of its first preset.
+    first = next(iter(presets.values()))
+    for key, value in presets.get(str(name), first).items():
+        if getattr(merged, key) is None:
+            setattr(merged, key, value)
+    return merged  # type: ignore[return-value]
+
+
+def _plain(cfg: Any) -> Any:
+    """Options as a dictionary; those that are None are open."""
+    if isinstance(cfg, DictConfig):
+        options: Any = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
+    elif isinstance(cfg, argparse.Namespace):
+        options = vars(cfg)
+    else:
+        return cfg
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,93 @@
+"""What all layers share: sizes and switches, residuals, norms, the feed-forward network.
+
+Parameter names follow fairseq's layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gtrans.modules.attention import DocumentAttention
+from gtrans.modules.dropout import dropout
+from gtrans.modules.linear import Linear
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+ACTIVATIONS = tuple(_ACTIVATIONS)
+
+
+@dataclass(frozen=True)
+class LayerSpec:
+    """The sizes and switches shared by all layers of one side.
+
+    Attributes:
+        dim: width of the model.
+        ffn_dim: width of the feed-forward network.
+        heads: attention heads.
+        dropout, attention_dropout, activation_dropout: probabilities.
+        activation: name of the feed-forward network's activation.
+        pre_norm: LayerNorm before each sublayer instead of after its residual.
+        rezero: no LayerNorm; a residual is scaled by a learned scalar of its layer that
+            begins at 0 (Bachlechner et al. 2020).
+        gate_bias: see :class:`gtrans.modules.attention.GlobalGate`.
+        norm_eps: what LayerNorm adds to a variance (BERT's models have 1e-12).
+    """
+
+    dim: int
+    ffn_dim: int
+    heads: int
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    activation: str = "relu"
+    pre_norm: bool = False
+    rezero: bool = False
+    gate_bias: float | None = None
+    norm_eps: float = 1e-5
+
+    def norm(self) -> nn.Module:
+        """A new LayerNorm of this layer's width; with ``rezero``, nothing in its place."""
+        return nn.Identity() if self.rezero else nn.LayerNorm(self.dim, self.norm_eps)
+
+    def attention(self, kind: str) -> DocumentAttention:
+        """A new attention of this layer's sizes."""
+        return DocumentAttention(
+            self.dim, self.heads, self.attention_dropout, kind, self.gate_bias
+        )
+
+
+class ResidualLayer(nn.Module):
+    """Residuals, norms and the feed-forward network that all kinds of layers share."""
+
+    def __init__(self, spec: LayerSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.fc1 = Linear(spec.dim, spec.ffn_dim)
+        self.fc2 = Linear(spec.ffn_dim, spec.dim)
+        for linear in (self.fc1, self.fc2):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+        self.final_layer_norm = spec.norm()
+        self.residual_scale = nn.Parameter(torch.zeros(1)) if spec.rezero else None
+
+    def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        share = self.spec.dropout
+        if self.residual_scale is not None:
+            return x + self.residual_scale * dropout(sublayer(x), share, self.training)
+        if self.spec.pre_norm:
+            return x + dropout(sublayer(norm(x)), share, self.training)
+        output: Tensor = norm(x + dropout(sublayer(x), share, self.training))
+        return output
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        def network(x: Tensor) -> Tensor:
+            hidden = _ACTIVATIONS[self.spec.activation](self.fc1(x))
+            hidden = dropout(hidden, self.spec.activation_dropout, self.training)
+            output: Tensor = self.fc2(hidden)
+            return output
+
+        return self._residual(x, self.final_layer_norm, network)

@@ -1,0 +1,179 @@
+"""Options of the document task, and what they name on disk."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+from fairseq.data import Dictionary
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import ARCH_MODEL_REGISTRY
+from omegaconf import II
+
+from gtrans.data.stream import StreamOptions
+from gtrans.data.unit_options import UnitConfig, option
+from gtrans.data.units import UNITS, Unit, unit_of
+from gtrans.errors import GtransError
+from gtrans.models.base.contract import DocumentModel
+
+
+@dataclass
+class DocumentTranslationConfig(UnitConfig, FairseqDataclass):
+    """Options of :class:`DocumentTranslationTask`."""
+
+    data: Optional[str] = option(
+        None, "folder made by fairseq-preprocess; several joined by ':' take turns, one an epoch"
+    )
+    source_lang: Optional[str] = field(
+        default=None, metadata={"help": "source language", "argparse_alias": "-s"}
+    )
+    target_lang: Optional[str] = field(
+        default=None, metadata={"help": "target language", "argparse_alias": "-t"}
+    )
+    min_window: int = option(
+        5, "with unit stream: fewest sentences of a document that an update reads"
+    )
+    max_window: int = option(
+        10,
+        "with unit stream: most sentences of a document that an update reads; the number is drawn "
+        "anew for every update (0: whole documents)",
+    )
+    bert_cache: Optional[str] = option(
+        None,
+        "folder for the output of the frozen BERT, computed once for each window; several runs "
+        "may share it (default: bert-features in the data folder)",
+    )
+    bert_cache_gb: float = option(20.0, "most gigabytes of that folder; 0: keep nothing")
+    word_dropout: float = option(
+        0.0, "probability of replacing a word of source and decoder input by <mask> in training"
+    )
+    word_dropout_epochs: int = option(
+        0, "number of first epochs with word dropout (0: all)"
+    )
+    init_from: Optional[str] = option(
+        None,
+        "checkpoint of a sentence (or document) model to start from; not needed when resuming",
+    )
+    copy_local_to_global: bool = option(
+        False, "with --init-from: start global attention from the group attention of its layer"
+    )
+    lr_scale_pretrained: float = option(
+        0.2, "with --init-from: learning rate of loaded parameters as a part of --lr (0: "
+        "they stay as they are)",
+    )
+    dataset_impl: Any = II("dataset.dataset_impl")
+    train_subset: str = II("dataset.train_subset")
+    seed: int = II("common.seed")
+    update_freq: Any = II("optimization.update_freq")
+
+
+def data_folders(cfg: Any) -> list[str]:
+    """The folders of ``cfg.data``.
+
+    Raises:
+        GtransError: none is given, or one is missing.
+    """
+    folders: list[str] = [part for part in str(cfg.data or "").split(os.pathsep) if part]
+    if not folders:
+        raise GtransError("no data folder is given; name the one that `gtrans prepare` wrote.")
+    for folder in folders:
+        if not os.path.isdir(folder):
+            raise GtransError(f"{folder}: there is no such data folder.")
+    return folders
+
+
+def read_dictionary(folder: str, lang: Optional[str]) -> Dictionary:
+    """The dictionary of a language.
+
+    Raises:
+        GtransError: there is none.
+    """
+    path = Path(folder) / f"dict.{lang}.txt"
+    if not path.is_file():
+        raise GtransError(f"{path}: there is no such dictionary; prepare the corpus there.")
+    return Dictionary.load(str(path))
+
+
+def check_options(cfg: Any) -> None:
+    """Raises GtransError for a value out of range, naming flag and value."""
+    for name in UNITS if cfg.unit is None else (str(cfg.unit),):
+        if cfg.unit is not None or cfg.context_kind == "true":
+            unit_of(name, cfg)
+    stream_options(cfg)
+    if not 0 <= cfg.word_dropout < 1:
+        raise GtransError(
+            f"`--word-dropout` must be at least 0 and below 1, but is {cfg.word_dropout}."
+        )
+    if cfg.word_dropout_epochs < 0:
+        raise GtransError(
+            f"`--word-dropout-epochs` must be at least 0, but is {cfg.word_dropout_epochs}."
+        )
+    for flag in ("lr_scale_pretrained", "bert_cache_gb"):
+        value = getattr(cfg, flag)
+        if value < 0:
+            raise GtransError(f"`--{flag.replace('_', '-')}` must be at least 0, but is {value}.")
+
+
+def task_unit(cfg: Any) -> Unit:
+    """The unit that the options describe; where they are silent, documents.
+
+    Raises:
+        GtransError: an option out of range.
+    """
+    return unit_of(None if cfg.unit is None else str(cfg.unit), cfg)
+
+
+def stream_options(cfg: Any) -> StreamOptions:
+    """The windows of training on streams.
+
+    Raises:
+        GtransError: lengths that make no window.
+    """
+    return StreamOptions(int(cfg.min_window), int(cfg.max_window), int(cfg.seed))
+
+
+def adopt_unit(cfg: Any, model: type[DocumentModel], arch: Optional[str]) -> None:
+    """Fill in what is left open of the unit with what ``model`` is made for.
+
+    Sentence marks are those of the architecture ``arch``.
+
+    Raises:
+        GtransError: the model cannot read such units.
+    """
+    for name, possible in (("unit", model.units), ("context_sides", model.context_sides)):
+        if cfg[name] is None:
+            cfg[name] = possible[0]
+        if str(cfg[name]) not in possible:
+            raise GtransError(
+                f"`--{name.replace('_', '-')} {cfg[name]}`: this model takes "
+                f"{' or '.join(possible)}; choose one of them."
+            )
+    for name, size in zip(("context_before", "context_after"), model.context_size, strict=True):
+        if cfg[name] is None:
+            cfg[name] = size
+    if cfg.sentence_marks is None:
+        cfg.sentence_marks = model.sentence_marks.get(str(arch), "both")
+
+
+def model_class(cfg: Any) -> type[DocumentModel]:
+    """The class of the model that ``cfg`` names; hydra does not look at the name.
+
+    Raises:
+        GtransError: there is no such model, or it is none of this project.
+    """
+    name = str(cfg.get("_name"))
+    found = ARCH_MODEL_REGISTRY.get(name)
+    if isinstance(found, type) and issubclass(found, DocumentModel):
+        return found
+    known = ", ".join(sorted(architectures()))
+    what = f"there is no model '{name}'" if found is None else f"`--arch {name}` is fairseq's own"
+    raise GtransError(f"{what}; those of this project are {known}.")
+
+
+def architectures() -> list[str]:
+    """The names of all architectures of this project, in order of registration."""
+    return [
+        name
+        for name, model in ARCH_MODEL_REGISTRY.items()
+        if isinstance(model, type) and issubclass(model, DocumentModel)
+    ]

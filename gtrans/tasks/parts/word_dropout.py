@@ -1,0 +1,50 @@
+"""Word dropout on both inputs, in training (G-Transformer, App. C.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairseq.data import Dictionary
+
+from gtrans.data.symbols import MASK
+from gtrans.data.word_dropout import word_dropout
+from gtrans.tasks.parts import Batch, TaskPart
+
+
+class WordDropout(TaskPart):
+    """Words of source and decoder input become ``<mask>`` for the first epochs, or all."""
+
+    def __init__(
+        self, cfg: Any, source: Dictionary, target: Dictionary, marks: Sequence[int]
+    ) -> None:
+        """``cfg``: options of the task; ``marks``: symbols that are no words."""
+        self._ratio = float(cfg.word_dropout)
+        self._epochs = int(cfg.word_dropout_epochs)
+        self._seed = int(cfg.seed)
+        self._inputs = (("src_tokens", source), ("prev_output_tokens", target))
+        self._marks = tuple(marks)
+        self._epoch = 1
+
+    def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
+        """The draw depends on the epoch."""
+        self._epoch = epoch
+
+    def before_batch(self, batch: Batch) -> Batch:
+        """Drop words of a training batch."""
+        over = self._epochs and self._epoch > self._epochs
+        if batch.phase != "train" or self._ratio == 0 or over:
+            return batch
+        ids = batch.sample["id"].tolist()
+        net_input = batch.sample["net_input"]
+        dropped = {
+            name: word_dropout(
+                net_input[name],
+                self._ratio,
+                dictionary.index(MASK),
+                self._marks,
+                (self._seed, self._epoch, number, *ids),
+            )
+            for number, (name, dictionary) in enumerate(self._inputs)
+        }
+        return batch.with_input(**dropped)
