@@ -1,0 +1,129 @@
+"""`gtrans average`: the mean of checkpoints, which ones, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.tiny_models import Harm
+
+from gtrans.checkpoints import read_checkpoint
+from gtrans.cli import main
+
+
+def write(path: Path, weight: list[float], **more: Any) -> Path:
+    table = torch.tensor(weight)
+    model = {"table": table, "output": table, "half": table.half(), "steps": torch.tensor([3])}
+    state = {
+        "model": {**model, **more.pop("model", {})},
+        "cfg": {"model": {"_name": "x"}},
+        "optimizer_history": [{"num_updates": int(weight[0])}],
+        "last_optimizer_state": {"state": table},
+        **more,
+    }
+    torch.save(state, path)
+    return path
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    """A run of 12 epochs, which has kept all of them, two updates, and the usual names."""
+    for epoch in range(1, 13):
+        write(tmp_path / f"checkpoint{epoch}.pt", [epoch, 10.0])
+    for epoch, update in ((1, 900), (2, 1000), (3, 20000)):
+        write(tmp_path / f"checkpoint_{epoch}_{update}.pt", [update, 0.0])
+    for name in ("best", "last", "1.5"):
+        write(tmp_path / f"checkpoint_{name}.pt", [1e9, 1e9])
+    return tmp_path
+
+
+def averaged(*arguments: str | Path, target: Path) -> dict[str, Any]:
+    assert main(["average", "--output", str(target), *map(str, arguments)]) == 0
+    return read_checkpoint(target)
+
+
+def test_the_mean_by_hand(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{n}.pt", [n, -n * 3.0]) for n in (1, 2, 6)]
+    state = averaged(*paths, target=tmp_path / "mean.pt")
+    model = state["model"]
+    assert model["table"].tolist() == [3.0, -9.0] and model["half"].tolist() == [3.0, -9.0]
+    assert (model["table"].dtype, model["half"].dtype) == (torch.float32, torch.float16)
+    assert model["steps"].tolist() == [3]
+    assert model["output"].data_ptr() == model["table"].data_ptr()  # one table stays one
+    assert state["optimizer_history"] == [{"num_updates": 6}]  # the rest is the last one's
+    assert "last_optimizer_state" not in state
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.pt", "2.pt", "6.pt", "mean.pt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mean"),
+    [
+        (("--last-epochs", "5"), (8 + 9 + 10 + 11 + 12) / 5),
+        (("--last-epochs", "1"), 12),
+        (("--last-epochs", "2", "--upto", "3"), 2.5),
+        (("--last-updates", "2"), 10500),
+        (("--last-updates", "2", "--upto", "1000"), 950),
+    ],
+)
+def test_the_last_checkpoints_of_a_run(
+    arguments: tuple[str, ...], mean: float, run_folder: Path
+) -> None:
+    """In the order of their numbers, not of their names: checkpoint9.pt before checkpoint10.pt."""
+    state = averaged(*arguments, run_folder, target=run_folder / "mean.pt")
+    assert state["model"]["table"].tolist()[0] == mean
+
+
+def test_a_table_is_summed_in_double_precision(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{n}.pt", [x]) for n, x in enumerate((2.0**24, 1.0, 1.0, 2.0))]
+    model = averaged(*paths, target=tmp_path / "mean.pt")["model"]
+    assert model["table"].tolist() == [2.0**22 + 1]
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    assert main(["average", *map(str, arguments)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = run_folder / "mean.pt"
+    one = run_folder / "checkpoint1.pt"
+    other = write(run_folder / "other.pt", [1.0, 2.0, 3.0])
+    more = write(run_folder / "more.pt", [1.0, 2.0], model={"extra": torch.ones(1)})
+    steps = write(run_folder / "steps.pt", [1.0, 2.0], model={"steps": torch.tensor([4])})
+    for arguments, message in (
+        ((one, other), "other.pt: table is (3,), but (2,) in"),
+        ((one, more), "more.pt: has a tensor extra that"),
+        ((one, steps), "steps.pt: steps differs from that of"),
+        ((one, run_folder / "no.pt"), "no.pt: there is no such checkpoint."),
+        (("--last-epochs", "13", run_folder), "13 checkpoints are wanted, but it has 12 of epochs"),
+        (("--last-updates", "2", "--upto", "900", run_folder), "has 1 of updates up to 900; train"),
+        (("--last-epochs", "0", run_folder), "`--last-epochs` must be at least 1, but is 0."),
+        (("--last-epochs", "2", one, one), "`--last-epochs` takes one folder, but 2 paths"),
+        (("--last-epochs", "2", run_folder / "none"), "none: there is no such folder."),
+        (("--upto", "2", one), "`--upto` needs `--last-epochs` or `--last-updates`."),
+    ):
+        assert message in refusal(capsys, "--output", target, *arguments)
+    assert "there is no folder" in refusal(capsys, "--output", run_folder / "no" / "x.pt", one)
+    assert not target.exists()
+
+
+def test_a_checkpoint_that_carries_code_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "harmful.pt", [1.0], extra_state=Harm(tmp_path / "harmed"))
+    line = refusal(capsys, "--output", tmp_path / "mean.pt", path, path)
+    assert "refused, because it holds more than tensors and options" in line
+    assert [x.name for x in tmp_path.iterdir()] == ["harmful.pt"]
+
+
+def test_what_cannot_be_written_leaves_the_old_file(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = run_folder / "folder.pt"
+    (target / "full").mkdir(parents=True)
+    one = run_folder / "checkpoint1.pt"
+    assert "folder.pt: cannot be written" in refusal(capsys, "--output", target, one)
+    assert not list(run_folder.glob("*.tmp"))

@@ -1,0 +1,256 @@
+"""BART by the commands a user types: byte-level BPE, conversion, training, translation."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from support.pretrained_models import fairseq_model, frame_of, hugging_face_model
+from support.tiny_models import StockCommands
+
+from gtrans.cli import main
+from gtrans.data.byte_bpe_pipeline import ByteBpePipeline
+from gtrans.data.generated_corpus import write_corpus
+from gtrans.data.pieces import NO_STEPS, read_pieces
+from gtrans.data.text_pipeline import TextPipeline, load_pipeline
+from gtrans.decoding.loading import load_models
+from gtrans.tasks._options import read_dictionary
+
+SIZES = (
+    *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "24"),
+    *("--encoder-ffn-embed-dim", "40", "--decoder-ffn-embed-dim", "40"),
+    *("--encoder-attention-heads", "4", "--decoder-attention-heads", "4"),
+    *("--encoder-global-layers", "1", "--decoder-global-layers", "1", "--cross-global-layers", "1"),
+    *("--max-positions", "600"),
+)
+LANGUAGES = ("--source-lang", "en", "--target-lang", "de")
+TEXTS = (
+    "The guard was tired.", "Über 3,5 %  Käse", "don't  we'll I'VE", "a\u00a0b\tc",
+    "\u4f60\u597d \U0001f600", "</s> <|endoftext|> [de_DE] <pad>", "x" * 40, "\u200b",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class World:
+    """Text, the files of a BART as fairseq and as Hugging Face publish them, prepared text."""
+
+    text: Path
+    fairseq: Path
+    hugging_face: Path
+    folder: Path
+
+    def prepare(self, out: Path, *options: str | Path) -> int:
+        splits = [p for s in ("train", "valid", "test") for p in (f"--{s}", str(self.text / s))]
+        return main(["prepare", *LANGUAGES, *splits, "--out", str(out), *map(str, options)])
+
+    def data(self, form: str) -> Path:
+        return self.folder / f"data-{form}"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    from tokenizers import ByteLevelBPETokenizer
+
+    folder = tmp_path_factory.mktemp("bart")
+    text, published, other = folder / "text", folder / "bart.base", folder / "bart-base"
+    write_corpus(text, 1, 200, 2)
+    for lang in ("en", "de"):
+        documents = (text / f"valid.{lang}").read_text().split("\n\n")
+        (text / f"test.{lang}").write_text("\n\n".join(documents[:2]) + "\n")
+    published.mkdir()
+    other.mkdir()
+    trainer = ByteLevelBPETokenizer()
+    trainer.train([str(text / "train.en"), str(text / "train.de")], vocab_size=400)
+    trainer.save_model(str(other))
+    numbers: dict[str, int] = json.loads((other / "vocab.json").read_text())
+    assert len(numbers) == 400
+    merges = (other / "merges.txt").read_text()
+    (published / "encoder.json").write_text(json.dumps(numbers))
+    (published / "vocab.bpe").write_text(merges)
+    # Rows are by frequency there, and some belong to no piece.
+    order = sorted(numbers, key=lambda piece: random.Random(piece).random())
+    rows = [*(str(numbers[piece]) for piece in order), "madeupword0000"]
+    (published / "dict.txt").write_text("".join(f"{row} 1\n" for row in rows))
+    special = {symbol: number for number, symbol in enumerate(("<s>", "<pad>", "</s>", "<unk>"))}
+    table = [*order, "madeupword0000"]
+    (other / "vocab.json").write_text(json.dumps(
+        {**special, **{piece: number for number, piece in enumerate(table, 4)},
+         "<mask>": len(table) + 4}
+    ))  # fmt: skip
+    world = World(text, published, other, folder)
+    assert world.prepare(world.data("fairseq"), "--byte-bpe", published, "--dictionary",
+                         published / "dict.txt") == 0  # fmt: skip
+    assert world.prepare(world.data("huggingface"), "--byte-bpe", other) == 0
+    return world
+
+
+def pipeline(world: World, form: str = "fairseq") -> ByteBpePipeline:
+    found = load_pipeline(world.data(form), "de")
+    assert isinstance(found, ByteBpePipeline)
+    return found
+
+
+def test_numbers_are_those_of_fairseqs_own_encoder(world: World) -> None:
+    from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
+
+    theirs = get_encoder(str(world.fairseq / "encoder.json"), str(world.fairseq / "vocab.bpe"))
+    for sentence in [*TEXTS[:5], *(world.text / "valid.de").read_text().split("\n")]:
+        text = " ".join(sentence.split())
+        if text:
+            assert pipeline(world).encode(sentence) == " ".join(map(str, theirs.encode(text)))
+
+
+def test_both_forms_have_the_same_rows(world: World) -> None:
+    rows = []
+    for form in ("fairseq", "huggingface"):
+        dictionary = read_dictionary(str(world.data(form)), "de")
+        ours = pipeline(world, form)
+        rows.append([
+            dictionary.encode_line(ours.encode(text), add_if_not_exist=False).tolist()
+            for text in TEXTS
+        ])  # fmt: skip
+        assert not any(dictionary.unk() in row for row in rows[-1])
+    assert rows[0] == rows[1]
+    table = json.loads((world.hugging_face / "vocab.json").read_text())
+    pieces = pipeline(world, "huggingface").encode(TEXTS[0]).split()
+    assert rows[0][0][:-1] == [table[piece] for piece in pieces]
+
+
+@given(text=st.text(max_size=30))
+def test_any_text_comes_back(world: World, text: str) -> None:
+    """All but white space and what no line can hold, which no pipeline keeps."""
+    ours, plain = pipeline(world), TextPipeline("de", NO_STEPS)
+    tokens = ours.encode(text)
+    assert tokens.split() and set(tokens.split()) <= set(read_pieces(world.fairseq / "dict.txt"))
+    assert ours.decode(tokens) == plain.detokenise(plain.tokenise(text))
+
+
+@given(symbols=st.lists(st.integers(0, 420), max_size=12))
+def test_whatever_a_model_writes_is_one_line(world: World, symbols: list[int]) -> None:
+    """Halves of characters, line breaks and rows without a piece included."""
+    text = pipeline(world).decode(" ".join(map(str, symbols)))
+    assert len(f"{text}|".splitlines()) == 1
+
+
+def test_a_pipeline_can_be_handed_to_another_process(world: World) -> None:
+    ours = pipeline(world)
+    assert pickle.loads(pickle.dumps(ours)).encode(TEXTS[1]) == ours.encode(TEXTS[1])
+
+
+def test_reuse_takes_the_model(world: World, tmp_path: Path) -> None:
+    out = tmp_path / "again"
+    assert main(["prepare", *LANGUAGES, "--test", str(world.text / "test"), "--reuse",
+                 str(world.data("fairseq")), "--out", str(out)]) == 0  # fmt: skip
+    for name in ("dict.de.txt", "text/test.bpe.de", "byte-bpe.json"):
+        assert (out / name).read_bytes() == (world.data("fairseq") / name).read_bytes()
+
+
+def test_without_the_model_the_text_is_prepared_as_ever(world: World, tmp_path: Path) -> None:
+    """A folder that held another kind of pieces is made anew."""
+    out = tmp_path / "data"
+    assert world.prepare(out, "--byte-bpe", world.hugging_face) == 0
+    assert world.prepare(out, "--bpe-merges", "50") == 0
+    assert "@@" in (out / "text" / "test.bpe.de").read_text()
+    assert type(load_pipeline(out, "de")) is TextPipeline
+
+
+@pytest.mark.parametrize("form", ["fairseq", "huggingface"])
+def test_from_published_files_to_scores(
+    world: World, form: str, stock: StockCommands, tmp_path: Path, capsys: Any
+) -> None:
+    data, converted = world.data(form), tmp_path / "bart.pt"
+    make = fairseq_model if form == "fairseq" else hugging_face_model
+    theirs, published = make("bart", tmp_path / form, data, positions=600)
+    assert main(["convert", "--from", form, "--data", str(data), *LANGUAGES, str(published),
+                 str(converted)]) == 0  # fmt: skip
+    # The converted model is theirs, on text in its own pieces.
+    dictionary = read_dictionary(str(data), "de")
+    words = [
+        dictionary.encode_line(pipeline(world, form).encode(text), add_if_not_exist=False)[:-1]
+        for text in TEXTS[:2]
+    ]
+    source, previous = (
+        torch.tensor([row]) for row in frame_of("bart", data, [row.tolist() for row in words])
+    )
+    (ours,), _ = load_models([str(converted)], str(data), cpu=True)
+    with torch.no_grad():
+        if form == "fairseq":
+            expected = theirs(source, None, previous)[0]
+        else:
+            expected = theirs(input_ids=source, decoder_input_ids=previous).logits
+        assert torch.allclose(ours(source, None, previous)[0], expected, atol=1e-4)
+    stock.succeed(
+        "train", data, "--user-dir", "gtrans", "--task", "document_translation",
+        "--arch", "gtransformer_bart_base", *SIZES, "--sentence-marks", "bart", "--init-from",
+        converted, "--optimizer", "adam", "--lr", "1e-4", "--criterion",
+        "label_smoothed_cross_entropy", "--max-tokens", "1024", "--max-update", "2",
+        "--lr-scale-pretrained", "1", "--disable-validation", "--num-workers", "0", "--cpu",
+        "--no-epoch-checkpoints", "--save-dir", tmp_path / "run",
+    )  # fmt: skip
+    for checkpoint in (converted, tmp_path / "run" / "checkpoint_last.pt"):
+        output = tmp_path / f"{checkpoint.stem}.de"
+        assert main(["translate", "--path", str(checkpoint), "--data", str(data), "--input",
+                     str(world.text / "test.en"), "--output", str(output), "--beam", "2",
+                     "--max-len-a", "0", "--max-len-b", "8", "--cpu"]) == 0  # fmt: skip
+        lines = output.read_text(encoding="utf-8").split("\n")
+        wanted = (world.text / "test.en").read_text().split("\n")
+        assert [bool(line) for line in lines] == [bool(line) for line in wanted]
+        capsys.readouterr()
+        assert main(["score", "--hyp", str(output), "--ref", str(world.text / "test.de"), "--data",
+                     str(data), "--target-lang", "de"]) == 0  # fmt: skip
+        assert "d-BLEU" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--byte-bpe", "none"), "none: there is no such folder of a byte-level BPE; BART's are"),
+        (("--byte-bpe", "{text}"), "it holds no byte-level BPE; BART's are"),
+        (("--byte-bpe", "{fairseq}"), "needs `--dictionary`, the dict.txt of the model"),
+        (("--byte-bpe", "{other}", "--dictionary", "{fairseq}/dict.txt"), "of the 256 bytes are m"),
+        (("--byte-bpe", "{other}", "--sentencepiece", "x"), "`--byte-bpe` cannot stand beside"),
+        (("--byte-bpe", "{other}", "--no-truecase"), "`--no-truecase` cannot stand beside `--byte"),
+        (("--dictionary", "d.txt"), "`--dictionary` needs `--sentencepiece` or `--byte-bpe`"),
+    ],
+)
+def test_mistakes(
+    options: tuple[str, ...], message: str, world: World, tmp_path: Path, capsys: Any
+) -> None:
+    places = {"text": world.text, "fairseq": world.fairseq, "other": world.hugging_face}
+    assert world.prepare(tmp_path / "x", *(part.format(**places) for part in options)) == 1
+    error = capsys.readouterr().err.strip().split("\n")[-1]
+    assert error.startswith("gtrans: error: ") and message in error
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("encoder.json", "[1]", "encoder.json: not an object of JSON."),
+        ("encoder.json", "{", "encoder.json: not readable as JSON"),
+        ("vocab.bpe", "#version: 0.2\na b c\n", "vocab.bpe:2: not two pieces to merge."),
+        ("vocab.bpe", "never seen\n", "vocab.bpe: 'never' is not in encoder.json"),
+        ("vocab.bpe", None, "vocab.bpe: there is no such file"),
+    ],
+)
+def test_damaged_files(
+    name: str, content: str | None, message: str, world: World, tmp_path: Path, capsys: Any
+) -> None:
+    folder = shutil.copytree(world.fairseq, tmp_path / "bart")
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_text(content)
+    options = "--byte-bpe", folder, "--dictionary", folder / "dict.txt"
+    assert world.prepare(tmp_path / "x", *options) == 1
+    error = capsys.readouterr().err.strip().split("\n")[-1]
+    assert error.startswith("gtrans: error: ") and message in error
+    assert not (tmp_path / "x").exists()

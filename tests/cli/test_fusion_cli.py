@@ -1,0 +1,160 @@
+"""Fusion models through fairseq's commands: the stock tasks, ours, and `gtrans`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from support.tiny_models import Finished, TinyWorld
+
+from gtrans.cli import main
+
+SIZES = (
+    *("--encoder-layers", "4", "--decoder-layers", "4", "--encoder-embed-dim", "32"),
+    *("--encoder-ffn-embed-dim", "64", "--decoder-ffn-embed-dim", "64"),
+    *("--encoder-attention-heads", "2", "--decoder-attention-heads", "2"),
+)
+TRAINING = (
+    *("--arch", "gtrans_fusion_tiny", *SIZES, "--share-all-embeddings", "--encoder-group-size"),
+    *("2", "--optimizer", "adam", "--lr", "0.003", "--criterion", "multi_level_cross_entropy"),
+    *("--label-smoothing", "0.1", "--max-tokens", "1024", "--max-update", "14", "--num-workers"),
+    *("0", "--cpu", "--user-dir", "gtrans", "--log-format", "json", "--log-interval", "4"),
+)
+PAIR = ("--source-lang", "en", "--target-lang", "de")
+TASKS = {
+    "translation": PAIR,
+    "translation_multi_simple_epoch": (
+        *("--langs", "en,de", "--lang-pairs", "en-de,de-en", "--encoder-langtok", "tgt"),
+        *("--decoder-langtok", "--sampling-method", "temperature"),
+    ),
+    "document_translation": (*PAIR, "--sentence-marks", "end"),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(
+    tiny: TinyWorld,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, Path]:
+    """A short run with each task; its folder, with the log in ``log``."""
+    folders = {}
+    for task, options in TASKS.items():
+        folder = tmp_path_factory.mktemp(task)
+        done = tiny.run.succeed(
+            "train", tiny.data, *TRAINING, "--task", task, *options, "--save-dir", folder,
+            "--save-interval-updates", "7", "--keep-interval-updates", "2",
+        )  # fmt: skip
+        (folder / "log").write_text(done.stdout + done.stderr)
+        folders[task] = folder
+    return folders
+
+
+def generate(
+    tiny: TinyWorld,
+    runs: dict[str, Path],
+    task: str,
+    *options: str | Path,
+    path: Path | str = "",
+) -> Finished:
+    pair = PAIR if task == "translation_multi_simple_epoch" else ()
+    return tiny.run(
+        "generate", tiny.data, "--user-dir", "gtrans", "--task", task, *TASKS[task], *pair,
+        "--path", path or runs[task] / "checkpoint_last.pt", "--beam", "3", "--max-len-b", "6",
+        "--required-batch-size-multiple", "1", "--cpu", *options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_trains_and_tells_of_its_groups(task: str, runs: dict[str, Path]) -> None:
+    log = (runs[task] / "log").read_text()
+    (line,) = re.findall(r":train:(\{.*\})", log)[-1:]
+    values = json.loads(line)
+    losses = [float(values[f"train_loss_group_{group}"]) for group in (1, 2)]
+    weights = [float(values[f"train_weight_group_{group}"]) for group in (1, 2)]
+    assert sum(weights) == pytest.approx(1, abs=1e-3)
+    assert min(losses) <= float(values["train_loss"]) <= max(losses)
+    inner = [json.loads(x) for x in re.findall(r":train_inner:(\{.*\})", log)]
+    assert float(inner[-1]["loss"]) < float(inner[0]["loss"])
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_decodes(
+    task: str,
+    tiny: TinyWorld,
+    runs: dict[str, Path],
+) -> None:
+    """In batches as one by one, and with some groups only."""
+    done = generate(tiny, runs, task)
+    assert done.status == 0, done.stderr
+    sentences = done.lines("H")
+    assert len(sentences) >= sum(map(len, tiny.source()))
+    if task == "translation":
+        alone = generate(tiny, runs, task, "--batch-size", "1")
+        assert sorted(alone.lines("H")) == sorted(sentences)
+    some = generate(tiny, runs, task, "--model-overrides", "{'use_groups': '1:1'}")
+    assert some.status == 0, some.stderr
+    assert some.lines("P") != done.lines("P")
+
+
+def test_groups_that_do_not_exist_are_one_line(
+    tiny: TinyWorld,
+    runs: dict[str, Path],
+) -> None:
+    done = generate(tiny, runs, "translation", "--model-overrides", "{'use_groups': '2:3'}")
+    assert done.status != 0 and "Traceback" not in done.stderr
+    assert done.stderr.strip().splitlines()[-1] == (
+        "gtrans: error: `--use-groups` must be FIRST:LAST, of the decoder's groups 1 to 2, but is "
+        "'2:3'."
+    )
+
+
+def test_averages_and_ensembles_decode(
+    tiny: TinyWorld,
+    runs: dict[str, Path],
+    tmp_path: Path,
+) -> None:
+    folder, average = runs["translation"], tmp_path / "average.pt"
+    assert main(["average", "--last-updates", "2", "--output", str(average), str(folder)]) == 0
+    mean = generate(tiny, runs, "translation", path=average)
+    assert mean.status == 0, mean.stderr
+    last = generate(tiny, runs, "translation")
+    assert mean.lines("P") != last.lines("P")
+    paths = f"{folder / 'checkpoint_last.pt'}:{average}"
+    both = generate(tiny, runs, "translation", path=paths)
+    assert both.status == 0 and len(both.lines("H")) == len(last.lines("H"))
+
+
+def test_gtrans_translate(
+    tiny: TinyWorld,
+    runs: dict[str, Path],
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "out.de"
+    checkpoint = runs["document_translation"] / "checkpoint_last.pt"
+    source = tiny.text / "test.en"
+    assert main([
+        "translate", "--path", str(checkpoint), "--data", str(tiny.data), "--input", str(source),
+        "--output", str(out), "--beam", "2", "--max-len-b", "6", "--cpu",
+    ]) == 0  # fmt: skip
+    empty = [not line for line in source.read_text().splitlines()]
+    assert [not line for line in out.read_text().splitlines()] == empty
+
+
+def test_the_configuration_gives_the_same_model(
+    tiny: TinyWorld,
+    repo: Path,
+    tmp_path: Path,
+) -> None:
+    """configs/gtrans_fusion.yaml with hydra, with the sizes and the length of these tests."""
+    sizes = [f"model.{k[2:].replace('-', '_')}={v}" for k, v in zip(SIZES[::2], SIZES[1::2])]  # noqa: B905
+    done = tiny.run(
+        "hydra_train", "--config-dir", repo / "configs", "--config-name", "gtrans_fusion",
+        f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}",
+        f"checkpoint.save_dir={tmp_path}", f"hydra.run.dir={tmp_path}/hydra", *sizes,
+        "common.cpu=true", "dataset.max_tokens=512", "dataset.num_workers=0",
+        "dataset.disable_validation=true", "optimization.max_update=2",
+    )  # fmt: skip
+    assert done.status == 0, done.stderr
+    assert (tmp_path / "checkpoint_last.pt").is_file()

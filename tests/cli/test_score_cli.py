@@ -1,0 +1,354 @@
+"""``gtrans score`` as a user types it: reports, files, mistakes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sacrebleu
+from support.score_corpus import HYPOTHESES, REFERENCES, scores, text, write
+
+from gtrans.cli import main
+from gtrans.data.text_pipeline import STATE_FILE, STATE_FORMAT
+from gtrans.errors import GtransError
+from gtrans.evaluation.hypotheses import read_hypothesis_documents
+from gtrans.evaluation.scores import DEFAULT_METRICS, METRICS
+
+
+@pytest.fixture
+def hyp(tmp_path: Path) -> str:
+    return write(tmp_path / "hyp.txt", text(HYPOTHESES))
+
+
+@pytest.fixture
+def ref(tmp_path: Path) -> str:
+    return write(tmp_path / "ref.txt", text(REFERENCES))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert main(["score", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_json_of_one_system(hyp: str, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
+    report = run(capsys, "--hyp", hyp, "--ref", ref, "--src", ref)
+    expected = scores()
+    for key in DEFAULT_METRICS:
+        assert list(report[key]) == ["score", "signature", "confidence"]
+        assert report[key]["score"] == expected["d_bleu" if key == "d_bleu_instance" else key]
+        low, high = report[key]["confidence"].pop("interval")
+        assert low <= high
+        assert set(report[key]["confidence"]) == {
+            "level", "mean", "radius", "resampled", "units", "trials", "seed",
+        }  # fmt: skip
+        assert report[key]["confidence"]["resampled"] == "document"
+        assert report[key]["confidence"]["units"] == 2
+    assert report["d_bleu_instance"]["signature"].endswith("|unit:instance(512,words)")
+    assert (report["sentences"], report["documents"], report["instances"]) == (5, 2, 2)
+    assert [bucket["sentences"] for bucket in report["by_position"]] == [5]
+    assert [bucket["sentences"] for bucket in report["by_sentence_length"]] == [5, 0, 0, 0]
+    assert report["by_document_length"][0] == {
+        "from": 1,
+        "to": 10,
+        "documents": 2,
+        "sentences": 5,
+        "s_bleu": {"hyp.txt": expected["s_bleu"]},
+        "d_bleu": {"hyp.txt": expected["d_bleu"]},
+    }
+    assert report["lexical_consistency"]["signature"].startswith("term:4+letters")
+    # No word of four letters comes twice in a document.
+    assert report["lexical_consistency_of_reference"]["score"] is None
+    assert report["lexical_consistency_of_reference"]["pairs"] == 0
+    assert report["notes"] == ["an interval from 2 documents is rough, and often too narrow"]
+
+
+def test_json_of_several_systems(hyp: str, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
+    report = run(capsys, "--hyp", f"ours={hyp}", f"base={ref}", f"twin={hyp}", "--ref", ref)
+    assert list(report["systems"]) == ["ours", "base", "twin"]
+    assert report["baseline"] == "ours"
+    assert report["systems"]["ours"]["s_bleu"]["score"] == scores()["s_bleu"]
+    assert "comparison" not in report["systems"]["ours"]["s_bleu"]
+    for key in DEFAULT_METRICS:
+        unit = "sentence" if METRICS[key].unit == "sentence" else METRICS[key].unit
+        better = report["systems"]["base"][key]["comparison"]
+        assert better["difference"] == pytest.approx(
+            report["systems"]["base"][key]["score"] - report["systems"]["ours"][key]["score"]
+        )
+        assert (better["difference"] > 0) == better["higher_is_better"]
+        assert better["baseline"] == "ours"
+        assert (better["resampled"], better["units"]) == ("document", 2)
+        assert set(better["paired_bootstrap"]) == {"p", "p_sacrebleu", "trials"}
+        assert better["sign_test"]["unit"] == unit
+        assert better["sign_test"]["worse"] == 0
+        same = report["systems"]["twin"][key]["comparison"]
+        assert same["difference"] == 0
+        assert same["paired_bootstrap"]["p"] == same["paired_randomisation"]["p"] == 1
+        assert same["sign_test"]["p"] == 1
+    assert set(report["by_position"][0]["s_bleu"]) == {"ours", "base", "twin"}
+    assert "0.5 is its smallest p" in report["notes"][1]
+
+
+def test_text_report(hyp: str, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", "--hyp", hyp, "--ref", ref]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    header, *rows = lines[: lines.index("")]
+    assert header.split() == ["score", "95%", "interval"]
+    expected = scores()
+    for key, row in zip(DEFAULT_METRICS, rows, strict=True):
+        value = expected["d_bleu" if key == "d_bleu_instance" else key]
+        assert re.match(rf"{re.escape(METRICS[key].label)} +{value:.2f} ", row)
+    assert any(line.endswith("|unit:instance(512,words)|lengths:ref") for line in lines)
+    assert "5 sentences, 2 documents, 2 instances" in lines
+
+
+def test_text_report_of_several_systems(
+    hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--hyp", f"ours={hyp}", "--hyp", f"human={ref}", "--ref", ref, "--details"]
+    assert main(["score", *arguments, "--metrics", "s_bleu", "ter"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == (
+        ["system", "score", "95%", "interval", "change", "p", "boot", "p", "rand", "p", "sign"]
+    )
+    human = lines[2].split()
+    assert human[:2] == ["human", "100.00"]
+    assert human[5] == f"+{100 - scores()['s_bleu']:.2f}"
+    assert lines[4].split()[5].startswith("-")  # fewer edits are better
+    assert "sentence in its document  sentences" in "\n".join(lines)
+
+
+def test_only_some_metrics(hyp: str, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
+    report = run(capsys, "--hyp", hyp, "--ref", ref, "--metrics", "chrf", "d_bleu")
+    assert [key for key in report if key in METRICS] == ["d_bleu", "chrf"]
+    assert "by_position" not in report
+    assert set(report["by_document_length"][0]) >= {"d_bleu"}
+    report = run(capsys, "--hyp", hyp, "--ref", ref, "--src", ref, "--metrics", "chrf")
+    assert "lexical_consistency" not in report
+    arguments = ["--hyp", hyp, "--ref", ref, "--metrics", "lexical_consistency"]
+    assert next(iter(run(capsys, *arguments, "--src", ref))) == "lexical_consistency"
+    assert main(["score", *arguments]) == 1
+    assert "give it with --src" in capsys.readouterr().err
+
+
+def test_another_number_of_sentences_is_scored_by_documents_on_request(
+    tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    split = [[*HYPOTHESES[0][:2], "Then it ran", "into the garden."], HYPOTHESES[1]]
+    hyp = write(tmp_path / "split", text(split))
+    assert main(["score", "--hyp", hyp, "--ref", ref]) == 1
+    error = capsys.readouterr().err
+    assert f"document 1: {hyp}:4 is a sentence but {ref}:4 is a document boundary" in error
+    assert "--documents-only" in error
+    report = run(capsys, "--hyp", hyp, "--ref", ref, "--documents-only")
+    expected = scores()
+    assert [key for key in report if key in METRICS] == ["d_bleu", "d_chrf_pp"]
+    assert report["d_bleu"]["score"] == expected["d_bleu"]
+    assert report["d_chrf_pp"]["score"] == expected["d_chrf_pp"]
+    assert "instances" not in report
+    one = write(tmp_path / "one", "All of it.\n")
+    with pytest.raises(GtransError, match="has 1 documents, but .* has 2"):
+        read_hypothesis_documents(one, ref)
+
+
+def test_a_single_document_has_scores_and_no_interval(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref = write(tmp_path / "ref", "\n".join(REFERENCES[0]))
+    hyp = write(tmp_path / "hyp", "\n".join(HYPOTHESES[0]))
+    arguments = ["--hyp", f"a={hyp}", f"b={ref}", "--ref", ref, "--metrics", "s_bleu"]
+    report = run(capsys, *arguments)
+    entry = report["systems"]["b"]["s_bleu"]
+    assert "confidence" not in entry
+    assert list(entry["comparison"]) == [
+        "baseline", "difference", "higher_is_better", "sign_test",
+    ]  # fmt: skip
+    (note,) = report["notes"]
+    assert "a single document cannot be resampled" in note and "--resample sentence" in note
+    report = run(capsys, *arguments, "--resample", "sentence")
+    entry = report["systems"]["b"]["s_bleu"]
+    assert entry["confidence"]["resampled"] == entry["comparison"]["resampled"] == "sentence"
+    assert entry["confidence"]["units"] == 3
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data.replace(b"\n", b"\r\n"),
+        lambda data: data.rstrip(b"\n"),
+        lambda data: b"\xef\xbb\xbf" + data,
+        lambda data: data.replace(b"\n\n", b"\n<d>\n"),
+        lambda data: b"\n\n" + data.replace(b"\n\n", b"\n\n\n") + b"\n",
+    ],
+    ids=["CRLF", "no final newline", "byte order mark", "<d>", "boundaries in a row"],
+)
+def test_the_way_lines_end_makes_no_difference(
+    damage: Callable[[bytes], bytes],
+    tmp_path: Path,
+    hyp: str,
+    ref: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    expected = run(capsys, "--hyp", f"x={hyp}", "--ref", ref, "--src", ref)
+    other = tmp_path / "other"
+    other.write_bytes(damage(Path(hyp).read_bytes()))
+    assert run(capsys, "--hyp", f"x={other}", "--ref", ref, "--src", ref) == expected
+    other.write_bytes(damage(Path(ref).read_bytes()))
+    assert run(capsys, "--hyp", f"x={hyp}", "--ref", str(other), "--src", ref) == expected
+
+
+def test_tokenised_text_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ref = write(tmp_path / "ref", "It is so.\n" * 100)
+    hyp = write(tmp_path / "hyp", "It is so .\n" * 100)
+    report = run(capsys, "--hyp", hyp, "--ref", ref, "--metrics", "s_bleu")
+    assert "hyp: 100 sentences end in a loose full stop" in report["notes"][0]
+
+
+def test_chinese_characters_are_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ref = write(tmp_path / "ref", "我今天在家里看书。\n\n他也在。\n")
+    hyp = write(tmp_path / "hyp", "我今天在家里读书。\n\n他也在。\n")
+    report = run(capsys, "--hyp", hyp, "--ref", ref, "--target-lang", "zh")
+    assert report["s_bleu"]["score"] == pytest.approx(
+        sacrebleu.corpus_bleu(
+            ["我今天在家里读书。", "他也在。"],
+            [["我今天在家里看书。", "他也在。"]],
+            tokenize="zh",
+        ).score
+    )
+    assert report["ter"]["score"] == pytest.approx(100 / 13)  # one character of 13
+    assert report["meteor"]["score"] > 80
+
+
+def test_the_longer_side_decides_about_instances(
+    tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long_source = [[f"{sentence} {'word ' * 20}" for sentence in doc] for doc in REFERENCES]
+    src = write(tmp_path / "src", text(long_source))
+    arguments = ["score", "--hyp", hyp, "--ref", ref, "--json", "--max-doc-tokens", "25"]
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["instances"] == 2
+    assert main([*arguments, "--src", src]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["instances"] == 5
+    assert report["d_bleu_instance"]["score"] == report["s_bleu"]["score"]
+
+
+def test_bpe_lengths_of_a_prepared_folder(
+    tmp_path: Path,
+    hyp: str,
+    ref: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    class Characters:
+        def encode(self, sentence: str) -> str:
+            return " ".join(sentence.replace(" ", "_"))
+
+    def load_pipeline(data_dir: str, lang: str) -> Characters:
+        asked.append((data_dir, lang))
+        return Characters()
+
+    monkeypatch.setattr("gtrans.data.text_pipeline.load_pipeline", load_pipeline)
+    data = tmp_path / "data"
+    data.mkdir()
+    arguments = ["score", "--hyp", hyp, "--ref", ref, "--src", ref, "--data", str(data), "--json"]
+
+    assert main(arguments) == 1
+    assert "there is no" in capsys.readouterr().err
+    state: dict[str, object] = {"format": STATE_FORMAT}
+    write(data / STATE_FILE, json.dumps(state))
+    assert main(arguments) == 1
+    assert "damaged: no 'source_lang'" in capsys.readouterr().err
+    state |= {"source_lang": "en", "target_lang": "de"}
+    write(data / STATE_FILE, json.dumps(state))
+    assert main([*arguments, "--max-doc-tokens", "40"]) == 0
+    assert sorted(asked) == [(str(data), "de"), (str(data), "en")]
+    report = json.loads(capsys.readouterr().out)
+    assert report["d_bleu_instance"]["signature"].endswith("|unit:instance(40,bpe)")
+    assert "stem[snowball-german]" in report["meteor"]["signature"]  # the folder's language
+    # In characters and marks: 25 + 15, 34; 34, 36.
+    assert report["instances"] == 4
+
+
+def test_compressed_files(
+    tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = tmp_path / "hyp.txt.gz"
+    packed.write_bytes(gzip.compress(text(HYPOTHESES).encode()))
+    assert main(["score", "--hyp", str(packed), "--ref", ref, "--json"]) == 0
+    compressed = capsys.readouterr().out
+    assert main(["score", "--hyp", hyp, "--ref", ref, "--json"]) == 0
+    assert compressed == capsys.readouterr().out
+
+
+def test_mistakes_end_in_one_line_and_status_1(
+    tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "missing")
+    latin = tmp_path / "latin"
+    latin.write_bytes("Grüße\n".encode("latin-1"))
+    empty = write(tmp_path / "empty", "")
+    longer = write(tmp_path / "longer", text([*REFERENCES, ["One more."]]))
+    for arguments, part in [
+        (["--hyp", missing, "--ref", ref], missing),
+        (["--hyp", hyp, "--ref", missing], missing),
+        (["--hyp", str(latin), "--ref", ref], str(latin)),
+        (["--hyp", hyp, "--ref", empty], empty),
+        (["--hyp", empty, "--ref", ref], empty),
+        (
+            ["--hyp", longer, "--ref", ref],
+            f"{longer}:7 is a document boundary but {ref} ends after line 6",
+        ),
+        (["--hyp", hyp, "--ref", ref, "--src", longer], f"{longer}:7 "),
+        (["--hyp", hyp, "--ref", ref, "--max-doc-tokens", "3"], "at least 8, but is 3"),
+        (["--hyp", hyp], "--ref is missing"),
+        (["--hyp", hyp, hyp, "--ref", ref], "have the same name 'hyp.txt'"),
+        (["--hyp", f"a b={hyp}", "--ref", ref], "'a b' cannot name a system"),
+        (["--hyp", hyp, "--ref", ref, "--bootstrap-trials", "9"], "at least 40, but is 9"),
+        (["--hyp", hyp, "--ref", ref, "--positions", "0"], "at least 1, but is 0"),
+        (["--hyp", hyp, "--ref", ref, "--sentence-lengths", "9", "5"], "but is 9 5"),
+        (["--hyp", hyp, "--ref", ref, "--documents-only", "--comet"], "pairs of sentences"),
+        (
+            ["--hyp", hyp, "--ref", ref, "--documents-only", "--metrics", "ter"],
+            "--metrics ter needs pairs of sentences",
+        ),
+    ]:
+        assert main(["score", *arguments]) == 1
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert output.err.startswith("gtrans: error: ")
+        assert output.err.count("\n") == 1
+        assert part in output.err
+
+
+def test_a_tokeniser_that_is_not_installed_is_one_line(
+    hyp: str, ref: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    assert main(["score", "--hyp", hyp, "--ref", ref, "--target-lang", "ja"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("gtrans: error: the tokeniser for --target-lang ja cannot be used: ")
+    assert error.count("\n") == 1
+
+
+def test_the_command_starts_without_torch_and_fairseq(hyp: str, ref: str) -> None:
+    program = (
+        "import sys; from gtrans.cli import main; status = main(sys.argv[1:]);"
+        "assert not {'torch', 'fairseq'} & set(sys.modules); sys.exit(status)"
+    )
+    arguments = ["score", "--hyp", hyp, "--ref", ref, "--json"]
+    subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True)
+
+
+def test_python_m_gtrans(hyp: str, ref: str) -> None:
+    command = [sys.executable, "-m", "gtrans", "score", "--hyp", hyp, "--ref", ref, "--json"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert json.loads(done.stdout)["s_bleu"]["score"] == scores()["s_bleu"]

@@ -1,0 +1,318 @@
+"""``gtrans translate``: the output lines up with the input, whatever the input and the model."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gtrans.cli import main
+from gtrans.data.documents import iterate_raw_lines
+from gtrans.data.text_pipeline import PLACEHOLDER, load_pipeline
+from gtrans.decoding import loading, translation
+from gtrans.decoding.batching import make_batches
+
+if TYPE_CHECKING:
+    from support.tiny_models import TinyWorld
+
+
+FAST = ("--beam", "2", "--max-len-a", "0", "--max-len-b", "8", "--cpu")
+
+
+def command(tiny: TinyWorld, *options: str | Path, model: str = "document") -> list[str]:
+    path = ":".join(str(tiny.checkpoints[name]) for name in model.split(":"))
+    return ["translate", "--path", path, "--data", str(tiny.data), *map(str, options)]
+
+
+def translate(tiny: TinyWorld, text: str, folder: Path, *options: str) -> list[str]:
+    """The lines of the translation of ``text``."""
+    source, output = folder / "in.en", folder / "out.de"
+    source.write_text(text, encoding="utf-8")
+    assert main(command(tiny, "--input", source, "--output", output, *FAST, *options)) == 0
+    whole = output.read_text(encoding="utf-8")
+    assert whole == "" or whole.endswith("\n")
+    assert [path.name for path in folder.glob("*out.de*")] == ["out.de"]
+    return whole.split("\n")[:-1]
+
+
+def error(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line that a command ends with."""
+    capsys.readouterr()
+    assert main(argv) == 1
+    lines = capsys.readouterr().err.strip().split("\n")
+    assert lines[-1].startswith("gtrans: error: ")
+    return lines[-1]
+
+
+# ---- lines ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "You are late.\n",
+        "You are late.",
+        "\n\nYou are late.\nIt was heavy.\n\n\n\nWhere were you?\n \t \nIt sang.\n\n",
+        "<d>\nYou are late.\n<d>\nIt was heavy.\n",
+        "\ufeffYou are late.\r\n\r\nIt was heavy.\r\n",
+        "One\u2028sentence\x85with \x0bspaces\n\n\x00\n\u3000\n<s> [de] </s> &#10; <mask>\n",
+        "\n\n",
+        "",
+    ],
+)
+def test_the_output_lines_up(tiny: TinyWorld, tmp_path: Path, text: str):
+    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
+    output = translate(tiny, text, tmp_path)
+    assert len(output) == len(lines)
+    for source, target in zip(lines, output, strict=True):
+        if source.strip() in ("", "<d>"):
+            assert target == source.strip()
+        else:
+            assert target.strip() not in ("", "<d>")
+
+
+def test_a_translation_never_reads_as_a_boundary():
+    dictionary = Dictionary()
+    ids = {word: dictionary.add_symbol(word) for word in ("@lower@", "&lt;d&gt;", "wort")}
+    for word, expected in (("@lower@", PLACEHOLDER), ("&lt;d&gt;", PLACEHOLDER), ("wort", "wort")):
+        translator = object.__new__(translation._Translator)
+        translator.task = SimpleNamespace(target_dictionary=dictionary)
+        translator.generator = SimpleNamespace(symbols_to_strip_from_output={dictionary.eos()})
+        translator.pipeline = SimpleNamespace(  # type: ignore[assignment]
+            decode=lambda words: {"@lower@": "", "&lt;d&gt;": "<d>"}.get(words, words)
+        )
+        assert translator._text([ids[word], dictionary.eos()]) == expected
+
+
+def test_standard_streams(tiny: TinyWorld, tmp_path: Path):
+    text = "You are late.\n\nIt was heavy.\n"
+    expected = translate(tiny, text, tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "gtrans", *command(tiny, "--input", "-", "--output", "-", *FAST)],
+        input=text.encode(), capture_output=True, timeout=120, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode("utf-8").split("\n")[:-1] == expected
+    assert done.stderr == b""
+
+
+def test_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    packed = tmp_path / "packed"
+    packed.write_bytes(gzip.compress("a\n\n ü \n".encode()))
+    assert list(iterate_raw_lines(str(packed))) == ["a", "", "ü"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb")))
+    assert list(iterate_raw_lines("-")) == ["a", "b"]
+
+
+# ---- the same as fairseq's commands --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["document", "sentence", "document:other"])
+def test_text_split_and_generate_agree(tiny: TinyWorld, tmp_path: Path, model: str):
+    # Each instance alone: sums over other batches differ in their last bits.
+    alone = (*FAST, "--max-tokens", "1")
+    outputs = []
+    for source in (("--split", "test"), ("--input", tiny.text / "test.en")):
+        output = tmp_path / source[0]
+        assert main(command(tiny, *source, "--output", output, *alone, model=model)) == 0
+        outputs.append(output.read_text(encoding="utf-8"))
+    assert outputs[0] == outputs[1]
+    path = ":".join(str(tiny.checkpoints[name]) for name in model.split(":"))
+    done = tiny.run.succeed(
+        "generate", tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
+        "--path", path, "--batch-size", "1", "--required-batch-size-multiple", "1", *FAST,
+    )  # fmt: skip
+    pipeline = load_pipeline(tiny.data, "de")
+    expected = [pipeline.decode(text) for _, text in sorted(done.lines("D"))]
+    assert [line for line in outputs[0].split("\n") if line] == expected
+    documents = [len(document.split("\n")) for document in outputs[0].strip().split("\n\n")]
+    assert documents == [len(document) for document in tiny.source()]
+
+
+def test_a_split_without_preparation_gives_tokens(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    data = tmp_path / "data"
+    data.mkdir()
+    for path in tiny.data.glob("*test.en-de.*"):
+        shutil.copy(path, data)
+    for lang in ("en", "de"):
+        shutil.copy(tiny.data / f"dict.{lang}.txt", data)
+    argv = command(tiny, "--output", tmp_path / "out", *FAST)
+    argv[argv.index("--data") + 1] = str(data)
+    assert main([*argv, "--split", "test"]) == 0
+    assert "tokens are written as they are" in capsys.readouterr().err
+    tokens = (tmp_path / "out").read_text(encoding="utf-8")
+    assert len(tokens.replace("\n\n", "\n").split("\n")) - 1 == len(tiny.pieces("en"))
+    # From text there is no way without it.
+    assert "prepare.json" in error([*argv, "--input", str(tiny.text / "test.en")], capsys)
+
+
+# ---- batches and resuming ------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(1, 600), max_size=40), st.integers(1, 2000))
+def test_batches_hold_every_instance_once(lengths: list[int], max_tokens: int):
+    batches = make_batches(lengths, max_tokens)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[index] for index in batch)
+        assert len(batch) == 1 or len(batch) * longest <= max_tokens
+    firsts = [lengths[batch[0]] for batch in batches]
+    assert firsts == sorted(firsts, reverse=True)
+
+
+class Interrupted(Exception):
+    """What ends a run in the tests."""
+
+
+def interrupt_after(batches: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let decoding fail after some batches; the list grows with every batch decoded."""
+    decode = translation._Translator.decode
+    decoded: list[int] = []
+
+    def stub(self: Any, batch: Any) -> Any:
+        if len(decoded) == batches:
+            raise Interrupted
+        decoded.append(len(batch))
+        return decode(self, batch)
+
+    monkeypatch.setattr(translation._Translator, "decode", stub)
+    return decoded
+
+
+def test_an_interrupted_run_goes_on(
+    tiny: TinyWorld,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    small = ("--max-tokens", "100", "--max-doc-tokens", "60")
+    whole, output = tmp_path / "whole", tmp_path / "out"
+    arguments = ("--input", tiny.text / "test.en", *FAST, *small)
+    with monkeypatch.context() as patch:
+        decoded = interrupt_after(-1, patch)
+        assert main(command(tiny, *arguments, "--output", whole)) == 0
+        total = len(decoded)
+    assert total > 4
+    argv = command(tiny, *arguments, "--output", output)
+    with monkeypatch.context() as patch:
+        interrupt_after(2, patch)
+        with pytest.raises(Interrupted):
+            main(argv)
+    partial = tmp_path / "out.partial"
+    assert not output.exists()
+    with open(partial, "ab") as file:  # an interrupted write
+        file.write(b'{"batch": 2, "te')
+    kept = partial.read_bytes()
+    with monkeypatch.context() as patch:
+        decoded = interrupt_after(-1, patch)
+        assert main(argv) == 0
+        assert len(decoded) == total - 2
+    assert output.read_bytes() == whole.read_bytes()
+    assert not partial.exists()
+    # Other options: what is there does not count.
+    partial.write_bytes(kept)
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        decoded = interrupt_after(-1, patch)
+        assert main([*argv, "--lenpen", "0.5"]) == 0
+        assert len(decoded) == total
+    assert "translating anew" in capsys.readouterr().err
+
+
+# ---- mistakes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"--path": "none.pt"}, "none.pt: there is no such checkpoint"),
+        ({"--path": ":"}, "`--path` must name a checkpoint"),
+        ({"--data": "none"}, "none"),
+        ({"--input": "none.en"}, "there is no file 'none.en'"),
+        ({"--input": None, "--split": "test9"}, "there is no split 'test9'"),
+        ({"--beam": "0"}, "`--beam` must be at least 1, but is 0"),
+        ({"--max-tokens": "0"}, "`--max-tokens` must be at least 1, but is 0"),
+        ({"--max-doc-tokens": "3"}, "`--max-doc-tokens` must be at least 8, but is 3"),
+        ({"--output": "no/folder/out.de"}, "cannot be written"),
+        ({"--fp16": "--cpu"}, "`--fp16` needs a CUDA device"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(
+    tiny: TinyWorld,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, str | None],
+    message: str,
+):
+    monkeypatch.chdir(tmp_path)
+    flags = {
+        "--path": str(tiny.checkpoints["document"]),
+        "--data": str(tiny.data),
+        "--input": str(tiny.text / "test.en"),
+        "--output": "out.de",
+        **changes,
+    }
+    argv = [part for flag, value in flags.items() if value is not None for part in (flag, value)]
+    assert message in error(["translate", *argv], capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_text_that_is_not_utf8(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source = tmp_path / "in.en"
+    source.write_bytes("gut\n\nschön\n".encode("latin-1"))
+    message = error(command(tiny, "--input", source, "--output", tmp_path / "out"), capsys)
+    assert f"{source}:3: not UTF-8 (byte 4 of the line is 0xf6)" in message
+    assert "is the input" in error(command(tiny, "--input", source, "--output", source), capsys)
+
+
+def test_checkpoints_that_do_not_fit(
+    tiny: TinyWorld, tmp_path: Path, harmful: Path, capsys: pytest.CaptureFixture[str]
+):
+    def refusal(path: Path | str, data: Path = tiny.data) -> str:
+        files = ["--data", str(data), "--split", "test", "--output", str(tmp_path / "out")]
+        return error(["translate", "--path", str(path), *files, *FAST], capsys)
+
+    assert f"{harmful}: refused" in refusal(harmful)
+    assert not (harmful.parent / "harmed").exists()
+    other_words = tmp_path / "words"
+    shutil.copytree(tiny.data, other_words)
+    for lang in ("en", "de"):
+        with open(other_words / f"dict.{lang}.txt", "a", encoding="utf-8") as file:
+            file.write("more 1\n")
+    assert "does not fit the dictionaries" in refusal(tiny.checkpoints["document"], other_words)
+    both = f"{tiny.checkpoints['document']}:{tiny.checkpoints['sentence']}"
+    assert "was trained with --unit document" in refusal(both)
+    for group, changes, message in (
+        ("task", {"_name": "translation"}, "its task is 'translation'"),
+        ("task", {"source_lang": "en", "target_lang": "ru"}, "translates en-ru, but"),
+        ("model", {"_name": "quantum"}, "this version knows no model 'quantum'"),
+    ):
+        state = torch.load(tiny.checkpoints["document"], weights_only=False)
+        state["cfg"][group].update(changes)
+        torch.save(state, tmp_path / "other.pt")
+        assert message in refusal(tmp_path / "other.pt")
+    state = torch.load(tiny.checkpoints["document"], weights_only=False)
+    state["model"] = {name: value * float("nan") for name, value in state["model"].items()}
+    torch.save(state, tmp_path / "diverged.pt")
+    assert "not finite (NaN)" in refusal(tmp_path / "diverged.pt")
+    (tmp_path / "garbage.pt").write_bytes(b"no checkpoint")
+    assert "garbage.pt: " in refusal(tmp_path / "garbage.pt")
+    assert loading.split_paths("a.pt:b.pt") == ["a.pt", "b.pt"]

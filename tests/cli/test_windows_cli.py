@@ -1,0 +1,249 @@
+"""Models that read windows, through the commands that users type."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gtrans.cli import main
+
+if TYPE_CHECKING:
+    from support.tiny_models import Finished, TinyWorld
+
+
+SIZES = (
+    *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "32"),
+    *("--encoder-ffn-embed-dim", "64", "--decoder-ffn-embed-dim", "64"),
+    *("--encoder-attention-heads", "2", "--decoder-attention-heads", "2"),
+    *("--share-all-embeddings", "--optimizer", "adam", "--lr", "0.003", "--warmup-updates", "1"),
+    *("--lr-scheduler", "inverse_sqrt", "--criterion", "label_smoothed_cross_entropy"),
+    *("--max-tokens", "1024", "--no-epoch-checkpoints", "--num-workers", "0", "--cpu"),
+)
+MODELS: dict[str, tuple[str, ...]] = {
+    "flat": ("--arch", "flat_transformer_tiny"),
+    "2-to-2": ("--arch", "concat_transformer_tiny"),
+    "3-to-1": (
+        *("--arch", "concat_transformer_tiny", "--context-sides", "source"),
+        *("--context-before", "2"),
+    ),
+}
+SEARCH = ("--beam", "2", "--max-len-a", "0", "--max-len-b", "8", "--cpu")
+
+
+def train(tiny: TinyWorld, folder: Path, *options: Any, updates: int = 4) -> Finished:
+    return tiny.run(
+        "train", tiny.data, "--user-dir", "gtrans", "--task", "document_translation", *SIZES,
+        "--max-update", str(updates), "--save-dir", folder, *options,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Checkpoints of :data:`MODELS`, and what training printed."""
+
+    checkpoints: dict[str, Path]
+    logs: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def trained(tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """All started from the sentence model, for a few updates."""
+    checkpoints, logs = {}, {}
+    for name, options in MODELS.items():
+        folder = tmp_path_factory.mktemp(name)
+        start = ("--init-from", tiny.checkpoints["sentence"])
+        done = train(tiny, folder, *options, *start, "--disable-validation")
+        assert done.status == 0, done.stderr
+        checkpoints[name], logs[name] = folder / "checkpoint_last.pt", done.stderr
+    return Trained(checkpoints, logs)
+
+
+def generated(tiny: TinyWorld, path: Path, overrides: str = "{}") -> Finished:
+    return tiny.run.succeed(
+        "generate", tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
+        "--path", path, "--model-overrides", overrides, *SEARCH, "--max-tokens", "4000",
+    )  # fmt: skip
+
+
+def scores(done: Finished) -> dict[int, str]:
+    """Score of every sentence, by its number."""
+    found = re.findall(r"^H-(\d+)\t(\S+)\t", done.stdout, re.MULTILINE)
+    return {int(number): score for number, score in found}
+
+
+def translation(tiny: TinyWorld, path: Path, out: Path, *options: str) -> list[str]:
+    argv = [
+        "translate", "--path", str(path), "--data", str(tiny.data), "--input",
+        str(tiny.text / "test.en"), "--output", str(out), *SEARCH, "--max-tokens", "4000",
+    ]  # fmt: skip
+    assert main([*argv, *options]) == 0
+    return out.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_all_commands_give_the_same_translation(
+    name: str, tiny: TinyWorld, trained: Trained, tmp_path: Path
+) -> None:
+    path = trained.checkpoints[name]
+    lines = translation(tiny, path, tmp_path / "text.de")
+    source = (tiny.text / "test.en").read_text(encoding="utf-8").splitlines()
+    assert [line == "" for line in lines] == [line == "" for line in source]
+    split = [*("--data", tiny.data, "--split", "test", "--output", tmp_path / "split.de")]
+    split = ["translate", "--path", path, *split, *SEARCH, "--max-tokens", "4000"]
+    assert main([str(part) for part in split]) == 0
+    assert (tmp_path / "split.de").read_text(encoding="utf-8").splitlines() == lines
+
+    printed = dict(generated(tiny, path).lines("H"))
+    assert sorted(printed) == list(range(sum(map(len, tiny.source()))))
+    documents = iter([*tiny.pieces("en"), ""])
+    pieces = [next(documents) if line else "" for line in source]
+    interactive = tiny.run.succeed(
+        "interactive", tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
+        "--path", path, *SEARCH, stdin="\n".join(pieces) + "\n\n",
+    )  # fmt: skip
+    by_line = dict(interactive.lines("H"))
+    numbers = [number for number, line in enumerate(source) if line]
+    assert [by_line[number] for number in numbers] == [printed[n] for n in range(len(numbers))]
+
+
+def test_the_size_of_the_window_is_the_models(tiny: TinyWorld, trained: Trained) -> None:
+    import torch
+
+    sizes = {}
+    for name, path in trained.checkpoints.items():
+        cfg = torch.load(path, weights_only=False)["cfg"]["model"]
+        sizes[name] = cfg["context_before"], cfg["context_after"], cfg["context_sides"]
+    assert sizes == {"flat": (1, 1, "source"), "2-to-2": (1, 0, "both"), "3-to-1": (2, 0, "source")}
+
+
+def test_what_training_says_of_the_start(trained: Trained) -> None:
+    assert "1 newly initialised (encoder.embed_segments.weight)" in trained.logs["flat"]
+    assert " 0 newly initialised" in trained.logs["2-to-2"]
+
+
+def test_other_contexts_at_test_time(tiny: TinyWorld, trained: Trained, tmp_path: Path) -> None:
+    """By gtrans translate and fairseq-generate alike, and the same every time."""
+    path = trained.checkpoints["flat"]
+    kinds = {
+        "true": (),
+        "none": ("--context-kind", "none"),
+        "random": ("--context-kind", "random"),
+        "fixed": ("--context-kind", "fixed", "--context-sentence", "the man"),
+    }
+    by_kind = {}
+    for kind, options in kinds.items():
+        overrides = {"context_kind": kind, "context_sentence": "the man"}
+        done = generated(tiny, path, str(overrides))
+        by_kind[kind] = scores(done)
+        lines = translation(tiny, path, tmp_path / "out.de", *options)
+        with_generate = [text for _, text in sorted(done.lines("H"))]
+        pieces = [line for line in lines if line]
+        assert len(pieces) == len(with_generate)
+        if kind == "random":
+            assert scores(generated(tiny, path, str(overrides))) == by_kind[kind]
+            assert translation(tiny, path, tmp_path / "again.de", *options) == lines
+    differing = {str(sorted(found.items())) for found in by_kind.values()}
+    assert len(differing) == len(kinds)
+    # A document of one sentence has no context that could be replaced.
+    lengths = [len(document) for document in tiny.source()]
+    lone = sum(lengths[: lengths.index(1)])
+    assert len({found[lone] for found in by_kind.values()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("flat", ("--context-kind", "fixed"), "`--context-kind fixed` needs `--context-sentence"),
+        ("2-to-2", ("--context-kind", "random"), "`--context-kind random` replaces source sent"),
+        ("sentence", ("--context-kind", "none"), "`--context-kind none` is for the unit window"),
+    ],
+)
+def test_contexts_that_cannot_be(
+    name: str, options: tuple[str, ...], message: str, tiny: TinyWorld, trained: Trained,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    path = {**tiny.checkpoints, **trained.checkpoints}[name]
+    argv = [
+        "translate", "--path", str(path), "--data", str(tiny.data), "--split", "test",
+        "--output", str(tmp_path / "out.de"), "--cpu", *options,
+    ]  # fmt: skip
+    assert main(argv) == 1
+    assert message in capsys.readouterr().err.strip().splitlines()[-1]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--context-sides", "both"), "`--context-sides both`: this model takes source;"),
+        (("--unit", "document"), "`--unit document`: this model takes window or sentence;"),
+        (("--unit", "sentence", "--context-kind", "random"), "is for the unit window, but this"),
+        (("--flat-bottom-layers", "3"), "`--flat-bottom-layers` must be between 0 and the 2"),
+        (("--context-before", "-1"), "`--context-before` must be at least 0, but is -1."),
+    ],
+)
+def test_options_that_cannot_be(
+    options: tuple[str, ...], message: str, tiny: TinyWorld, tmp_path: Path
+) -> None:
+    done = train(tiny, tmp_path / "no", *MODELS["flat"], *options)
+    assert done.status != 0
+    assert message in done.stderr.strip().splitlines()[-1]
+
+
+def test_random_context_in_training_validation_and_after_a_stop(
+    tiny: TinyWorld, tmp_path: Path
+) -> None:
+    """The words are the same in every run, so a resumed run is the undisturbed one."""
+    import torch
+
+    options = (*MODELS["flat"], "--context-kind", "random", "--log-format", "json")
+    found = []
+    for name, parts in (("whole", (4,)), ("parts", (2, 4))):
+        for updates in parts:
+            done = train(tiny, tmp_path / name, *options, updates=updates)
+            assert done.status == 0, done.stderr
+        losses = re.findall(r'"valid_loss": "([\d.]+)"', done.stderr)
+        assert losses
+        state = torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=False)["model"]
+        found.append((losses[-1], state))
+    assert found[0][0] == found[1][0]
+    assert all(tensor.equal(found[1][1][name]) for name, tensor in found[0][1].items())
+    path = tmp_path / "whole" / "checkpoint_last.pt"
+    validated = tiny.run.succeed(
+        "validate", tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
+        "--path", path, "--valid-subset", "valid", "--max-tokens", "1024", "--cpu",
+    )  # fmt: skip
+    assert f"loss {found[0][0]}" in validated.stdout + validated.stderr
+
+
+@pytest.mark.parametrize("config", ["flat_transformer", "concat_transformer"])
+def test_command_line_and_configuration_give_the_same_model(
+    config: str, tiny: TinyWorld, repo: Path, tmp_path: Path
+) -> None:
+    """The settings of the file are those of the paper, the model that of the flags."""
+    flags = (
+        *("--arch", f"{config}_tiny", *SIZES, "--lr", "5e-4", "--warmup-updates", "4000"),
+        *("--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-8", "--label-smoothing", "0.1"),
+        *("--dropout", "0.3", "--log-format", "json", "--log-interval", "1"),
+    )
+    by_flags = train(tiny, tmp_path / "flags", *flags, "--disable-validation", updates=2)
+    sizes = zip(SIZES[0:14:2], SIZES[1:14:2], strict=True)
+    by_file = tiny.run(
+        "hydra_train", "--config-dir", repo / "configs", "--config-name", config,
+        f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}",
+        f"checkpoint.save_dir={tmp_path / 'file'}", f"hydra.run.dir={tmp_path / 'hydra'}",
+        f"model._name={config}_tiny",
+        *(f"model.{flag[2:].replace('-', '_')}={value}" for flag, value in sizes),
+        "common.cpu=true", "common.log_format=json", "common.log_interval=1",
+        "dataset.max_tokens=1024", "dataset.num_workers=0", "dataset.disable_validation=true",
+        "optimization.max_update=2",
+    )  # fmt: skip
+    found = []
+    for done in (by_flags, by_file):
+        assert done.status == 0, done.stderr
+        found.append(re.findall(r'"loss": "([\d.]+)"', done.stdout + done.stderr))
+    assert len(found[0]) == 2 and found[0] == found[1]

@@ -1,0 +1,344 @@
+"""BART, mBART and mBART-50 from their published formats: the same logits, the same frame."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from support.pretrained_models import (
+    LANGS,
+    POSITIONS,
+    fairseq_model,
+    frame_of,
+    hugging_face_model,
+    vocabulary,
+    write_dictionaries,
+)
+from torch import Tensor
+
+from gtrans.checkpoints import read_checkpoint
+from gtrans.cli import main
+from gtrans.conversion.languages import MBART25
+from gtrans.decoding.loading import load_models
+from gtrans.models._warm_start import dictionaries_of, warm_start
+from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.tasks._options import DocumentTranslationConfig
+from gtrans.tasks.document_translation import DocumentTranslationTask
+
+WORDS = [[5, 9, 4, 7, 20, 11], [6, 12, 8]]
+SHORT = [[13, 4], [10, 21, 5, 6, 7]]
+FORMATS = [
+    ("fairseq", "bart"), ("fairseq", "mbart"),
+    ("huggingface", "bart"), ("huggingface", "mbart"), ("huggingface", "mbart50"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dictionaries(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory, data: Path) -> dict[tuple[str, str], Any]:
+    """Models of both programs and what they have written."""
+    folder = tmp_path_factory.mktemp("published")
+    make = {"fairseq": fairseq_model, "huggingface": hugging_face_model}
+    return {
+        (program, kind): make[program](kind, folder / f"{program}-{kind}", data)
+        for program, kind in FORMATS
+    }
+
+
+def convert(program: str, source: Path, target: Path, data: Path, *options: str) -> int:
+    languages = ("--source-lang", "en", "--target-lang", "de")
+    return main(["convert", "--from", program, "--data", str(data), *languages, *options,
+                 str(source), str(target)])  # fmt: skip
+
+
+def padded(rows: list[list[int]]) -> Tensor:
+    return torch.nn.utils.rnn.pad_sequence(
+        [torch.tensor(row) for row in rows], batch_first=True, padding_value=1.0
+    ).long()
+
+
+def their_logits(program: str, model: Any, source: Tensor, previous: Tensor) -> Tensor:
+    with torch.no_grad():
+        if program == "fairseq":
+            logits: Tensor = model(source, source.ne(1).sum(1), previous)[0]
+            return logits
+        found: Tensor = model(
+            input_ids=source, attention_mask=source.ne(1).long(), decoder_input_ids=previous
+        ).logits
+        return found
+
+
+@pytest.mark.parametrize(("program", "kind"), FORMATS)
+def test_converted_models_have_the_same_logits(
+    program: str, kind: str, data: Path, theirs: Any, tmp_path: Path, capsys: Any
+) -> None:
+    model, source = theirs[program, kind]
+    target = tmp_path / "converted.pt"
+    assert convert(program, source, target, data) == 0, capsys.readouterr().err
+    printed = capsys.readouterr().out
+    assert f"{POSITIONS} learned positions, layer norm on embeddings, sentence marks {kind}" in (
+        printed
+    )
+    assert ("pre-norm" if kind.startswith("mbart") else "post-norm") in printed
+    (ours,), task = load_models([str(target)], str(data), cpu=True)
+
+    frames = [frame_of(kind, data, pair) for pair in (WORDS, SHORT)]
+    sources, previous = (padded([frame[side] for frame in frames]) for side in (0, 1))
+    rows = [
+        task.rows.item(piece, [torch.tensor([*source, 2])], [torch.tensor([*target, 2])])
+        for source, target in (WORDS, SHORT)
+        for piece in task.rows.unit.pieces([len(source)])
+    ]
+    batch = task.rows.batch(rows)
+    assert torch.equal(batch["net_input"]["src_tokens"], sources)
+    assert torch.equal(batch["net_input"]["prev_output_tokens"], previous)
+    with torch.no_grad():
+        found = ours(**batch["net_input"])[0]
+    expected = their_logits(program, model, sources, previous)
+    real = previous.ne(1)
+    torch.testing.assert_close(found[real], expected[real], atol=1e-4, rtol=1e-4)
+    predicted = batch["target"][0][batch["target"][0].ne(1)]
+    assert predicted.tolist() == [*WORDS[1], 2]
+
+
+@pytest.mark.parametrize(("program", "kind"), FORMATS)
+def test_search_is_that_of_the_model(
+    program: str, kind: str, data: Path, theirs: Any, tmp_path: Path
+) -> None:
+    """Greedy decoding, word by word, by their own model in its own frame."""
+    model, source = theirs[program, kind]
+    target = tmp_path / "converted.pt"
+    assert convert(program, source, target, data) == 0
+    models, task = load_models([str(target)], str(data), cpu=True)
+    args = OmegaConf.create({"beam": 1, "max_len_a": 0, "max_len_b": 6, "min_len": 2})
+    generator = task.build_generator(models, args)
+    item = task.rows.item(
+        task.rows.unit.pieces([6])[0], [torch.tensor([*WORDS[0], 2])]
+    )
+    (found,) = generator.documents(task.rows.batch([item])["net_input"])
+    sentence = found[0].sentences[0].tokens
+
+    framed, written = frame_of(kind, data, [WORDS[0], []])
+    symbols = vocabulary(data, LANGS[kind])
+    words: list[int] = []
+    never = [0, 1, *range(4 + 20, len(symbols))]
+    while not words or words[-1] != 2:
+        logits = their_logits(program, model, padded([framed]), padded([[*written, *words]]))[0, -1]
+        logits[never] = float("-inf")
+        if len(words) < 2:
+            logits[2] = float("-inf")
+        words.append(2 if len(words) == 6 else int(logits.argmax()))
+    assert sentence == words
+
+
+def task_of(data: Path, kind: str, **options: Any) -> DocumentTranslationTask:
+    cfg = OmegaConf.structured(DocumentTranslationConfig)
+    cfg.seed = 1
+    settings = {
+        "data": str(data), "source_lang": "en", "target_lang": "de", "unit": "document",
+        "sentence_marks": kind, "langs": ",".join(LANGS[kind]) or None, **options,
+    }  # fmt: skip
+    for name, value in settings.items():
+        setattr(cfg, name, value)
+    return DocumentTranslationTask.setup_task(cfg)
+
+
+def document_model(task: DocumentTranslationTask, kind: str, **options: Any) -> GTransformer:
+    sizes = {
+        "encoder_layers": 2, "decoder_layers": 2, "encoder_embed_dim": 24,
+        "encoder_ffn_embed_dim": 40, "decoder_ffn_embed_dim": 40, "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4, "encoder_global_layers": 1, "decoder_global_layers": 1,
+        "cross_global_layers": 1, "max_positions": POSITIONS,
+    }  # fmt: skip
+    cfg = OmegaConf.structured(GTransformerConfig(**{**sizes, **options}))
+    cfg._name = "gtransformer_mbart_large" if kind == "mbart" else "gtransformer_bart_large"
+    model: GTransformer = task.build_model(cfg)
+    return model.eval()
+
+
+@pytest.mark.parametrize("kind", ["bart", "mbart"])
+def test_a_document_model_starts_from_the_published_file(
+    kind: str, data: Path, theirs: Any
+) -> None:
+    """Loaded whole; with a lossless start every sentence of a document has its own logits."""
+    model, path = theirs["fairseq", kind]
+    task = task_of(data, kind)
+    ours = document_model(task, kind, positions="sentence", gate_bias=20.0)
+    report = warm_start(ours, str(path), dictionaries_of(task))
+    assert set(report.new) == ours.new_parameters()
+    assert not report.grown and not report.ignored
+    pairs = [WORDS, SHORT, WORDS]
+    sides = [[torch.tensor([*pair[side], 2]) for pair in pairs] for side in (0, 1)]
+    piece = task.rows.unit.pieces([6, 2, 6])[0]
+    batch = task.rows.batch([task.rows.item(piece, *sides)])
+    with torch.no_grad():
+        logits = ours(**batch["net_input"])[0][0]
+    begin = 0
+    for pair in pairs:
+        source, previous = frame_of(kind, data, pair)
+        expected = their_logits("fairseq", model, padded([source]), padded([previous]))[0]
+        part = logits[begin : begin + len(previous)]
+        torch.testing.assert_close(part, expected, atol=1e-4, rtol=1e-4)
+        # The end mark of the sentence is read, too; in BART's frame it opens the next one.
+        begin += len(previous) + (kind == "mbart")
+
+
+def test_rows_follow_their_symbols_in_a_smaller_vocabulary(
+    data: Path, theirs: Any, tmp_path: Path
+) -> None:
+    """dict.txt beside the file tells which row is whose."""
+    model, path = theirs["fairseq", "mbart"]
+    small = write_dictionaries(tmp_path / "small", ("p7", "p3", "new"))
+    task = task_of(small, "mbart")
+    ours = document_model(task, "mbart")
+    report = warm_start(ours, str(path), dictionaries_of(task))
+    assert report.grown
+    table, before = ours.encoder.embed_tokens.weight, model.encoder.embed_tokens.weight
+    symbols = vocabulary(data, LANGS["mbart"])
+    for symbol in ("p7", "p3", "</s>", "[de_DE]", "<mask>"):
+        found = table[task.source_dictionary.index(symbol)]
+        assert torch.equal(found, before[symbols.index(symbol)])
+
+
+@pytest.mark.parametrize("program", ["fairseq", "huggingface"])
+def test_extended_positions(
+    program: str, data: Path, theirs: Any, tmp_path: Path, capsys: Any
+) -> None:
+    _, source = theirs[program, "mbart"]
+    plain, longer = tmp_path / "plain.pt", tmp_path / "longer.pt"
+    assert convert(program, source, plain, data) == 0
+    assert convert(program, source, longer, data, "--extend-positions", "70") == 0
+    table = read_checkpoint(longer)["model"]["encoder.embed_positions.weight"]
+    before = read_checkpoint(plain)["model"]["encoder.embed_positions.weight"]
+    assert table.shape[0] == 72
+    assert torch.equal(table[:32], before) and torch.equal(table[32:62], before[2:])
+    (short,), _ = load_models([str(plain)], str(data), cpu=True)
+    (long,), _ = load_models([str(longer)], str(data), cpu=True)
+    source_ids, previous = (padded([part]) for part in frame_of("mbart", data, WORDS))
+    with torch.no_grad():
+        logits = [model(source_ids, None, previous)[0] for model in (short, long)]
+        assert torch.equal(*logits)
+        text = padded([[*([5] * 60), *source_ids[0].tolist()[-2:]]])
+        assert long(text, None, previous)[0].isfinite().all()
+        with pytest.raises(Exception, match="62 tokens, but the model has learned only 30"):
+            short(text, None, previous)
+    again = tmp_path / "again.pt"
+    assert main(["convert", "--from", "gtrans", "--extend-positions", "70", str(plain),
+                 str(again)]) == 0  # fmt: skip
+    tables = [read_checkpoint(file)["model"] for file in (again, plain)]
+    extended, before = (state["decoder.embed_positions.weight"] for state in tables)
+    assert extended.shape[0] == 72 and torch.equal(extended[:32], before)
+    load_models([str(again)], str(data), cpu=True)
+    capsys.readouterr()
+    assert convert(program, source, again, data, "--extend-positions", "30") == 1
+    assert "must be more than the model's 30 positions, but is 30." in capsys.readouterr().err
+
+
+def test_decoding_never_leaves_the_table(data: Path, theirs: Any) -> None:
+    """A model that never wants to end gets its sentences closed in time."""
+    _, path = theirs["fairseq", "mbart"]
+    task = task_of(data, "mbart")
+    model = document_model(task, "mbart")
+    warm_start(model, str(path), dictionaries_of(task))
+    args = OmegaConf.create({"beam": 3, "max_len_a": 0, "max_len_b": 200, "min_len": 1})
+    generator = task.build_generator([model], args)
+    sentences = [torch.tensor([5, 6, 2])] * 6
+    item = task.rows.item(task.rows.unit.pieces([2] * 6)[0], sentences)
+    (found,) = generator.documents(task.rows.batch([item])["net_input"])
+    assert all(len(hypothesis.sentences) == 6 for hypothesis in found)
+    # The opening symbol is read, the very last one is not.
+    assert max(len(hypothesis.tokens) for hypothesis in found) <= POSITIONS
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": "t5"}, "the model is of type 't5', not bart or mbart."),
+        ({"activation_function": "swish"}, "the activation swish (there is"),
+        ({"encoder_attention_heads": 5}, "must divide"),
+    ],
+)
+def test_refusals_of_hugging_face(
+    change: dict[str, Any], message: str, data: Path, theirs: Any, tmp_path: Path, capsys: Any
+) -> None:
+    _, source = theirs["huggingface", "mbart"]
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "model.safetensors").symlink_to(source / "model.safetensors")
+    config = json.loads((source / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **change}))
+    assert convert("huggingface", folder, tmp_path / "out.pt", data) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+    assert not (tmp_path / "out.pt").exists()
+
+
+def test_what_is_missing_is_named(data: Path, theirs: Any, tmp_path: Path, capsys: Any) -> None:
+    """With the place to have it from; nothing is downloaded."""
+    missing = tmp_path / "mbart.cc25"
+    target = tmp_path / "out.pt"
+    for program, source, words in (
+        ("fairseq", missing / "model.pt", ("no such checkpoint; download https://", "unpack it")),
+        ("huggingface", missing, ("config.json: there is no such file; download config.json",)),
+    ):
+        assert convert(program, source, target, data) == 1
+        error = capsys.readouterr().err
+        assert all(word in error for word in words) and error.count("\n") == 1
+    _, source = theirs["huggingface", "mbart"]
+    others = MBART25.replace("de_DE", "dd_DD")
+    assert convert("huggingface", source, target, data, "--langs", others) == 1
+    assert "has no symbol for the language 'de'" in capsys.readouterr().err
+    assert convert("huggingface", source, target, data, "--langs", "en_XX,de_DE") == 1
+    assert "has 50 symbols, but" in capsys.readouterr().err
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("form", ["pytorch_model.bin", "several files"])
+def test_other_forms_of_hugging_faces_weights(
+    form: str, data: Path, theirs: Any, tmp_path: Path
+) -> None:
+    model, source = theirs["huggingface", "mbart"]
+    folder = tmp_path / "model"
+    if form == "several files":
+        model.save_pretrained(folder, max_shard_size="20KB")
+        assert (folder / "model.safetensors.index.json").is_file()
+    else:
+        folder.mkdir()
+        (folder / "config.json").write_bytes((source / "config.json").read_bytes())
+        torch.save(model.state_dict(), folder / form)
+    states = []
+    for path in (source, folder):
+        assert convert("huggingface", path, tmp_path / "out.pt", data) == 0
+        states.append(read_checkpoint(tmp_path / "out.pt")["model"])
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+class Harm:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.path,)
+
+
+def test_weights_that_carry_code_are_refused(
+    data: Path, theirs: Any, tmp_path: Path, capsys: Any
+) -> None:
+    _, source = theirs["huggingface", "mbart"]
+    (tmp_path / "config.json").write_bytes((source / "config.json").read_bytes())
+    torch.save({"shared.weight": Harm(tmp_path / "harmed")}, tmp_path / "pytorch_model.bin")
+    assert convert("huggingface", tmp_path, tmp_path / "out.pt", data) == 1
+    error = capsys.readouterr().err
+    assert "pytorch_model.bin: refused or not readable" in error and error.count("\n") == 1
+    assert not (tmp_path / "harmed").exists() and not (tmp_path / "out.pt").exists()

@@ -1,0 +1,309 @@
+"""Streams: which sentences are read when and by whom, and the memory in between."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from support.untrained import task_for
+from torch import Tensor
+
+from gtrans.data.document_dataset import document_units
+from gtrans.data.stream import Run, StreamDataset, WindowOptions, dealt, stream_windows
+from gtrans.errors import GtransError
+from gtrans.models.memory_transformer import MemoryTransformer, MemoryTransformerConfig
+from gtrans.modules.memory import MemoryFlow
+
+COUNTS = [3, 7, 1, 12, 5, 2, 9, 4]
+
+
+# ---- windows -------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=12),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(1, 5),
+    st.integers(2, 30),
+)
+def test_every_sentence_is_read_once_in_the_order_of_its_document(
+    counts, streams, rows, length, room
+):
+    queue = list(reversed(range(len(counts))))
+
+    def fits(runs: Any) -> bool:
+        return sum(run.count for run in runs) <= room
+
+    windows = stream_windows(counts, queue, streams, rows, lambda: length, fits)
+    assert len(windows) == streams
+    owner: dict[int, int] = {}
+    read: dict[int, list[int]] = {}
+    for stream, of in enumerate(windows):
+        for window in of:
+            assert window and (fits(window) or len(window) <= rows)
+            for run in window:
+                assert owner.setdefault(run.document, stream) == stream
+                read.setdefault(run.document, []).extend(
+                    range(run.position, run.position + run.count)
+                )
+    assert read == {document: list(range(count)) for document, count in enumerate(counts)}
+
+
+def test_rows_advance_in_step_and_the_next_document_begins_where_one_ends():
+    (windows,) = stream_windows([3, 2, 5], [0, 1, 2], 1, 2, lambda: 2, lambda runs: True)
+    assert windows == [
+        [Run(0, 0, 2), Run(1, 0, 2)],
+        [Run(0, 2, 1), Run(2, 0, 1)],  # the second row has no document left
+        [Run(2, 1, 2)],
+        [Run(2, 3, 2)],
+    ]
+
+
+@pytest.mark.parametrize(("workers", "update_freq"), [(1, 1), (2, 1), (1, 2), (2, 3)])
+def test_a_worker_sees_whole_streams_and_an_update_each_stream_once(workers, update_freq):
+    streams = workers * update_freq
+    windows = stream_windows(COUNTS * 6, range(48), streams, 2, lambda: 2, lambda runs: True)
+    numbered = [[(stream, n) for n in range(len(of))] for stream, of in enumerate(windows)]
+    batches = dealt(numbered, workers)
+    for worker in range(workers):
+        mine = batches[worker::workers]
+        while mine and not mine[-1]:
+            mine.pop()
+        assert all(mine), "empty batches stand at the end only"
+        for stream, own in groupby(sorted(mine), key=lambda batch: batch[0]):
+            assert stream % workers == worker
+            assert [n for _, n in own] == list(range(len(numbered[stream])))
+            assert [n for s, n in mine if s == stream] == list(range(len(numbered[stream])))
+        # As long as no stream has run out, an update moves each one on by one window.
+        full = min(map(len, numbered)) * update_freq
+        for begin in range(0, full, update_freq):
+            update = mine[begin : begin + update_freq]
+            assert len({stream for stream, _ in update}) == update_freq
+            assert {n for _, n in update} == {begin // update_freq}
+
+
+def test_accumulated_batches_are_those_of_as_many_workers():
+    def batches(workers: int, update_freq: int) -> list[list[list[int]]]:
+        dataset = dataset_of()
+        dataset.arrange(workers, update_freq)
+        return dataset.batch_by_size(np.arange(len(COUNTS)), max_sentences=2)
+
+    two = batches(1, 2)
+    assert two == [batch for batch in batches(2, 1) if batch]
+    assert len(two) > 4
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "flag"), [(1, 1, "max-window"), (5, 3, "min-window"), (0, 3, "min-window")]
+)
+def test_windows_that_make_no_sense(least, most, flag):
+    with pytest.raises(GtransError, match=f"`--{flag}` must be .*, but is"):
+        WindowOptions(least, most)
+
+
+# ---- the dataset ---------------------------------------------------------------------------------
+
+
+class Lines(list[Tensor]):
+    """An indexed dataset of lines."""
+
+    @property
+    def sizes(self) -> Any:
+        return np.array([len(line) for line in self], np.int64)
+
+
+def dataset_of(least: int = 2, most: int = 4, counts: list[int] = COUNTS) -> StreamDataset:
+    draw = torch.Generator().manual_seed(4)
+    lines = Lines()
+    for count in counts:
+        for _ in range(count):
+            size = int(torch.randint(1, 5, (1,), generator=draw))
+            words = torch.randint(4, 9, (size,), generator=draw)
+            lines.append(torch.cat([words, torch.tensor([2])]))
+        lines.append(torch.tensor([2]))
+    rows = task_for("stream").rows
+    units = document_units(lines.sizes, lines.sizes, rows.unit, "text")
+    return StreamDataset(lines, lines, units, rows, windows=WindowOptions(least, most))
+
+
+def test_batches_hold_the_sentences_of_their_runs():
+    dataset = dataset_of()
+    for indices in dataset.batch_by_size(dataset.ordered_indices(), max_sentences=3):
+        batch = dataset.collater([dataset[index] for index in indices])
+        rows = zip(batch["runs"], batch["net_input"]["src_tokens"], strict=True)
+        for (document, position, count), row in rows:
+            first = sum(COUNTS[:document]) + document + position
+            found = dataset.rows.frame.sentences(row)
+            assert [part.tolist() for part in found] == [
+                line.tolist() for line in dataset.source[first : first + count]
+            ]
+        assert isinstance(batch["stream"], int)
+
+
+def test_a_batch_keeps_to_the_tokens_allowed():
+    dataset = dataset_of(2, 9)
+    sizes = []
+    for indices in dataset.batch_by_size(dataset.ordered_indices(), max_tokens=60):
+        batch = dataset.collater([dataset[index] for index in indices])
+        sizes.append(batch["net_input"]["src_tokens"].numel())
+    assert max(sizes) <= 60 < 2 * max(sizes)
+
+
+def test_every_epoch_has_windows_of_its_own_and_has_them_again():
+    dataset = dataset_of(1, 6)
+
+    def windows(epoch: int) -> list[tuple[int, int, int]]:
+        dataset.set_epoch(epoch)
+        dataset.batch_by_size(np.arange(len(COUNTS)), max_sentences=2)
+        return [dataset[index]["run"] for index in range(len(dataset))]
+
+    first = windows(1)
+    assert windows(2) != first
+    assert windows(1) == first
+
+
+# ---- memory in flight ----------------------------------------------------------------------------
+
+
+class Criterion(torch.nn.Module):
+    """Notes the memory that enters each batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[MemoryFlow | None] = []
+        self.fail = False
+
+    def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
+        logits, _ = model(**sample["net_input"])
+        if self.fail:
+            raise RuntimeError("out of memory")
+        self.seen.append(sample["net_input"].get("memory"))
+        return logits.sum(), 1, {}
+
+
+class Optimizer:
+    """Only what a step asks of it."""
+
+    def backward(self, loss: Tensor) -> None:
+        loss.backward()
+
+
+class World:
+    """A task in training, document after document."""
+
+    def __init__(self) -> None:
+        self.task = task_for("stream")
+        self.task.cfg.train_subset = "train"
+        self.dataset = dataset_of(2, 3)
+        self.task.datasets["train"] = self.dataset
+        torch.manual_seed(1)
+        cfg = MemoryTransformerConfig(
+            encoder_layers=1, decoder_layers=1, encoder_embed_dim=8, encoder_ffn_embed_dim=8,
+            decoder_ffn_embed_dim=8, encoder_attention_heads=1, decoder_attention_heads=1,
+            dropout=0.0,
+        )  # fmt: skip
+        self.model = MemoryTransformer.build_model(cfg, self.task)
+        self.criterion = Criterion()
+        indices = self.dataset.batch_by_size(np.arange(len(COUNTS)), max_sentences=2)
+        self.batches = [self.dataset.collater([self.dataset[i] for i in b]) for b in indices]
+        self.task.begin_epoch(1, self.model)
+
+    def step(self, number: int, update: int | None = None, **options: Any) -> None:
+        update = number if update is None else update
+        self.task.train_step(
+            self.batches[number], self.model, self.criterion, Optimizer(), update, **options
+        )
+
+    def entering(self) -> Tensor | None:
+        """What entered the last batch."""
+        flow = self.criterion.seen[-1]
+        assert flow is not None
+        return flow.entering
+
+
+def exact(world: World, number: int) -> Tensor | None:
+    """The memory that enters a batch, by reading each document from its beginning."""
+    entering = []
+    for run in (Run(*run) for run in world.batches[number]["runs"]):
+        if run.position:
+            before, flow = world.dataset.before(run), MemoryFlow()
+            world.model.read(before["src_tokens"], before["prev_output_tokens"], flow)
+            entering.append(flow.left[0])
+        else:
+            entering.append(torch.zeros(2, 16, 8))
+    whole = torch.stack(entering)
+    return whole if any(run[1] for run in world.batches[number]["runs"]) else None
+
+
+def check(world: World, number: int) -> None:
+    wanted, found = exact(world, number), world.entering()
+    if wanted is None:
+        assert found is None
+    else:
+        assert found is not None
+        torch.testing.assert_close(found, wanted)
+
+
+def test_memory_goes_from_window_to_window_and_starts_fresh_with_a_document():
+    world = World()
+    for number in range(len(world.batches)):
+        world.step(number)
+        check(world, number)
+    flows = [flow for flow in world.criterion.seen if flow is not None]
+    carried = [flow.entering for flow in flows if flow.entering is not None]
+    assert len(carried) > 3 and not any(memory.requires_grad for memory in carried)
+
+
+def test_after_a_resume_the_document_is_read_again(monkeypatch):
+    world = World()
+    read: list[int] = []
+    original = world.dataset.before
+    monkeypatch.setattr(world.dataset, "before", lambda run: (read.append(1), original(run))[1])
+    world.step(0)
+    assert not read
+    for number in range(4, len(world.batches)):  # batches 1 to 3 were before the stop
+        world.step(number)
+        so_far = len(read)
+        check(world, number)
+        del read[so_far:]
+    assert 0 < len(read) <= 2  # once for each row, then memory is in flight again
+
+
+def test_tried_again_dummy_and_failed_batches_are_no_progress():
+    world = World()
+    world.step(0)
+    for _ in range(2):  # the same batches of one update, several times
+        world.step(1, update=1)
+        check(world, 1)
+        world.step(2, update=1)
+        check(world, 2)
+    world.step(0, update=2, ignore_grad=True)
+    assert world.criterion.seen[-1] is None
+    world.criterion.fail = True
+    with pytest.raises(RuntimeError):
+        world.step(3, update=2)
+    world.criterion.fail = False
+    for number in (4, 5):  # batch 3 is lost, and its documents go on all the same
+        world.step(number)
+        check(world, number)
+
+
+def test_validation_leaves_the_memories_of_training_alone():
+    world = World()
+    world.step(0)
+    entering = world.criterion.seen
+    for batch in world.batches:
+        world.task.valid_step(batch, world.model, world.criterion)
+    # With what training has left, nothing had to be read again.
+    read: list[int] = []
+    original = world.dataset.before
+    world.dataset.before = lambda run: (read.append(1), original(run))[1]
+    world.step(1)
+    assert not read and entering[-1] is not None and entering[-1].entering is not None
+    check(world, 1)

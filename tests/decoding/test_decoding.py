@@ -1,0 +1,240 @@
+"""Beam search over documents: the steps, the limits, and K sentences whatever happens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.batches import BATCHES, BOS, EOS, PAD, batch_of
+from support.gtransformer_models import WORDS, model_of
+from support.untrained import translate_rows
+from torch import Tensor
+
+from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
+from gtrans.errors import GtransError
+from gtrans.models.gtransformer import GTransformer
+
+UNK = 3
+BOTH = SearchVocabulary(BOS, EOS, PAD, UNK, (BOS, PAD))
+END = SearchVocabulary(EOS, EOS, PAD, UNK, (BOS, PAD))
+
+
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "pre-norm": {"encoder_normalize_before": True, "decoder_normalize_before": True},
+    "positions": {"positions": "sentence", "gate_bias": 3.0},
+    "group only": {
+        "encoder_top_attention": "group",
+        "decoder_top_attention": "group",
+        "cross_top_attention": "group",
+    },
+    "global only": {
+        "encoder_top_attention": "global",
+        "decoder_top_attention": "global",
+        "cross_top_attention": "global",
+    },
+    "uneven": {"encoder_global_layers": 0, "decoder_global_layers": 3, "cross_global_layers": 1},
+    "full": {"doc_mode": "full"},
+    "no language locality": {"no_language_locality": True},
+    "no translation locality": {"no_translation_locality": True},
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("marks", ["both", "end"])
+def test_steps_equal_one_pass(name: str, marks: str) -> None:
+    """Token by token, with rows in different sentences, the logits are those of one pass."""
+    model = model_of(**CONFIGURATIONS[name])
+    source = batch_of([[3, 1, 4], [5, 2, 2], [1, 6, 3]], left=True)
+    target = batch_of([[2, 5, 1], [4, 1, 3], [1, 1, 6]])[:, :-1]
+    if marks == "end":
+        source = torch.tensor([[8, 9, EOS, 7, EOS], [5, EOS, 6, 7, EOS], [4, 5, 6, EOS, EOS]])
+        target = torch.tensor([[EOS, 8, EOS, 6, 9], [EOS, 5, 6, 7, EOS], [EOS, EOS, 4, 4, 4]])
+    opening = BOS if marks == "both" else EOS
+    whole, _ = model(source, None, target)
+    state = model.begin_decoding({"src_tokens": source}, beam=1)
+    for step in range(target.size(1)):
+        tokens = target[:, step]
+        logits = model.decode_step(tokens, tokens.eq(opening), state)
+        real = tokens.ne(PAD)
+        torch.testing.assert_close(logits[real], whole[real, step], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["paper", "positions", "full"])
+def test_beams_reordered_and_documents_dropped(name: str) -> None:
+    """Hypotheses that change places, with common prefixes left alone, keep their own past."""
+    model = model_of(**CONFIGURATIONS[name])
+    source = batch_of([[3, 1], [5, 2], [4, 4]], left=True)
+    beam, generator = 3, torch.Generator().manual_seed(0)
+    state = model.begin_decoding({"src_tokens": source}, beam)
+    history = torch.full((9, 1), BOS)
+    documents = torch.arange(3)
+    shared = torch.zeros(3, beam, beam, dtype=torch.long)
+    for step in range(1, 14):
+        logits = model.decode_step(history[:, -1], history[:, -1].eq(BOS), state)
+        whole, _ = model(source[documents].repeat_interleave(beam, 0), None, history)
+        torch.testing.assert_close(logits, whole[:, -1], atol=1e-5, rtol=1e-4)
+        parents = torch.randint(beam, (len(documents), beam), generator=generator)
+        rows = (torch.arange(len(documents))[:, None] * beam + parents).flatten()
+        state.reorder(rows, int(shared.amin()))
+        pairs = shared.gather(1, parents[:, :, None].expand_as(shared))
+        pairs = pairs.gather(2, parents[:, None, :].expand_as(pairs))
+        shared = pairs.masked_fill(parents[:, :, None] == parents[:, None, :], step)
+        token = {6: EOS, 7: BOS}.get(step)
+        new = torch.randint(4, WORDS, (len(rows),), generator=generator)
+        new = new if token is None else torch.full_like(new, token)
+        history = torch.cat([history[rows], new[:, None]], 1)
+        if step == 9:  # the second document is finished
+            keep = torch.tensor([0, 2])
+            state.keep(keep)
+            kept = (keep[:, None] * beam + torch.arange(beam)).flatten()
+            documents, history, shared = documents[keep], history[kept], shared[keep]
+
+
+def words_of(sentences: list[Any]) -> list[int]:
+    return [len(sentence.tokens) - 1 for sentence in sentences]
+
+
+@pytest.mark.parametrize("vocabulary", [BOTH, END], ids=["both", "end"])
+@given(BATCHES, st.integers(1, 4), st.integers(0, 3), st.sampled_from([0.0, 0.5, 1.5]))
+@settings(max_examples=25)
+def test_k_sentences_stay_k(
+    vocabulary: SearchVocabulary, documents: list[list[int]], beam: int, b: int, a: float
+) -> None:
+    """An untrained model, any limit: K sentences, each within its limit, nothing left out."""
+    model = _shared_model()
+    source = batch_of(documents, left=True)
+    if vocabulary is END:
+        rows = [row[row.ne(BOS)] for row in source]
+        source = torch.nn.utils.rnn.pad_sequence(rows, True, PAD)
+    search = DocumentSearch(vocabulary, SearchOptions(beam=beam, max_len_a=a, max_len_b=b))
+    found = translate_rows(search, [model], source)
+    assert len(found) == len(documents)
+    for document, hypotheses in zip(documents, found, strict=True):
+        assert 1 <= len(hypotheses) <= beam
+        scores = [hypothesis.score for hypothesis in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        assert all(math.isfinite(score) for score in scores)
+        assert len({tuple(hypothesis.tokens) for hypothesis in hypotheses}) == len(hypotheses)
+        for hypothesis in hypotheses:
+            assert len(hypothesis.sentences) == len(document)
+            for words, sentence in zip(document, hypothesis.sentences, strict=True):
+                assert sentence.tokens[-1] == EOS
+                assert EOS not in sentence.tokens[:-1]
+                assert not {BOS, PAD} & set(sentence.tokens)
+                assert 1 <= len(sentence.tokens) - 1 <= max(int(a * words + b), 1)
+                assert len(sentence.scores) == len(sentence.tokens)
+
+
+_model: list[GTransformer] = []
+
+
+def _shared_model() -> GTransformer:
+    if not _model:
+        _model.append(model_of())
+    return _model[0]
+
+
+class Scripted:
+    """A model that always gives the same logits, or those of a function of the last token."""
+
+    def __init__(self, logits: Callable[[Tensor], Tensor]) -> None:
+        self.logits = logits
+
+    def begin_decoding(self, src_tokens: Tensor, beam: int) -> Any:
+        return SimpleNamespace(reorder=lambda rows, common: None, keep=lambda documents: None)
+
+    def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:
+        return self.logits(tokens)
+
+
+def constant(best: int) -> Scripted:
+    row = torch.zeros(WORDS)
+    row[best] = 50.0
+    return Scripted(lambda tokens: row.repeat(len(tokens), 1))
+
+
+def test_a_model_that_never_ends_a_sentence() -> None:
+    options = SearchOptions(beam=2, max_len_a=1, max_len_b=2)
+    found = translate_rows(DocumentSearch(BOTH, options), [constant(7)], batch_of([[3, 0, 5]]))
+    assert words_of(found[0][0].sentences) == [5, 2, 7]
+
+
+def test_a_model_that_only_ends_sentences() -> None:
+    search = DocumentSearch(BOTH, SearchOptions(beam=2))
+    found = translate_rows(search, [constant(EOS)], batch_of([[3, 4]]))
+    assert words_of(found[0][0].sentences) == [1, 1]  # --min-len 1
+    options = SearchOptions(beam=1, min_len=0)
+    found = translate_rows(DocumentSearch(BOTH, options), [constant(EOS)], batch_of([[3, 4]]))
+    assert words_of(found[0][0].sentences) == [0, 0]
+
+
+@pytest.mark.parametrize("best", [BOS, PAD])
+def test_a_model_that_wants_marks_gets_none(best: int) -> None:
+    found = translate_rows(DocumentSearch(BOTH, SearchOptions(beam=3, max_len_b=4)),
+        [constant(best)], batch_of([[3, 4], [2]])
+    )
+    assert [len(document[0].sentences) for document in found] == [2, 1]
+
+
+def test_scores_are_log_probabilities_over_length() -> None:
+    row = torch.full((WORDS,), -1e9)
+    row[7], row[EOS] = math.log(0.75), math.log(0.25)
+    model = Scripted(lambda tokens: row.repeat(len(tokens), 1))
+    options = SearchOptions(beam=1, max_len_a=0, max_len_b=1)
+    hypothesis = translate_rows(DocumentSearch(BOTH, options), [model], batch_of([[2, 2]]))[0][0]
+    # w </s> <s> w </s> and the end of the document; the marks set by the search count, for 0.
+    logs = [math.log(0.75), math.log(0.25), 0.0, math.log(0.75), math.log(0.25), 0.0]
+    assert hypothesis.scores == pytest.approx(logs)
+    assert hypothesis.score == pytest.approx(sum(logs) / 6)
+    unnormalised = SearchOptions(beam=1, max_len_a=0, max_len_b=1, normalize=False)
+    search = DocumentSearch(BOTH, unnormalised)
+    hypothesis = translate_rows(search, [model], batch_of([[2, 2]]))[0][0]
+    assert hypothesis.score == pytest.approx(sum(logs))
+
+
+def test_batching_documents_changes_nothing() -> None:
+    model = _shared_model()
+    documents = [[3, 4, 1], [6], [2, 2], [5, 0, 0, 3]]
+    search = DocumentSearch(BOTH, SearchOptions(beam=3, max_len_a=1, max_len_b=3))
+    together = translate_rows(search, [model], batch_of(documents, left=True))
+    for document, hypotheses in zip(documents, together, strict=True):
+        alone = translate_rows(search, [model], batch_of([document]))[0]
+        assert [h.tokens for h in alone] == [h.tokens for h in hypotheses]
+        assert [h.score for h in alone] == pytest.approx([h.score for h in hypotheses], abs=1e-5)
+
+
+def test_an_ensemble_of_a_model_with_itself_is_the_model() -> None:
+    model = _shared_model()
+    search = DocumentSearch(BOTH, SearchOptions(beam=2, max_len_a=1, max_len_b=3))
+    one = translate_rows(search, [model], batch_of([[3, 4]]))[0]
+    two = translate_rows(search, [model, model], batch_of([[3, 4]]))[0]
+    assert [h.tokens for h in one] == [h.tokens for h in two]
+
+
+def test_longer_than_anything_seen() -> None:
+    """Position tables grow in the middle of a document."""
+    model = model_of()
+    search = DocumentSearch(BOTH, SearchOptions(beam=1, max_len_a=1, max_len_b=0))
+    found = translate_rows(search, [model], batch_of([[9] * 130]))
+    assert len(found[0][0].sentences) == 130
+    assert model.decoder.embed.sinusoid.table.size(0) >= len(found[0][0].tokens)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam": 0}, "`--beam` must be at least 1, but is 0"),
+        ({"max_len_b": -1}, "`--max-len-b` must be at least 0"),
+        ({"temperature": 0}, "`--temperature` must be above 0"),
+    ],
+)
+def test_impossible_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(GtransError, match=message):
+        SearchOptions(**options)

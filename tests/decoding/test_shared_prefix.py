@@ -1,0 +1,199 @@
+"""Rows that begin alike: what is shared, by hand, and that nothing else changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+from support.untrained import task_for, untrained
+from torch import Tensor
+
+from gtrans.decoding.force_decode import score_documents
+from gtrans.models._gtrans_fusion_options import GtransFusionConfig
+from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
+from gtrans.models.concat_transformer import ConcatTransformer, ConcatTransformerConfig
+from gtrans.models.flat_transformer import FlatTransformer, FlatTransformerConfig
+from gtrans.models.gtrans_fusion import GtransFusion
+from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.models.memory_transformer import MemoryTransformer, MemoryTransformerConfig
+from gtrans.modules.group_attention import AttentionPlan, dense_attention, segment_attention
+from gtrans.modules.layout import DocumentLayout, Segments
+from gtrans.modules.shared_prefix import SharedPrefixLayout
+
+BOS, PAD, EOS = 0, 1, 2
+# Two candidates of source 0 that part in their second sentence, one that is the beginning of
+# another, and one of source 1 that begins like its neighbour but has another source.
+TOKENS = torch.tensor(
+    [
+        [BOS, 4, EOS, BOS, 5, 6],
+        [BOS, 4, EOS, BOS, 7, PAD],
+        [BOS, 4, EOS, BOS, 7, 8],
+        [BOS, 4, PAD, PAD, PAD, PAD],
+    ]
+)
+SOURCES = torch.tensor([0, 0, 0, 1])
+
+
+def layout_of(tokens: Tensor, sources: Tensor) -> SharedPrefixLayout:
+    whole = DocumentLayout.of_target(tokens, PAD, BOS, EOS)
+    return SharedPrefixLayout.of(whole, tokens, sources)
+
+
+def test_states_are_shared_by_hand() -> None:
+    layout = layout_of(TOKENS, SOURCES)
+    assert layout.pack(TOKENS).tolist() == [0, 4, 2, 0, 5, 6, 7, 8, 0, 4]
+    assert layout.row.tolist() == [0, 0, 0, 0, 0, 0, 1, 2, 3, 3]
+    assert layout.position.tolist() == [0, 1, 2, 3, 4, 5, 4, 5, 0, 1]
+    assert layout.position_in_sentence.tolist() == [0, 1, 2, 0, 1, 2, 1, 2, 0, 1]
+    assert layout.sentence.tolist() == [0, 0, 0, 1, 1, 1, 1, 1, 0, 0]
+    assert layout.sentences.sizes == [3, 3, 1, 1, 2]
+    assert layout.visible_sentences.sizes == [3, 3, 2, 3, 2]
+    assert layout.where.tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 6, 0, 1, 2, 3, 6, 7, 8, 9]
+    assert torch.equal(layout.pad(layout.pack(TOKENS), PAD), TOKENS)
+    last = torch.zeros_like(TOKENS, dtype=torch.bool)
+    last[:, 1] = last[2, 5] = True
+    assert layout.choose(layout.pack(TOKENS), last).tolist() == [4, 4, 4, 8, 4]
+
+
+def test_who_sees_whom_by_hand() -> None:
+    layout = layout_of(TOKENS, SOURCES)
+    plan = AttentionPlan(layout.documents, layout.visible_documents, 10, 10, causal=True)
+    seen = {query: row.nonzero().flatten().tolist() for query, row in enumerate(plan.visible)}
+    assert seen[5] == [0, 1, 2, 3, 4, 5]
+    assert seen[6] == [0, 1, 2, 3, 6]
+    assert seen[7] == [0, 1, 2, 3, 6, 7]
+    assert seen[9] == [8, 9]
+    assert plan.boundaries is None
+
+
+def test_regrouped_attention_and_its_gradient_are_those_of_the_equation() -> None:
+    layout = layout_of(TOKENS, SOURCES)
+    plan = AttentionPlan(layout.sentences, layout.visible_sentences, 10, 10, causal=True)
+    torch.manual_seed(1)
+    inputs = [torch.randn(10, 4, dtype=torch.double, requires_grad=True) for _ in range(3)]
+    weight = torch.randn(10, 4, dtype=torch.double)
+    outputs = segment_attention(*inputs, plan, 2), dense_attention(*inputs, plan, 2)[0]
+    gradients = [torch.autograd.grad((output * weight).sum(), inputs) for output in outputs]
+    torch.testing.assert_close(*outputs, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-5)
+
+
+def test_segments_that_only_add_up_do_not_cover_the_tokens() -> None:
+    # A key that two queries share, and one that nobody sees: as many as there are tokens.
+    queries = Segments(torch.tensor([0, 1]), torch.tensor([1, 1]))
+    keys = Segments(torch.tensor([0, 0]), torch.tensor([1, 1]))
+    assert AttentionPlan(queries, queries, 2, 2, False).boundaries is not None
+    assert AttentionPlan(queries, keys, 2, 2, False).boundaries is None
+
+
+@pytest.mark.parametrize("unit", ["document", "sentence", "window"])
+@pytest.mark.parametrize("marks", ["both", "end", "bart"])
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_candidates_score_the_same_together_and_alone(unit: str, marks: str, data: Any) -> None:
+    sentence = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(" ".join)
+    task = task_for(unit, marks)
+    model = untrained(task)
+    documents = []
+    for _ in range(data.draw(st.integers(1, 3))):
+        source = data.draw(st.lists(sentence, min_size=1, max_size=3))
+        size = len(source)
+        target = st.lists(sentence, min_size=size, max_size=size)
+        documents += [(source, data.draw(target)) for _ in range(data.draw(st.integers(1, 4)))]
+    limit = data.draw(st.sampled_from([1, 30, 1000]))
+    together = score_documents([model], task, documents, max_tokens=limit)
+    for document, scores in zip(documents, together, strict=True):
+        assert score_documents([model], task, [document]) == [pytest.approx(scores, abs=1e-5)]
+
+
+def test_a_source_is_encoded_once_and_a_beginning_read_once() -> None:
+    task = task_for("document")
+    model = untrained(task)
+    read: list[tuple[int, ...]] = []
+    logits: list[int] = []
+    model.encoder.register_forward_pre_hook(lambda _, args: read.append(tuple(args[0].shape)))
+    model.decoder.layers[0].register_forward_pre_hook(lambda _, args: read.append((len(args[0]),)))
+    model.decoder.output_projection.register_forward_pre_hook(
+        lambda _, args: logits.append(len(args[0]))
+    )
+    source = ["a b", "c"]
+    documents = [(source, ["d", last]) for last in ("e d a", "e d b", "e c")]
+    score_documents([model], task, documents, first=[1, 1, 1])
+    # <s> d </s> <s> e, then: d a, d b without its d, c
+    assert read == [(1, 7), (5 + 2 + 1 + 1,)]
+    # The next words are predicted after: <s> e d a, b, c
+    assert logits == [4 + 1 + 1]
+
+
+class OneToOne(GTransformer):
+    """A model that takes nothing but rows with a source each."""
+
+    def forward(  # type: ignore[override]
+        self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor
+    ) -> tuple[Tensor, dict[str, Any]]:
+        assert len(src_tokens) == len(prev_output_tokens)
+        return super().forward(src_tokens, src_lengths, prev_output_tokens)
+
+
+def test_models_that_know_no_candidates_score_the_same() -> None:
+    task = task_for("document")
+    model = untrained(task)
+    documents = [(["a b", "c"], ["d", last]) for last in ("e d a", "e d b", "e c")]
+    expected = score_documents([model], task, documents)
+    model.__class__ = OneToOne
+    assert score_documents([model], task, documents) == [
+        pytest.approx(scores, abs=1e-5) for scores in expected
+    ]
+
+
+SIZES: dict[str, Any] = {
+    "encoder_layers": 2, "decoder_layers": 2, "encoder_embed_dim": 16,
+    "encoder_ffn_embed_dim": 16, "decoder_ffn_embed_dim": 16,
+    "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "unit"),
+    [
+        (GTransformer, GTransformerConfig(doc_mode="full", **SIZES), "document"),
+        (GTransformer, GTransformerConfig(positions="sentence", **SIZES), "document"),
+        (GTransformer, GTransformerConfig(attention_backend="dense", **SIZES), "document"),
+        (GTransformer, GTransformerConfig(doc_mode="full", **SIZES), "window"),
+        (FlatTransformer, FlatTransformerConfig(flat_bottom_layers=1, **SIZES), "window"),
+        (ConcatTransformer, ConcatTransformerConfig(**SIZES), "window"),
+        (
+            BertContextTransformer,
+            BertContextConfig(context_input="words", context_layers=1, **SIZES),
+            "window",
+        ),
+        (MemoryTransformer, MemoryTransformerConfig(**SIZES), "stream"),
+        (GtransFusion, GtransFusionConfig(**SIZES), "sentence"),
+        (GtransFusion, GtransFusionConfig(**SIZES), "document"),
+        (GtransFusion, GtransFusionConfig(system="ta", **SIZES), "document"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_every_system_scores_candidates_together_as_alone(
+    model: Any, options: Any, unit: str
+) -> None:
+    task = task_for(unit)
+    cfg = OmegaConf.structured(options)
+    torch.manual_seed(1)
+    made = model.build_model(cfg, task).eval()
+    first, second = ["a b", "c", "d"], ["e", "c c"]
+    documents = [(first, ["d", "e d a", last]) for last in ("e", "e d", "b a", "b c", "b c")]
+    documents += [(second, ["a b", last]) for last in ("c", "b c e", "b c d")]
+    read: list[int] = []
+    made.encoder.register_forward_pre_hook(lambda _, args: read.append(len(args[0])))
+    together = score_documents([made], task, documents)
+    # Each source once: two documents or streams, five sentences or windows.
+    if model is not FlatTransformer:  # its encoder reads a window in two parts
+        assert sum(read) == (2 if unit in ("document", "stream") else 5)
+    for document, scores in zip(documents, together, strict=True):
+        assert score_documents([made], task, [document]) == [pytest.approx(scores, abs=1e-5)]
+    assert together[0] != pytest.approx(together[2], abs=1e-3)

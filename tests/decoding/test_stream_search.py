@@ -1,0 +1,158 @@
+"""Decoding sentence by sentence, with a memory that follows the best hypothesis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.untrained import task_for
+from torch import Tensor
+
+from gtrans.data.rows import Frame
+from gtrans.decoding.document_search import DocumentHypothesis, SearchOptions, SearchVocabulary
+from gtrans.decoding.stream_search import StreamSearch
+from gtrans.models.memory_transformer import MemoryTransformer, MemoryTransformerConfig
+
+BOS, PAD, EOS, UNK = 0, 1, 2, 3
+WORDS = tuple("abcdefgh")
+
+
+def model_of(marks: str = "both", seed: int = 1, **options: object) -> MemoryTransformer:
+    torch.manual_seed(seed)
+    cfg = MemoryTransformerConfig(
+        encoder_layers=2, decoder_layers=2, encoder_embed_dim=16, encoder_ffn_embed_dim=16,
+        decoder_ffn_embed_dim=16, encoder_attention_heads=2, decoder_attention_heads=2,
+        **options,  # type: ignore[arg-type]
+    )  # fmt: skip
+    return MemoryTransformer.build_model(cfg, task_for("stream", marks, (WORDS, WORDS))).eval()
+
+
+def search_of(marks: str = "both", **options: object) -> StreamSearch:
+    opening = BOS if marks == "both" else EOS
+    vocabulary = SearchVocabulary(opening, EOS, PAD, UNK, (BOS, PAD))
+    chosen = SearchOptions(**{"beam": 3, "max_len_b": 6, **options})  # type: ignore[arg-type]
+    return StreamSearch(vocabulary, chosen, Frame(BOS, EOS, PAD, marks))
+
+
+def translate(
+    search: StreamSearch, models: Sequence[MemoryTransformer], documents: list[list[list[int]]]
+) -> list[list[DocumentHypothesis]]:
+    frame = search.frame
+    rows = [frame.source([torch.tensor([*s, EOS]) for s in document]) for document in documents]
+    source = {"src_tokens": frame.pad_rows(rows)}
+    return search.search(models, source, [[len(s) for s in document] for document in documents])
+
+
+def text(seed: int, *sentences: int) -> list[list[int]]:
+    draw = torch.Generator().manual_seed(seed)
+    return [torch.randint(4, 12, (n,), generator=draw).tolist() for n in sentences]
+
+
+DOCUMENTS = [text(1, 3, 5, 2), text(2, 4), text(3, 2, 6, 1, 3)]
+
+
+@pytest.mark.parametrize("marks", ["both", "end"])
+@pytest.mark.parametrize("beam", [1, 4])
+def test_scores_are_those_of_the_whole_document_read_at_once(marks, beam):
+    """So the memory has been updated from the complete best hypothesis of each sentence."""
+    model, search = model_of(marks), search_of(marks, beam=beam)
+    for document, found in zip(
+        DOCUMENTS, translate(search, [model], DOCUMENTS), strict=True
+    ):
+        best = found[0]
+        assert len(best.sentences) == len(document)
+        source = search.frame.source([torch.tensor([*s, EOS]) for s in document])
+        written = [torch.tensor(sentence.tokens) for sentence in best.sentences]
+        decoder_input, target = search.frame.target(written)
+        with torch.no_grad():
+            logits, _ = model(source[None], None, decoder_input[None])
+        wanted = logits[0].log_softmax(-1)[torch.arange(target.numel()), target]
+        scores = [score for sentence in best.sentences for score in sentence.scores]
+        torch.testing.assert_close(
+            torch.tensor(scores), wanted[target.ne(PAD)], atol=1e-4, rtol=1e-4
+        )
+        length = len(best.tokens)
+        assert best.score == pytest.approx(sum(scores) / length, abs=1e-4)
+
+
+def test_the_memory_is_updated_once_for_each_finished_sentence(monkeypatch):
+    model, rows = model_of(), []
+    original = model.remember
+    monkeypatch.setattr(
+        model, "remember", lambda *args: (rows.append(len(args[0])), original(*args))[1]
+    )
+    translate(search_of(), [model], DOCUMENTS)
+    # Three documents have a first sentence, two a second and a third, one a fourth, behind
+    # which nothing comes.
+    assert rows == [3, 2, 2]
+
+
+def all_tokens(found: list[list[DocumentHypothesis]]) -> list[list[list[int]]]:
+    return [[s.tokens for s in hypotheses[0].sentences] for hypotheses in found]
+
+
+def test_other_documents_of_the_batch_do_not_matter():
+    model, search = model_of(), search_of(beam=2)
+    together = all_tokens(translate(search, [model], DOCUMENTS))
+    alone = [all_tokens(translate(search, [model], [document]))[0] for document in DOCUMENTS]
+    assert together == alone
+
+
+def test_earlier_sentences_do_matter():
+    model, search = model_of(memory_layers="all"), search_of(beam=1)
+    document = DOCUMENTS[2]
+    whole, other, alone = (
+        translate(search, [model], [sentences])[0][0].sentences[-1].scores
+        for sentences in (document, [*text(9, 6), *document[1:]], document[-1:])
+    )
+    assert whole != pytest.approx(other, abs=1e-6)
+    assert whole != pytest.approx(alone, abs=1e-6)
+
+
+def test_an_ensemble_has_a_memory_for_each_model():
+    models = [model_of(seed=1), model_of(seed=2, memory_side="encoder"), model_of(memory_size=0)]
+    once = all_tokens(translate(search_of(beam=2), models, DOCUMENTS))
+    twice = all_tokens(translate(search_of(beam=2), models * 2, DOCUMENTS))
+    assert [len(document) for document in once] == [3, 1, 4]
+    assert once == twice
+
+
+def test_hypotheses_continue_the_best_ones():
+    found = translate(search_of(beam=3), [model_of()], DOCUMENTS[:1])[0]
+    assert len(found) == 3
+    assert len({tuple(h.sentences[0].tokens) for h in found}) == 3
+    assert all(len(h.sentences) == 3 for h in found)
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=4), min_size=1, max_size=3),
+    st.integers(1, 3),
+    st.integers(0, 3),
+)
+def test_k_sentences_give_k_sentences_within_their_limits(lengths, beam, limit):
+    documents = [text(7, *sizes) for sizes in lengths]
+    search = search_of(beam=beam, max_len_a=1.0, max_len_b=limit)
+    for document, found in zip(
+        documents, translate(search, [model_of()], documents), strict=True
+    ):
+        assert [s.tokens[-1] for s in found[0].sentences] == [EOS] * len(document)
+        for words, sentence in zip(document, found[0].sentences, strict=True):
+            assert 1 <= len(sentence.tokens) - 1 <= max(len(words) + limit, 1)
+
+
+def test_a_model_without_finite_probabilities_ends():
+    model = model_of()
+    with torch.no_grad():
+        model.decoder.output_projection.weight.fill_(float("nan"))
+    found: list[list[DocumentHypothesis]] = translate(search_of(), [model], DOCUMENTS)
+    assert found == [[], [], []]
+
+
+def test_a_row_of_several_sentences_is_no_sentence():
+    tokens: Tensor = search_of().frame.source([torch.tensor([5, EOS]), torch.tensor([6, EOS])])
+    with pytest.raises(ValueError, match="sentence by sentence"):
+        model_of().begin_decoding({"src_tokens": tokens[None]}, 1)

@@ -1,0 +1,163 @@
+"""``gtrans cxmi``: numbers by hand, the interval, the command."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from support.untrained import task_for
+from torch import Tensor, nn
+
+from gtrans.cli import main
+from gtrans.cli.cxmi import COLUMNS, log_probabilities
+from gtrans.evaluation.cxmi import Sentence, corpus_cxmi
+
+if TYPE_CHECKING:
+    from support.tiny_models import TinyWorld
+
+
+
+class Counting(nn.Module):
+    """Every word has probability 1/2 in a row of one sentence, 3/4 in a longer one."""
+
+    def __init__(self, vocabulary: int) -> None:
+        super().__init__()
+        self.vocabulary = nn.Parameter(torch.tensor(float(vocabulary)))
+
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor
+    ) -> tuple[Tensor, dict[str, Any]]:
+        size = int(self.vocabulary)
+        several = src_tokens.eq(2).sum(1) > 1
+        share = torch.where(several, 0.75, 0.5)[:, None, None]
+        rest = ((1 - share) / (size - 2)).expand(*prev_output_tokens.shape, size).clone()
+        rest[..., 2] = rest[..., 4] = share[..., 0] / 2
+        return rest.log(), {}
+
+
+def test_log_probabilities_by_hand() -> None:
+    task = task_for("document")
+    model = Counting(len(task.target_dictionary))
+    documents = [(["b", "c", "d"], ["a", "a a", "a"]), (["b"], ["a"])]
+    plain = [source for source, _ in documents]
+    few, many = math.log(1 / 4), math.log(3 / 8)
+    found = log_probabilities([model], task, documents, plain, None, 100)
+    assert found == [pytest.approx([2 * many, 3 * many, 2 * many]), pytest.approx([2 * few])]
+    # with at most one sentence before it, the first sentence has no context
+    limited = log_probabilities([model], task, documents, plain, 1, 100)
+    assert limited == [pytest.approx([2 * few, 3 * many, 2 * many]), pytest.approx([2 * few])]
+    # a unit of 8 tokens holds two of the three sentences: <s> b </s> <s> c </s>
+    task.cfg.max_doc_tokens = 8
+    cut = log_probabilities([model], task, documents, plain, None, 100)
+    assert cut[0] == pytest.approx([2 * many, 3 * many, 2 * few])
+
+
+def test_the_corpus_by_hand() -> None:
+    sentences = [
+        Sentence(1, 1, 4, -3.0, -4.0),
+        Sentence(1, 2, 4, -3.0, -6.0),
+        Sentence(2, 1, 2, -5.0, -4.5),
+    ]
+    result = corpus_cxmi(sentences)
+    assert result.value == pytest.approx((1 + 3 - 0.5) / 3)
+    assert result.per_token == pytest.approx(3.5 / 10)
+    assert (result.sentences, result.documents, result.resampled) == (3, 2, "documents")
+    # A drawn corpus is the first document twice, the second twice, or both.
+    assert result.interval == pytest.approx((-0.5, 2.0))
+    assert corpus_cxmi(sentences[:2]).resampled == "sentences"
+    assert corpus_cxmi(sentences[:2]).interval == pytest.approx((1.0, 3.0))
+
+
+def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
+    # Documents have a mean of their own: intervals over sentences would be far too narrow.
+    generator = torch.Generator().manual_seed(1)
+    held = 0
+    for _ in range(100):
+        means = torch.randn(40, generator=generator).tolist()
+        sentences = [
+            Sentence(document, sentence, 5, mean + noise, 0.0)
+            for document, mean in enumerate(means)
+            for sentence, noise in enumerate(torch.randn(5, generator=generator).tolist())
+        ]
+        low, high = corpus_cxmi(sentences).interval
+        held += low <= 0 <= high
+    assert 88 <= held <= 99
+
+
+@pytest.fixture
+def cxmi(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Calls the command on the first documents of the test set."""
+    for lang in ("en", "de"):
+        text = (tiny.text / f"test.{lang}").read_text(encoding="utf-8")
+        few = "\n\n".join(text.strip().split("\n\n")[:4])
+        (tmp_path / f"few.{lang}").write_text(few + "\n", encoding="utf-8")
+
+    def call(model: str, *more: str) -> tuple[int, str, str]:
+        files = ("--src", str(tmp_path / "few.en"), "--ref", str(tmp_path / "few.de"))
+        path = ("--path", str(tiny.checkpoints[model]), "--data", str(tiny.data))
+        status = main(["cxmi", *path, *files, "--cpu", *more])
+        return status, *capsys.readouterr()
+
+    return call
+
+
+def test_a_sentence_model_uses_no_context(cxmi: Callable[..., tuple[int, str, str]]) -> None:
+    status, out, _ = cxmi("sentence", "--json")
+    found = json.loads(out)
+    assert (status, found["unit"], found["documents"]) == (0, "sentence", 4)
+    assert (found["value"], found["interval"]) == (0.0, [0.0, 0.0])
+
+
+def test_sentences_are_written_and_add_up(
+    cxmi: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    status, out, _ = cxmi("document", "--output", str(tmp_path / "each.tsv"))
+    assert status == 0
+    assert out.startswith("CXMI ") and "documents resampled" in out
+    head, *rows = (tmp_path / "each.tsv").read_text().splitlines()
+    assert tuple(head.split("\t")) == COLUMNS
+    values = [float(row.split("\t")[5]) for row in rows]
+    assert sum(values) / len(values) == pytest.approx(float(out.split()[1]), abs=1e-4)
+    assert any(value != 0 for value in values)
+    cxmi("document", "--output", str(tmp_path / "each.jsonl"))
+    objects = [json.loads(line) for line in (tmp_path / "each.jsonl").read_text().splitlines()]
+    assert [entry["cxmi"] for entry in objects] == pytest.approx(values, abs=1e-5)
+
+
+def test_another_model_may_stand_for_no_context(
+    cxmi: Callable[..., tuple[int, str, str]], tiny: TinyWorld, tmp_path: Path
+) -> None:
+    sentence = ("--without", str(tiny.checkpoints["sentence"]))
+    for model, more in (("document", sentence), ("sentence", ())):
+        cxmi(model, *more, "--output", str(tmp_path / f"{model}.jsonl"))
+    found = {
+        model: [json.loads(line) for line in (tmp_path / f"{model}.jsonl").read_text().split("\n")
+                if line]
+        for model in ("document", "sentence")
+    }  # fmt: skip
+    for one, other in zip(found["document"], found["sentence"], strict=True):
+        assert one["without_context"] == pytest.approx(other["with_context"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--max-tokens", "0"), "`--max-tokens` must be at least 1, but is 0."),
+        (("--context", "0"), "`--context` must be at least 1, but is 0."),
+        (("--without-data", "x"), "`--without-data` is the folder of `--without`"),
+        (("--output", "nowhere/x.tsv"), "`--output`: there is no folder for 'nowhere/x.tsv'."),
+    ],
+)
+def test_mistakes_are_one_line(
+    more: tuple[str, ...], message: str, cxmi: Callable[..., tuple[int, str, str]]
+) -> None:
+    status, out, err = cxmi("sentence", *more)
+    assert (status, out) == (1, "")
+    assert message in err.splitlines()[-1]

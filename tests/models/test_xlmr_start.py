@@ -1,0 +1,165 @@
+"""Starting from XLM-R: a tiny one, made here and saved as `transformers` saves the real one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from omegaconf import OmegaConf
+from support.fusion_models import EOS, PAD, fusion_model
+
+from gtrans.errors import GtransError
+from gtrans.models._gtrans_fusion_options import GtransFusionConfig
+from gtrans.models.gtrans_fusion import GtransFusion
+
+PIECES = [f"▁p{number}" for number in range(12)]
+# The corpus has these pieces in another order, some of them not, and one of its own.
+WORDS = [PIECES[7], "own", PIECES[2], PIECES[3], PIECES[11]]
+SHAPE: dict[str, Any] = {
+    "encoder_layers": 3, "decoder_layers": 2, "encoder_embed_dim": 16,
+    "encoder_ffn_embed_dim": 32, "decoder_ffn_embed_dim": 32,
+    "encoder_attention_heads": 2, "decoder_attention_heads": 2, "max_positions": 20,
+    "share_all_embeddings": True,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def xlmr(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model of 3 layers and a tokenizer of 12 pieces and the special symbols."""
+    from transformers import XLMRobertaConfig, XLMRobertaModel, XLMRobertaTokenizer
+
+    folder = tmp_path_factory.mktemp("xlmr")
+    torch.manual_seed(1)
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    vocabulary = [(symbol, 0.0) for symbol in special] + [(p, -1.0) for p in PIECES]
+    vocabulary.append(("<mask>", 0.0))
+    config = XLMRobertaConfig(
+        vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=3, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=22, type_vocab_size=1, pad_token_id=1,
+        layer_norm_eps=1e-5,
+    )  # fmt: skip
+    model = XLMRobertaModel(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    XLMRobertaTokenizer(vocab=vocabulary).save_pretrained(folder)
+    return folder
+
+
+def dictionary() -> Dictionary:
+    symbols = Dictionary()
+    for word in WORDS:
+        symbols.add_symbol(word)
+    return symbols
+
+
+class Task:
+    source_dictionary = target_dictionary = dictionary()
+
+
+def model_from(folder: Path | str, **options: Any) -> GtransFusion:
+    cfg = OmegaConf.structured(
+        GtransFusionConfig(**{**SHAPE, "init_xlmr": str(folder), **options})
+    )
+    cfg._name = "gtrans_fusion_xlmr_base"
+    torch.manual_seed(2)
+    return GtransFusion.build_model(cfg, Task()).eval()
+
+
+@torch.no_grad()
+def test_the_encoder_is_xlmr(xlmr: Path) -> None:
+    """The states of all layers, of sentences with padding, are those of `transformers`."""
+    from transformers import AutoModel, AutoTokenizer
+
+    theirs = AutoModel.from_pretrained(xlmr).eval()
+    rows = AutoTokenizer.from_pretrained(xlmr).get_vocab()
+    ours = model_from(xlmr, system="ta")  # gives all layers
+    symbols = Task.source_dictionary
+    sentences = [[WORDS[0], WORDS[2], WORDS[3]], [WORDS[4]]]
+    own, other = (
+        torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor([0, *(index[word] for word in s), EOS]) for s in sentences],
+            batch_first=True,
+            padding_value=PAD,
+        )
+        for index in (symbols.indices, rows)
+    )
+    encoded = ours.encoder(own)
+    states = theirs(other, attention_mask=other.ne(PAD), output_hidden_states=True).hidden_states
+    for layer, expected in zip(encoded.layers, states, strict=True):
+        torch.testing.assert_close(layer, expected[other.ne(PAD)], atol=1e-5, rtol=1e-5)
+
+
+def test_the_decoder_has_self_attention_and_feed_forward_nets(xlmr: Path) -> None:
+    model = model_from(xlmr)
+    encoder, decoder = model.encoder.layers, model.decoder.layers
+    for number in range(2):
+        below = dict(encoder[number].named_parameters())
+        for name, parameter in decoder[number].named_parameters():
+            assert name.startswith("encoder_attn") or parameter.equal(below[name]), name
+    fresh = model_from("nowhere")
+    for name, parameter in fresh.named_parameters():
+        if ".encoder_attn." in name or "fusion" in name or "probabilities" in name:
+            assert model.get_parameter(name).shape == parameter.shape
+        elif name.endswith("q_proj.weight"):
+            assert not model.get_parameter(name).equal(parameter)
+
+
+def test_words_of_the_corpus_that_xlmr_lacks_are_new(
+    xlmr: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from transformers import AutoModel
+
+    with caplog.at_level("INFO", logger="gtrans.models._xlmr"):
+        table = model_from(xlmr).encoder.embed_tokens.weight
+    theirs = AutoModel.from_pretrained(xlmr).embeddings.word_embeddings.weight
+    assert table[4].equal(theirs[4 + 7]) and table[8].equal(theirs[4 + 11])
+    assert not any(table[5].equal(row) for row in theirs)
+    assert "encoder.embed_tokens.weight: 8 of 9 words" in caplog.text
+    assert "newly initialised" in caplog.text
+
+
+def test_a_missing_folder_is_told_when_training_begins(xlmr: Path) -> None:
+    source, decoder_input = torch.tensor([[4, EOS]]), torch.tensor([[EOS, 4]])
+    model = model_from("nowhere").train()
+    with pytest.raises(GtransError, match="--init-xlmr nowhere: there is no such folder."):
+        model(source, None, decoder_input)
+    model.load_state_dict(model_from(xlmr).state_dict())  # a resumed run needs it no more
+    model(source, None, decoder_input)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"encoder_layers": 4}, "`--encoder-layers` must be at most 3"),
+        ({"encoder_embed_dim": 32}, "`--encoder-embed-dim` must be 16, as in this XLM-R, but is"),
+        ({"encoder_attention_heads": 4}, "`--encoder-attention-heads` must be 2"),
+        ({"activation_fn": "relu"}, "`--activation-fn` must be gelu"),
+        ({"system": "rezero"}, "this model has no"),
+        ({"layernorm_embedding": False}, "choose --arch gtrans_fusion_xlmr_base"),
+        ({"learned_positions": False}, "this model has no decoder.embed_positions.weight"),
+        ({"decoder_ffn_embed_dim": 16}, "this model has no decoder.layers.0.fc1.weight"),
+    ],
+)
+def test_models_of_another_shape_are_refused(
+    options: dict[str, Any], message: str, xlmr: Path
+) -> None:
+    with pytest.raises(GtransError) as error:
+        model_from(xlmr, **options)
+    assert message in str(error.value)
+
+
+def test_folders_that_hold_no_xlmr_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(GtransError, match="not a readable XLM-R"):
+        model_from(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(GtransError, match="holds a bert, no XLM-R"):
+        model_from(tmp_path)
+
+
+def test_sinusoids_are_the_positions_of_all_other_models() -> None:
+    assert fusion_model().encoder.embed_positions is None

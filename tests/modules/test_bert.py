@@ -1,0 +1,376 @@
+"""BERT's word pieces, its frozen features and their cache, and an encoder that is a BERT."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from support.tiny_bert import SENTENCES
+from support.untrained import dictionary, task_for
+
+from gtrans.data.feature_cache import FeatureCache
+from gtrans.errors import GtransError
+from gtrans.models.flat_transformer import FlatBert, FlatBertConfig, bert_windows
+from gtrans.models.gtransformer_bert import GTransformerBert, GTransformerBertConfig
+from gtrans.modules.bert import (
+    CLS,
+    PAD,
+    SEP,
+    UNK,
+    BertWeights,
+    FrozenBert,
+    WordPieces,
+    context_row,
+    load_bert,
+    token_types,
+)
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def pieces(bert: Path) -> WordPieces:
+    return WordPieces(str(bert))
+
+
+# ---- word pieces ---------------------------------------------------------------------------------
+
+
+def test_pieces_are_those_of_the_tokenizer(bert: Path, pieces: WordPieces) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(str(bert))
+    for sentence in SENTENCES:
+        (ids,) = pieces.encode([sentence])
+        assert ids[-1] == SEP
+        assert pieces.order[ids[:-1]].tolist() == tokenizer(sentence, add_special_tokens=False)[
+            "input_ids"
+        ]
+    names = ["[CLS]", "[PAD]", "[SEP]", "[UNK]"]
+    assert pieces.symbols[:4] == names
+    assert pieces.order[:4].tolist() == tokenizer.convert_tokens_to_ids(names)
+    assert pieces.symbols[pieces.first_word - 1] == "[MASK]"
+
+
+def test_marks_in_the_text_are_unknown_words_and_no_line_is_empty(pieces: WordPieces) -> None:
+    marks, empty = pieces.encode(["[SEP] [CLS] [MASK] [PAD]", "\u200b"])
+    assert marks.tolist() == [UNK] * 4 + [SEP]
+    assert empty.tolist() == [UNK, SEP]
+
+
+def test_a_row_and_its_token_types() -> None:
+    first, second = torch.tensor([7, 8, SEP]), torch.tensor([9, SEP])
+    row = context_row([first], second, 512)
+    assert row.tolist() == [CLS, 7, 8, SEP, 9, SEP]
+    assert token_types(row).tolist() == [0, 0, 0, 0, 1, 1]
+    alone = context_row([], second, 512)
+    assert alone.tolist() == [CLS, 9, SEP]
+    assert token_types(alone).tolist() == [0, 0, 0]
+
+
+def test_a_long_row_loses_the_oldest_context_first_and_never_the_sentence() -> None:
+    oldest, newer = torch.tensor([10, 11, SEP]), torch.tensor([12, 13, SEP])
+    sentence = torch.tensor([20, 21, SEP])
+    assert context_row([oldest, newer], sentence, 9).tolist() == [
+        CLS, 10, 11, 12, 13, SEP, 20, 21, SEP,
+    ]  # fmt: skip
+    assert context_row([oldest, newer], sentence, 7).tolist() == [
+        CLS, 12, 13, SEP, 20, 21, SEP,
+    ]  # fmt: skip
+    for longest in (1, 4, 5):
+        assert context_row([oldest, newer], sentence, longest).tolist() == [CLS, 20, 21, SEP]
+
+
+# ---- folders -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [("config.json", "config.json"), ("tokenizer.json", "tokenizer.json or vocab.txt"),
+     ("model.safetensors", "model.safetensors or pytorch_model.bin")],
+)  # fmt: skip
+def test_an_incomplete_folder_is_one_line(
+    bert: Path, tmp_path: Path, missing: str, named: str
+) -> None:
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    (folder / missing).unlink()
+    with pytest.raises(GtransError, match=named) as error:
+        load_bert(str(folder)), WordPieces(str(folder))
+    assert "\n" not in str(error.value) and str(folder) in str(error.value)
+
+
+def test_a_missing_folder_and_a_name_that_cannot_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(GtransError, match="there is no such BERT folder"):
+        WordPieces(str(tmp_path / "none"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(GtransError, match="no-such-bert: cannot load") as error:
+        WordPieces("no-such-bert")
+    assert "\n" not in str(error.value)
+
+
+def test_weights_that_are_cut_off_or_not_all_there(bert: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    file = folder / "model.safetensors"
+    whole = load_file(file)
+    file.write_bytes(file.read_bytes()[:-1000])
+    with pytest.raises(GtransError, match="cannot load the weights"):
+        load_bert(str(folder))
+    save_file({k: v for k, v in whole.items() if "layer.1.attention" not in k}, file,
+              metadata={"format": "pt"})  # fmt: skip
+    with pytest.raises(GtransError, match="its weights lack"):
+        load_bert(str(folder))
+
+
+def test_another_kind_of_model(bert: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "roberta"}))
+    with pytest.raises(GtransError, match="of type roberta, not a BERT"):
+        WordPieces(str(folder))
+
+
+# ---- frozen features -----------------------------------------------------------------------------
+
+
+def test_features_are_the_last_hidden_layer(bert: Path, pieces: WordPieces) -> None:
+    """Against transformers itself, rows of different lengths in one batch."""
+    model = load_bert(str(bert)).eval()
+    sentences = pieces.encode(SENTENCES)
+    rows = [context_row(sentences[:1], sentences[1], 512), context_row([], sentences[3], 512)]
+    found = FrozenBert(pieces)(rows, CPU)
+    for row, states in zip(rows, found, strict=True):
+        with torch.no_grad():
+            wanted = model(
+                input_ids=pieces.order[row][None], token_type_ids=token_types(row)[None]
+            ).last_hidden_state[0]
+        assert states.dtype == torch.float16
+        assert torch.allclose(states.float(), wanted, atol=2e-3)
+
+
+def test_bert_is_frozen(pieces: WordPieces) -> None:
+    frozen = FrozenBert(pieces)
+    assert not isinstance(frozen, torch.nn.Module)
+    assert not frozen._model.training
+    assert not any(p.requires_grad for p in frozen._model.parameters())
+    row = context_row([], pieces.encode(SENTENCES)[0], 512)
+    assert not frozen([row], CPU)[0].requires_grad
+    # No dropout: the same every time.
+    assert torch.equal(frozen([row], CPU)[0], frozen([row], CPU)[0])
+
+
+def test_a_sentence_longer_than_bert_reads_is_read_in_parts(pieces: WordPieces) -> None:
+    sentence = pieces.encode([" ".join(SENTENCES * 20)])[0]
+    row = context_row([], sentence, pieces.longest)
+    assert len(row) > pieces.longest
+    (states,) = FrozenBert(pieces)([row], CPU)
+    assert len(states) == len(row)
+
+
+# ---- the cache -----------------------------------------------------------------------------------
+
+
+def entry(number: int, length: int = 4) -> tuple[str, torch.Tensor]:
+    return FeatureCache.key(torch.tensor([number])), torch.full((length, 8), number).half()
+
+
+def test_what_is_kept_is_found_by_another_process(tmp_path: Path) -> None:
+    first, second = (FeatureCache(tmp_path, "a" * 64, 1 << 20) for _ in range(2))
+    key, features = entry(1)
+    assert second.get([key]) == [None]
+    first.put(key, features)
+    assert torch.equal(first.get([key])[0], features)  # type: ignore[arg-type]
+    assert second.get([key]) == [None]
+    first.flush()
+    assert torch.equal(second.get([key])[0], features)  # type: ignore[arg-type]
+    # Another model has other features.
+    assert FeatureCache(tmp_path, "b" * 64, 1 << 20).get([key]) == [None]
+
+
+def test_nothing_half_written_is_read(tmp_path: Path) -> None:
+    cache = FeatureCache(tmp_path, "a" * 64, 1 << 20)
+    key, features = entry(1)
+    cache.put(key, features)
+    cache.flush()
+    (shard,) = (tmp_path / ("a" * 32)).glob("*.safetensors")
+    # An interruption leaves a temporary file, which is never looked at.
+    (shard.parent / f".{shard.name}.tmp").write_bytes(b"half")
+    assert FeatureCache(tmp_path, "a" * 64, 1 << 20).get([key])[0] is not None
+    # A damaged disk is worse: the shard is left out and its entries are computed anew.
+    shard.write_bytes(shard.read_bytes()[:-5])
+    again = FeatureCache(tmp_path, "a" * 64, 1 << 20)
+    assert again.get([key]) == [None]
+    again.put(key, features)
+    again.flush()
+    assert again.get([key])[0] is not None
+
+
+def test_the_size_is_bounded_and_what_is_in_use_stays(tmp_path: Path) -> None:
+    limit = 3000
+    cache = FeatureCache(tmp_path, "a" * 64, limit)
+    for number in range(40):
+        cache.put(*entry(number))
+    cache.flush()
+
+    def used() -> int:
+        return sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
+
+    assert 0 < used() <= 1.5 * limit
+    kept = [number for number in range(40) if cache.get([entry(number)[0]])[0] is not None]
+    assert kept[:3] == [0, 1, 2] and len(kept) < 40
+    # A later run may replace what nobody has used for long.
+    for file in tmp_path.rglob("*.safetensors"):
+        os.utime(file, (time.time() - 9999,) * 2)
+    other = FeatureCache(tmp_path, "b" * 64, limit)
+    other.put(*entry(1))
+    other.flush()
+    assert other.get([entry(1)[0]])[0] is not None
+    assert used() <= 1.5 * limit
+
+
+def test_no_cache(tmp_path: Path) -> None:
+    cache = FeatureCache(tmp_path, "a" * 64, 0)
+    cache.put(*entry(1))
+    cache.flush()
+    assert cache.get([entry(1)[0]]) == [None]
+    assert not list(tmp_path.iterdir())
+
+
+# ---- an encoder that is a BERT -------------------------------------------------------------------
+
+
+def encoder_model(pieces: WordPieces, **options: Any) -> GTransformerBert:
+    task = task_for("document", words=(pieces.symbols[4:], ("a", "b")))
+    cfg = OmegaConf.structured(
+        GTransformerBertConfig(
+            **{
+                "encoder_layers": 2, "decoder_layers": 1, "encoder_embed_dim": 16,
+                "encoder_ffn_embed_dim": 64, "decoder_ffn_embed_dim": 16,
+                "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+                "bert_positions": pieces.longest, "bert_norm_eps": pieces.norm_eps,
+                "unit": "document", "max_doc_tokens": 512,
+                **{f"{side}_global_layers": 1 for side in ("encoder", "decoder", "cross")},
+                **options,
+            }
+        )
+    )  # fmt: skip
+    cfg._name = "gtransformer_bert_base"
+    return GTransformerBert.build_model(cfg, task).eval()
+
+
+def test_the_encoder_is_transformers_own_bert(bert: Path, pieces: WordPieces) -> None:
+    """Hidden states to 1e-4, a batch with padding."""
+    model = encoder_model(pieces, doc_mode="full")
+    model.encoder.start_from(BertWeights(pieces))
+    sentences = pieces.encode(SENTENCES[:3])
+    rows = [torch.cat([torch.tensor([CLS]), sentence]) for sentence in sentences]
+    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+    with torch.no_grad():
+        states = model.encoder(padded).states.split([len(row) for row in rows])
+        for row, found in zip(rows, states, strict=True):
+            wanted = load_bert(str(bert)).eval()(input_ids=pieces.order[row][None])
+            assert torch.allclose(found, wanted.last_hidden_state[0], atol=1e-4)
+
+
+def test_within_groups_a_sentence_is_what_bert_knows(pieces: WordPieces) -> None:
+    """With positions by sentence, group attention reads each sentence as BERT does alone."""
+    model = encoder_model(pieces, positions="sentence", encoder_global_layers=0)
+    model.encoder.start_from(BertWeights(pieces))
+    sentences = pieces.encode(SENTENCES[:3])
+    rows = [torch.cat([torch.tensor([CLS]), sentence]) for sentence in sentences]
+    with torch.no_grad():
+        together = model.encoder(torch.cat(rows)[None]).states
+        alone = torch.cat([model.encoder(row[None]).states for row in rows])
+    assert torch.allclose(together, alone, atol=1e-5)
+
+
+def test_a_bert_of_another_width(pieces: WordPieces) -> None:
+    model = encoder_model(pieces, encoder_embed_dim=32)
+    with pytest.raises(GtransError, match=r"`--encoder-embed-dim` is 32, .* is 16"):
+        model.encoder.start_from(BertWeights(pieces))
+
+
+def test_documents_beyond_what_bert_reads(pieces: WordPieces) -> None:
+    with pytest.raises(GtransError, match="`--max-doc-tokens` must be at most 512"):
+        encoder_model(pieces, max_doc_tokens=600)
+
+
+def test_the_mask_of_word_dropout_is_berts(pieces: WordPieces) -> None:
+    model = encoder_model(pieces)
+    model.encoder.start_from(BertWeights(pieces))
+    words = model.encoder.embed_tokens.weight
+    assert torch.equal(words[-1], words[pieces.symbols.index("[MASK]")])
+    assert dictionary(pieces.symbols[4:]).index(pieces.symbols[9]) == 9
+
+
+# ---- Flat-Transformer + BERT ---------------------------------------------------------------------
+
+
+def test_windows_as_bert_reads_them() -> None:
+    a, b, c, d = 4, 5, 6, 7
+    tokens = torch.tensor(
+        [[CLS, a, b, SEP, CLS, c, SEP, CLS, d, SEP], [CLS, d, c, SEP, CLS, a, SEP, PAD, PAD, PAD]]
+    )
+    rows, current = bert_windows(tokens, torch.tensor([1, 0]), 512, (CLS, PAD, SEP))
+    assert rows.tolist() == [
+        [CLS, a, b, SEP, c, SEP, d, SEP], [CLS, d, c, SEP, a, SEP, PAD, PAD]
+    ]  # fmt: skip
+    assert current.tolist() == [1, 0]
+    # The oldest context goes first, whole sentences with it; of the sentence nothing goes.
+    rows, current = bert_windows(tokens, torch.tensor([1, 0]), 5, (CLS, PAD, SEP))
+    assert rows.tolist() == [[CLS, c, SEP, d, SEP], [CLS, d, c, SEP, SEP]]
+    assert current.tolist() == [0, 0]
+    rows, current = bert_windows(tokens, torch.tensor([2, 1]), 2, (CLS, PAD, SEP))
+    assert rows.tolist() == [[CLS, d, SEP], [CLS, a, SEP]]
+
+
+def flat_model(pieces: WordPieces, **options: Any) -> FlatBert:
+    task = task_for("window", words=(pieces.symbols[4:], ("a", "b")))
+    cfg = OmegaConf.structured(
+        FlatBertConfig(
+            encoder_layers=2, decoder_layers=1, encoder_embed_dim=16, encoder_ffn_embed_dim=64,
+            decoder_ffn_embed_dim=16, encoder_attention_heads=2, decoder_attention_heads=2,
+            bert_positions=pieces.longest, bert_norm_eps=pieces.norm_eps, unit="window", **options,
+        )
+    )  # fmt: skip
+    cfg._name = "flat_transformer_bert_base"
+    return FlatBert.build_model(cfg, task).eval()
+
+
+def test_flat_bert_is_bert_on_the_pair(bert: Path, pieces: WordPieces) -> None:
+    """All blocks over the whole window: transformers' own BERT at the sentence's places."""
+    model = flat_model(pieces, flat_bottom_layers=2)
+    model.encoder.start_from(BertWeights(pieces))
+    context, sentence = pieces.encode(SENTENCES[:2])
+    cls = torch.tensor([CLS])
+    window = torch.cat([cls, context, cls, sentence])[None]
+    pair = context_row([context], sentence, 512)
+    with torch.no_grad():
+        found = model.encode(window, torch.tensor([1])).states
+        wanted = load_bert(str(bert)).eval()(
+            input_ids=pieces.order[pair][None], token_type_ids=token_types(pair)[None]
+        )
+    assert torch.allclose(found, wanted.last_hidden_state[0, -len(sentence):], atol=1e-4)
+
+
+def test_flat_bert_top_blocks_see_the_sentence_only(pieces: WordPieces) -> None:
+    model = flat_model(pieces, flat_bottom_layers=0)
+    context, sentence = pieces.encode(SENTENCES[:2])
+    cls = torch.tensor([CLS])
+    window = torch.cat([cls, context, cls, sentence])[None]
+    other = window.clone()
+    other[0, 1] = 9
+    with torch.no_grad():
+        states = [model.encode(w, torch.tensor([1])).states for w in (window, other)]
+    assert torch.equal(*states)
+    assert len(states[0]) == len(sentence)

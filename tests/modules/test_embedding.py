@@ -1,0 +1,152 @@
+"""Learned positions, LayerNorm on embeddings, segments: numbers by hand and fairseq's own model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from fairseq.models.transformer import TransformerModel, base_architecture
+from omegaconf import OmegaConf
+from support.stock_sizes import SIZES, dictionary
+from support.tiny_models import TINY, TinyWorld
+from torch import nn
+
+from gtrans.errors import GtransError
+from gtrans.models._warm_start import rename
+from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.modules.embedding import Embedder
+from gtrans.modules.positions import LearnedPositions
+
+
+def numbered(size: int, offset: int) -> LearnedPositions:
+    """Row ``r`` of the table is ``[r, -r]``."""
+    positions = LearnedPositions(2, size, offset)
+    rows = torch.arange(size + offset, dtype=torch.float)
+    positions.weight.data = torch.stack([rows, -rows], 1)
+    return positions
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+def test_the_first_place_has_the_row_of_the_offset(offset: int) -> None:
+    found = numbered(4, offset)(torch.tensor([0, 3, 1]))
+    assert found[:, 0].tolist() == [offset, 3 + offset, 1 + offset]
+
+
+def test_the_row_of_padding_is_zero() -> None:
+    positions = LearnedPositions(8, 4)
+    assert positions.weight.shape == (6, 8)
+    assert positions.weight[1].abs().sum() == 0 and positions.weight[2].abs().sum() > 0
+    assert LearnedPositions(8, 4, offset=0).weight[0].abs().sum() > 0
+
+
+def test_a_place_behind_the_table_is_refused() -> None:
+    positions = numbered(4, 2)
+    positions(torch.tensor([3]))
+    with pytest.raises(GtransError, match=r"5 tokens, .* only 4 positions; .*--max-doc-tokens"):
+        positions(torch.tensor([0, 4]))
+
+
+def test_the_sum_is_normalised() -> None:
+    table = nn.Embedding(3, 2)
+    table.weight.data = torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
+    embed = Embedder(2, 10.0, 0.0, by_sentence=False)
+    tokens, places = torch.tensor([2, 1]), torch.tensor([0, 1])
+    # 10 * [3, 4] + [2, -2]; 10 * [1, 2] + [3, -3]
+    plain = torch.tensor([[32.0, 38.0], [13.0, 17.0]])
+    found = embed(tokens, places, table, numbered(4, 2))
+    torch.testing.assert_close(found, plain)
+    segments = torch.tensor([[6.0, 0.0], [0.0, -9.0]])
+    found = embed(tokens, places, table, numbered(4, 2), segments=segments)
+    torch.testing.assert_close(found, plain + segments)
+    # 38 and 38 are equal; 13 and 8 are 2.5 above and below their mean.
+    found = embed(tokens, places, table, numbered(4, 2), nn.LayerNorm(2), segments)
+    torch.testing.assert_close(found, torch.tensor([[0.0, 0.0], [1.0, -1.0]]))
+
+
+# As mBART, as BART, and what only an option turns on.
+KINDS = {
+    "mbart": {"normalize_before": True},
+    "bart": {"normalize_before": False, "no_scale_embedding": True},
+    "no final norm": {"normalize_before": True, "no_decoder_final_norm": True},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fairseqs_model_has_the_same_tensors_and_logits(kind: str) -> None:
+    symbols = dictionary()
+    task: Any = SimpleNamespace(source_dictionary=symbols, target_dictionary=symbols)
+    options: dict[str, Any] = dict(KINDS[kind])
+    before = options.pop("normalize_before")
+    shared = {
+        **SIZES, **options, "dropout": 0.0, "activation_fn": "gelu", "layernorm_embedding": True,
+        "share_all_embeddings": True, "encoder_normalize_before": before,
+        "decoder_normalize_before": before,
+    }  # fmt: skip
+    args = SimpleNamespace(**shared, encoder_learned_pos=True, decoder_learned_pos=True,
+                           max_source_positions=12, max_target_positions=12)  # fmt: skip
+    base_architecture(args)
+    torch.manual_seed(1)
+    theirs = TransformerModel.build_model(args, task).eval()
+    for parameter in theirs.parameters():  # LayerNorms that do something
+        if parameter.dim() == 1:
+            nn.init.normal_(parameter, 1.0, 0.5)
+    options = dict(shared, doc_mode="full", learned_positions=True, max_positions=12)
+    ours = GTransformer.build_model(OmegaConf.structured(GTransformerConfig(**options)), task)
+    ours.load_state_dict(rename(theirs.state_dict()), strict=True)
+    ours.eval()
+    assert ours.max_positions() == (12, 12)
+
+    source = torch.tensor([[5, 9, 33, 4, 7, 2], [8, 6, 2, 1, 1, 1]])
+    previous = torch.tensor([[2, 10, 11, 12], [2, 13, 1, 1]])
+    with torch.no_grad():
+        expected, _ = theirs(source, torch.tensor([6, 3]), previous)
+        found, _ = ours(source, None, previous)
+    real = previous.ne(1)
+    torch.testing.assert_close(found[real], expected[real], atol=1e-5, rtol=1e-5)
+
+
+def test_positions_of_sentences_have_no_longest_document() -> None:
+    symbols = dictionary()
+    task: Any = SimpleNamespace(source_dictionary=symbols, target_dictionary=symbols)
+    options: dict[str, Any] = dict(SIZES, learned_positions=True, max_positions=6)
+    model = GTransformer.build_model(
+        OmegaConf.structured(GTransformerConfig(**options, positions="sentence")), task
+    )
+    document = torch.tensor([[0, 5, 9, 33, 4, 2] * 3])
+    logits, _ = model(document, None, document)
+    assert logits.shape[:2] == (1, 18)
+    by_document = GTransformer.build_model(
+        OmegaConf.structured(GTransformerConfig(**options)), task
+    )
+    with pytest.raises(GtransError, match="18 tokens, but the model has learned only 6"):
+        by_document(document, None, document)
+
+
+def test_command_line(tiny: TinyWorld, tmp_path: Path) -> None:
+    """The switches reach the model, its checkpoint, and every command that reads it."""
+    options = (
+        "--user-dir", "gtrans", "--task", "document_translation", "--arch", "gtransformer_tiny",
+        *TINY, "--optimizer", "adam", "--lr", "0.003", "--max-tokens", "1024", "--max-update", "2",
+        "--criterion", "label_smoothed_cross_entropy", "--disable-validation", "--num-workers",
+        "0", "--cpu", "--no-epoch-checkpoints", "--learned-positions", "--layernorm-embedding",
+        "--activation-fn", "gelu", "--encoder-normalize-before",
+    )  # fmt: skip
+    done = tiny.run("train", tiny.data, *options, "--save-dir", tmp_path, "--max-positions", "512")
+    assert done.status == 0, done.stderr
+    path = tmp_path / "checkpoint_last.pt"
+    state = torch.load(path)["model"]
+    for side in ("encoder", "decoder"):
+        assert state[f"{side}.embed_positions.weight"].shape == (514, 32)
+        assert f"{side}.layernorm_embedding.bias" in state
+    assert "encoder.layer_norm.weight" in state and "decoder.layer_norm.weight" not in state
+    tiny.run.succeed(
+        "generate", tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
+        "--path", path, "--gen-subset", "test", "--beam", "1", "--max-len-b", "10", "--cpu",
+    )  # fmt: skip
+    done = tiny.run("train", tiny.data, *options, "--save-dir", tmp_path / "s",
+                    "--max-positions", "9")  # fmt: skip
+    assert done.status != 0
+    assert "the model has learned only 9 positions" in done.stderr.strip().split("\n")[-1]

@@ -1,0 +1,135 @@
+"""Regrouped attention against the equation as written."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.batches import BATCHES, EOS, PAD, PLANS, batch_of, plans_of
+from torch import Tensor
+
+from gtrans.errors import GtransError
+from gtrans.modules.attention import DocumentAttention, GlobalGate, MultiheadAttention
+from gtrans.modules.attention_plans import AttentionPlans
+from gtrans.modules.group_attention import (
+    AttentionPlan,
+    dense_attention,
+    segment_attention,
+)
+from gtrans.modules.layout import DocumentLayout, Segments
+
+
+def compare(plans: AttentionPlans, name: str, heads: int = 2, dim: int = 8) -> None:
+    """Outputs and gradients of both backends agree to 1e-5."""
+    plan: AttentionPlan = getattr(plans, name)
+    torch.manual_seed(len(name))
+    sizes = (plan.query_tokens, plan.key_tokens, plan.key_tokens)
+    inputs = [torch.randn(size, dim, requires_grad=True) for size in sizes]
+    weight = torch.randn(plan.query_tokens, dim)
+    results = []
+    for attend in (segment_attention, lambda *a: dense_attention(*a)[0]):
+        output = attend(*inputs, plan, heads)
+        grads = torch.autograd.grad((output * weight).sum(), inputs)
+        results.append((output, *grads))
+    for mine, oracle in zip(*results, strict=True):
+        torch.testing.assert_close(mine, oracle, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", PLANS)
+@given(BATCHES, st.data())
+@settings(max_examples=40)
+def test_regrouped_equals_dense(name: str, documents: list[list[int]], data: st.DataObject) -> None:
+    other = [[data.draw(st.integers(0, 6)) for _ in document] for document in documents]
+    compare(plans_of(batch_of(documents, left=True), batch_of(other)), name)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_long_and_odd_documents(name: str) -> None:
+    one_sentence = [[400]]
+    thousand = [[i % 5 for i in range(1000)]]
+    mixed = [[3] * 30, [50], [1, 90, 2], [0, 0, 0]]
+    for documents in (one_sentence, thousand, mixed):
+        shifted = [[w + 1 for w in d] for d in documents]
+        compare(plans_of(batch_of(documents, left=True), batch_of(shifted)), name)
+
+
+def test_expected_numbers() -> None:
+    # Two sentences of two tokens; within a sentence all scores are equal, so each
+    # output is the mean of its sentence's values.
+    segments = Segments(torch.tensor([0, 2]), torch.tensor([2, 2]))
+    plan = AttentionPlan.within(segments, 4)
+    zeros, value = torch.zeros(4, 1), torch.tensor([[1.0], [3.0], [10.0], [20.0]])
+    expected = torch.tensor([[2.0], [2.0], [15.0], [15.0]])
+    torch.testing.assert_close(segment_attention(zeros, zeros, value, plan, 1), expected)
+    output, weights = dense_attention(zeros, zeros, value, plan, 1)
+    torch.testing.assert_close(output, expected)
+    half = torch.tensor([[0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5], [0, 0, 0.5, 0.5]])
+    torch.testing.assert_close(weights, half[None])
+    causal = AttentionPlan.within(segments, 4, causal=True)
+    torch.testing.assert_close(
+        segment_attention(zeros, zeros, value, causal, 1),
+        torch.tensor([[1.0], [2.0], [10.0], [15.0]]),
+    )
+
+
+def test_fewer_target_sentences_than_source_sentences() -> None:
+    plans = plans_of(batch_of([[3, 4, 5], [2, 2]]), batch_of([[2], [1, 1]]))
+    compare(plans, "cross_group")
+
+
+def test_more_target_sentences_are_refused() -> None:
+    plans = plans_of(batch_of([[3], [2, 2]]), batch_of([[3], [1, 1, 1]]))
+    with pytest.raises(GtransError, match="row 1 .* 3 target sentences but only 2 source"):
+        _ = plans.cross_group.buckets
+
+
+def test_cost_grows_with_sentences_not_with_the_document() -> None:
+    """The padded rows and scores of 80 equal sentences are 80 times those of one."""
+
+    def scores(sentences: int) -> int:
+        layout = DocumentLayout.of_source(batch_of([[23] * sentences]), PAD, EOS)
+        buckets = AttentionPlans(layout).encoder_group.buckets
+        return sum(b.count * b.query * b.key for b in buckets)
+
+    assert scores(80) == 80 * scores(1)
+
+
+def test_ragged_sentences_waste_little() -> None:
+    layout = DocumentLayout.of_source(batch_of([[5, 200, 30, 31, 8, 60, 3, 45, 25]]), PAD, EOS)
+    buckets = AttentionPlans(layout).encoder_group.buckets
+    padded = sum(bucket.count * bucket.query for bucket in buckets)
+    assert padded < 1.25 * layout.tokens
+
+
+def test_gate_begins_where_its_bias_says() -> None:
+    gate = GlobalGate(4, bias=4.0)
+    group, other = torch.randn(3, 4), torch.randn(3, 4)
+    share = torch.sigmoid(torch.tensor(4.0))
+    torch.testing.assert_close(gate(group, other), group * share + other * (1 - share))
+    # Eq 10 with arbitrary weights.
+    gate = GlobalGate(4)
+    g = torch.sigmoid(torch.cat([group, other], -1) @ gate.proj.weight.T + gate.proj.bias)
+    torch.testing.assert_close(gate(group, other), group * g + other * (1 - g))
+
+
+def test_weights_are_seen_only_when_asked_for() -> None:
+    torch.manual_seed(0)
+    layout = DocumentLayout.of_source(batch_of([[2, 3]]), PAD, EOS)
+    plans = AttentionPlans(layout)
+    attention = DocumentAttention(8, 2, kind="combined")
+    x = torch.randn(layout.tokens, 8)
+
+    def run() -> Tensor:
+        output: Tensor = attention(
+            x, x, lambda: plans.encoder_group, lambda: plans.encoder_global
+        )
+        return output
+
+    silent = run()
+    seen: list[tuple[int, ...]] = []
+    for module in attention.modules():
+        if isinstance(module, MultiheadAttention):
+            module.observer = lambda weights, plan: seen.append(tuple(weights.shape))
+    torch.testing.assert_close(run(), silent)
+    assert seen == [(2, 9, 9), (2, 9, 9)]

@@ -1,0 +1,137 @@
+"""Variable-length kernels: where they may run, what they are given, and what runs otherwise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from support.batches import PLANS, batch_of, plans_of
+from torch import Tensor
+
+from gtrans.modules import varlen_attention as varlen
+from gtrans.modules.attention import MultiheadAttention
+from gtrans.modules.group_attention import AttentionPlan, segment_attention
+
+SOURCE = [[3, 0, 5], [7], [1, 2, 2]]
+TARGET = [[2, 4, 1], [9], [3, 1, 2]]
+
+
+def attend_by_boundaries(
+    q: Tensor, k: Tensor, v: Tensor, begins_q: Tensor, begins_k: Tensor, longest: tuple[int, int],
+    causal: bool,
+) -> Tensor:  # fmt: skip
+    """What the kernels promise, segment by segment; ``(tokens, heads, head)``."""
+    sizes = (begins_q.diff(), begins_k.diff())
+    assert begins_q.dtype == begins_k.dtype == torch.int32
+    assert (int(sizes[0].max()), int(sizes[1].max())) == longest
+    outputs = []
+    for part_q, part_k, part_v in zip(
+        q.split(sizes[0].tolist()), k.split(sizes[1].tolist()), v.split(sizes[1].tolist()),
+        strict=True,
+    ):  # fmt: skip
+        scores = torch.einsum("qhd,khd->hqk", part_q, part_k) / math.sqrt(q.size(2))
+        if causal:
+            hidden = torch.ones_like(scores, dtype=torch.bool).triu(1)
+            scores = scores.masked_fill(hidden, -math.inf)
+        outputs.append(torch.einsum("hqk,khd->qhd", scores.softmax(-1), part_v))
+    return torch.cat(outputs)
+
+
+def torch_2_10(
+    query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor, cu_seq_k: Tensor, max_q: int,
+    max_k: int, is_causal: bool = False,
+) -> Tensor:  # fmt: skip
+    longest = max_q, max_k
+    return attend_by_boundaries(query, key, value, cu_seq_q, cu_seq_k, longest, is_causal)
+
+
+def torch_2_11(
+    query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor, cu_seq_k: Tensor, max_q: int,
+    max_k: int, *, window_size: tuple[int, int] = (-1, -1),
+) -> Tensor:  # fmt: skip
+    causal, longest = window_size == (-1, 0), (max_q, max_k)
+    return attend_by_boundaries(query, key, value, cu_seq_q, cu_seq_k, longest, causal)
+
+
+@pytest.fixture(params=[torch_2_10, torch_2_11])
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(varlen, "_kernel", lambda: request.param)
+    return request.param
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("name", PLANS)
+def test_kernels_are_told_the_segments(name: str) -> None:
+    plan: AttentionPlan = getattr(plans_of(batch_of(SOURCE, left=True), batch_of(TARGET)), name)
+    torch.manual_seed(0)
+    query = torch.randn(plan.query_tokens, 8)
+    key, value = torch.randn(2, plan.key_tokens, 8)
+    torch.testing.assert_close(
+        varlen.varlen_attention(query, key, value, plan, 2),
+        segment_attention(query, key, value, plan, 2),
+    )
+
+
+def test_segments_that_leave_tokens_out() -> None:
+    plan = plans_of(batch_of([[3, 4, 5], [2, 2]]), batch_of([[2], [1, 1]])).cross_group
+    assert plan.boundaries is None
+    x = torch.zeros(plan.query_tokens, 8)
+    with pytest.raises(ValueError, match="cover all tokens"):
+        varlen.varlen_attention(x, x, x, plan, 2)
+
+
+class Stand:
+    """As much of a CUDA tensor as the decision looks at."""
+
+    def __init__(self, dtype: torch.dtype = torch.bfloat16, dim: int = 64) -> None:
+        self.is_cuda, self.dtype, self.dim = True, dtype, dim
+        self.device = torch.device("cuda", 0)
+
+    def size(self, axis: int) -> int:
+        return self.dim
+
+
+def test_where_kernels_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(varlen, "_device_has_kernels", lambda device: True)
+    plan = plans_of(batch_of(SOURCE), batch_of(TARGET)).encoder_group
+    suits: Callable[..., bool] = varlen.suits
+    assert suits(Stand(), plan, 2, 0.0)
+    assert suits(Stand(torch.float16), plan, 8, 0.0)
+    assert not suits(Stand(torch.float32), plan, 2, 0.0)
+    assert not suits(Stand(), plan, 2, 0.1)
+    assert not suits(Stand(), plan, 16, 0.0)  # heads of 4
+    assert not suits(Stand(dim=1024), plan, 2, 0.0)  # heads of 512
+    partial = plans_of(batch_of([[3, 4], [2]]), batch_of([[2], [1]])).cross_group
+    assert not suits(Stand(), partial, 2, 0.0)
+    assert not suits(torch.zeros(4, 64, dtype=torch.bfloat16), plan, 2, 0.0)
+
+
+def test_falls_back_where_they_may_not() -> None:
+    plan = plans_of(batch_of(SOURCE), batch_of(TARGET)).encoder_group
+    attention = MultiheadAttention(8, 2)
+    x = torch.randn(plan.query_tokens, 8)
+    expected = attention(x, x, x, plan)
+    attention.backend = "varlen"
+    torch.testing.assert_close(attention(x, x, x, plan), expected)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="the real kernels need a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", PLANS)
+def test_kernels_on_cuda(name: str, dtype: torch.dtype) -> None:
+    plans = plans_of(batch_of(SOURCE, left=True).cuda(), batch_of(TARGET).cuda())
+    plan: AttentionPlan = getattr(plans, name)
+    torch.manual_seed(0)
+    sizes = (plan.query_tokens, plan.key_tokens, plan.key_tokens)
+    inputs = [torch.randn(s, 64, device="cuda", dtype=dtype, requires_grad=True) for s in sizes]
+    if not varlen.suits(inputs[0], plan, 2, 0.0):
+        pytest.skip("this CUDA device has no variable-length kernels")
+    results = []
+    for attend in (varlen.varlen_attention, segment_attention):
+        output = attend(*inputs, plan, 2)
+        results.append((output, *torch.autograd.grad(output.float().square().sum(), inputs)))
+    for mine, other in zip(*results, strict=True):
+        torch.testing.assert_close(mine, other, atol=3e-2, rtol=3e-2)

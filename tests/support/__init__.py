@@ -1,0 +1,1 @@
+"""What several tests share. No test imports from another test."""

@@ -1,0 +1,209 @@
+"""A tiny corpus, tiny models trained on it, and fairseq's own commands to use them.
+
+The commands run as processes of their own, with their standard streams, exit status and
+``--user-dir gtrans``, but forked from one process that has imported fairseq before: the
+import is most of what a small command costs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+COMMANDS = ("generate", "hydra_train", "interactive", "preprocess", "train", "validate")
+TINY = (
+    *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "32"),
+    *("--encoder-ffn-embed-dim", "64", "--decoder-ffn-embed-dim", "64"),
+    *("--encoder-attention-heads", "2", "--decoder-attention-heads", "2"),
+    *("--encoder-global-layers", "1", "--decoder-global-layers", "1", "--cross-global-layers", "1"),
+    "--share-all-embeddings",
+)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    def lines(self, kind: str) -> list[tuple[int, str]]:
+        """``(id, last column)`` of all lines ``KIND-id <tab> ..``, as printed."""
+        found = []
+        for line in self.stdout.split("\n"):
+            name, *columns = line.split("\t")
+            head, _, number = name.partition("-")
+            if head == kind and number.isdigit():
+                found.append((int(number), columns[-1]))
+        return found
+
+
+class StockCommands:
+    """``fairseq-NAME`` for the names in ``COMMANDS``."""
+
+    def __init__(self, repo: Path, folder: Path) -> None:
+        self._folder = folder
+        self._server = subprocess.Popen(
+            [sys.executable, __file__],
+            cwd=repo,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def __call__(self, name: str, *arguments: str | Path, stdin: str = "") -> Finished:
+        streams = [str(self._folder / stream) for stream in ("stdin", "stdout", "stderr")]
+        Path(streams[0]).write_text(stdin, encoding="utf-8")
+        assert self._server.stdin is not None and self._server.stdout is not None
+        print(
+            json.dumps({"name": name, "argv": [str(x) for x in arguments], "streams": streams}),
+            file=self._server.stdin,
+            flush=True,
+        )
+        answer = self._server.stdout.readline()
+        assert answer, "the server of stock commands has died"
+        output = [Path(stream).read_text(encoding="utf-8") for stream in streams[1:]]
+        return Finished(int(answer), *output)
+
+    def succeed(self, name: str, *arguments: str | Path, stdin: str = "") -> Finished:
+        """Run and insist on exit status 0."""
+        done = self(name, *arguments, stdin=stdin)
+        assert done.status == 0, done.stderr
+        return done
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.communicate(timeout=60)
+
+
+def serve() -> None:
+    """Fork a process for every command that the standard input asks for."""
+    modules = {name: importlib.import_module(f"fairseq_cli.{name}") for name in COMMANDS}
+    answers = os.fdopen(os.dup(1), "w")
+    for line in iter(sys.stdin.readline, ""):
+        order = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            for number, path in enumerate(order["streams"]):
+                os.dup2(os.open(path, os.O_RDWR | (number and os.O_CREAT | os.O_TRUNC)), number)
+            sys.argv = [f"fairseq-{order['name']}", *order["argv"]]
+            status = 0
+            try:
+                modules[order["name"]].cli_main()
+            except SystemExit as end:
+                status = end.code if isinstance(end.code, int) else int(end.code is not None)
+            except BaseException:  # what Python itself does at the top
+                sys.excepthook(*sys.exc_info())
+                status = 1
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+        _, ended = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(ended), file=answers, flush=True)
+
+
+@dataclass(frozen=True)
+class TinyWorld:
+    """Text, its binarised form, and checkpoints.
+
+    ``text`` holds ``test.en`` and ``test.de``: some short documents, one of a single
+    sentence and one that is much longer.
+    """
+
+    text: Path
+    data: Path
+    checkpoints: dict[str, Path]
+    run: StockCommands
+
+    def source(self) -> list[list[str]]:
+        """The documents of the test set."""
+        whole = (self.text / "test.en").read_text(encoding="utf-8")
+        return [document.split("\n") for document in whole.strip().split("\n\n")]
+
+    def pieces(self, lang: str) -> list[str]:
+        """The BPE pieces of all sentences of the test set."""
+        whole = (self.data / "text" / f"test.bpe.{lang}").read_text(encoding="utf-8")
+        return [line for line in whole.split("\n") if line]
+
+
+@pytest.fixture(scope="session")
+def stock(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StockCommands]:
+    """fairseq's commands."""
+    commands = StockCommands(repo, tmp_path_factory.mktemp("stock"))
+    yield commands
+    commands.close()
+
+
+@pytest.fixture(scope="session")
+def tiny(stock: StockCommands, tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
+    """A corpus from ``gtrans make-corpus`` and models after a few updates."""
+    from gtrans.cli import main
+    from gtrans.data.generated_corpus import write_corpus
+
+    folder = tmp_path_factory.mktemp("tiny")
+    text, data = folder / "text", folder / "data"
+    write_corpus(text, 1, 200, 2)
+    for lang in ("en", "de"):
+        shutil.copy(text / f"valid.{lang}", text / f"test.{lang}")
+        documents = (text / f"test.{lang}").read_text(encoding="utf-8").strip().split("\n\n")
+        long = "\n".join(documents[:5])
+        short = documents[5].split("\n")[0]
+        test = "\n\n".join([documents[6], long, short, documents[7], documents[8]])
+        (text / f"test.{lang}").write_text(f"{test}\n", encoding="utf-8")
+    languages = ("--source-lang", "en", "--target-lang", "de")
+    splits = [
+        part for split in ("train", "valid", "test") for part in (f"--{split}", str(text / split))
+    ]
+    assert main(["prepare", *languages, *splits, "--bpe-merges", "300", "--out", str(data)]) == 0
+    checkpoints = {}
+    for name, unit, seed in (
+        ("document", "document", 1), ("other", "document", 2), ("sentence", "sentence", 1)
+    ):  # fmt: skip
+        saved = folder / name
+        stock.succeed(
+            "train", data, "--user-dir", "gtrans", "--task", "document_translation",
+            "--unit", unit, "--arch", "gtransformer_tiny", *TINY, "--optimizer", "adam",
+            "--lr", "0.003", "--criterion", "label_smoothed_cross_entropy",
+            "--max-tokens", "1024", "--max-update", "12", "--disable-validation",
+            "--seed", str(seed), "--save-dir", saved, "--no-epoch-checkpoints",
+            "--num-workers", "0", "--cpu",
+        )  # fmt: skip
+        checkpoints[name] = saved / "checkpoint_last.pt"
+    return TinyWorld(text, data, checkpoints, stock)
+
+
+class Harm:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.fixture(scope="session")
+def harmful(tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint that makes a file ``harmed`` beside itself when it is loaded carelessly."""
+    import torch
+
+    path = tmp_path_factory.mktemp("harm") / "checkpoint.pt"
+    state = torch.load(tiny.checkpoints["document"], weights_only=False)
+    torch.save({**state, "extra_state": Harm(path.parent / "harmed")}, path)
+    return path
+
+
+if __name__ == "__main__":
+    serve()
