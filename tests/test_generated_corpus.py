@@ -16,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gtrans.cli import main
-from gtrans.data.generated_corpus import (
+from gtrans.corpus.grammar import Role
+from gtrans.corpus.lexicon import ACTS, FREE_CHOICES, SPEECH, THINGS, VERBS, Noun
+from gtrans.corpus.writing import (
     CUES,
     DISTANCES,
     GRAMMAR_VERSION,
@@ -25,8 +27,6 @@ from gtrans.data.generated_corpus import (
     generate_document,
     write_corpus,
 )
-from gtrans.data.generated_grammar import Role
-from gtrans.data.generated_lexicon import ACTS, FREE_CHOICES, SPEECH, THINGS, VERBS, Noun
 from gtrans.errors import GtransError
 
 Item = dict[str, Any]

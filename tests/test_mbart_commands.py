@@ -16,11 +16,11 @@ from tiny_models import StockCommands
 from gtrans.checkpoints import read_checkpoint
 from gtrans.cli import main
 from gtrans.conversion.languages import MBART25
-from gtrans.data.generated_corpus import write_corpus
-from gtrans.data.pieces import read_pieces
-from gtrans.data.sentencepiece_pipeline import SentencePiecePipeline
-from gtrans.data.text_pipeline import load_pipeline
+from gtrans.corpus.writing import write_corpus
 from gtrans.decoding.loading import load_models
+from gtrans.text.prepared_folder import load_pipeline
+from gtrans.text.sentencepiece_pipeline import SentencePiecePipeline
+from gtrans.text.subword_model import read_pieces
 
 pytest_plugins = ["tiny_models"]
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtrans.data.preparation import prepare
-from gtrans.data.preparation_options import DEFAULT_MERGES, PreparationOptions
-from gtrans.data.text_pipeline import Steps
 from gtrans.errors import GtransError
+from gtrans.text.moses_pipeline import Steps
+from gtrans.text.preparation import prepare
+from gtrans.text.preparation_options import DEFAULT_MERGES, PreparationOptions
 
 EXAMPLE = (
     "gtrans prepare --source-lang en --target-lang de --train corpus/train "

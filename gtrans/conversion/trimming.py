@@ -9,7 +9,7 @@ pieces are the same; their softmax is over fewer pieces.
 
 SentencePiece's model is copied as it is. Text that is prepared with the new dictionary is
 segmented without the pieces that are gone
-(:class:`gtrans.data.sentencepiece_pipeline.SentencePiecePipeline`).
+(:class:`gtrans.text.sentencepiece_pipeline.SentencePiecePipeline`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from torch import Tensor
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.conversion.files import check_target
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
-from gtrans.data.pieces import write_pieces
-from gtrans.data.sentencepiece_pipeline import MODEL_FILE, SENTENCEPIECE, SPACE
 from gtrans.data.symbols import split_languages
-from gtrans.data.text_pipeline import read_state
 from gtrans.errors import GtransError
 from gtrans.tasks._options import read_dictionary
+from gtrans.text.prepared_folder import read_state
+from gtrans.text.sentencepiece_pipeline import MODEL_FILE, SENTENCEPIECE, SPACE
+from gtrans.text.subword_model import write_pieces
 
 CHECKPOINT_FILE, DICTIONARY_FILE, SENTENCEPIECE_FILE = (
     "model.pt", "dict.txt", "sentence.bpe.model"

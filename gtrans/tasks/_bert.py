@@ -22,15 +22,15 @@ from fairseq.data import Dictionary
 from omegaconf import open_dict
 from torch import Tensor
 
-from gtrans.data.bert_stream import recorded_pieces
 from gtrans.data.document_dataset import Units
 from gtrans.data.feature_cache import FeatureCache
 from gtrans.data.rows import ContextText, PieceRows
-from gtrans.data.text_pipeline import load_pipeline
 from gtrans.errors import GtransError
 from gtrans.modules.bert import PAD, BertWeights, FrozenBert
 from gtrans.optim.two_rate_adam import mark_pretrained
 from gtrans.tasks._options import data_folders
+from gtrans.text.prepared_folder import load_pipeline
+from gtrans.text.word_piece_stream import recorded_pieces
 
 logger = logging.getLogger(__name__)
 

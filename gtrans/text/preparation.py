@@ -39,29 +39,26 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from gtrans.data import bert_stream
-from gtrans.data.documents import atomic_writer, iterate_lines
-from gtrans.data.piece_models import PIECE_MODELS
-from gtrans.data.pieces import NO_STEPS, PieceModel
-from gtrans.data.preparation_options import PreparationOptions, check_options, check_split
-from gtrans.data.step_record import StepRecord, digest, fingerprint, say
-from gtrans.data.text_models import (
-    load_best_case,
-    load_bpe,
-    train_best_case,
-    train_bpe,
-    write_vocabulary,
-)
-from gtrans.data.text_pipeline import (
+from gtrans.data.documents import iterate_lines
+from gtrans.errors import GtransError
+from gtrans.identity.digests import digest, fingerprint
+from gtrans.identity.files import atomic_writer
+from gtrans.identity.step_record import StepRecord
+from gtrans.messages import say
+from gtrans.text import plain_text, word_piece_stream
+from gtrans.text.bpe import load_bpe, train_bpe, write_vocabulary
+from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps
+from gtrans.text.preparation_options import PreparationOptions, check_options, check_split
+from gtrans.text.prepared_folder import (
     STATE_FILE,
     STATE_FORMAT,
-    Steps,
-    TextPipeline,
+    SUBWORD_MODELS,
     load_pipeline,
-    map_lines,
     read_state,
 )
-from gtrans.errors import GtransError
+from gtrans.text.subword_model import SubwordModel
+from gtrans.text.truecase import load_best_case, train_best_case
+from gtrans.text.workers import map_lines
 
 if TYPE_CHECKING:
     from gtrans.modules.bert import WordPieces
@@ -99,9 +96,9 @@ class _Preparation:
         self.out = options.out
         self.threshold = options.bpe_vocabulary_threshold
         self.merges = options.bpe_merges
-        self.model: PieceModel | None = None
+        self.model: SubwordModel | None = None
         if options.pieces is not None:
-            self.model = PIECE_MODELS[options.pieces[0]]
+            self.model = SUBWORD_MODELS[options.pieces[0]]
         self.steps = options.steps if self.model is None else NO_STEPS
         self.pieces: WordPieces | None = None
         if options.bert is not None:
@@ -141,7 +138,7 @@ class _Preparation:
             path, dictionary = options.pieces[1], options.dictionary
             sources = [digest(source) for source in self.model.sources(path)]
             learnt = fingerprint(sources, dictionary and digest(dictionary))
-            work = partial(self.model.take_over, path, dictionary, self.out)
+            work = partial(self.model.copy, path, dictionary, self.out)
             record.step(self.model.name, learnt, bpe, work)
         else:
             cased = fingerprint(tokenised["train"], self.steps.truecase)
@@ -160,7 +157,7 @@ class _Preparation:
         for split, text in texts.items():
             if self.pieces is None:
                 break
-            outputs = bert_stream.stream_files(split, pair, options.source_lang)
+            outputs = word_piece_stream.stream_files(split, pair, options.source_lang)
             mark = fingerprint([source for source, _ in text], self.pieces.fingerprint)
             work = partial(self._write_pieces, split, [self.out / name for name in outputs])
             record.step(f"bert {split}", mark, outputs, work)
@@ -201,11 +198,11 @@ class _Preparation:
                 "vocabulary": self.vocabulary,
             },
             "pieces": self.model and self.model.name,
-            "bert": bert_stream.record(self.pieces) if self.pieces else None,
+            "bert": word_piece_stream.record(self.pieces) if self.pieces else None,
         }
         record = StepRecord(self.out, STATE_FILE, header, "binarise", finished)
         # What was learnt and what was taken over stand in the same files.
-        ways = {"reuse": ["reuse"], "bpe": ["truecase", "bpe"], **{k: [k] for k in PIECE_MODELS}}
+        ways = {"reuse": ["reuse"], "bpe": ["truecase", "bpe"], **{k: [k] for k in SUBWORD_MODELS}}
         way = "bpe" if self.model is None else self.model.name
         ways.pop("reuse" if self.options.reuse else way)
         record.forget([step for steps in ways.values() for step in steps])
@@ -247,11 +244,11 @@ class _Preparation:
                 f"`--reuse` '{reuse}' is not finished; run its 'gtrans prepare' again"
             )
         self.steps = Steps(**state["steps"])
-        self.model = PIECE_MODELS[state["pieces"]] if state.get("pieces") else None
+        self.model = SUBWORD_MODELS[state["pieces"]] if state.get("pieces") else None
         self.merges = state["bpe"]["merges"]
         self.threshold = state["bpe"]["vocabulary_threshold"]
         if state.get("bert") is not None:
-            self.pieces = bert_stream.recorded_pieces(reuse)
+            self.pieces = word_piece_stream.recorded_pieces(reuse)
 
     def _copy(self, source: Path, names: Sequence[str]) -> None:
         for name in names:
@@ -270,7 +267,10 @@ class _Preparation:
     def _tokenise(self, split: str) -> None:
         for side, lang in enumerate(self.options.languages):
             lines = self._lines([pair[side] for pair in self.inputs[split]])
-            self._write(f"{split}.tok.{lang}", TextPipeline(lang, self.steps).tokenise, lines)
+            tokenise = plain_text.tokenise
+            if self.model is None:
+                tokenise = MosesPipeline(lang, self.steps).tokenise
+            self._write(f"{split}.tok.{lang}", tokenise, lines)
 
     def _lines(self, paths: Sequence[Path]) -> Iterator[str]:
         """Sentences of several files, an empty string at each document boundary."""
@@ -298,7 +298,7 @@ class _Preparation:
     def _count_words(self, lang: str) -> Counter[str]:
         """How often each truecased word occurs in the training text."""
         best_case = load_best_case(self.out / self.truecase[lang]) if self.steps.truecase else None
-        pipeline = TextPipeline(lang, self.steps, best_case)
+        pipeline = MosesPipeline(lang, self.steps, best_case)
         counts = Counter[str]()
         for line in self._read(f"train.tok.{lang}"):
             counts.update(pipeline.truecased(line))
@@ -314,7 +314,7 @@ class _Preparation:
         assert self.pieces is not None
         lines = self._lines([source for source, _ in self.inputs[split]])
         named = tqdm(lines, f"{split}.bert", unit=" lines", disable=None)
-        bert_stream.write_stream(named, files, self.pieces)
+        word_piece_stream.write_stream(named, files, self.pieces)
 
     def _write(self, name: str, function: Callable[[str], str], lines: Iterator[str]) -> None:
         """Write ``function`` of each line to a file in ``text/``."""

@@ -18,7 +18,7 @@ from enum import Enum
 from functools import cached_property
 from string import Formatter
 
-from gtrans.data.generated_lexicon import DU, FREE_CHOICES, POOLS, SIE, Entry
+from gtrans.corpus.lexicon import DU, FREE_CHOICES, POOLS, SIE, Entry
 
 DISTANCES = (1, 2, 3, 4)
 

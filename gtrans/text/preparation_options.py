@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gtrans.data.documents import iterate_parallel, resolve
-from gtrans.data.piece_models import PIECE_MODELS
-from gtrans.data.text_pipeline import Steps
 from gtrans.errors import GtransError
+from gtrans.text.moses_pipeline import Steps
+from gtrans.text.prepared_folder import SUBWORD_MODELS
 
 DEFAULT_MERGES = 30000
 
@@ -21,7 +21,7 @@ class PreparationOptions:
 
     ``steps``, ``bpe_merges``, ``bpe_vocabulary_threshold``, ``pieces`` and ``bert`` are those of
     ``reuse`` when it is given; ``steps`` and BPE play no part with ``pieces``: a kind of
-    :data:`gtrans.data.piece_models.PIECE_MODELS` and where the model is.
+    :data:`gtrans.text.prepared_folder.SUBWORD_MODELS` and where the model is.
     A prefix names the two files ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
     """
 
@@ -74,9 +74,9 @@ def check_options(options: PreparationOptions) -> None:
             raise GtransError(f"`{flag}` must be at least 1, but is {value}")
     if options.pieces is not None:
         kind, model = options.pieces
-        PIECE_MODELS[kind].check(model, options.dictionary)
+        SUBWORD_MODELS[kind].check(model, options.dictionary)
     elif options.dictionary is not None:
-        ways = " or ".join(f"`--{kind}`" for kind in PIECE_MODELS)
+        ways = " or ".join(f"`--{kind}`" for kind in SUBWORD_MODELS)
         raise GtransError(f"`--dictionary` needs {ways}, the model of its pieces")
     elif not options.train and options.reuse is None:
         raise GtransError("give `--train`, or `--reuse` with an earlier preparation")

@@ -60,8 +60,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gtrans.data.generated_contrastive import Item, generate_items
-from gtrans.data.generated_grammar import (
+from gtrans.corpus.contrastive import Item, generate_items
+from gtrans.corpus.grammar import (
     CUES,
     DISTANCES,
     PHENOMENA,

@@ -14,8 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtrans.data.text_pipeline import STATE_FILE, read_state
 from gtrans.errors import GtransError
+from gtrans.text.prepared_folder import STATE_FILE, read_state
 
 if TYPE_CHECKING:
     from gtrans.modules.bert import WordPieces
