@@ -316,7 +316,7 @@ def test_reuse(
     words = ["prepare", "--source-lang", "de", "--target-lang", "en", "--out", str(out)]
     words += ["--reuse", str(prepared), "--test", str(corpus / "test")]
     assert main([*words, "--bpe-merges", "3"]) == 1
-    assert "`--bpe-merges` cannot stand beside `--reuse`" in capsys.readouterr().err
+    assert "`--bpe-merges` cannot be combined with `--reuse`" in capsys.readouterr().err
     assert main(words) == 0
     for name in ("codes.bpe", "truecase.de", "dict.de.txt", "text/test.bpe.en"):
         assert (out / name).read_bytes() == (prepared / name).read_bytes()

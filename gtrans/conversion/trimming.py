@@ -30,6 +30,7 @@ from gtrans.conversion.files import check_target
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
 from gtrans.data.symbols import split_languages
 from gtrans.errors import GtransError
+from gtrans.identity.files import copy_file
 from gtrans.tasks._options import read_dictionary
 from gtrans.text.prepared_folder import read_state
 from gtrans.text.sentencepiece_pipeline import MODEL_FILE, SENTENCEPIECE, SPACE
@@ -98,7 +99,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     pieces = [dictionary.symbols[number] for number in kept[dictionary.nspecial :]]
     for name in (DICTIONARY_FILE, *(f"dict.{lang}.txt" for lang in languages)):
         write_pieces(pieces, out / name)
-    (out / SENTENCEPIECE_FILE).write_bytes((data / MODEL_FILE).read_bytes())
+    copy_file(data / MODEL_FILE, out / SENTENCEPIECE_FILE)
     write_checkpoint(loaded, target)
     return Trimmed((len(dictionary), len(kept)), (before, _parameters(tensors)))
 

@@ -2,7 +2,7 @@
 
 Items come in pairs of twins: one document, and the same document with another cue. The
 right last sentence of one is the wrong one of the other; see
-:mod:`gtrans.corpus.writing` for why that leaves nothing to a sentence-level model.
+:mod:`gtrans.corpus` for why that leaves nothing to a sentence-level model.
 """
 
 from __future__ import annotations

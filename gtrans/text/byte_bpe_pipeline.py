@@ -2,7 +2,7 @@
 
 A model comes as a folder, in one of two forms. fairseq's BART has ``encoder.json`` and
 ``vocab.bpe`` and writes a piece as its number there; which row of the network a number has
-says the ``dict.txt`` beside the weights. Hugging Face's has ``vocab.json`` and
+says the ``dict.txt`` next to the weights. Hugging Face's has ``vocab.json`` and
 ``merges.txt``, where a piece is written as it is and its number is the row.
 
 Every text has pieces, since every byte is one; ``decode`` gives back all but the kind and
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import atomic_writer
+from gtrans.identity.files import atomic_writer, copy_file
 from gtrans.text import plain_text
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.subword_model import SubwordModel, read_pieces, write_pieces
@@ -30,7 +30,7 @@ _FAIRSEQ = ("vocab.bpe", "encoder.json")
 _HUGGING_FACE = ("merges.txt", "vocab.json")
 _DOWNLOADS = (
     "BART's are encoder.json and vocab.bpe in https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe/, or "
-    "vocab.json and merges.txt beside the weights on huggingface.co"
+    "vocab.json and merges.txt next to the weights on huggingface.co"
 )
 # In Hugging Face's files; fairseq's dictionaries have them by themselves.
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -179,7 +179,7 @@ def _check(folder: Path, dictionary: Path | None) -> None:
 
 def _copy(folder: Path, dictionary: Path | None, out: Path) -> None:
     symbols, pieces = _read(folder, dictionary)
-    (out / MERGES_FILE).write_bytes(_sources(folder)[0].read_bytes())
+    copy_file(_sources(folder)[0], out / MERGES_FILE)
     with atomic_writer(out / SYMBOLS_FILE) as file:
         json.dump(symbols, file, ensure_ascii=False)
     write_pieces(pieces, out / PIECES_FILE)

@@ -241,7 +241,7 @@ def _capitalised(word: str) -> str:
 def _spaces(tokens: list[str], text: str) -> list[bool] | None:
     """For each gap between two tokens whether ``text`` has a space there.
 
-    ``None`` when the tokens are not the text in pieces.
+    ``None`` when the tokens put together are not the text.
     """
     spaces: list[bool] = []
     position = 0

@@ -1,6 +1,6 @@
 """From plain-text documents to a binarised corpus, in steps that can be resumed.
 
-The steps, in order, and the files each leaves in the data folder:
+The steps, in order, and the files that each writes to the data folder:
 
 ==================  =====================================================
 ``tokenise SPLIT``  ``text/SPLIT.tok.LANG``: normalised, tokenised, escaped
@@ -42,7 +42,7 @@ from tqdm import tqdm
 from gtrans.data.documents import iterate_lines
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest, fingerprint
-from gtrans.identity.files import atomic_writer
+from gtrans.identity.files import atomic_writer, copy_file
 from gtrans.identity.step_record import StepRecord
 from gtrans.messages import say
 from gtrans.text import plain_text, word_piece_stream
@@ -97,16 +97,16 @@ class _Preparation:
         self.threshold = options.bpe_vocabulary_threshold
         self.merges = options.bpe_merges
         self.model: SubwordModel | None = None
-        if options.pieces is not None:
-            self.model = SUBWORD_MODELS[options.pieces[0]]
+        if options.subword_model is not None:
+            self.model = SUBWORD_MODELS[options.subword_model[0]]
         self.steps = options.steps if self.model is None else NO_STEPS
-        self.pieces: WordPieces | None = None
+        self.word_pieces: WordPieces | None = None
         if options.bert is not None:
             from gtrans.modules.bert import WordPieces
 
-            self.pieces = WordPieces(options.bert)
+            self.word_pieces = WordPieces(options.bert)
         if options.reuse is not None:
-            self._take_over(options.reuse)
+            self._reuse(options.reuse)
         self.truecase = {lang: f"truecase.{lang}" for lang in options.languages}
         self.vocabulary = {lang: f"bpe-vocabulary.{lang}" for lang in options.languages}
 
@@ -134,8 +134,8 @@ class _Preparation:
             source, names = options.reuse, [*truecase, *bpe]
             learnt = fingerprint([digest(source / name) for name in names])
             record.step("reuse", learnt, names, partial(self._copy, source, names))
-        elif self.model is not None and options.pieces is not None:
-            path, dictionary = options.pieces[1], options.dictionary
+        elif self.model is not None and options.subword_model is not None:
+            path, dictionary = options.subword_model[1], options.dictionary
             sources = [digest(source) for source in self.model.sources(path)]
             learnt = fingerprint(sources, dictionary and digest(dictionary))
             work = partial(self.model.copy, path, dictionary, self.out)
@@ -155,11 +155,11 @@ class _Preparation:
 
         pair = "-".join(options.languages)
         for split, text in texts.items():
-            if self.pieces is None:
+            if self.word_pieces is None:
                 break
             outputs = word_piece_stream.stream_files(split, pair, options.source_lang)
-            mark = fingerprint([source for source, _ in text], self.pieces.fingerprint)
-            work = partial(self._write_pieces, split, [self.out / name for name in outputs])
+            mark = fingerprint([source for source, _ in text], self.word_pieces.fingerprint)
+            work = partial(self._write_word_pieces, split, [self.out / name for name in outputs])
             record.step(f"bert {split}", mark, outputs, work)
         outputs = [f"dict.{lang}.txt" for lang in options.languages]
         outputs += [
@@ -198,15 +198,16 @@ class _Preparation:
                 "vocabulary": self.vocabulary,
             },
             "pieces": self.model and self.model.name,
-            "bert": word_piece_stream.record(self.pieces) if self.pieces else None,
+            "bert": word_piece_stream.record(self.word_pieces) if self.word_pieces else None,
         }
         record = StepRecord(self.out, STATE_FILE, header, "binarise", finished)
-        # What was learnt and what was taken over stand in the same files.
-        ways = {"reuse": ["reuse"], "bpe": ["truecase", "bpe"], **{k: [k] for k in SUBWORD_MODELS}}
-        way = "bpe" if self.model is None else self.model.name
-        ways.pop("reuse" if self.options.reuse else way)
-        record.forget([step for steps in ways.values() for step in steps])
-        if self.pieces is None:
+        # What is learnt here and what is copied stand in files of the same names.
+        sources = {"bpe": ["truecase", "bpe"]}
+        sources.update({name: [name] for name in ("reuse", *SUBWORD_MODELS)})
+        chosen = "bpe" if self.model is None else self.model.name
+        sources.pop("reuse" if self.options.reuse else chosen)
+        record.forget([step for steps in sources.values() for step in steps])
+        if self.word_pieces is None:
             record.forget([step for step in finished if step.startswith("bert ")])
         if self.options.force:
             record.forget(list(finished))
@@ -233,9 +234,10 @@ class _Preparation:
             )
         return finished
 
-    # Taking over an earlier preparation
+    # Another preparation whose options and models are used
 
-    def _take_over(self, reuse: Path) -> None:
+    def _reuse(self, reuse: Path) -> None:
+        """Take the options of an earlier preparation, which must be finished."""
         state = read_state(reuse)
         for lang in self.options.languages:
             load_pipeline(reuse, lang)  # refuses other languages and incomplete folders
@@ -248,13 +250,11 @@ class _Preparation:
         self.merges = state["bpe"]["merges"]
         self.threshold = state["bpe"]["vocabulary_threshold"]
         if state.get("bert") is not None:
-            self.pieces = word_piece_stream.recorded_pieces(reuse)
+            self.word_pieces = word_piece_stream.recorded_pieces(reuse)
 
     def _copy(self, source: Path, names: Sequence[str]) -> None:
         for name in names:
-            temporary = self.out / f".{name}.tmp"
-            shutil.copyfile(source / name, temporary)
-            os.replace(temporary, self.out / name)
+            copy_file(source / name, self.out / name)
 
     def _dictionary(self) -> Path | None:
         """The joined dictionary, where it is not made from the training text."""
@@ -310,11 +310,11 @@ class _Preparation:
             lines = self._read(f"{split}.tok.{lang}")
             self._write(f"{split}.bpe.{lang}", load_pipeline(self.out, lang).segment, lines)
 
-    def _write_pieces(self, split: str, files: list[Path]) -> None:
-        assert self.pieces is not None
+    def _write_word_pieces(self, split: str, files: list[Path]) -> None:
+        assert self.word_pieces is not None
         lines = self._lines([source for source, _ in self.inputs[split]])
         named = tqdm(lines, f"{split}.bert", unit=" lines", disable=None)
-        word_piece_stream.write_stream(named, files, self.pieces)
+        word_piece_stream.write_stream(named, files, self.word_pieces)
 
     def _write(self, name: str, function: Callable[[str], str], lines: Iterator[str]) -> None:
         """Write ``function`` of each line to a file in ``text/``."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.errors import GtransError
+from gtrans.identity.files import copy_file
 from gtrans.text import plain_text
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.subword_model import SubwordModel, read_pieces, write_pieces
@@ -105,7 +106,7 @@ def load_model(path: Path) -> Any:
         raise GtransError(
             f"{path}: there is no such SentencePiece model; that of mBART is "
             "sentence.bpe.model in https://dl.fbaipublicfiles.com/fairseq/models/mbart/"
-            "mbart.cc25.v2.tar.gz, that of mBART-50 sentencepiece.bpe.model beside its weights."
+            "mbart.cc25.v2.tar.gz, that of mBART-50 sentencepiece.bpe.model next to its weights."
         )
     processor = sentencepiece.SentencePieceProcessor()
     try:
@@ -138,7 +139,7 @@ def _copy(model: Path, dictionary: Path | None, folder: Path) -> None:
     """Without a dictionary, the model's pieces in its own order, which is right for mBART."""
     processor = load_model(model)
     pieces = model_pieces(processor) if dictionary is None else read_pieces(dictionary)
-    (folder / MODEL_FILE).write_bytes(model.read_bytes())
+    copy_file(model, folder / MODEL_FILE)
     write_pieces(pieces, folder / PIECES_FILE)
 
 
