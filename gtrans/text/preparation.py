@@ -126,27 +126,7 @@ class _Preparation:
             work = partial(self._tokenise, split)
             record.step(f"tokenise {split}", tokenised[split], outputs, work)
 
-        truecase = list(self.truecase.values()) if self.steps.truecase else []
-        bpe = [CODES_FILE, *(self.vocabulary.values() if self.threshold else ())]
-        if self.model is not None:
-            bpe = list(self.model.files)
-        if options.reuse is not None:
-            source, names = options.reuse, [*truecase, *bpe]
-            learnt = fingerprint([digest(source / name) for name in names])
-            record.step("reuse", learnt, names, partial(self._copy, source, names))
-        elif self.model is not None and options.subword_model is not None:
-            path, dictionary = options.subword_model[1], options.dictionary
-            sources = [digest(source) for source in self.model.sources(path)]
-            learnt = fingerprint(sources, dictionary and digest(dictionary))
-            work = partial(self.model.copy, path, dictionary, self.out)
-            record.step(self.model.name, learnt, bpe, work)
-        else:
-            cased = fingerprint(tokenised["train"], self.steps.truecase)
-            if truecase:
-                record.step("truecase", cased, truecase, self._train_truecase)
-            learnt = fingerprint(cased, self.merges, self.threshold)
-            record.step("bpe", learnt, bpe, self._learn_bpe)
-
+        learnt = self._models(record, tokenised)
         encoded = {}
         for split in self.inputs:
             encoded[split] = fingerprint(tokenised[split], learnt)
@@ -172,6 +152,31 @@ class _Preparation:
         vocabulary = None if given is None else digest(given)
         record.step("binarise", fingerprint(encoded, vocabulary), outputs, self._binarise)
         say(f"'{self.out}' is ready: fairseq-train '{self.out}' --user-dir gtrans ...")
+
+    def _models(self, record: StepRecord, tokenised: dict[str, str]) -> str:
+        """Learn or copy what segments the text; returns the fingerprint of all of it."""
+        options = self.options
+        truecase = list(self.truecase.values()) if self.steps.truecase else []
+        bpe = [CODES_FILE, *(self.vocabulary.values() if self.threshold else ())]
+        if self.model is not None:
+            bpe = list(self.model.files)
+        if options.reuse is not None:
+            source, names = options.reuse, [*truecase, *bpe]
+            learnt = fingerprint([digest(source / name) for name in names])
+            record.step("reuse", learnt, names, partial(self._copy, source, names))
+        elif self.model is not None and options.subword_model is not None:
+            path, dictionary = options.subword_model[1], options.dictionary
+            sources = [digest(source) for source in self.model.sources(path)]
+            learnt = fingerprint(sources, dictionary and digest(dictionary))
+            work = partial(self.model.copy, path, dictionary, self.out)
+            record.step(self.model.name, learnt, bpe, work)
+        else:
+            cased = fingerprint(tokenised["train"], self.steps.truecase)
+            if truecase:
+                record.step("truecase", cased, truecase, self._train_truecase)
+            learnt = fingerprint(cased, self.merges, self.threshold)
+            record.step("bpe", learnt, bpe, self._learn_bpe)
+        return learnt
 
     # The data folder
 
