@@ -9,7 +9,6 @@ Whatever else a file contains makes torch refuse it.
 from __future__ import annotations
 
 import argparse
-import os
 import pickle
 import re
 from pathlib import Path
@@ -18,10 +17,11 @@ from typing import Any
 import torch
 
 from gtrans.errors import GtransError
+from gtrans.identity.files import replacing
 
 
 def register_safe_globals() -> None:
-    """Allow the harmless classes that fairseq puts beside tensors and plain containers."""
+    """Allow the harmless classes that fairseq puts next to tensors and plain containers."""
     import collections
 
     import numpy as np
@@ -94,15 +94,11 @@ def write_checkpoint(state: dict[str, Any], target: Path) -> None:
     Raises:
         GtransError: it cannot be written.
     """
-    part = target.with_name(f"{target.name}.tmp")
     try:
-        with open(part, "wb") as file:
+        with replacing(target) as (temporary,), open(temporary, "wb") as file:
             torch.save(state, file)
-        os.replace(part, target)
     except OSError as error:
         raise GtransError(f"{target}: cannot be written ({error.strerror}).") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _refused(path: Path, error: Exception) -> list[str]:

@@ -17,13 +17,13 @@ from benchmark_systems import CPU, Size, dictionary_of, gtransformer
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf
 
-from gtrans.data.generated_contrastive import generate_items
-from gtrans.data.text_models import load_bpe, train_bpe
-from gtrans.data.text_pipeline import TextPipeline
+from gtrans.corpus.contrastive import generate_items
 from gtrans.decoding.force_decode import EncodedDocument, score_documents
 from gtrans.evaluation.contrastive import Item, read_items
 from gtrans.tasks._options import DocumentTranslationConfig
 from gtrans.tasks.document_translation import DocumentTranslationTask
+from gtrans.text.bpe import load_bpe, train_bpe
+from gtrans.text.moses_pipeline import MosesPipeline
 
 # gtransformer_small; the vocabulary is chosen on the command line.
 SMALL = Size(layers=6, dim=512, heads=4, ffn=1024)
@@ -116,7 +116,7 @@ def _items(folder: Path | None, examples: int) -> list[Item]:
 
 def _encoded(items: list[Item]) -> tuple[list[EncodedDocument], Counter[str]]:
     """Source and candidates of all items in BPE tokens, and how often each occurs."""
-    english, german = TextPipeline("en"), TextPipeline("de")
+    english, german = MosesPipeline("en"), MosesPipeline("de")
     texts = [
         (
             [english.tokenise(sentence) for sentence in item.source],

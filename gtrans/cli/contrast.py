@@ -112,9 +112,9 @@ def run(args: argparse.Namespace) -> None:
 
     # Imported on demand: torch and fairseq need seconds, which --help and a mistake in a
     # set should not.
-    from gtrans.data.text_pipeline import load_pipeline
     from gtrans.decoding.contrast import evaluate
     from gtrans.decoding.loading import load_models, split_paths
+    from gtrans.text.prepared_folder import load_pipeline
 
     models, task = load_models(
         split_paths(args.path), args.data, context_of(args), cpu=args.cpu, fp16=args.fp16

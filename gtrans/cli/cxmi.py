@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gtrans.cli._model import add_model_files, add_scoring, check_scoring
-from gtrans.data.documents import atomic_writer, read_parallel
+from gtrans.data.documents import read_parallel
 from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
+from gtrans.identity.files import atomic_writer
 
 if TYPE_CHECKING:
     from gtrans.decoding.force_decode import EncodedDocument
@@ -87,8 +88,8 @@ def run(args: argparse.Namespace) -> None:
     text = read_parallel(args.src, args.ref)
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.data.text_pipeline import load_pipeline
     from gtrans.decoding.loading import load_models, split_paths
+    from gtrans.text.prepared_folder import load_pipeline
 
     def loaded(paths: str, data: str) -> tuple[list[Any], Any, list[EncodedDocument]]:
         models, task = load_models(split_paths(paths), data, cpu=args.cpu, fp16=args.fp16)

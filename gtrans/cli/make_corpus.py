@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtrans.data.generated_corpus import PAIR, SPLITS, write_corpus
+from gtrans.corpus.writing import PAIR, SPLITS, write_corpus
 from gtrans.errors import GtransError
 
 EXAMPLE = "gtrans make-corpus --seed 1 --docs 4000 --pair en-de --out corpus"

@@ -13,10 +13,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtrans.data.preparation import prepare
-from gtrans.data.preparation_options import DEFAULT_MERGES, PreparationOptions
-from gtrans.data.text_pipeline import Steps
 from gtrans.errors import GtransError
+from gtrans.text.moses_pipeline import Steps
+from gtrans.text.preparation import prepare
+from gtrans.text.preparation_options import DEFAULT_MERGES, PreparationOptions
 
 EXAMPLE = (
     "gtrans prepare --source-lang en --target-lang de --train corpus/train "
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     corpus.add_argument("--valid", metavar="PREFIX", help="development text")
     corpus.add_argument(
-        "--test", nargs="+", default=[], metavar="PREFIX", help="become test, test1, test2, ..."
+        "--test", nargs="+", default=[], metavar="PREFIX", help="test text: test, test1, ..."
     )
     corpus.add_argument("--out", required=True, type=Path, metavar="DIR", help="data folder")
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--reuse",
         type=Path,
         metavar="DIR",
-        help="take text options, truecasers, BPE and dictionary from an earlier preparation",
+        help="use the text options, truecasers, BPE and dictionary of this prepared folder",
     )
     text.add_argument(
         "--bpe-merges", type=int, metavar="N", help=f"joint BPE merges (default {DEFAULT_MERGES})"
@@ -79,7 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dictionary",
         type=Path,
         metavar="DICT",
-        help="with one of these: the pieces to use (dict.txt; default: all of the model's)",
+        help="with --sentencepiece or --byte-bpe: the pieces to use (dict.txt; default: all pieces "
+        "of the model)",
     )
     text.add_argument(
         "--bert",
@@ -91,35 +92,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run_group = parser.add_argument_group("run")
     run_group.add_argument("--workers", type=int, default=1, metavar="N", help="processes (1)")
     run_group.add_argument(
-        "--force", action="store_true", help="forget what an earlier run left in --out"
+        "--force", action="store_true", help="make everything in --out anew"
     )
 
 
 def run(args: argparse.Namespace) -> None:
     """Run ``gtrans prepare``."""
-    flags = {
+    moses = {
         "--bpe-merges": args.bpe_merges is not None,
         "--bpe-vocabulary-threshold": args.bpe_vocabulary_threshold is not None,
         "--no-normalise": args.no_normalise,
         "--no-tokenise": args.no_tokenise,
         "--no-truecase": args.no_truecase,
-        "--bert": args.bert is not None,
     }
     models = {"sentencepiece": args.sentencepiece, "byte-bpe": args.byte_bpe}
-    pieces = [(kind, path) for kind, path in models.items() if path is not None]
-    if len(pieces) > 1:
-        raise GtransError("`--byte-bpe` cannot stand beside `--sentencepiece`: give one of them")
-    for kind, _ in pieces:
-        for flag in list(flags)[:5]:
-            if flags[flag]:
-                raise GtransError(
-                    f"`{flag}` cannot stand beside `--{kind}`, which takes plain text"
-                )
-        flags[f"--{kind}"] = True
+    chosen = [(kind, path) for kind, path in models.items() if path is not None]
+    if len(chosen) > 1:
+        raise GtransError(
+            "`--byte-bpe` cannot be combined with `--sentencepiece`: give one of them"
+        )
+    for kind, _ in chosen:
+        _refuse(moses, f"--{kind}", "takes plain text")
     if args.reuse is not None:
-        for flag, given in flags.items():
-            if given:
-                raise GtransError(f"`{flag}` cannot stand beside `--reuse`, which decides it")
+        own = {f"--{kind}": path is not None for kind, path in models.items()}
+        _refuse({**moses, "--bert": args.bert is not None, **own}, "--reuse", "decides it")
     prepare(
         PreparationOptions(
             source_lang=args.source_lang,
@@ -136,10 +132,17 @@ def run(args: argparse.Namespace) -> None:
             ),
             bpe_merges=DEFAULT_MERGES if args.bpe_merges is None else args.bpe_merges,
             bpe_vocabulary_threshold=args.bpe_vocabulary_threshold,
-            pieces=pieces[0] if pieces else None,
+            subword_model=chosen[0] if chosen else None,
             dictionary=args.dictionary,
             bert=args.bert,
             workers=args.workers,
             force=args.force,
         )
     )
+
+
+def _refuse(flags: dict[str, bool], other: str, reason: str) -> None:
+    """Raises GtransError for the first of ``flags`` that is given together with ``other``."""
+    for flag, given in flags.items():
+        if given:
+            raise GtransError(f"`{flag}` cannot be combined with `{other}`, which {reason}")

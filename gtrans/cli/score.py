@@ -154,7 +154,7 @@ def _languages(data_dir: str) -> tuple[str, str]:
     Raises:
         GtransError: it was not made so, or not completely.
     """
-    from gtrans.data.text_pipeline import STATE_FILE, read_state
+    from gtrans.text.prepared_folder import STATE_FILE, read_state
 
     state = read_state(Path(data_dir))
     try:
@@ -169,7 +169,7 @@ def _lengths(documents: Documents, data_dir: str | None, lang: str) -> list[list
     if data_dir is None:
         return [[len(sentence.split()) for sentence in document] for document in documents]
     # Imported on demand: most calls need no pipeline, and sacremoses starts slowly.
-    from gtrans.data.text_pipeline import load_pipeline
+    from gtrans.text.prepared_folder import load_pipeline
 
     pipeline = load_pipeline(data_dir, lang)
     return [

@@ -70,10 +70,10 @@ def run(args: argparse.Namespace) -> None:
     """
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.data.documents import STANDARD_STREAM
-    from gtrans.data.step_record import say
     from gtrans.decoding.document_search import SearchOptions
     from gtrans.decoding.loading import split_paths
     from gtrans.decoding.translation import TranslationOptions, translate
+    from gtrans.messages import say
 
     sentences = translate(
         TranslationOptions(

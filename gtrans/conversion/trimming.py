@@ -9,7 +9,7 @@ pieces are the same; their softmax is over fewer pieces.
 
 SentencePiece's model is copied as it is. Text that is prepared with the new dictionary is
 segmented without the pieces that are gone
-(:class:`gtrans.data.sentencepiece_pipeline.SentencePiecePipeline`).
+(:class:`gtrans.text.sentencepiece_pipeline.SentencePiecePipeline`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from torch import Tensor
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.conversion.files import check_target
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
-from gtrans.data.pieces import write_pieces
-from gtrans.data.sentencepiece_pipeline import MODEL_FILE, SENTENCEPIECE, SPACE
 from gtrans.data.symbols import split_languages
-from gtrans.data.text_pipeline import read_state
 from gtrans.errors import GtransError
+from gtrans.identity.files import copy_file
 from gtrans.tasks.options import read_dictionary
+from gtrans.text.prepared_folder import read_state
+from gtrans.text.sentencepiece_pipeline import MODEL_FILE, SENTENCEPIECE, SPACE
+from gtrans.text.subword_model import write_pieces
 
 CHECKPOINT_FILE, DICTIONARY_FILE, SENTENCEPIECE_FILE = (
     "model.pt", "dict.txt", "sentence.bpe.model"
@@ -98,7 +99,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     pieces = [dictionary.symbols[number] for number in kept[dictionary.nspecial :]]
     for name in (DICTIONARY_FILE, *(f"dict.{lang}.txt" for lang in languages)):
         write_pieces(pieces, out / name)
-    (out / SENTENCEPIECE_FILE).write_bytes((data / MODEL_FILE).read_bytes())
+    copy_file(data / MODEL_FILE, out / SENTENCEPIECE_FILE)
     write_checkpoint(loaded, target)
     return Trimmed((len(dictionary), len(kept)), (before, _parameters(tensors)))
 

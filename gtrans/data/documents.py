@@ -21,9 +21,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, TextIO
+from typing import IO
 
 from gtrans.errors import GtransError
+from gtrans.identity.files import atomic_writer
 
 Document = list[str]
 DocumentPair = tuple[Document, Document]
@@ -177,20 +178,6 @@ def read_parallel(
             pairs[-1][0].append(pair[0])
             pairs[-1][1].append(pair[1])
     return pairs
-
-
-@contextmanager
-def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """A UTF-8 text file that appears under its name only when it is complete."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def write_documents(path: str | os.PathLike[str], documents: Iterable[Document]) -> None:

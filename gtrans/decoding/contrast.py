@@ -54,7 +54,7 @@ def score_items(
         models: one model, or an ensemble.
         task: their task; ``task.cfg.unit`` says whether documents or sentences are read.
         pipelines: of source and target, e.g. from
-            :func:`gtrans.data.text_pipeline.load_pipeline`.
+            :func:`gtrans.text.prepared_folder.load_pipeline`.
         items: any number of items, in plain text (:meth:`Item.as_text`).
         max_tokens: most padded tokens of a batch, see
             :func:`gtrans.decoding.force_decode.score_documents`.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.data.documents import STANDARD_STREAM
-from gtrans.data.step_record import say
+from gtrans.messages import say
 
 
 def forget(output: str) -> None:

@@ -28,23 +28,20 @@ from tqdm import tqdm
 from gtrans.data.documents import (
     DOCUMENT_LINE,
     STANDARD_STREAM,
-    atomic_writer,
     iterate_raw_lines,
 )
 from gtrans.data.examples import Example
-from gtrans.data.step_record import digest, fingerprint, say
-from gtrans.data.text_pipeline import (
-    PLACEHOLDER,
-    STATE_FILE,
-    TextPipeline,
-    load_pipeline,
-    read_state,
-)
 from gtrans.decoding.batching import make_batches
 from gtrans.decoding.document_search import SearchOptions
 from gtrans.decoding.loading import decoding_device, load_models
 from gtrans.decoding.resuming import FinishedBatches, forget
 from gtrans.errors import GtransError
+from gtrans.identity.digests import digest, fingerprint
+from gtrans.identity.files import atomic_writer
+from gtrans.messages import say
+from gtrans.text.pipeline import TextPipeline
+from gtrans.text.plain_text import PLACEHOLDER
+from gtrans.text.prepared_folder import STATE_FILE, load_pipeline, read_state
 
 MIN_DOC_TOKENS = 8
 

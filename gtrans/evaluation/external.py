@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from gtrans.data.documents import atomic_writer
 from gtrans.errors import GtransError
 from gtrans.evaluation.scores import Documents, Measurement, Rows
+from gtrans.identity.files import atomic_writer
 
 CONTEXT_SENTENCES = 2
 SEPARATOR = " </s> "

@@ -19,7 +19,6 @@ from gtrans.data.frame import Frame
 from gtrans.data.interactive import InteractiveDocuments, LineBuffer, read_to_end
 from gtrans.data.stream import StreamDataset
 from gtrans.data.symbols import MASK, add_symbols, language_symbol, split_languages
-from gtrans.data.text_pipeline import load_pipeline
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.decoding.batching import make_batches
 from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
@@ -43,6 +42,7 @@ from gtrans.tasks.parts.bert import BertPart
 from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
 from gtrans.tasks.splits import has_side, read_lines, split_pair
+from gtrans.text.prepared_folder import load_pipeline
 
 logger = logging.getLogger(__name__)
 

@@ -18,12 +18,14 @@ from support.pretrained_models import fairseq_model, frame_of, hugging_face_mode
 from support.tiny_models import StockCommands
 
 from gtrans.cli import main
-from gtrans.data.byte_bpe_pipeline import ByteBpePipeline
-from gtrans.data.generated_corpus import write_corpus
-from gtrans.data.pieces import NO_STEPS, read_pieces
-from gtrans.data.text_pipeline import TextPipeline, load_pipeline
+from gtrans.corpus.writing import write_corpus
 from gtrans.decoding.loading import load_models
 from gtrans.tasks._options import read_dictionary
+from gtrans.text.byte_bpe_pipeline import ByteBpePipeline
+from gtrans.text.moses_pipeline import MosesPipeline
+from gtrans.text.plain_text import tokenise, unescape
+from gtrans.text.prepared_folder import load_pipeline
+from gtrans.text.subword_model import read_pieces
 
 SIZES = (
     *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "24"),
@@ -128,10 +130,10 @@ def test_both_forms_have_the_same_rows(world: World) -> None:
 @given(text=st.text(max_size=30))
 def test_any_text_comes_back(world: World, text: str) -> None:
     """All but white space and what no line can hold, which no pipeline keeps."""
-    ours, plain = pipeline(world), TextPipeline("de", NO_STEPS)
+    ours = pipeline(world)
     tokens = ours.encode(text)
     assert tokens.split() and set(tokens.split()) <= set(read_pieces(world.fairseq / "dict.txt"))
-    assert ours.decode(tokens) == plain.detokenise(plain.tokenise(text))
+    assert ours.decode(tokens) == unescape(tokenise(text))
 
 
 @given(symbols=st.lists(st.integers(0, 420), max_size=12))
@@ -160,7 +162,7 @@ def test_without_the_model_the_text_is_prepared_as_ever(world: World, tmp_path: 
     assert world.prepare(out, "--byte-bpe", world.hugging_face) == 0
     assert world.prepare(out, "--bpe-merges", "50") == 0
     assert "@@" in (out / "text" / "test.bpe.de").read_text()
-    assert type(load_pipeline(out, "de")) is TextPipeline
+    assert type(load_pipeline(out, "de")) is MosesPipeline
 
 
 @pytest.mark.parametrize("form", ["fairseq", "huggingface"])
@@ -217,8 +219,8 @@ def test_from_published_files_to_scores(
         (("--byte-bpe", "{text}"), "it holds no byte-level BPE; BART's are"),
         (("--byte-bpe", "{fairseq}"), "needs `--dictionary`, the dict.txt of the model"),
         (("--byte-bpe", "{other}", "--dictionary", "{fairseq}/dict.txt"), "of the 256 bytes are m"),
-        (("--byte-bpe", "{other}", "--sentencepiece", "x"), "`--byte-bpe` cannot stand beside"),
-        (("--byte-bpe", "{other}", "--no-truecase"), "`--no-truecase` cannot stand beside `--byte"),
+        (("--byte-bpe", "{other}", "--sentencepiece", "x"), "`--byte-bpe` cannot be combined with"),
+        (("--byte-bpe", "{other}", "--no-truecase"), "`--no-truecase` cannot be combined"),
         (("--dictionary", "d.txt"), "`--dictionary` needs `--sentencepiece` or `--byte-bpe`"),
     ],
 )

@@ -16,11 +16,11 @@ from support.tiny_models import StockCommands
 from gtrans.checkpoints import read_checkpoint
 from gtrans.cli import main
 from gtrans.conversion.languages import MBART25
-from gtrans.data.generated_corpus import write_corpus
-from gtrans.data.pieces import read_pieces
-from gtrans.data.sentencepiece_pipeline import SentencePiecePipeline
-from gtrans.data.text_pipeline import load_pipeline
+from gtrans.corpus.writing import write_corpus
 from gtrans.decoding.loading import load_models
+from gtrans.text.prepared_folder import load_pipeline
+from gtrans.text.sentencepiece_pipeline import SentencePiecePipeline
+from gtrans.text.subword_model import read_pieces
 
 SIZES = (
     *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "24"),
@@ -137,7 +137,7 @@ def test_reuse_takes_the_model(world: World, tmp_path: Path) -> None:
         (("--sentencepiece", "none.model"), "none.model: there is no such SentencePiece model"),
         (("--sentencepiece", __file__), "not a SentencePiece model"),
         (("--dictionary", "d.txt"), "`--dictionary` needs `--sentencepiece`"),
-        (("--sentencepiece", "{model}", "--bpe-merges", "9"), "`--bpe-merges` cannot stand beside"),
+        (("--sentencepiece", "{model}", "--bpe-merges", "9"), "`--bpe-merges` cannot be combined"),
         (("--sentencepiece", "{model}", "--dictionary", "d.txt"), "d.txt: there is no such dictio"),
     ],
 )

@@ -16,10 +16,10 @@ import sacrebleu
 from support.score_corpus import HYPOTHESES, REFERENCES, scores, text, write
 
 from gtrans.cli import main
-from gtrans.data.text_pipeline import STATE_FILE, STATE_FORMAT
 from gtrans.errors import GtransError
 from gtrans.evaluation.hypotheses import read_hypothesis_documents
 from gtrans.evaluation.scores import DEFAULT_METRICS, METRICS
+from gtrans.text.prepared_folder import STATE_FILE, STATE_FORMAT
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def test_bpe_lengths_of_a_prepared_folder(
         asked.append((data_dir, lang))
         return Characters()
 
-    monkeypatch.setattr("gtrans.data.text_pipeline.load_pipeline", load_pipeline)
+    monkeypatch.setattr("gtrans.text.prepared_folder.load_pipeline", load_pipeline)
     data = tmp_path / "data"
     data.mkdir()
     arguments = ["score", "--hyp", hyp, "--ref", ref, "--src", ref, "--data", str(data), "--json"]

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 
 from gtrans.cli import main
 from gtrans.data.documents import iterate_raw_lines
-from gtrans.data.text_pipeline import PLACEHOLDER, load_pipeline
 from gtrans.decoding import loading, translation
 from gtrans.decoding.batching import make_batches
+from gtrans.text.plain_text import PLACEHOLDER
+from gtrans.text.prepared_folder import load_pipeline
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld

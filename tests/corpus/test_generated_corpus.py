@@ -16,17 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gtrans.cli import main
-from gtrans.data.generated_corpus import (
+from gtrans.corpus.grammar import (
     CUES,
     DISTANCES,
-    GRAMMAR_VERSION,
     PHENOMENA,
     Document,
+    Role,
     generate_document,
-    write_corpus,
 )
-from gtrans.data.generated_grammar import Role
-from gtrans.data.generated_lexicon import ACTS, FREE_CHOICES, SPEECH, THINGS, VERBS, Noun
+from gtrans.corpus.lexicon import ACTS, FREE_CHOICES, SPEECH, THINGS, VERBS, Noun
+from gtrans.corpus.writing import GRAMMAR_VERSION, write_corpus
 from gtrans.errors import GtransError
 
 Item = dict[str, Any]

@@ -16,8 +16,8 @@ from support.untrained import task_for, untrained
 
 from gtrans.cli import main
 from gtrans.cli.contrast import lines, report
-from gtrans.data.generated_contrastive import generate_items
-from gtrans.data.generated_grammar import CUES, DISTANCES, PHENOMENA
+from gtrans.corpus.contrastive import generate_items
+from gtrans.corpus.grammar import CUES, DISTANCES, PHENOMENA
 from gtrans.decoding import force_decode
 from gtrans.decoding.contrast import evaluate, score_items
 from gtrans.decoding.force_decode import score_documents

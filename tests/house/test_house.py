@@ -84,11 +84,20 @@ def test_mistyped_command_is_one_line_and_status_2(capsys):
 
 # ---- light imports -------------------------------------------------------------------------------
 
-LIGHT = ["gtrans", "gtrans.cli", "gtrans.errors", "gtrans.evaluation", "gtrans.data"]
+LIGHT = [
+    "gtrans",
+    "gtrans.cli",
+    "gtrans.corpus.writing",
+    "gtrans.data.documents",
+    "gtrans.errors",
+    "gtrans.evaluation",
+    "gtrans.identity.step_record",
+    "gtrans.text.preparation",
+]
 
 
 @pytest.mark.parametrize(
-    "module", [*LIGHT, *map(module_of, ("score", "make-corpus"))]
+    "module", [*LIGHT, *map(module_of, ("make-corpus", "prepare", "score"))]
 )
 def test_imports_neither_torch_nor_fairseq(module, repo):
     loaded = python(f"import sys, {module}; print(*sys.modules)", repo).split()

@@ -14,15 +14,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gtrans.cli import main
-from gtrans.data.text_models import (
+from gtrans.errors import GtransError
+from gtrans.text.bpe import (
     BPE_SEPARATOR,
-    load_best_case,
     load_bpe,
-    train_best_case,
     train_bpe,
 )
-from gtrans.data.text_pipeline import RESERVED, Steps, TextPipeline, load_pipeline
-from gtrans.errors import GtransError
+from gtrans.text.moses_pipeline import MosesPipeline, Steps
+from gtrans.text.plain_text import RESERVED
+from gtrans.text.prepared_folder import load_pipeline
+from gtrans.text.truecase import load_best_case, train_best_case
 
 TRAIN = {
     "en": "The new release of GNU/Linux is here.\nIt is a good release, and the tests pass.\n\n"
@@ -102,7 +103,7 @@ def outputs(folder: Path) -> dict[str, bytes]:
     ],
 )
 def test_tokenise(lang: str, text: str, tokens: str) -> None:
-    assert TextPipeline(lang).tokenise(text) == tokens
+    assert MosesPipeline(lang).tokenise(text) == tokens
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_tokenise(lang: str, text: str, tokens: str) -> None:
 )
 @pytest.mark.parametrize("lang", ["en", "de", "fr", "cs", "fi", "ko", "ja", "zh_CN", "xx"])
 def test_tokenisation_can_be_undone(lang: str, text: str) -> None:
-    pipeline = TextPipeline(lang, Steps(normalise=False))
+    pipeline = MosesPipeline(lang, Steps(normalise=False))
     assert pipeline.detokenise(pipeline.tokenise(text)) == text
     if lang in ("ja", "zh_CN"):
         text = "在 Debian中，“你好 你好” 3%。"
@@ -127,14 +128,14 @@ SYMBOLS = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", "[en]", "[en_XX]", "@@", "
 
 
 @pytest.fixture(scope="module")
-def contrived(tmp_path_factory: pytest.TempPathFactory) -> dict[Steps, TextPipeline]:
+def contrived(tmp_path_factory: pytest.TempPathFactory) -> dict[Steps, MosesPipeline]:
     """Pipelines whose merges would build every reserved symbol, if the text let them."""
     folder = tmp_path_factory.mktemp("contrived")
     train_bpe(Counter(dict.fromkeys([*SYMBOLS, "the", "new"], 100)), 200, folder / "codes")
     train_best_case(["x the new Ones", "x Ones"], folder / "case")
     bpe, best_case = load_bpe(folder / "codes"), load_best_case(folder / "case")
     variants = (Steps(), Steps(tokenise=False), Steps(tokenise=False, truecase=False))
-    return {steps: TextPipeline("en", steps, best_case, bpe) for steps in variants}
+    return {steps: MosesPipeline("en", steps, best_case, bpe) for steps in variants}
 
 
 WORDS = ["a", "The", "Ones", "DOTMULTI", "&lt;", "&#64;", "...", "ß", "ŉ", "İ", "é"]
@@ -150,7 +151,7 @@ NASTY = st.lists(
 @example("@lower@")
 @example("")
 def test_encoding_is_one_line_of_harmless_tokens(
-    contrived: dict[Steps, TextPipeline], text: str
+    contrived: dict[Steps, MosesPipeline], text: str
 ) -> None:
     for steps, pipeline in contrived.items():
         encoded = pipeline.encode(text)
@@ -166,12 +167,14 @@ def test_encoding_is_one_line_of_harmless_tokens(
 
 @settings(deadline=None, max_examples=150)
 @given(text=NASTY)
-def test_tokenised_text_comes_back_exactly(contrived: dict[Steps, TextPipeline], text: str) -> None:
+def test_tokenised_text_comes_back_exactly(
+    contrived: dict[Steps, MosesPipeline], text: str
+) -> None:
     printable = "".join(c for c in text if c.isprintable())
     given_bpe = contrived[Steps()]._bpe
     for truecase in (False, True):
         steps = Steps(normalise=False, tokenise=False, truecase=truecase)
-        pipeline = TextPipeline("en", steps, {"ones": "ones"}, given_bpe)
+        pipeline = MosesPipeline("en", steps, {"ones": "ones"}, given_bpe)
         assert pipeline.decode(pipeline.encode(printable)) == " ".join(printable.split()) or (
             not printable.strip()
         )
@@ -183,15 +186,15 @@ ORDINARY += ["(see,", "e.g.,", "<s>)", "C++."]
 
 @settings(deadline=None)
 @given(words=st.lists(st.sampled_from(ORDINARY), min_size=1))
-def test_ordinary_text_comes_back(contrived: dict[Steps, TextPipeline], words: list[str]) -> None:
-    pipeline = TextPipeline(
+def test_ordinary_text_comes_back(contrived: dict[Steps, MosesPipeline], words: list[str]) -> None:
+    pipeline = MosesPipeline(
         "en", Steps(normalise=False), {"the": "the", "ones": "Ones"}, contrived[Steps()]._bpe
     )
     text = " ".join(words)
     assert pipeline.decode(pipeline.encode(text)) == text
 
 
-def test_first_word(contrived: dict[Steps, TextPipeline]) -> None:
+def test_first_word(contrived: dict[Steps, MosesPipeline]) -> None:
     pipeline = contrived[Steps()]
     assert pipeline.truecased("The new") == ["the", "new"]
     assert pipeline.truecased("&quot; The new") == ["&quot;", "the", "new"]
@@ -203,7 +206,7 @@ def test_first_word(contrived: dict[Steps, TextPipeline]) -> None:
     assert pipeline.encode_document(["The", "the"]) == ["the", "@lower@ the"]
 
 
-def test_a_model_may_say_anything(contrived: dict[Steps, TextPipeline]) -> None:
+def test_a_model_may_say_anything(contrived: dict[Steps, MosesPipeline]) -> None:
     pipeline = contrived[Steps()]
     for tokens, text in [
         ("", ""),
@@ -313,7 +316,7 @@ def test_reuse(
     words = ["prepare", "--source-lang", "de", "--target-lang", "en", "--out", str(out)]
     words += ["--reuse", str(prepared), "--test", str(corpus / "test")]
     assert main([*words, "--bpe-merges", "3"]) == 1
-    assert "`--bpe-merges` cannot stand beside `--reuse`" in capsys.readouterr().err
+    assert "`--bpe-merges` cannot be combined with `--reuse`" in capsys.readouterr().err
     assert main(words) == 0
     for name in ("codes.bpe", "truecase.de", "dict.de.txt", "text/test.bpe.en"):
         assert (out / name).read_bytes() == (prepared / name).read_bytes()
@@ -395,6 +398,6 @@ def test_real_text_comes_back(real_data: Path) -> None:
     ]:
         with gzip.open(real_data / f"{name}.gz", "rt", encoding="utf-8") as file:
             lines = [" ".join(line.split()) for line in file if line.strip()][:300]
-        pipeline = TextPipeline(lang, Steps(normalise=False))
+        pipeline = MosesPipeline(lang, Steps(normalise=False))
         same = sum(pipeline.detokenise(pipeline.tokenise(line)) == line for line in lines)
         assert same >= 0.99 * len(lines)

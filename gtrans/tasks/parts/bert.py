@@ -24,15 +24,15 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtrans.data.bert_stream import recorded_pieces
 from gtrans.data.document_dataset import Units
 from gtrans.data.examples import ContextText, WordPieceExamples
 from gtrans.data.feature_cache import FeatureCache
-from gtrans.data.text_pipeline import load_pipeline
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import BERT_FEATURES
 from gtrans.modules.bert import PAD, FrozenBert
 from gtrans.tasks.parts import Batch, TaskPart
+from gtrans.text.prepared_folder import load_pipeline
+from gtrans.text.word_piece_stream import recorded_pieces
 
 logger = logging.getLogger(__name__)
 

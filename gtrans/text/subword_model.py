@@ -1,4 +1,4 @@
-"""What pretrained models bring for their text: pieces of their own and a dictionary of them."""
+"""What pretrained models bring for their text: subword pieces and a dictionary of them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gtrans.data.documents import atomic_writer
-from gtrans.data.text_pipeline import Steps, TextPipeline
 from gtrans.errors import GtransError
-
-NO_STEPS = Steps(normalise=False, tokenise=False, truecase=False)
+from gtrans.identity.files import atomic_writer
+from gtrans.text.pipeline import TextPipeline
 
 
 @dataclass(frozen=True)
-class PieceModel:
-    """A kind of text model that takes the place of Moses' steps and our own BPE.
+class SubwordModel:
+    """A kind of subword model that is used instead of Moses steps and a BPE of our own.
 
     Attributes:
         name: the option of ``gtrans prepare`` that gives one, without dashes in front.
         files: what stands in a data folder; the last is the dictionary.
         sources: the files that a model is read from.
         check: raises GtransError unless the model and, if any, the dictionary can be read.
-        take_over: puts a model and its dictionary into a data folder, as ``files``.
+        copy: puts a model and its dictionary into a data folder, as ``files``.
         pipeline: of a language and the paths of ``files``.
     """
 
@@ -30,7 +28,7 @@ class PieceModel:
     files: tuple[str, ...]
     sources: Callable[[Path], tuple[Path, ...]]
     check: Callable[[Path, Path | None], None]
-    take_over: Callable[[Path, Path | None, Path], None]
+    copy: Callable[[Path, Path | None, Path], None]
     pipeline: Callable[..., TextPipeline]
 
     @property
@@ -51,7 +49,7 @@ def read_pieces(path: Path) -> list[str]:
     """
     if not path.is_file():
         raise GtransError(
-            f"{path}: there is no such dictionary; the dict.txt of a model belongs beside it."
+            f"{path}: there is no such dictionary; the dict.txt of a model belongs next to it."
         )
     pieces = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):

@@ -2,7 +2,7 @@
 
 Items come in pairs of twins: one document, and the same document with another cue. The
 right last sentence of one is the wrong one of the other; see
-:mod:`gtrans.data.generated_corpus` for why that leaves nothing to a sentence-level model.
+:mod:`gtrans.corpus` for why that leaves nothing to a sentence-level model.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, count
 
-from gtrans.data.generated_grammar import CUES, Document, generate_document
-from gtrans.data.generated_lexicon import DU, FREE_CHOICES, GENDERS, SIE, THINGS, VERBS, Entry, Noun
+from gtrans.corpus.grammar import CUES, Document, generate_document
+from gtrans.corpus.lexicon import DU, FREE_CHOICES, GENDERS, SIE, THINGS, VERBS, Entry, Noun
 
 # An item has up to this many sentences before the one with its cue, which makes it as
 # long as a training document can be: 2 to 8 sentences.

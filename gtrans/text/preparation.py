@@ -1,6 +1,6 @@
 """From plain-text documents to a binarised corpus, in steps that can be resumed.
 
-The steps, in order, and the files each leaves in the data folder:
+The steps, in order, and the files that each writes to the data folder:
 
 ==================  =====================================================
 ``tokenise SPLIT``  ``text/SPLIT.tok.LANG``: normalised, tokenised, escaped
@@ -39,29 +39,26 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from gtrans.data import bert_stream
-from gtrans.data.documents import atomic_writer, iterate_lines
-from gtrans.data.piece_models import PIECE_MODELS
-from gtrans.data.pieces import NO_STEPS, PieceModel
-from gtrans.data.preparation_options import PreparationOptions, check_options, check_split
-from gtrans.data.step_record import StepRecord, digest, fingerprint, say
-from gtrans.data.text_models import (
-    load_best_case,
-    load_bpe,
-    train_best_case,
-    train_bpe,
-    write_vocabulary,
-)
-from gtrans.data.text_pipeline import (
+from gtrans.data.documents import iterate_lines
+from gtrans.errors import GtransError
+from gtrans.identity.digests import digest, fingerprint
+from gtrans.identity.files import atomic_writer, copy_file
+from gtrans.identity.step_record import StepRecord
+from gtrans.messages import say
+from gtrans.text import plain_text, word_piece_stream
+from gtrans.text.bpe import load_bpe, train_bpe, write_vocabulary
+from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps
+from gtrans.text.preparation_options import PreparationOptions, check_options, check_split
+from gtrans.text.prepared_folder import (
     STATE_FILE,
     STATE_FORMAT,
-    Steps,
-    TextPipeline,
+    SUBWORD_MODELS,
     load_pipeline,
-    map_lines,
     read_state,
 )
-from gtrans.errors import GtransError
+from gtrans.text.subword_model import SubwordModel
+from gtrans.text.truecase import load_best_case, train_best_case
+from gtrans.text.workers import map_lines
 
 if TYPE_CHECKING:
     from gtrans.modules.bert import WordPieces
@@ -99,17 +96,17 @@ class _Preparation:
         self.out = options.out
         self.threshold = options.bpe_vocabulary_threshold
         self.merges = options.bpe_merges
-        self.model: PieceModel | None = None
-        if options.pieces is not None:
-            self.model = PIECE_MODELS[options.pieces[0]]
+        self.model: SubwordModel | None = None
+        if options.subword_model is not None:
+            self.model = SUBWORD_MODELS[options.subword_model[0]]
         self.steps = options.steps if self.model is None else NO_STEPS
-        self.pieces: WordPieces | None = None
+        self.word_pieces: WordPieces | None = None
         if options.bert is not None:
             from gtrans.modules.bert import WordPieces
 
-            self.pieces = WordPieces(options.bert)
+            self.word_pieces = WordPieces(options.bert)
         if options.reuse is not None:
-            self._take_over(options.reuse)
+            self._reuse(options.reuse)
         self.truecase = {lang: f"truecase.{lang}" for lang in options.languages}
         self.vocabulary = {lang: f"bpe-vocabulary.{lang}" for lang in options.languages}
 
@@ -129,27 +126,7 @@ class _Preparation:
             work = partial(self._tokenise, split)
             record.step(f"tokenise {split}", tokenised[split], outputs, work)
 
-        truecase = list(self.truecase.values()) if self.steps.truecase else []
-        bpe = [CODES_FILE, *(self.vocabulary.values() if self.threshold else ())]
-        if self.model is not None:
-            bpe = list(self.model.files)
-        if options.reuse is not None:
-            source, names = options.reuse, [*truecase, *bpe]
-            learnt = fingerprint([digest(source / name) for name in names])
-            record.step("reuse", learnt, names, partial(self._copy, source, names))
-        elif self.model is not None and options.pieces is not None:
-            path, dictionary = options.pieces[1], options.dictionary
-            sources = [digest(source) for source in self.model.sources(path)]
-            learnt = fingerprint(sources, dictionary and digest(dictionary))
-            work = partial(self.model.take_over, path, dictionary, self.out)
-            record.step(self.model.name, learnt, bpe, work)
-        else:
-            cased = fingerprint(tokenised["train"], self.steps.truecase)
-            if truecase:
-                record.step("truecase", cased, truecase, self._train_truecase)
-            learnt = fingerprint(cased, self.merges, self.threshold)
-            record.step("bpe", learnt, bpe, self._learn_bpe)
-
+        learnt = self._models(record, tokenised)
         encoded = {}
         for split in self.inputs:
             encoded[split] = fingerprint(tokenised[split], learnt)
@@ -158,11 +135,11 @@ class _Preparation:
 
         pair = "-".join(options.languages)
         for split, text in texts.items():
-            if self.pieces is None:
+            if self.word_pieces is None:
                 break
-            outputs = bert_stream.stream_files(split, pair, options.source_lang)
-            mark = fingerprint([source for source, _ in text], self.pieces.fingerprint)
-            work = partial(self._write_pieces, split, [self.out / name for name in outputs])
+            outputs = word_piece_stream.stream_files(split, pair, options.source_lang)
+            mark = fingerprint([source for source, _ in text], self.word_pieces.fingerprint)
+            work = partial(self._write_word_pieces, split, [self.out / name for name in outputs])
             record.step(f"bert {split}", mark, outputs, work)
         outputs = [f"dict.{lang}.txt" for lang in options.languages]
         outputs += [
@@ -175,6 +152,31 @@ class _Preparation:
         vocabulary = None if given is None else digest(given)
         record.step("binarise", fingerprint(encoded, vocabulary), outputs, self._binarise)
         say(f"'{self.out}' is ready: fairseq-train '{self.out}' --user-dir gtrans ...")
+
+    def _models(self, record: StepRecord, tokenised: dict[str, str]) -> str:
+        """Learn or copy what segments the text; returns the fingerprint of all of it."""
+        options = self.options
+        truecase = list(self.truecase.values()) if self.steps.truecase else []
+        bpe = [CODES_FILE, *(self.vocabulary.values() if self.threshold else ())]
+        if self.model is not None:
+            bpe = list(self.model.files)
+        if options.reuse is not None:
+            source, names = options.reuse, [*truecase, *bpe]
+            learnt = fingerprint([digest(source / name) for name in names])
+            record.step("reuse", learnt, names, partial(self._copy, source, names))
+        elif self.model is not None and options.subword_model is not None:
+            path, dictionary = options.subword_model[1], options.dictionary
+            sources = [digest(source) for source in self.model.sources(path)]
+            learnt = fingerprint(sources, dictionary and digest(dictionary))
+            work = partial(self.model.copy, path, dictionary, self.out)
+            record.step(self.model.name, learnt, bpe, work)
+        else:
+            cased = fingerprint(tokenised["train"], self.steps.truecase)
+            if truecase:
+                record.step("truecase", cased, truecase, self._train_truecase)
+            learnt = fingerprint(cased, self.merges, self.threshold)
+            record.step("bpe", learnt, bpe, self._learn_bpe)
+        return learnt
 
     # The data folder
 
@@ -201,15 +203,16 @@ class _Preparation:
                 "vocabulary": self.vocabulary,
             },
             "pieces": self.model and self.model.name,
-            "bert": bert_stream.record(self.pieces) if self.pieces else None,
+            "bert": word_piece_stream.record(self.word_pieces) if self.word_pieces else None,
         }
         record = StepRecord(self.out, STATE_FILE, header, "binarise", finished)
-        # What was learnt and what was taken over stand in the same files.
-        ways = {"reuse": ["reuse"], "bpe": ["truecase", "bpe"], **{k: [k] for k in PIECE_MODELS}}
-        way = "bpe" if self.model is None else self.model.name
-        ways.pop("reuse" if self.options.reuse else way)
-        record.forget([step for steps in ways.values() for step in steps])
-        if self.pieces is None:
+        # What is learnt here and what is copied stand in files of the same names.
+        sources = {"bpe": ["truecase", "bpe"]}
+        sources.update({name: [name] for name in ("reuse", *SUBWORD_MODELS)})
+        chosen = "bpe" if self.model is None else self.model.name
+        sources.pop("reuse" if self.options.reuse else chosen)
+        record.forget([step for steps in sources.values() for step in steps])
+        if self.word_pieces is None:
             record.forget([step for step in finished if step.startswith("bert ")])
         if self.options.force:
             record.forget(list(finished))
@@ -236,9 +239,10 @@ class _Preparation:
             )
         return finished
 
-    # Taking over an earlier preparation
+    # Another preparation whose options and models are used
 
-    def _take_over(self, reuse: Path) -> None:
+    def _reuse(self, reuse: Path) -> None:
+        """Take the options of an earlier preparation, which must be finished."""
         state = read_state(reuse)
         for lang in self.options.languages:
             load_pipeline(reuse, lang)  # refuses other languages and incomplete folders
@@ -247,17 +251,15 @@ class _Preparation:
                 f"`--reuse` '{reuse}' is not finished; run its 'gtrans prepare' again"
             )
         self.steps = Steps(**state["steps"])
-        self.model = PIECE_MODELS[state["pieces"]] if state.get("pieces") else None
+        self.model = SUBWORD_MODELS[state["pieces"]] if state.get("pieces") else None
         self.merges = state["bpe"]["merges"]
         self.threshold = state["bpe"]["vocabulary_threshold"]
         if state.get("bert") is not None:
-            self.pieces = bert_stream.recorded_pieces(reuse)
+            self.word_pieces = word_piece_stream.recorded_pieces(reuse)
 
     def _copy(self, source: Path, names: Sequence[str]) -> None:
         for name in names:
-            temporary = self.out / f".{name}.tmp"
-            shutil.copyfile(source / name, temporary)
-            os.replace(temporary, self.out / name)
+            copy_file(source / name, self.out / name)
 
     def _dictionary(self) -> Path | None:
         """The joined dictionary, where it is not made from the training text."""
@@ -270,7 +272,10 @@ class _Preparation:
     def _tokenise(self, split: str) -> None:
         for side, lang in enumerate(self.options.languages):
             lines = self._lines([pair[side] for pair in self.inputs[split]])
-            self._write(f"{split}.tok.{lang}", TextPipeline(lang, self.steps).tokenise, lines)
+            tokenise = plain_text.tokenise
+            if self.model is None:
+                tokenise = MosesPipeline(lang, self.steps).tokenise
+            self._write(f"{split}.tok.{lang}", tokenise, lines)
 
     def _lines(self, paths: Sequence[Path]) -> Iterator[str]:
         """Sentences of several files, an empty string at each document boundary."""
@@ -298,7 +303,7 @@ class _Preparation:
     def _count_words(self, lang: str) -> Counter[str]:
         """How often each truecased word occurs in the training text."""
         best_case = load_best_case(self.out / self.truecase[lang]) if self.steps.truecase else None
-        pipeline = TextPipeline(lang, self.steps, best_case)
+        pipeline = MosesPipeline(lang, self.steps, best_case)
         counts = Counter[str]()
         for line in self._read(f"train.tok.{lang}"):
             counts.update(pipeline.truecased(line))
@@ -310,11 +315,11 @@ class _Preparation:
             lines = self._read(f"{split}.tok.{lang}")
             self._write(f"{split}.bpe.{lang}", load_pipeline(self.out, lang).segment, lines)
 
-    def _write_pieces(self, split: str, files: list[Path]) -> None:
-        assert self.pieces is not None
+    def _write_word_pieces(self, split: str, files: list[Path]) -> None:
+        assert self.word_pieces is not None
         lines = self._lines([source for source, _ in self.inputs[split]])
         named = tqdm(lines, f"{split}.bert", unit=" lines", disable=None)
-        bert_stream.write_stream(named, files, self.pieces)
+        word_piece_stream.write_stream(named, files, self.word_pieces)
 
     def _write(self, name: str, function: Callable[[str], str], lines: Iterator[str]) -> None:
         """Write ``function`` of each line to a file in ``text/``."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gtrans.data.pieces import NO_STEPS, PieceModel, read_pieces, write_pieces
-from gtrans.data.text_pipeline import PLACEHOLDER, TextPipeline
 from gtrans.errors import GtransError
+from gtrans.identity.files import copy_file
+from gtrans.text import plain_text
+from gtrans.text.pipeline import TextPipeline
+from gtrans.text.subword_model import SubwordModel, read_pieces, write_pieces
 
 MODEL_FILE = "sentencepiece.model"
 PIECES_FILE = "sentencepiece.dict.txt"
@@ -22,10 +24,9 @@ _UNKNOWN_SCORE = -1e7
 
 
 class SentencePiecePipeline(TextPipeline):
-    """Encoder and decoder of one language side.
+    """Plain text, see :mod:`gtrans.text.plain_text`, in the pieces of the model.
 
-    White space counts as one space, and symbols that are reserved in a vocabulary are
-    escaped as in :class:`TextPipeline`; the model's own normalisation is not undone.
+    The model's own normalisation is not undone.
     """
 
     def __init__(self, lang: str, model: Path, pieces: Path) -> None:
@@ -34,7 +35,7 @@ class SentencePiecePipeline(TextPipeline):
         Raises:
             GtransError: a file is missing or not of its kind.
         """
-        super().__init__(lang, NO_STEPS)
+        super().__init__(lang)
         self._files = model, pieces
         self._processor = load_model(model)
         self._known = frozenset(read_pieces(pieces))
@@ -43,11 +44,19 @@ class SentencePiecePipeline(TextPipeline):
     def __reduce__(self) -> tuple[Any, ...]:
         return SentencePiecePipeline, (self.lang, *self._files)
 
+    def tokenise(self, sentence: str) -> str:
+        """The words as they are, reserved symbols escaped."""
+        return plain_text.tokenise(sentence)
+
+    def detokenise(self, tokens: str) -> str:
+        """Plain text of what ``tokenise`` returned."""
+        return plain_text.unescape(tokens)
+
     def segment(self, tokens: str) -> str:
         """Pieces of what ``tokenise`` returned, separated by one space; at least one."""
         pieces: list[str] = self._processor.encode(tokens, out_type=str)
         known = [part for piece in pieces for part in self._parts(piece)]
-        return " ".join(known) or PLACEHOLDER
+        return " ".join(known) or plain_text.PLACEHOLDER
 
     def _parts(self, piece: str) -> list[str]:
         """The piece, or the known pieces it is split into: those of the best total score."""
@@ -73,7 +82,8 @@ class SentencePiecePipeline(TextPipeline):
         score: float = self._processor.get_score(number)
         return score
 
-    def _unsegment(self, tokens: str) -> str:
+    def unsegment(self, tokens: str) -> str:
+        """Text of pieces, those that only the dictionary knows as they are."""
         text: str = self._processor.decode(tokens.split())
         # A piece of the dictionary that the model does not know comes back as it is.
         return text.replace(SPACE, " ").strip()
@@ -96,7 +106,7 @@ def load_model(path: Path) -> Any:
         raise GtransError(
             f"{path}: there is no such SentencePiece model; that of mBART is "
             "sentence.bpe.model in https://dl.fbaipublicfiles.com/fairseq/models/mbart/"
-            "mbart.cc25.v2.tar.gz, that of mBART-50 sentencepiece.bpe.model beside its weights."
+            "mbart.cc25.v2.tar.gz, that of mBART-50 sentencepiece.bpe.model next to its weights."
         )
     processor = sentencepiece.SentencePieceProcessor()
     try:
@@ -125,19 +135,19 @@ def _check(model: Path, dictionary: Path | None) -> None:
         read_pieces(dictionary)
 
 
-def _take_over(model: Path, dictionary: Path | None, folder: Path) -> None:
+def _copy(model: Path, dictionary: Path | None, folder: Path) -> None:
     """Without a dictionary, the model's pieces in its own order, which is right for mBART."""
     processor = load_model(model)
     pieces = model_pieces(processor) if dictionary is None else read_pieces(dictionary)
-    (folder / MODEL_FILE).write_bytes(model.read_bytes())
+    copy_file(model, folder / MODEL_FILE)
     write_pieces(pieces, folder / PIECES_FILE)
 
 
-SENTENCEPIECE = PieceModel(
+SENTENCEPIECE = SubwordModel(
     "sentencepiece",
     (MODEL_FILE, PIECES_FILE),
     _sources,
     _check,
-    _take_over,
+    _copy,
     SentencePiecePipeline,
 )

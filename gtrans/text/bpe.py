@@ -1,52 +1,19 @@
-"""What the text pipeline learns from the training text: truecasers and BPE merges."""
+"""Merges of BPE, learnt from the training text, and the vocabularies that limit them."""
 
 from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterable
 from contextlib import redirect_stderr
 from pathlib import Path
 
-from sacremoses import MosesTruecaser
 from subword_nmt.apply_bpe import BPE, read_vocabulary
 from subword_nmt.learn_bpe import learn_bpe
 
-from gtrans.data.documents import atomic_writer
 from gtrans.errors import GtransError
+from gtrans.identity.files import atomic_writer
 
 BPE_SEPARATOR = "@@"
-
-
-def train_best_case(lines: Iterable[str], path: Path) -> None:
-    """Train a Moses truecaser on tokenised lines and write its model to ``path``.
-
-    Each line of the model holds the spellings of one word, the most frequent one first:
-    ``Debian (90/95) DEBIAN (3) debian (2)``.
-    """
-    model = MosesTruecaser().train(line.split(" ") for line in lines)
-    with atomic_writer(path) as file:
-        for spellings in model["casing"].values():
-            (best, count), *others = spellings.most_common()
-            file.write(f"{best} ({count}/{sum(spellings.values())})")
-            file.write("".join(f" {word} ({count})" for word, count in others) + "\n")
-
-
-def load_best_case(path: Path) -> dict[str, str]:
-    """Lower-cased word to its most frequent spelling, from a Moses truecaser model."""
-    best_case: dict[str, str] = {}
-    try:
-        with open(path, encoding="utf-8", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
-                best, *counts = line.split() or [""]
-                if not counts:
-                    raise GtransError(f"{path}:{number}: not a line of a truecaser model")
-                best_case[best.lower()] = best
-    except OSError as error:
-        raise GtransError(f"cannot read '{path}': {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise GtransError(f"'{path}' is not UTF-8; prepare the data anew") from None
-    return best_case
 
 
 def train_bpe(words: Counter[str], merges: int, path: Path) -> int:
@@ -63,7 +30,7 @@ def train_bpe(words: Counter[str], merges: int, path: Path) -> int:
     learnt = max(0, codes.getvalue().count("\n") - 1)  # the first line is the version
     if not learnt:
         raise GtransError(
-            "`--train` is too small for BPE: no two characters stand side by side twice; "
+            "`--train` is too small for BPE: no two characters stand next to each other twice; "
             "give more text"
         )
     with atomic_writer(path) as file:

@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gtrans.data.documents import atomic_writer
-
-
-def fingerprint(*parts: object) -> str:
-    """A digest of anything that JSON can write."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of the contents of a file."""
-    found = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            found.update(block)
-    return found.hexdigest()
-
-
-def say(text: str) -> None:
-    """Tell the user how the work goes."""
-    print(text, file=sys.stderr, flush=True)
+from gtrans.identity.files import atomic_writer
+from gtrans.messages import say
 
 
 class StepRecord:

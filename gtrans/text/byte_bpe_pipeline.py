@@ -2,7 +2,7 @@
 
 A model comes as a folder, in one of two forms. fairseq's BART has ``encoder.json`` and
 ``vocab.bpe`` and writes a piece as its number there; which row of the network a number has
-says the ``dict.txt`` beside the weights. Hugging Face's has ``vocab.json`` and
+says the ``dict.txt`` next to the weights. Hugging Face's has ``vocab.json`` and
 ``merges.txt``, where a piece is written as it is and its number is the row.
 
 Every text has pieces, since every byte is one; ``decode`` gives back all but the kind and
@@ -17,10 +17,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from gtrans.data.documents import atomic_writer
-from gtrans.data.pieces import NO_STEPS, PieceModel, read_pieces, write_pieces
-from gtrans.data.text_pipeline import TextPipeline
 from gtrans.errors import GtransError
+from gtrans.identity.files import atomic_writer, copy_file
+from gtrans.text import plain_text
+from gtrans.text.pipeline import TextPipeline
+from gtrans.text.subword_model import SubwordModel, read_pieces, write_pieces
 
 MERGES_FILE = "byte-bpe.merges"
 SYMBOLS_FILE = "byte-bpe.json"
@@ -29,18 +30,14 @@ _FAIRSEQ = ("vocab.bpe", "encoder.json")
 _HUGGING_FACE = ("merges.txt", "vocab.json")
 _DOWNLOADS = (
     "BART's are encoder.json and vocab.bpe in https://dl.fbaipublicfiles.com/fairseq/gpt2_bpe/, or "
-    "vocab.json and merges.txt beside the weights on huggingface.co"
+    "vocab.json and merges.txt next to the weights on huggingface.co"
 )
 # In Hugging Face's files; fairseq's dictionaries have them by themselves.
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
 
 class ByteBpePipeline(TextPipeline):
-    """Encoder and decoder of one language side.
-
-    White space counts as one space, and symbols that are reserved in a vocabulary are
-    escaped as in :class:`TextPipeline`.
-    """
+    """Plain text, see :mod:`gtrans.text.plain_text`, in the pieces of the model."""
 
     def __init__(self, lang: str, merges: Path, symbols: Path, pieces: Path) -> None:
         """The files of a data folder; ``symbols`` tells how each piece is written.
@@ -48,7 +45,7 @@ class ByteBpePipeline(TextPipeline):
         Raises:
             GtransError: a file is missing or not of its kind.
         """
-        super().__init__(lang, NO_STEPS)
+        super().__init__(lang)
         self._files = merges, symbols, pieces
         library = _library()
         self._symbols: dict[str, str] = _read_json(symbols)
@@ -65,12 +62,21 @@ class ByteBpePipeline(TextPipeline):
     def __reduce__(self) -> tuple[Any, ...]:
         return ByteBpePipeline, (self.lang, *self._files)
 
+    def tokenise(self, sentence: str) -> str:
+        """The words as they are, reserved symbols escaped."""
+        return plain_text.tokenise(sentence)
+
+    def detokenise(self, tokens: str) -> str:
+        """Plain text of what ``tokenise`` returned."""
+        return plain_text.unescape(tokens)
+
     def segment(self, tokens: str) -> str:
         """Symbols of what ``tokenise`` returned, separated by one space; at least one."""
         pieces: list[str] = self._tokenizer.encode(tokens).tokens
         return " ".join(self._symbols[piece] for piece in pieces)
 
-    def _unsegment(self, tokens: str) -> str:
+    def unsegment(self, tokens: str) -> str:
+        """Text of pieces, those that only the dictionary knows as they are."""
         parts = []
         for known, group in groupby(tokens.split(), self._written.__contains__):
             if known:
@@ -171,19 +177,19 @@ def _check(folder: Path, dictionary: Path | None) -> None:
     _read(folder, dictionary)
 
 
-def _take_over(folder: Path, dictionary: Path | None, out: Path) -> None:
+def _copy(folder: Path, dictionary: Path | None, out: Path) -> None:
     symbols, pieces = _read(folder, dictionary)
-    (out / MERGES_FILE).write_bytes(_sources(folder)[0].read_bytes())
+    copy_file(_sources(folder)[0], out / MERGES_FILE)
     with atomic_writer(out / SYMBOLS_FILE) as file:
         json.dump(symbols, file, ensure_ascii=False)
     write_pieces(pieces, out / PIECES_FILE)
 
 
-BYTE_BPE = PieceModel(
+BYTE_BPE = SubwordModel(
     "byte-bpe",
     (MERGES_FILE, SYMBOLS_FILE, PIECES_FILE),
     _sources,
     _check,
-    _take_over,
+    _copy,
     ByteBpePipeline,
 )

@@ -18,7 +18,7 @@ from enum import Enum
 from functools import cached_property
 from string import Formatter
 
-from gtrans.data.generated_lexicon import DU, FREE_CHOICES, POOLS, SIE, Entry
+from gtrans.corpus.lexicon import DU, FREE_CHOICES, POOLS, SIE, Entry
 
 DISTANCES = (1, 2, 3, 4)
 
@@ -300,7 +300,7 @@ def _plan(rng: random.Random, length: int, ending: tuple[str, int] | None) -> _P
             for cue in range(max(0, use - max(DISTANCES)), use)
             if plan.fits(link := Link(name, cue, use))
         ]
-        # A distance that finds no room gives way to another one.
+        # Another distance is tried where one finds no room.
         fitting = [link for link in fitting if link.distance == distance] or fitting
         if fitting:
             plan.add(rng.choice(fitting))

@@ -1,4 +1,4 @@
-"""The reversible way from a sentence to BPE tokens and back, for one language.
+"""The text pipeline of Moses and BPE: a sentence to tokens and, as far as possible, back.
 
 ``encode`` runs, in this order: Moses punctuation normalisation, Moses tokenisation with
 joint marks, Moses escapes, truecasing of the first word, joint BPE. ``decode`` undoes
@@ -13,8 +13,8 @@ scripts, so that ``decode`` can give back the text:
   ``decode`` can undo it; ``@lower@`` in front says that the sentence does not begin with a
   capital although ``decode`` would write one.
 * **Reserved symbols.** ``<s>``, ``[en]`` and the like in the text never become symbols of
-  the vocabulary: Moses escapes ``& | < > ' " [ ]``; without tokenisation a backslash
-  is put inside the symbol (``<\\s>``).
+  the vocabulary: Moses escapes ``& | < > ' " [ ]``; without tokenisation
+  :mod:`gtrans.text.plain_text` does.
 
 Chinese and Japanese are split into characters and joined again without spaces (a space that
 the text has there is the token ``&#32;``); for them there is no punctuation normalisation,
@@ -25,13 +25,9 @@ No torch and no fairseq here.
 
 from __future__ import annotations
 
-import json
-import multiprocessing
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from sacremoses import (
     MosesDetokenizer,
@@ -40,41 +36,18 @@ from sacremoses import (
 )
 from subword_nmt.apply_bpe import BPE
 
-from gtrans.data.text_models import BPE_SEPARATOR, load_best_case, load_bpe
-from gtrans.errors import GtransError
+from gtrans.text import plain_text
+from gtrans.text.bpe import BPE_SEPARATOR
+from gtrans.text.pipeline import TextPipeline
 
-STATE_FILE = "prepare.json"
-STATE_FORMAT = 1
 LOWER_MARK = "@lower@"
-# Stands for a sentence without any character that can be written, so that no line is empty.
-PLACEHOLDER = "\ufffd"
 
 # Inside this module joints and the spaces of full-width text are code points that Unicode
 # keeps free of characters; in the tokenised text they are "@" and an escape.
 _LEFT, _RIGHT, _SPACE = "\ufdd0", "\ufdd1", "\ufdd2"
-_UNWRITABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufdd0-\ufdd2]+")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _SYMBOL = re.compile(r"(?:[^\w\s]|_)+")
 _MARKED = re.compile(r"(@?)((?:[^\w\s@&]|_|&\w+;|&#\d+;)+)(@?)")
 _AT_ESCAPE, _SPACE_ESCAPE = "&#64;", "&#32;"
-
-# Reserved: the special symbols of fairseq, and language marks as in mBART.
-_RESERVED_WORD = r"/?s|pad|unk|mask"
-_LANGUAGE_WORD = r"[A-Za-z]{2,3}(?:[_-][A-Za-z]+)?"
-RESERVED = re.compile(rf"<(?:{_RESERVED_WORD})>|\[{_LANGUAGE_WORD}\]")
-_PROTECT = [
-    (re.compile(rf"<(\\*)({_RESERVED_WORD})>"), r"<\\\1\2>"),
-    (re.compile(rf"\[(\\*)({_LANGUAGE_WORD})\]"), r"[\\\1\2]"),
-    (re.compile(r"^@(\\*)lower@$"), r"@\\\1lower@"),
-    # A word that ends in the BPE separator would be glued to the next word.
-    (re.compile(r"@(\\*)@$"), r"@\\\1@"),
-]
-_UNPROTECT = [
-    (re.compile(r"@\\(\\*)@$"), r"@\1@"),
-    (re.compile(r"^@\\(\\*)lower@$"), r"@\1lower@"),
-    (re.compile(rf"\[\\(\\*)({_LANGUAGE_WORD})\]"), r"[\1\2]"),
-    (re.compile(rf"<\\(\\*)({_RESERVED_WORD})>"), r"<\1\2>"),
-]
 
 _WRITTEN_WITHOUT_SPACES = frozenset({"zh", "yue", "ja"})
 # Ideographs, kana and full-width forms: no space is written next to them.
@@ -97,13 +70,14 @@ class Steps:
 
 
 ALL_STEPS = Steps()
+NO_STEPS = Steps(normalise=False, tokenise=False, truecase=False)
 
 
-class TextPipeline:
-    """Encoder and decoder of one language side.
+class MosesPipeline(TextPipeline):
+    """Moses steps, then BPE.
 
     Args:
-        lang: language code, e.g. ``en`` or ``zh_CN``; the part before ``_`` chooses the rules.
+        lang: language code; the part before ``_`` or ``-`` chooses the rules.
         steps: the steps that run.
         best_case: lower-cased word to its most frequent spelling; needed by ``segment``
             when ``steps.truecase``.
@@ -117,8 +91,8 @@ class TextPipeline:
         best_case: Mapping[str, str] | None = None,
         bpe: BPE | None = None,
     ) -> None:
+        super().__init__(lang)
         rules = re.split("[_-]", lang)[0].lower()
-        self.lang = lang
         self.steps = steps
         self._best_case = best_case or {}
         self._bpe = bpe
@@ -130,29 +104,14 @@ class TextPipeline:
         # Moses' detokeniser for cs iterates over a list as over an iterator and fails.
         self._detokeniser = MosesDetokenizer(rules if rules in _DETOKENISER_LANGUAGES else "")
 
-    def encode(self, sentence: str) -> str:
-        """BPE tokens separated by one space: at least one, none of them reserved."""
-        return self.segment(self.tokenise(sentence))
-
-    def encode_document(self, sentences: Iterable[str]) -> list[str]:
-        """``encode`` of every sentence, in order."""
-        return [self.encode(sentence) for sentence in sentences]
-
-    def decode(self, tokens: str) -> str:
-        """Plain text of one sentence from its BPE tokens (those of ``encode`` or a model's)."""
-        return self.detokenise(self._unsegment(tokens))
-
     def tokenise(self, sentence: str) -> str:
-        """Normalised and escaped tokens, separated by one space; never empty.
-
-        White space and control characters of every kind count as a space.
-        """
-        text = _UNWRITABLE.sub(" ", _SURROGATE.sub(PLACEHOLDER, sentence)).strip()
+        """Normalised and escaped tokens, separated by one space; never empty."""
+        text = plain_text.clean(sentence)
         if self.steps.normalise and self._normaliser is not None:
             text = str(self._normaliser.normalize(text))
-        text = text or PLACEHOLDER
         if not self.steps.tokenise:
-            return " ".join(_replace(_PROTECT, word) for word in text.split())
+            return plain_text.escape(text)
+        text = text or plain_text.PLACEHOLDER
         if not self._spaced:
             text = _FULL_WIDTH_SPACE.sub(_SPACE, text)
         tokens: list[str] = self._tokeniser.tokenize(text, escape=False)
@@ -160,10 +119,10 @@ class TextPipeline:
 
     def detokenise(self, tokens: str) -> str:
         """Plain text of what ``tokenise`` returned."""
-        words = tokens.split()
         if not self.steps.tokenise:
-            return " ".join(_replace(_UNPROTECT, word) for word in words)
-        return self._join([self._read(word) for word in words]).replace(_SPACE, " ").strip()
+            return plain_text.unescape(tokens)
+        words = [self._read(word) for word in tokens.split()]
+        return self._join(words).replace(_SPACE, " ").strip()
 
     def segment(self, tokens: str) -> str:
         """BPE tokens of what ``tokenise`` returned: truecasing, then the merges."""
@@ -180,7 +139,8 @@ class TextPipeline:
         self._truecase(words)
         return words
 
-    def _unsegment(self, tokens: str) -> str:
+    def unsegment(self, tokens: str) -> str:
+        """Tokenised text of BPE tokens, the first word with a capital unless they say no."""
         pieces = tokens.split()
         lower = self.steps.truecase and LOWER_MARK in pieces[:1]
         words: list[str] = []
@@ -269,12 +229,6 @@ class TextPipeline:
         return _LEFT * left + token + _RIGHT * right
 
 
-def _replace(rules: list[tuple[re.Pattern[str], str]], word: str) -> str:
-    for pattern, replacement in rules:
-        word = pattern.sub(replacement, word)
-    return word
-
-
 def _first_word(words: list[str]) -> int | None:
     return next((i for i, word in enumerate(words) if word not in _OPENING), None)
 
@@ -287,7 +241,7 @@ def _capitalised(word: str) -> str:
 def _spaces(tokens: list[str], text: str) -> list[bool] | None:
     """For each gap between two tokens whether ``text`` has a space there.
 
-    ``None`` when the tokens are not the text in pieces.
+    ``None`` when the tokens put together are not the text.
     """
     spaces: list[bool] = []
     position = 0
@@ -299,77 +253,3 @@ def _spaces(tokens: list[str], text: str) -> list[bool] | None:
         position += len(token)
         spaces.append(space)
     return spaces[1:]
-
-
-def read_state(data_dir: Path) -> dict[str, Any]:
-    """What ``gtrans prepare`` wrote to ``prepare.json`` of a data folder."""
-    path = data_dir / STATE_FILE
-    try:
-        state = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise GtransError(f"there is no '{path}'; make it with 'gtrans prepare'") from None
-    except (OSError, ValueError) as error:
-        raise GtransError(f"cannot read '{path}': {error}") from None
-    if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
-        raise GtransError(f"'{path}' is not of format {STATE_FORMAT}; prepare the data anew")
-    return state
-
-
-def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
-    """The pipeline of one language of a prepared data folder.
-
-    Raises:
-        GtransError: the folder was not prepared, not completely, or for other languages.
-    """
-    folder = Path(data_dir)
-    state = read_state(folder)
-    try:
-        languages = [str(state["source_lang"]), str(state["target_lang"])]
-        if lang not in languages:
-            raise GtransError(
-                f"'{folder}' was prepared for {languages[0]} and {languages[1]}, not for '{lang}'"
-            )
-        if state.get("pieces"):
-            # Imported here: it is built on this module.
-            from gtrans.data.piece_models import PIECE_MODELS
-
-            return PIECE_MODELS[state["pieces"]].load(lang, folder)
-        steps = Steps(**state["steps"])
-        files = state["files"]
-        truecase = folder / _plain(files["truecase"][lang]) if steps.truecase else None
-        codes = folder / _plain(files["codes"])
-        threshold = state["bpe"]["vocabulary_threshold"]
-        vocabulary = folder / _plain(files["vocabulary"][lang]) if threshold else None
-    except (KeyError, TypeError) as error:
-        raise GtransError(f"'{folder / STATE_FILE}' is damaged ({error}); prepare anew") from None
-    best_case = None if truecase is None else load_best_case(truecase)
-    return TextPipeline(lang, steps, best_case, load_bpe(codes, vocabulary, threshold))
-
-
-def _plain(name: object) -> str:
-    """A file name of the state file, which must not lead out of its folder."""
-    if not isinstance(name, str) or Path(name).name != name:
-        raise TypeError(f"{name!r} is not a file name")
-    return name
-
-
-def map_lines(function: Callable[[str], str], lines: Iterable[str], workers: int) -> Iterator[str]:
-    """``function`` of each line, in order, by ``workers`` processes; empty lines stay empty."""
-    if workers == 1:
-        yield from (function(line) if line else "" for line in lines)
-        return
-    with multiprocessing.Pool(workers, _start_worker, (function,)) as pool:
-        yield from pool.imap(_work, lines, _CHUNK)
-
-
-def _start_worker(function: Callable[[str], str]) -> None:
-    global _worker
-    _worker = function
-
-
-def _work(line: str) -> str:
-    return _worker(line) if line else ""
-
-
-_worker: Callable[[str], str]
-_CHUNK = 500  # lines handed to a worker at once

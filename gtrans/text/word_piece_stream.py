@@ -1,4 +1,4 @@
-"""The line-aligned stream of BERT's word pieces beside a binarised corpus.
+"""The line-aligned stream of BERT's word pieces that belongs to a binarised corpus.
 
 ``gtrans prepare --bert`` writes ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}`` from the *plain*
 source sentences: an indexed dataset with as many lines as the binarised source, each
@@ -14,8 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtrans.data.text_pipeline import STATE_FILE, read_state
 from gtrans.errors import GtransError
+from gtrans.identity.files import replacing
+from gtrans.text.prepared_folder import STATE_FILE, read_state
 
 if TYPE_CHECKING:
     from gtrans.modules.bert import WordPieces
@@ -69,18 +70,16 @@ def write_stream(lines: Iterable[str], files: list[Path], pieces: WordPieces) ->
 
     from gtrans.modules.bert import SEP
 
-    temporary = [file.with_name(f".{file.name}.tmp") for file in files]
-    builder: Any = indexed_dataset.make_builder(
-        str(temporary[0]), impl="mmap", vocab_size=len(pieces.symbols)
-    )
     boundary = torch.tensor([SEP])
-    for chunk in _chunks(iter(lines)):
-        encoded = iter(pieces.encode([line for line in chunk if line]))
-        for line in chunk:
-            builder.add_item(next(encoded) if line else boundary)
-    builder.finalize(str(temporary[1]))
-    for source, target in zip(temporary, files, strict=True):
-        os.replace(source, target)
+    with replacing(*files) as (data, index):
+        builder: Any = indexed_dataset.make_builder(
+            str(data), impl="mmap", vocab_size=len(pieces.symbols)
+        )
+        for chunk in _chunks(iter(lines)):
+            encoded = iter(pieces.encode([line for line in chunk if line]))
+            for line in chunk:
+                builder.add_item(next(encoded) if line else boundary)
+        builder.finalize(str(index))
 
 
 def _chunks(lines: Iterator[str]) -> Iterator[list[str]]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gtrans.data.documents import iterate_parallel, resolve
-from gtrans.data.piece_models import PIECE_MODELS
-from gtrans.data.text_pipeline import Steps
 from gtrans.errors import GtransError
+from gtrans.text.moses_pipeline import Steps
+from gtrans.text.prepared_folder import SUBWORD_MODELS
 
 DEFAULT_MERGES = 30000
 
@@ -19,9 +19,9 @@ DEFAULT_MERGES = 30000
 class PreparationOptions:
     """What to prepare and how; one field per flag of ``gtrans prepare``.
 
-    ``steps``, ``bpe_merges``, ``bpe_vocabulary_threshold``, ``pieces`` and ``bert`` are those of
-    ``reuse`` when it is given; ``steps`` and BPE play no part with ``pieces``: a kind of
-    :data:`gtrans.data.piece_models.PIECE_MODELS` and where the model is.
+    ``subword_model`` is a kind of :data:`gtrans.text.prepared_folder.SUBWORD_MODELS` and where the
+    model is; ``steps`` and the BPE options play no part with it. With ``reuse``, they and ``bert``
+    are those of the earlier preparation.
     A prefix names the two files ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
     """
 
@@ -35,7 +35,7 @@ class PreparationOptions:
     steps: Steps = field(default_factory=Steps)
     bpe_merges: int = DEFAULT_MERGES
     bpe_vocabulary_threshold: int | None = None
-    pieces: tuple[str, Path] | None = None
+    subword_model: tuple[str, Path] | None = None
     dictionary: Path | None = None
     bert: str | None = None
     workers: int = 1
@@ -72,17 +72,17 @@ def check_options(options: PreparationOptions) -> None:
     for flag, value in {**numbers, "--bpe-vocabulary-threshold": threshold}.items():
         if value is not None and value < 1:
             raise GtransError(f"`{flag}` must be at least 1, but is {value}")
-    if options.pieces is not None:
-        kind, model = options.pieces
-        PIECE_MODELS[kind].check(model, options.dictionary)
+    if options.subword_model is not None:
+        kind, model = options.subword_model
+        SUBWORD_MODELS[kind].check(model, options.dictionary)
     elif options.dictionary is not None:
-        ways = " or ".join(f"`--{kind}`" for kind in PIECE_MODELS)
-        raise GtransError(f"`--dictionary` needs {ways}, the model of its pieces")
+        flags = " or ".join(f"`--{kind}`" for kind in SUBWORD_MODELS)
+        raise GtransError(f"`--dictionary` needs {flags}, the model of its pieces")
     elif not options.train and options.reuse is None:
         raise GtransError("give `--train`, or `--reuse` with an earlier preparation")
     if not options.splits:
-        way = f"--{options.pieces[0]}" if options.pieces is not None else "--reuse"
-        raise GtransError(f"`{way}` needs at least one of `--train`, `--valid` and `--test`")
+        flag = f"--{options.subword_model[0]}" if options.subword_model is not None else "--reuse"
+        raise GtransError(f"`{flag}` needs at least one of `--train`, `--valid` and `--test`")
     if options.reuse is not None and options.reuse.resolve() == options.out.resolve():
         raise GtransError(f"`--out` must differ from `--reuse` '{options.reuse}'")
     if options.out.exists() and not options.out.is_dir():

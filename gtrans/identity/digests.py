@@ -1,0 +1,21 @@
+"""Digests: short names of what a thing was made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+
+def fingerprint(*parts: object) -> str:
+    """A digest of anything that JSON can write."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of the contents of a file."""
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()

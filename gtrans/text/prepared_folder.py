@@ -1,0 +1,71 @@
+"""The folder that ``gtrans prepare`` fills: its state file and the text pipelines in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gtrans.errors import GtransError
+from gtrans.text.bpe import load_bpe
+from gtrans.text.byte_bpe_pipeline import BYTE_BPE
+from gtrans.text.moses_pipeline import MosesPipeline, Steps
+from gtrans.text.pipeline import TextPipeline
+from gtrans.text.sentencepiece_pipeline import SENTENCEPIECE
+from gtrans.text.subword_model import SubwordModel
+from gtrans.text.truecase import load_best_case
+
+STATE_FILE = "prepare.json"
+STATE_FORMAT = 1
+
+SUBWORD_MODELS: dict[str, SubwordModel] = {model.name: model for model in (SENTENCEPIECE, BYTE_BPE)}
+"""The kinds of subword models that ``gtrans prepare`` accepts, by the name of their option."""
+
+
+def read_state(data_dir: Path) -> dict[str, Any]:
+    """What ``gtrans prepare`` wrote to ``prepare.json`` of a data folder."""
+    path = data_dir / STATE_FILE
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise GtransError(f"there is no '{path}'; make it with 'gtrans prepare'") from None
+    except (OSError, ValueError) as error:
+        raise GtransError(f"cannot read '{path}': {error}") from None
+    if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
+        raise GtransError(f"'{path}' is not of format {STATE_FORMAT}; prepare the data anew")
+    return state
+
+
+def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
+    """The pipeline of one language of a prepared data folder.
+
+    Raises:
+        GtransError: the folder was not prepared, not completely, or for other languages.
+    """
+    folder = Path(data_dir)
+    state = read_state(folder)
+    try:
+        languages = [str(state["source_lang"]), str(state["target_lang"])]
+        if lang not in languages:
+            raise GtransError(
+                f"'{folder}' was prepared for {languages[0]} and {languages[1]}, not for '{lang}'"
+            )
+        if state.get("pieces"):
+            return SUBWORD_MODELS[state["pieces"]].load(lang, folder)
+        steps = Steps(**state["steps"])
+        files = state["files"]
+        truecase = folder / _plain(files["truecase"][lang]) if steps.truecase else None
+        codes = folder / _plain(files["codes"])
+        threshold = state["bpe"]["vocabulary_threshold"]
+        vocabulary = folder / _plain(files["vocabulary"][lang]) if threshold else None
+    except (KeyError, TypeError) as error:
+        raise GtransError(f"'{folder / STATE_FILE}' is damaged ({error}); prepare anew") from None
+    best_case = None if truecase is None else load_best_case(truecase)
+    return MosesPipeline(lang, steps, best_case, load_bpe(codes, vocabulary, threshold))
+
+
+def _plain(name: object) -> str:
+    """A file name of the state file, which must not lead out of its folder."""
+    if not isinstance(name, str) or Path(name).name != name:
+        raise TypeError(f"{name!r} is not a file name")
+    return name

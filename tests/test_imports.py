@@ -1,0 +1,109 @@
+"""Imports between the modules of the package: no circles, and arrows that point one way."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "gtrans"
+
+# Layer -> the other layers that its modules may import. A layer is a package or a module; its
+# modules may import one another. A layer that is not named here is only tested for circles.
+MAY_IMPORT = {
+    "errors": set(),
+    "messages": set(),
+    "identity": {"errors", "messages"},
+    "modules": {"errors"},
+    "data": {"errors", "identity", "messages", "modules"},
+    "text": {"errors", "identity", "messages", "data.documents", "modules.bert"},
+    "corpus": {"errors", "identity", "data.documents", "evaluation.contrastive"},
+    "evaluation": {"errors", "identity", "messages", "data.documents", "data.instances"},
+}
+
+
+def modules(repo: Path) -> dict[str, Path]:
+    """Name of every module to its file."""
+    found = {}
+    for path in sorted((repo / PACKAGE).rglob("*.py")):
+        parts = path.relative_to(repo).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(node: ast.AST, types: bool) -> Iterator[str]:
+    """What is imported anywhere below ``node``: at the top, in functions, for ``types`` only."""
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not types:
+        return
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, f"line {node.lineno}: write the import with its full name"
+        for alias in node.names:
+            yield f"{node.module}.{alias.name}"
+    for child in ast.iter_child_nodes(node):
+        yield from imported(child, types)
+
+
+def graph(known: dict[str, Path], types: bool) -> dict[str, set[str]]:
+    """Every module and the modules of the package that it imports."""
+    edges: dict[str, set[str]] = {}
+    for module, path in known.items():
+        names = set(imported(ast.parse(path.read_text(encoding="utf-8")), types))
+        # Of "from a.b import c", c is a module or stands in the module a.b.
+        found = {name if name in known else name.rpartition(".")[0] for name in names}
+        edges[module] = (found & known.keys()) - {module}
+    return edges
+
+
+def circle(edges: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other in a circle; none if there is no circle."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+@pytest.mark.parametrize("types", [False, True], ids=["at run time", "with those for types"])
+def test_no_circle(repo: Path, types: bool) -> None:
+    assert circle(graph(modules(repo), types)) == []
+
+
+@pytest.mark.parametrize("layer", MAY_IMPORT)
+def test_arrows_point_one_way(repo: Path, layer: str) -> None:
+    def belongs(module: str, place: str) -> bool:
+        return f"{module}.".startswith(f"{PACKAGE}.{place}.")
+
+    allowed = {layer, *MAY_IMPORT[layer]}
+    edges = graph(modules(repo), types=True)
+    layered = {module: found for module, found in edges.items() if belongs(module, layer)}
+    assert layered, "there is no such layer"
+    wrong = [
+        f"{module} imports {other}"
+        for module, found in layered.items()
+        for other in sorted(found)
+        if not any(belongs(other, place) for place in allowed)
+    ]
+    assert wrong == []
+
+
+def test_a_circle_is_found(tmp_path: Path) -> None:
+    """Also one of a function's imports, in any form."""
+    folder = tmp_path / PACKAGE / "part"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    (folder / "a.py").write_text("from gtrans.part.b import name\n")
+    (folder / "b.py").write_text("import gtrans.part.c\n\nname = 1\n")
+    (folder / "c.py").write_text("def work():\n    from gtrans.part import a\n")
+    assert sorted(set(circle(graph(modules(tmp_path), types=False)))) == [
+        "gtrans.part.a",
+        "gtrans.part.b",
+        "gtrans.part.c",
+    ]
+    (folder / "c.py").write_text("if TYPE_CHECKING:\n    from gtrans.part import a\n")
+    assert circle(graph(modules(tmp_path), types=False)) == []
+    assert circle(graph(modules(tmp_path), types=True))
