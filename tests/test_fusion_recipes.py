@@ -1,4 +1,4 @@
-"""exp_gtransformer/run-fusion.sh: the settings of the paper, and a short run of each kind."""
+"""exp_gtransformer/fusion/: the settings of the paper, and a short run of each kind."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from test_exp_scripts import commands, script, the_error  # noqa: F401
+from recipe_scripts import commands, the_error
 from tiny_models import TinyWorld
 
-pytest_plugins = ["tiny_models"]
+pytest_plugins = ["recipe_scripts", "tiny_models"]
 PLACE = ("--data", "texts", "--out", "out", "--dry-run")
 EVERYWHERE = (
     "--share-all-embeddings",
@@ -46,7 +46,7 @@ SMALL = (
     ],
 )  # fmt: skip
 def test_bilingual_settings_are_those_of_the_paper(
-    corpus: str, merges: str, settings: tuple[str, ...], script  # noqa: F811
+    corpus: str, merges: str, settings: tuple[str, ...], script
 ) -> None:
     done = script("run-fusion", "--corpus", corpus, *PLACE)
     prepare, train, generate, translate, score = commands(done)
@@ -58,7 +58,7 @@ def test_bilingual_settings_are_those_of_the_paper(
     assert translate.endswith("--beam 8") and score.startswith("gtrans score ")
 
 
-def test_multilingual_settings_are_those_of_the_paper(script) -> None:  # noqa: F811
+def test_multilingual_settings_are_those_of_the_paper(script) -> None:
     train, average, *generate = commands(script("run-fusion", "--corpus", "iwslt17", *PLACE))
     for setting in (
         *EVERYWHERE, "--arch gtrans_fusion_base", "--dropout 0.2", "--warmup-updates 8000",
@@ -73,7 +73,7 @@ def test_multilingual_settings_are_those_of_the_paper(script) -> None:  # noqa: 
     assert all("--path out/fusion-gtrans/average5.pt --beam 8" in command for command in generate)
 
 
-def test_opus_starts_from_xlmr(script) -> None:  # noqa: F811
+def test_opus_starts_from_xlmr(script) -> None:
     done = script("run-fusion", "--corpus", "opus100", "--langs", "en,af,am", "--xlmr", "X", *PLACE)
     train, _, *generate = commands(done)
     for setting in ("--init-xlmr X", "--arch gtrans_fusion_xlmr_base", "--dropout 0.1",
@@ -93,19 +93,19 @@ def test_opus_starts_from_xlmr(script) -> None:  # noqa: F811
         (["--corpus", "wmt14", "--epochs", "0"], "`--epochs` must be a whole number of at least 1"),
     ],
 )
-def test_a_mistake_is_one_line(arguments, message, script, tmp_path) -> None:  # noqa: F811
+def test_a_mistake_is_one_line(arguments, message, script, tmp_path) -> None:
     assert message in the_error(script("run-fusion", *arguments, *PLACE))
     assert not list(tmp_path.iterdir())
 
 
-def test_help(script) -> None:  # noqa: F811
+def test_help(script) -> None:
     done = script("run-fusion", "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: exp_gtransformer/run-fusion.sh --corpus NAME")
 
 
 @pytest.mark.long
-def test_short_runs(tiny: TinyWorld, script, tmp_path: Path) -> None:  # noqa: F811
+def test_short_runs(tiny: TinyWorld, script, tmp_path: Path) -> None:
     """From text to scores with both kinds of recipe, and again: nothing is done twice."""
     prefixes = [p for s in ("train", "valid", "test") for p in (f"--{s}-prefix", tiny.text / s)]
     common = ("--gpus", "0", "--beam", "2", "--", *SMALL)
