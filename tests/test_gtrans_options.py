@@ -13,6 +13,7 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
+from gtrans.options import recipes
 from gtrans.options.catalogue import architectures, model_options, task_options
 from gtrans.options.recipes import COMMAND, configuration, configurations, read_recipe
 
@@ -114,10 +115,20 @@ def test_files_are_written_where_they_differ(folder: Path, repo: Path, printed) 
     assert changed.read_text() == (repo / "configs" / changed.name).read_text()
 
 
+def test_the_tables_name_options_that_exist(repo: Path) -> None:
+    found: dict[str, set[str]] = {}
+    for path in (repo / "configs").glob("*.yaml"):
+        for section, group in yaml.safe_load(path.read_text()).items():
+            found.setdefault(section, set()).update(group)
+    for section, texts in recipes.FAIRSEQ.items():
+        assert set(texts) <= found[section]
+    assert {name for names in recipes._OF_UNITS.values() for name in names} <= found["task"]
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_file_has_what_its_recipe_says_and_else_defaults(name: str, repo: Path) -> None:
-    recipes = repo / "configs" / "recipes"
-    recipe = read_recipe(recipes / f"{name}.yaml").on(read_recipe(recipes / "every.yaml"))
+    place = repo / "configs" / "recipes"
+    recipe = read_recipe(place / f"{name}.yaml").on(read_recipe(place / "every.yaml"))
     values = yaml.safe_load((repo / "configs" / f"{name}.yaml").read_text())
     for section, group in recipe.values.items():
         for key, value in group.items():

@@ -77,7 +77,7 @@ class Option:
 def plain(value: Any) -> str:
     """A value as it stands in a configuration file."""
     text = yaml.safe_dump(value, default_flow_style=True, width=10_000).strip()
-    return text.removesuffix("...").strip()
+    return str(text.removesuffix("...").strip())
 
 
 def architectures() -> dict[str, Any]:
@@ -133,6 +133,12 @@ def model_options(arch: str) -> list[Option]:
     ARCH_CONFIG_REGISTRY[arch](preset)
     schema = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
     return list(_options("model", schema, vars(preset)))
+
+
+def has_field(arch: str, prefix: str) -> bool:
+    """Whether the model has an option of a name that begins so, even one that the task sets."""
+    schema = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
+    return any(field.name.startswith(prefix) for field in dataclasses.fields(schema))
 
 
 def section_options(section: str, name: str | None) -> list[Option]:

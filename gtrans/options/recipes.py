@@ -16,6 +16,7 @@ import yaml
 from gtrans.errors import GtransError
 from gtrans.options.catalogue import (
     Option,
+    has_field,
     model_options,
     section_options,
     siblings,
@@ -77,6 +78,14 @@ FAIRSEQ: Mapping[str, Mapping[str, str]] = {
         "no_epoch_checkpoints": "keep the best and the last checkpoint only",
     },
 }
+# Options of the task that only some units have, and what names those of a BERT; other files are
+# spared them.
+_OF_UNITS = {
+    "window": ("context_before", "context_after", "context_kind", "context_sentence",
+               "context_sides"),
+    "stream": ("min_window", "max_window"),
+}  # fmt: skip
+_OF_BERT = "bert_"
 _ORDER = ("common", "task", "model", "criterion", "optimizer", "lr_scheduler", "optimization",
           "dataset", "distributed_training", "checkpoint")  # fmt: skip
 _FOOT = """\
@@ -172,7 +181,7 @@ def configuration(path: Path) -> str:
 
 
 def _shown(recipe: Recipe, name: str, arch: str) -> list[Option]:
-    """The options of a section: all of this project's, of fairseq's those of the table.
+    """The options of a section: this project's, and of fairseq's those of the table.
 
     Raises:
         GtransError: the recipe gives one that does not exist.
@@ -192,15 +201,28 @@ def _shown(recipe: Recipe, name: str, arch: str) -> list[Option]:
             raise GtransError(f"{recipe.path}: {name}.{key}: there is no such option.")
     texts = FAIRSEQ.get(name, {})
     place = {key: number for number, key in enumerate(texts)}
+    idle = _idle(recipe, arch) if name == "task" else set()
     shown = []
     for option in options:
         if option.ours:
-            shown.append(option)
+            if option.name in given or option.name not in idle:
+                shown.append(option)
         elif option.name in texts or option.name in given:
             shown.append(replace(option, help=texts.get(option.name, option.help)))
     return sorted(
         shown, key=lambda option: -1 if option.ours else place.get(option.name, len(place))
     )
+
+
+def _idle(recipe: Recipe, arch: str) -> set[str]:
+    """The options of the task that do nothing with this unit and this model."""
+    task = task_options(arch)
+    unit = next(option.becomes for option in task if option.name == "unit")
+    unit = recipe.values["task"].get("unit", unit)
+    idle = {name for of, names in _OF_UNITS.items() if of != unit for name in names}
+    if not has_field(arch, _OF_BERT):
+        idle |= {option.name for option in task if option.name.startswith(_OF_BERT)}
+    return idle
 
 
 def configurations(folder: Path) -> dict[Path, str]:

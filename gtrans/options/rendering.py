@@ -94,7 +94,11 @@ def section(
             told = _as_keys(f"{text}; must be given" if needed else f"{text}; default {default}")
             if option.name in reasons:
                 told += f". Here: {reasons[option.name]}"
-            lines += _columns(f"  {option.name}: {plain(value)}", told, _COMMENTS, "# ")
+            key, given = f"  {option.name}:", plain(value)
+            if len(given) <= WIDTH // 2:
+                lines += _columns(f"{key} {given}", told, _COMMENTS, "# ")
+            else:
+                lines += [*_columns(key, told, _COMMENTS, "# "), f"    {given}"]
     return lines
 
 
@@ -114,9 +118,13 @@ def _columns(left: str, right: str, column: int, mark: str) -> list[str]:
     lines = textwrap.wrap(
         right, WIDTH - column - len(mark), break_long_words=False, break_on_hyphens=False
     )
-    beside = len(left) < column
-    first = f"{left:<{column}}{mark}{lines[0]}" if beside else left
-    return [first, *(f"{'':<{column}}{mark}{line}" for line in lines[beside:])]
+    first = f"{left:<{column - 1}} {mark}{lines[0]}"
+    # without a mark two texts that touch cannot be told apart
+    beside = len(left) < column or (mark != "" and len(first) <= WIDTH)
+    return [
+        first if beside else left,
+        *(f"{'':<{column}}{mark}{line}" for line in lines[beside:]),
+    ]
 
 
 def _metavar(option: Option) -> str:
