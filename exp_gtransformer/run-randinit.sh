@@ -1,20 +1,2 @@
 #!/usr/bin/env bash
-# G-Transformer from random parameters (App. C.1): learning rate 5e-4, word dropout 0.3.
-set -euo pipefail
-NAME=run-randinit
-SUMMARY="Train a randomly initialised G-Transformer and test it: preparation (if OUT/data is not
-complete), training into OUT/randinit, translation to OUT/test.randinit.LANG, scores."
-TRAINS=yes
-# shellcheck source=common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-# shellcheck source=training.sh
-source "$ROOT/exp_gtransformer/training.sh"
-
-parse "$@"
-for key in start sentence-checkpoint sentence-data sentence-updates; do
-  [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for fine-tuning (run-finetune.sh)."
-done
-begin prepare-randinit.sh
-train randinit "${OPTION[document-updates]}" \
-  --unit document --max-doc-tokens "${OPTION[max-doc-tokens]}" --word-dropout 0.3
-evaluate randinit "${OPTION[out]}/randinit/checkpoint_best.pt"
+exec bash "$(dirname "${BASH_SOURCE[0]}")/gtransformer/run-randinit.sh" "$@"

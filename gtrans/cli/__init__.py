@@ -28,6 +28,7 @@ COMMANDS = {
     "contrast": "accuracy of a model on a contrastive set, by phenomenon and distance",
     "analyse": "attention, gates and gradients of a trained model, by layer and distance",
     "cxmi": "how much a model's translations gain in probability by context",
+    "options": "architectures and their options, each with meaning and default",
     "average": "average checkpoints of one training run",
     "convert": "read checkpoints of other programs",
     "trim-vocab": "keep only the pieces of a pretrained model that a corpus uses",

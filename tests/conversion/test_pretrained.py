@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from gtrans.models._warm_start import dictionaries_of, warm_start
+from gtrans.tasks._options import DocumentTranslationConfig
 from omegaconf import OmegaConf
 from support.pretrained_models import (
     LANGS,
@@ -24,9 +26,7 @@ from gtrans.checkpoints import read_checkpoint
 from gtrans.cli import main
 from gtrans.conversion.languages import MBART25
 from gtrans.decoding.loading import load_models
-from gtrans.models._warm_start import dictionaries_of, warm_start
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
-from gtrans.tasks._options import DocumentTranslationConfig
 from gtrans.tasks.document_translation import DocumentTranslationTask
 
 WORDS = [[5, 9, 4, 7, 20, 11], [6, 12, 8]]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq.data import Dictionary, indexed_dataset
+from gtrans.data.rows import Frame, Rows
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from gtrans.data.document_dataset import (
     check_no_marks,
     document_units,
 )
-from gtrans.data.rows import Frame, Rows
 from gtrans.data.units import UnitOptions
 from gtrans.data.word_dropout import word_dropout
 from gtrans.errors import GtransError

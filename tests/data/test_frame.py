@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from gtrans.tasks._options import DocumentTranslationConfig, adopt_unit
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -17,7 +18,6 @@ from gtrans.data.symbols import add_symbols, symbol_of
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformer
 from gtrans.modules.layout import DocumentLayout
-from gtrans.tasks._options import DocumentTranslationConfig, adopt_unit
 
 BOS, PAD, EOS, SRC, TGT = 0, 1, 2, 90, 91
 # source of two sentences [5, 6] and [7]; decoder input and target, _ is padding

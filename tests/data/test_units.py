@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from gtrans.data.rows import ContextText, Frame, Rows
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from gtrans.data.rows import ContextText, Frame, Rows
 from gtrans.data.units import UNITS, UnitOptions
 from gtrans.errors import GtransError
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from gtrans.models._gtrans_fusion_options import GtransFusionConfig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -13,7 +14,6 @@ from support.untrained import task_for, untrained
 from torch import Tensor
 
 from gtrans.decoding.force_decode import score_documents
-from gtrans.models._gtrans_fusion_options import GtransFusionConfig
 from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
 from gtrans.models.concat_transformer import ConcatTransformer, ConcatTransformerConfig
 from gtrans.models.flat_transformer import FlatTransformer, FlatTransformerConfig

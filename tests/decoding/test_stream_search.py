@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from gtrans.data.rows import Frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.untrained import task_for
 from torch import Tensor
 
-from gtrans.data.rows import Frame
 from gtrans.decoding.document_search import DocumentHypothesis, SearchOptions, SearchVocabulary
 from gtrans.decoding.stream_search import StreamSearch
 from gtrans.models.memory_transformer import MemoryTransformer, MemoryTransformerConfig

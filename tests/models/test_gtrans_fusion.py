@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from gtrans.models._gtrans_fusion_options import PRESETS, SYSTEMS, GtransFusionConfig
+from gtrans.models._presets import resolve_sizes
 from omegaconf import OmegaConf
 from support.fusion_models import EOS, PAD, SIZES, dictionary, fusion_model, shake
 
 from gtrans.errors import GtransError
-from gtrans.models._gtrans_fusion_options import PRESETS, SYSTEMS, GtransFusionConfig
-from gtrans.models._presets import resolve_sizes
 from gtrans.models.gtrans_fusion import GtransFusion
 
 SOURCE = torch.tensor([[PAD, PAD, 5, 6, 7, EOS], [8, 9, 10, 11, 12, EOS]])

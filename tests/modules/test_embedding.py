@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 from fairseq.models.transformer import TransformerModel, base_architecture
+from gtrans.models._warm_start import rename
 from omegaconf import OmegaConf
 from support.stock_sizes import SIZES, dictionary
 from support.tiny_models import TINY, TinyWorld
 from torch import nn
 
 from gtrans.errors import GtransError
-from gtrans.models._warm_start import rename
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.modules.embedding import Embedder
 from gtrans.modules.positions import LearnedPositions

@@ -1,4 +1,4 @@
-"""exp_gtransformer/run-fusion.sh: the settings of the paper, and a short run of each kind."""
+"""exp_gtransformer/fusion/: the settings of the paper, and a short run of each kind."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 from fairseq.data import Dictionary
+from gtrans.models._gtrans_fusion_options import GtransFusionConfig
 from omegaconf import OmegaConf
 from torch import nn
 
-from gtrans.models._gtrans_fusion_options import GtransFusionConfig
 from gtrans.models.gtrans_fusion import GtransFusion
 
 PAD, EOS = 1, 2

@@ -1,9 +1,23 @@
-"""What a script of exp_gtransformer/ has printed."""
+"""What the tests of exp_gtransformer/ share: settings, and reading what a script has printed."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+
+CORPORA = ("iwslt17", "nc2016", "europarl7")
+PLACE = ("--data", "texts", "--corpus", "europarl7", "--out", "out")
+# the paper's settings that most recipes have in common
+EVERYWHERE = (
+    "--arch gtransformer_base",
+    "--share-all-embeddings",
+    "--optimizer adam --adam-betas '(0.9, 0.98)' --lr 5e-4",
+    "--lr-scheduler inverse_sqrt --warmup-updates 4000",
+    "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
+    "--dropout 0.3",
+    "--max-tokens 4096 --update-freq 1",
+    "--best-checkpoint-metric loss --patience 10",
+)
 
 
 def commands(done: subprocess.CompletedProcess[str]) -> list[str]:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import torch
 from fairseq.data import Dictionary
+from gtrans.data.rows import Frame, Rows
+from gtrans.tasks._options import DocumentTranslationConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtrans.data.rows import Frame, Rows
 from gtrans.data.units import UnitOptions
 from gtrans.decoding.document_search import DocumentHypothesis, DocumentSearch, SearchableModel
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
-from gtrans.tasks._options import DocumentTranslationConfig
 from gtrans.tasks.document_translation import DocumentTranslationTask
 
 WORDS = ("a", "b", "c", "d", "e")

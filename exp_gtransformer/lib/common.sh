@@ -1,10 +1,10 @@
-# Shared by the scripts of this folder: options, checks, and the commands that they run.
+# Shared by the scripts of exp_gtransformer/: options, checks, and the commands that they run.
 #
 # A script sets NAME (its own), SUMMARY (what --help says first) and TRAINS (yes, if it has the
 # options of training), calls `parse "$@"`, and then the functions below.
 # shellcheck shell=bash
 
-ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 CORPORA=(iwslt17 nc2016 europarl7)
 
 # Options and their defaults; those of training are the paper's (App. B.2 and C.1).

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# What fine-tuning mBART needs: the plain text in its SentencePiece pieces. Its vocabulary is cut to
+# the pieces of the corpus unless --trim no: a model of 25 languages then fits a GPU of 24 GB.
+set -euo pipefail
+NAME=prepare-mbart
+SUMMARY="Prepare a corpus for mBART: text to OUT/data with mBART's own SentencePiece model, no Moses
+steps; with --trim yes its vocabulary is cut to the corpus first, into OUT/mbart.
+  --mbart DIR           folder with mBART's model.pt and sentence.bpe.model (and dict.txt); the
+                        folder mbart.cc25 of fairseq, or a checkpoint that gtrans convert made of
+                        Hugging Face's files, as model.pt beside their SentencePiece model
+  --trim WHETHER        yes or no (default: yes)"
+TRAINS=no
+# shellcheck source=../lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+
+OPTION[mbart]="" OPTION[trim]=yes
+parse "$@"
+check_mbart
+find_text
+gtrans=$(program gtrans)
+out=${OPTION[out]}
+# pieces FOLDER OUT: prepare the text with the model in FOLDER.
+pieces() {
+  local dictionary=()
+  [[ ! -f $1/dict.txt && $DRY_RUN == no ]] || dictionary=(--dictionary "$1/dict.txt")
+  run "$gtrans" prepare --source-lang "${OPTION[source-lang]}" \
+    --target-lang "${OPTION[target-lang]}" \
+    --train "$TRAIN_TEXT" --valid "$VALID_TEXT" --test "$TEST_TEXT" \
+    --sentencepiece "$1/sentence.bpe.model" "${dictionary[@]}" \
+    --workers "${OPTION[workers]}" --out "$2" "${EXTRA[@]}"
+}
+if [[ ${OPTION[trim]} == no ]]; then
+  pieces "${OPTION[mbart]}" "$out/data"
+else
+  pieces "${OPTION[mbart]}" "$out/data-full"
+  # What the corpus uses is in its binarised form, which is written anew only when it changes.
+  corpus=$out/data-full/train.${OPTION[source-lang]}-${OPTION[target-lang]}
+  corpus+=.${OPTION[target-lang]}.bin
+  if [[ $DRY_RUN == no && $out/mbart/model.pt -nt $corpus ]]; then
+    say "$out/mbart is trimmed"
+  else
+    run "$gtrans" trim-vocab --data "$out/data-full" --out "$out/mbart" "${OPTION[mbart]}/model.pt"
+  fi
+  pieces "$out/mbart" "$out/data"
+fi
+check_prepared

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# G-Transformer fine-tuned from mBART25, and mBART itself fine-tuned on sentences and on documents
+# (table 2, App. C.1): Adam, learning rate 3e-5 for all parameters, 2,500 updates of warm-up, no word
+# dropout; as in the authors' program polynomial decay, label smoothing 0.2, dropout 0.3 and 0.1 on
+# attention, batches of 2,048 tokens, two for an update, patience 5.
+set -euo pipefail
+NAME=run-mbart
+SUMMARY="Fine-tune mBART25 and test it: preparation (if OUT/data is not complete), training into
+OUT/mbart-SYSTEM, translation to OUT/test.mbart-SYSTEM.LANG, scores.
+  --mbart DIR           folder with mBART's model.pt, dict.txt and sentence.bpe.model (mbart.cc25)
+  --trim WHETHER        yes: cut its vocabulary to the corpus, into OUT/mbart; no (default: yes)
+  --systems NAMES       of sentence,document,gtransformer (default: all): mBART on sentences, mBART
+                        on documents with plain attention, G-Transformer"
+TRAINS=yes
+# shellcheck source=../lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+# shellcheck source=../lib/training.sh
+source "$ROOT/exp_gtransformer/lib/training.sh"
+
+SYSTEMS=(sentence document gtransformer)
+TRAINING_OPTION[arch]=gtransformer_mbart_large
+TRAINING_OPTION[max-tokens]=2048 TRAINING_OPTION[update-freq]=2 TRAINING_OPTION[patience]=5
+OPTION[mbart]="" OPTION[trim]=yes
+OPTION[systems]=$(IFS=, && printf '%s' "${SYSTEMS[*]}")
+parse "$@"
+check_mbart
+for key in start sentence-checkpoint; do
+  [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for fine-tuning from a sentence model."
+done
+listed systems "${SYSTEMS[@]}"
+begin gtransformer/prepare-mbart.sh
+
+model=${OPTION[mbart]}/model.pt
+[[ ${OPTION[trim]} == no ]] || model=${OPTION[out]}/mbart/model.pt
+# The order is that of the symbols in mBART25.
+LANGS=ar_AR,cs_CZ,de_DE,en_XX,es_XX,et_EE,fi_FI,fr_XX,gu_IN,hi_IN,it_IT,ja_XX,kk_KZ,ko_KR,lt_LT
+LANGS+=,lv_LV,my_MM,ne_NP,nl_XX,ro_RO,ru_RU,si_LK,tr_TR,vi_VN,zh_CN
+# shellcheck disable=SC2034 # of training.sh
+COMMON_SETTINGS=(
+  --sentence-marks mbart --langs "$LANGS"
+  --init-from "$model" --lr-scale-pretrained 1
+  --optimizer adam --adam-eps 1e-06 --adam-betas "(0.9, 0.98)"
+  --lr 3e-5 --lr-scheduler polynomial_decay --warmup-updates 2500 --total-num-update 1000000
+  --criterion label_smoothed_cross_entropy --label-smoothing 0.2
+  --dropout 0.3 --attention-dropout 0.1
+)
+for system in "${LISTED[@]}"; do
+  updates=${OPTION[document-updates]}
+  unit=(--unit document --max-doc-tokens "${OPTION[max-doc-tokens]}")
+  case $system in
+    sentence) unit=(--unit sentence --doc-mode full) updates=${OPTION[sentence-updates]} ;;
+    document) unit+=(--doc-mode full) ;;
+    gtransformer) unit+=(--doc-mode partial) ;;
+  esac
+  train "mbart-$system" "$updates" "${unit[@]}"
+  evaluate "mbart-$system" "${OPTION[out]}/mbart-$system/checkpoint_best.pt"
+done

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# G-Transformer from random parameters (App. C.1): learning rate 5e-4, word dropout 0.3.
+set -euo pipefail
+NAME=run-randinit
+SUMMARY="Train a randomly initialised G-Transformer and test it: preparation (if OUT/data is not
+complete), training into OUT/randinit, translation to OUT/test.randinit.LANG, scores."
+TRAINS=yes
+# shellcheck source=../lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+# shellcheck source=../lib/training.sh
+source "$ROOT/exp_gtransformer/lib/training.sh"
+
+parse "$@"
+for key in start sentence-checkpoint sentence-data sentence-updates; do
+  [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for fine-tuning (run-finetune.sh)."
+done
+begin gtransformer/prepare-randinit.sh
+train randinit "${OPTION[document-updates]}" \
+  --unit document --max-doc-tokens "${OPTION[max-doc-tokens]}" --word-dropout 0.3
+evaluate randinit "${OPTION[out]}/randinit/checkpoint_best.pt"

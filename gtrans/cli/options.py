@@ -1,0 +1,50 @@
+"""List the architectures, or the options of one of them with meaning and default.
+
+Without an architecture all are listed, with their sizes and the units that they read. With
+one: the options of its task and its model, in groups, as fairseq-train takes them; --yaml
+shows them as sections of a configuration file for fairseq-hydra-train. --write-configs
+writes the files configs/NAME.yaml anew from configs/recipes/NAME.yaml and the options' own
+explanations.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gtrans.errors import GtransError
+
+EXAMPLE = "gtrans options gtransformer_base"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``gtrans options``."""
+    parser.add_argument("arch", nargs="?", metavar="ARCH", help="an architecture, as in --arch")
+    parser.add_argument(
+        "--yaml", action="store_true", help="show them as a configuration file has them"
+    )
+    parser.add_argument(
+        "--write-configs", type=Path, nargs="?", const=Path("configs"), metavar="DIR",
+        help="write the configuration files of DIR from DIR/recipes (default: configs)",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print or write."""
+    if args.write_configs is not None and (args.arch or args.yaml):
+        raise GtransError("`--write-configs` writes all files; give neither ARCH nor --yaml.")
+    if args.yaml and not args.arch:
+        raise GtransError("`--yaml` needs an architecture; `gtrans options` lists them.")
+    # Imported on demand: torch needs seconds, which --help should not.
+    from gtrans.options.recipes import configurations
+    from gtrans.options.rendering import explanation, hydra_form, overview
+
+    if args.write_configs is not None:
+        for path, text in configurations(args.write_configs).items():
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                path.write_text(text, encoding="utf-8")
+                print(f"{path} written")
+    elif args.arch:
+        print(hydra_form(args.arch) if args.yaml else explanation(args.arch))
+    else:
+        print(overview())

@@ -1,0 +1,1 @@
+"""The options of this project, explained from where they are defined."""

@@ -1,0 +1,217 @@
+"""All options of an architecture, read from fairseq's registries.
+
+Meaning and default of an option stand where its field is defined. The group in which it
+is shown is the dataclass that declares it, under the first line of that class's
+docstring; so a new option appears everywhere by itself.
+"""
+
+import argparse
+import dataclasses
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from inspect import get_annotations
+from typing import Any, get_args
+
+import yaml
+from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+)
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+from omegaconf import OmegaConf
+
+from gtrans.decoding.loading import _import_plugin
+from gtrans.errors import GtransError
+
+TASK = "document_translation"
+_register = cache(_import_plugin)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option.
+
+    Attributes:
+        section: hydra's name of where it belongs: task, model, optimizer, ...
+        title: what the options of its group are about.
+        ours: whether this project defines it, not fairseq.
+        default: its plain value; an interpolation is the text ``${...}``.
+        becomes: what an open default is filled in with for the architecture, or None.
+        choices: the values it may have, if they are listed.
+    """
+
+    section: str
+    name: str
+    title: str
+    ours: bool
+    help: str
+    default: Any
+    becomes: Any
+    choices: tuple[str, ...]
+    kind: type | None
+
+    @property
+    def flag(self) -> str:
+        """Its name on the command line, where fairseq gives ``data`` without dashes."""
+        return self.name if self.name == "data" else f"--{self.name.replace('_', '-')}"
+
+    def told(self) -> tuple[str, str]:
+        """Meaning and default in words: a help text may end with ``(default: WORDS)``."""
+        match = re.fullmatch(r"(.*?)\s*\(default: (.*)\)", self.help, re.DOTALL)
+        text, words = (match[1], match[2]) if match else (self.help, "")
+        known = self.becomes if self.default is None else self.default
+        if words and (known is None or str(known).startswith("${")):
+            return text, words
+        default = known if isinstance(known, str) else plain(known)
+        return text, f"{default}, {words}" if words else default
+
+
+def plain(value: Any) -> str:
+    """A value as it stands in a configuration file."""
+    text = yaml.safe_dump(value, default_flow_style=True, width=10_000).strip()
+    return str(text.removesuffix("...").strip())
+
+
+def architectures() -> dict[str, Any]:
+    """The architectures of this project, each with its class of model."""
+    _register()
+    return {
+        name: model
+        for name, model in ARCH_MODEL_REGISTRY.items()
+        if model.__module__.startswith("gtrans.")
+    }
+
+
+def model_of(arch: str) -> Any:
+    """The class of an architecture.
+
+    Raises:
+        GtransError: this project has no such architecture.
+    """
+    known = architectures()
+    if arch not in known:
+        raise GtransError(
+            f"there is no architecture '{arch}' in this project; `gtrans options` lists all."
+        )
+    return known[arch]
+
+
+def siblings(arch: str) -> list[str]:
+    """The architectures of the same model, this one among them."""
+    model = ARCH_MODEL_NAME_REGISTRY[arch]
+    return [name for name, of in ARCH_MODEL_NAME_REGISTRY.items() if of == model]
+
+
+def task_options(arch: str) -> list[Option]:
+    """The options of the document task; open ones become what ``arch`` is made for."""
+    model = model_of(arch)
+    schema = TASK_DATACLASS_REGISTRY[TASK]
+    becomes = _adopted(schema, model, arch)
+    found = []
+    for option in _options("task", schema, becomes or {}):
+        choices = tuple(
+            choice
+            for choice in option.choices
+            if _adopted(schema, model, arch, **{option.name: choice}) is not None
+        )
+        found.append(dataclasses.replace(option, choices=choices))
+    return found
+
+
+def model_options(arch: str) -> list[Option]:
+    """The options of a model; open ones become what its preset says."""
+    model_of(arch)
+    preset = argparse.Namespace()
+    ARCH_CONFIG_REGISTRY[arch](preset)
+    schema = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
+    return list(_options("model", schema, vars(preset)))
+
+
+def has_field(arch: str, prefix: str) -> bool:
+    """Whether the model has an option of a name that begins so, even one that the task sets."""
+    schema = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
+    return any(field.name.startswith(prefix) for field in dataclasses.fields(schema))
+
+
+def section_options(section: str, name: str | None) -> list[Option]:
+    """The options of another section; ``name`` chooses a criterion, optimizer or schedule.
+
+    Raises:
+        GtransError: there is no such section, or nothing of that name in it.
+    """
+    sections = {field.name: field.type for field in dataclasses.fields(FairseqConfig)}
+    if section in REGISTRIES:
+        known = REGISTRIES[section]["dataclass_registry"]
+        if name not in known:
+            raise GtransError(f"{section}._name '{name}' is unknown; known: {', '.join(known)}.")
+        schema = known[name]
+    elif dataclasses.is_dataclass(sections.get(section)):
+        schema = sections[section]
+    else:
+        raise GtransError(f"there is no section '{section}' of options.")
+    return list(_options(section, schema, {}))
+
+
+def _options(section: str, schema: Any, becomes: dict[str, Any]) -> Iterator[Option]:
+    for field in dataclasses.fields(schema):
+        text = str(field.metadata.get("help") or "")
+        # what the task fills in is nobody's to choose
+        if field.name == "_name" or text == "set by the task":
+            continue
+        # the first class that has it, of which all others have inherited it
+        declaring = [cls for cls in schema.__mro__ if field.name in get_annotations(cls)][-1]
+        kinds = [kind for kind in get_args(field.type) or (field.type,) if kind is not type(None)]
+        kind = kinds[0] if len(kinds) == 1 and isinstance(kinds[0], type) else None
+        listed = kind is not None and issubclass(kind, Enum)
+        yield Option(
+            section=section,
+            name=field.name,
+            title=_title(declaring),
+            ours=declaring.__module__.startswith("gtrans."),
+            help=" ".join(text.split()),
+            default=_default(field),
+            becomes=becomes.get(field.name),
+            choices=tuple(str(choice.value) for choice in kind) if listed and kind else (),  # type: ignore[attr-defined]
+            kind=kind,
+        )
+
+
+def _title(declaring: type) -> str:
+    """The first line of a docstring, without its markup."""
+    line = (declaring.__doc__ or declaring.__name__).strip().splitlines()[0]
+    return re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"\1", line).rstrip(".")
+
+
+def _default(field: Any) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    if isinstance(field.default, Enum):
+        return field.default.value
+    # a tuple, as Adam's betas, is given as text
+    return str(field.default) if isinstance(field.default, tuple) else field.default
+
+
+def _adopted(
+    schema: type[FairseqDataclass], model: Any, arch: str, **given: Any
+) -> dict[str, Any] | None:
+    """The task's options as a model of ``arch`` completes them; None if it cannot have them."""
+    from gtrans.tasks._options import adopt_unit
+
+    # nothing here asks for the interpolated values of other sections
+    cfg = OmegaConf.structured(schema)
+    for name, value in given.items():
+        cfg[name] = value
+    try:
+        adopt_unit(cfg, model, arch)
+    except GtransError:
+        return None
+    values = OmegaConf.to_container(cfg, resolve=False, enum_to_str=True)
+    return {str(name): value for name, value in values.items()} if isinstance(values, dict) else {}

@@ -1,0 +1,237 @@
+"""Configuration files for ``fairseq-hydra-train``, generated from short recipes.
+
+A recipe (``configs/recipes/NAME.yaml``) has a heading and the values that are not the
+defaults; what all of them share stands in ``every.yaml``. The file ``configs/NAME.yaml``
+has all options, each with its meaning and default as the code tells them.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gtrans.errors import GtransError
+from gtrans.options.catalogue import (
+    Option,
+    has_field,
+    model_options,
+    section_options,
+    siblings,
+    task_options,
+)
+from gtrans.options.rendering import section
+
+EVERY = "every.yaml"
+COMMAND = "gtrans options --write-configs"
+
+# Of fairseq's many options those that a training with this project is likely to need, in the
+# order of the file; fairseq's own texts are for other readers, and some are not true here.
+FAIRSEQ: Mapping[str, Mapping[str, str]] = {
+    "common": {
+        "user_dir": "the folder gtrans/ of this project",
+        "seed": "of parameters, batches and word dropout",
+        "cpu": "no GPU",
+        "bf16": "bfloat16, on a GPU or a CPU (docs/training.md)",
+        "amp": "automatic mixed precision, on a GPU",
+        "fp16": "half precision, on a GPU",
+        "fp16_no_flatten_grads": "one gradient for each parameter; fp16 with init_from needs it",
+        "memory_efficient_fp16": "fp16 without an fp32 copy of the parameters",
+        "log_format": "form of the log (default: tqdm at a terminal, else simple)",
+        "log_interval": "updates between two lines of the log",
+    },
+    "criterion": {"label_smoothing": "epsilon of label smoothing, 0: none"},
+    "optimizer": {
+        "_name": "adam, or with init_from two_rate_adam: Adam with two rates",
+        "adam_betas": "decay of its means of gradients and of their squares",
+        "adam_eps": "added to the root that it divides by",
+        "weight_decay": "decoupled from the gradient, as in AdamW",
+    },
+    "lr_scheduler": {
+        "warmup_updates": "updates in which the rate grows to lr",
+        "warmup_init_lr": "rate of the first update; -1: 0",
+        "total_num_update": "updates until the rate is end_learning_rate (default: max_update)",
+        "power": "of the polynomial",
+    },
+    "optimization": {
+        "lr": "highest learning rate, with two_rate_adam that of new parameters",
+        "update_freq": "batches of an update; the effective batch is max_tokens x GPUs x this",
+        "clip_norm": "norm that longer gradients are cut to, 0: none are",
+        "max_update": "end after so many updates, 0: no limit",
+        "max_epoch": "end after so many epochs, 0: no limit",
+    },
+    "dataset": {
+        "max_tokens": "most tokens of a batch on one GPU, padding included",
+        "batch_size": "most units of a batch; with unit stream the documents side by side "
+        "(default: as many as fill max_tokens)",
+        "num_workers": "processes that load data",
+        "train_subset": "split to train on",
+        "valid_subset": "splits to validate on, separated by commas",
+        "disable_validation": "no validation",
+    },
+    "distributed_training": {"ddp_backend": "how several GPUs share gradients"},
+    "checkpoint": {
+        "save_dir": "inside hydra.run.dir, or absolute",
+        "patience": "end after so many validations without a lower loss, -1: never",
+        "no_epoch_checkpoints": "keep the best and the last checkpoint only",
+    },
+}
+# Options of the task that only some units have, and what names those of a BERT; other files are
+# spared them.
+_OF_UNITS = {
+    "window": ("context_before", "context_after", "context_kind", "context_sentence",
+               "context_sides"),
+    "stream": ("min_window", "max_window"),
+}  # fmt: skip
+_OF_BERT = "bert_"
+_ORDER = ("common", "task", "model", "criterion", "optimizer", "lr_scheduler", "optimization",
+          "dataset", "distributed_training", "checkpoint")  # fmt: skip
+_FOOT = """\
+hydra works in a folder of its own (hydra.run.dir): all paths are absolute.
+After each key stand its meaning and its default, the value without this file. Further keys of
+fairseq's own groups (common, dataset, ...) can be given too. A misspelt key is refused."""
+
+
+@dataclass
+class Recipe:
+    """What a recipe says: its heading, and by section values and reasons for them."""
+
+    path: Path
+    heading: list[str] = field(default_factory=list)
+    values: dict[str, dict[str, Any]] = field(default_factory=dict)
+    reasons: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def on(self, base: "Recipe") -> "Recipe":
+        """This recipe on top of another: its values win, with what is said of them."""
+        values = {name: dict(group) for name, group in base.values.items()}
+        reasons = {name: dict(group) for name, group in base.reasons.items()}
+        for name, group in self.values.items():
+            values.setdefault(name, {}).update(group)
+            kept = {key: why for key, why in reasons.get(name, {}).items() if key not in group}
+            reasons[name] = {**kept, **self.reasons.get(name, {})}
+        return replace(self, values=values, reasons=reasons)
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe, comments included.
+
+    Raises:
+        GtransError: the file is not there, or is no recipe.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = yaml.safe_load(text)
+    except (OSError, yaml.YAMLError) as error:
+        raise GtransError(f"{path}: {str(error).splitlines()[0]}") from error
+    if not isinstance(values, dict) or not all(isinstance(v, dict) for v in values.values()):
+        raise GtransError(
+            f"{path}: a recipe has sections of keys, as 'model:' and below it '_name'."
+        )
+    recipe = Recipe(path, values=values)
+    name = key = ""
+    for line in text.splitlines():
+        if line.startswith("#") and not name:
+            recipe.heading.append(line)
+        elif match := re.match(r"(\w+):", line):
+            name = match[1]
+        elif match := re.match(r"  (\w+):.*?(?:\s#\s+(.*))?$", line):
+            key = match[1]
+            if match[2]:
+                recipe.reasons.setdefault(name, {})[key] = match[2]
+        elif match := re.match(r"\s+#\s+(.*)", line):
+            reasons = recipe.reasons.setdefault(name, {})
+            reasons[key] = f"{reasons[key]} {match[1]}" if key in reasons else match[1]
+    return recipe
+
+
+def configuration(path: Path) -> str:
+    """The text of the configuration file of a recipe, which ``every.yaml`` stands beside.
+
+    Raises:
+        GtransError: the recipe has a key that does not exist.
+    """
+    recipe = read_recipe(path).on(read_recipe(path.with_name(EVERY)))
+    arch = recipe.values.get("model", {}).get("_name")
+    if not arch:
+        raise GtransError(f"{path}: model._name is missing, the architecture.")
+    if unknown := recipe.values.keys() - set(_ORDER):
+        raise GtransError(f"{path}: unknown section '{min(unknown)}'; known: {', '.join(_ORDER)}.")
+    shown = {name: _shown(recipe, name, arch) for name in _ORDER}
+    lines = [
+        f"# Generated from recipes/{path.name} by `{COMMAND}`:",
+        "# change the recipe, or an option's help in the code, and run that again.",
+        "#",
+        *recipe.heading,
+        "#",
+        *(f"# {line}" for line in _FOOT.splitlines()),
+    ]
+    for name in _ORDER:
+        values = recipe.values.get(name, {})
+        reasons = recipe.reasons.get(name, {})
+        about = FAIRSEQ.get(name, {}).get("_name", "")
+        if name == "model":
+            about = f"sizes; also {', '.join(other for other in siblings(arch) if other != arch)}"
+        if "_name" in reasons:
+            about = f"{about}. Here: {reasons['_name']}" if about else reasons["_name"]
+        chosen = values.get("_name")
+        lines += ["", *section(name, chosen, about, shown[name], values, reasons)]
+    return "\n".join([*lines, ""])
+
+
+def _shown(recipe: Recipe, name: str, arch: str) -> list[Option]:
+    """The options of a section: this project's, and of fairseq's those of the table.
+
+    Raises:
+        GtransError: the recipe gives one that does not exist.
+    """
+    given = {key: value for key, value in recipe.values.get(name, {}).items() if key != "_name"}
+    try:
+        if name == "task":
+            options = task_options(arch)
+        elif name == "model":
+            options = model_options(arch)
+        else:
+            options = section_options(name, recipe.values.get(name, {}).get("_name"))
+    except GtransError as error:
+        raise GtransError(f"{recipe.path}: {error}") from error
+    for key in given:
+        if all(option.name != key for option in options):
+            raise GtransError(f"{recipe.path}: {name}.{key}: there is no such option.")
+    texts = FAIRSEQ.get(name, {})
+    place = {key: number for number, key in enumerate(texts)}
+    idle = _idle(recipe, arch) if name == "task" else set()
+    shown = []
+    for option in options:
+        if option.ours:
+            if option.name in given or option.name not in idle:
+                shown.append(option)
+        elif option.name in texts or option.name in given:
+            shown.append(replace(option, help=texts.get(option.name, option.help)))
+    return sorted(
+        shown, key=lambda option: -1 if option.ours else place.get(option.name, len(place))
+    )
+
+
+def _idle(recipe: Recipe, arch: str) -> set[str]:
+    """The options of the task that do nothing with this unit and this model."""
+    task = task_options(arch)
+    unit = next(option.becomes for option in task if option.name == "unit")
+    unit = recipe.values["task"].get("unit", unit)
+    idle = {name for of, names in _OF_UNITS.items() if of != unit for name in names}
+    if not has_field(arch, _OF_BERT):
+        idle |= {option.name for option in task if option.name.startswith(_OF_BERT)}
+    return idle
+
+
+def configurations(folder: Path) -> dict[Path, str]:
+    """All configuration files of ``folder`` with the text that their recipes give them.
+
+    Raises:
+        GtransError: there are no recipes, or one is wrong.
+    """
+    recipes = sorted(path for path in folder.glob("recipes/*.yaml") if path.name != EVERY)
+    if not recipes:
+        raise GtransError(f"{folder}/recipes: there are no recipes; name the folder configs/.")
+    return {folder / path.name: configuration(path) for path in recipes}

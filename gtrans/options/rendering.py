@@ -1,0 +1,157 @@
+"""Options as text for a terminal, and as YAML whose comments are their explanation."""
+
+import re
+import textwrap
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any
+
+from omegaconf import MISSING
+
+from gtrans.options.catalogue import (
+    TASK,
+    Option,
+    architectures,
+    model_of,
+    model_options,
+    plain,
+    siblings,
+    task_options,
+)
+
+WIDTH = 100
+_FLAGS = 28  # column of the explanations on the terminal
+_COMMENTS = 34  # and in a file
+_METAVARS = {int: "N", float: "X", bool: ""}
+
+
+def overview() -> str:
+    """One line for each architecture, under the first line of its model's docstring."""
+    lines = []
+    for model, names in groupby(architectures(), key=lambda arch: model_of(arch)):
+        lines += ["", _first_line(model)]
+        for arch in names:
+            sizes = {option.name: option.becomes for option in model_options(arch)}
+            unit = next(option for option in task_options(arch) if option.name == "unit")
+            layers = f"{sizes['encoder_layers']} + {sizes['decoder_layers']} layers"
+            width = f"width {sizes['encoder_embed_dim']}"
+            lines.append(f"  {arch:<34}{layers}, {width}, reads {', '.join(unit.choices)}")
+    return "\n".join(lines[1:])
+
+
+def explanation(arch: str) -> str:
+    """All options of an architecture and its task, in groups, as the command line has them."""
+    lines = [f"{arch}: {_first_line(model_of(arch))}", *_others(arch)]
+    for title, options in _groups((*task_options(arch), *model_options(arch))):
+        lines += ["", title]
+        for option in options:
+            text, default = option.told()
+            if default not in ("null", "false"):
+                text += f" (default: {default})"
+            lines += _columns(f"  {option.flag} {_metavar(option)}".rstrip(), text, _FLAGS, "")
+    return "\n".join(lines)
+
+
+def hydra_form(arch: str) -> str:
+    """The same as sections of a configuration file, all options at their defaults."""
+    return "\n".join(
+        [
+            *section("task", TASK, "", task_options(arch), {}, {}),
+            "",
+            *section("model", arch, ", ".join(_others(arch)), model_options(arch), {}, {}),
+        ]
+    )
+
+
+def section(
+    name: str,
+    chosen: str | None,
+    about_chosen: str,
+    options: Iterable[Option],
+    values: Mapping[str, Any],
+    reasons: Mapping[str, str],
+) -> list[str]:
+    """The lines of a section of a configuration file.
+
+    Args:
+        chosen: its ``_name``, if it has one.
+        about_chosen: what is to be said of that.
+        values: of the options that are not at their defaults.
+        reasons: what a recipe says of its values.
+    """
+    lines = [f"{name}:"]
+    if chosen is not None:
+        lines += _columns(f"  _name: {chosen}", about_chosen, _COMMENTS, "# ")
+    for title, members in _groups(options):
+        if title:
+            lines.append(f"  # {title}")
+        for option in members:
+            text, default = option.told()
+            value = values.get(option.name, option.default)
+            if option.choices and not all(_mentions(text, choice) for choice in option.choices):
+                text += f"; one of {', '.join(option.choices)}"
+            needed = value == MISSING
+            told = _as_keys(f"{text}; must be given" if needed else f"{text}; default {default}")
+            if option.name in reasons:
+                told += f". Here: {reasons[option.name]}"
+            key, given = f"  {option.name}:", plain(value)
+            if len(given) <= WIDTH // 2:
+                lines += _columns(f"{key} {given}", told, _COMMENTS, "# ")
+            else:
+                lines += [*_columns(key, told, _COMMENTS, "# "), f"    {given}"]
+    return lines
+
+
+def _groups(options: Iterable[Option]) -> list[tuple[str, list[Option]]]:
+    """Options by the class that declares them; those without a value of their own are left out."""
+    shown = [o for o in options if not (o.ours and str(o.default).startswith("${"))]
+    return [
+        (title, list(members))
+        for title, members in groupby(shown, key=lambda option: option.title if option.ours else "")
+    ]
+
+
+def _columns(left: str, right: str, column: int, mark: str) -> list[str]:
+    """``left``, and beside it ``right`` wrapped; under it where there is no place."""
+    if not right:
+        return [left]
+    lines = textwrap.wrap(
+        right, WIDTH - column - len(mark), break_long_words=False, break_on_hyphens=False
+    )
+    first = f"{left:<{column - 1}} {mark}{lines[0]}"
+    # without a mark two texts that touch cannot be told apart
+    beside = len(left) < column or (mark != "" and len(first) <= WIDTH)
+    return [
+        first if beside else left,
+        *(f"{'':<{column}}{mark}{line}" for line in lines[beside:]),
+    ]
+
+
+def _metavar(option: Option) -> str:
+    if option.choices:
+        return "|".join(option.choices)
+    return _METAVARS.get(option.kind, "TEXT") if option.kind else "VALUE"
+
+
+def _others(arch: str) -> list[str]:
+    """The other architectures of its model, as a line."""
+    others = [name for name in siblings(arch) if name != arch]
+    return [f"also {', '.join(others)}"] if others else []
+
+
+def _first_line(model: Any) -> str:
+    return str(model.__doc__).strip().splitlines()[0].replace("``", "")
+
+
+def _mentions(text: str, choice: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(choice)}(?![\w-])", text) is not None
+
+
+def _as_keys(text: str) -> str:
+    """``--init-from`` as ``init_from``; commands in backticks stay as they are typed."""
+    parts = text.split("`")
+    parts[::2] = [
+        re.sub(r"--([a-z][a-z0-9-]*)", lambda flag: flag[1].replace("-", "_"), part)
+        for part in parts[::2]
+    ]
+    return "`".join(parts)
