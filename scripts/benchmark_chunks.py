@@ -32,7 +32,7 @@ from benchmark_systems import (
     memory_transformer,
 )
 from fairseq.data import Dictionary
-from gtrans.data.rows import Frame
+from gtrans.data.examples import Frame
 from torch import Tensor, nn
 
 from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary

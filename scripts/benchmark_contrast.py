@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from benchmark_systems import CPU, Size, dictionary_of, gtransformer
 from fairseq.data import Dictionary
-from gtrans.tasks._options import DocumentTranslationConfig
+from gtrans.tasks.options import DocumentTranslationConfig
 from omegaconf import OmegaConf
 
 from gtrans.corpus.contrastive import generate_items

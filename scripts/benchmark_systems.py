@@ -16,7 +16,7 @@ from fairseq.data import Dictionary, LanguagePairDataset, data_utils
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from fairseq.optim.adam import Adam
 from fairseq.sequence_generator import SequenceGenerator
-from gtrans.data.rows import Frame, Rows
+from gtrans.data.examples import Frame, Rows
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 

@@ -71,7 +71,7 @@ def load_models(
             dictionaries that do not fit, checkpoints that are no ensemble.
     """
     device = decoding_device(cpu, fp16)
-    _import_plugin()
+    import_plugin()
     options = dict(overrides or {})
     if data is not None:
         if not Path(data).is_dir():
@@ -108,7 +108,7 @@ def load_models(
     return models, task
 
 
-def _import_plugin() -> None:
+def import_plugin() -> None:
     """Register all tasks and models, as ``--user-dir`` does for fairseq's commands."""
     package = Path(__file__).resolve().parent.parent
     import_tasks(str(package / "tasks"), "gtrans.tasks")

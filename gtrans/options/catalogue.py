@@ -28,11 +28,11 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
-from gtrans.decoding.loading import _import_plugin
+from gtrans.decoding.loading import import_plugin
 from gtrans.errors import GtransError
 
 TASK = "document_translation"
-_register = cache(_import_plugin)
+_register = cache(import_plugin)
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,9 @@ def plain(value: Any) -> str:
 def architectures() -> dict[str, Any]:
     """The architectures of this project, each with its class of model."""
     _register()
-    return {
-        name: model
-        for name, model in ARCH_MODEL_REGISTRY.items()
-        if model.__module__.startswith("gtrans.")
-    }
+    from gtrans.tasks.options import architectures as known
+
+    return {name: ARCH_MODEL_REGISTRY[name] for name in known()}
 
 
 def model_of(arch: str) -> Any:
@@ -161,10 +159,11 @@ def section_options(section: str, name: str | None) -> list[Option]:
 
 
 def _options(section: str, schema: Any, becomes: dict[str, Any]) -> Iterator[Option]:
+    on_command_line = set(schema()._get_all_attributes())
     for field in dataclasses.fields(schema):
         text = str(field.metadata.get("help") or "")
         # what the task fills in is nobody's to choose
-        if field.name == "_name" or text == "set by the task":
+        if field.name == "_name" or field.name not in on_command_line or text == "set by the task":
             continue
         # the first class that has it, of which all others have inherited it
         declaring = [cls for cls in schema.__mro__ if field.name in get_annotations(cls)][-1]
@@ -203,7 +202,7 @@ def _adopted(
     schema: type[FairseqDataclass], model: Any, arch: str, **given: Any
 ) -> dict[str, Any] | None:
     """The task's options as a model of ``arch`` completes them; None if it cannot have them."""
-    from gtrans.tasks._options import adopt_unit
+    from gtrans.tasks.options import adopt_unit
 
     # nothing here asks for the interpolated values of other sections
     cfg = OmegaConf.structured(schema)

@@ -19,7 +19,7 @@ from gtrans.models.base.contract import DocumentModel
 
 @dataclass
 class DocumentTranslationConfig(UnitConfig, FairseqDataclass):
-    """Options of :class:`DocumentTranslationTask`."""
+    """Data, streams, BERT, word dropout, and what to start from."""
 
     data: Optional[str] = option(
         None, "folder made by fairseq-preprocess; several joined by ':' take turns, one an epoch"

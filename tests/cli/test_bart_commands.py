@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from gtrans.tasks._options import read_dictionary
+from gtrans.tasks.options import read_dictionary
 from hypothesis import given
 from hypothesis import strategies as st
 from support.pretrained_models import fairseq_model, frame_of, hugging_face_model

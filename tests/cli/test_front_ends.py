@@ -167,7 +167,7 @@ def test_configurations_name_every_option(path):
         ARCH_MODEL_REGISTRY,
         MODEL_DATACLASS_REGISTRY,
     )
-    from gtrans.models._presets import DocumentModelConfig
+    from gtrans.models.base.presets import DocumentModelConfig
 
     from gtrans.decoding.loading import _import_plugin
     from gtrans.tasks.document_translation import DocumentTranslationConfig

@@ -16,7 +16,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils, utils
 from fairseq_cli import train
-from gtrans.models._warm_start import warm_start
+from gtrans.models.base.warm_start import warm_start
 from omegaconf import OmegaConf
 from support import reference
 from support.authors_format import (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from gtrans.models._warm_start import dictionaries_of, warm_start
-from gtrans.tasks._options import DocumentTranslationConfig
+from gtrans.models.base.warm_start import dictionaries_of, warm_start
+from gtrans.tasks.options import DocumentTranslationConfig
 from omegaconf import OmegaConf
 from support.pretrained_models import (
     LANGS,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq.data import Dictionary, indexed_dataset
-from gtrans.data.rows import Frame, Rows
+from gtrans.data.examples import Frame, Rows
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from gtrans.tasks._options import DocumentTranslationConfig, adopt_unit
+from gtrans.tasks.options import DocumentTranslationConfig, adopt_unit
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from gtrans.data.rows import ContextText, Frame, Rows
+from gtrans.data.examples import ContextText, Frame, Rows
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor

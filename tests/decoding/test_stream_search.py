@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from gtrans.data.rows import Frame
+from gtrans.data.examples import Frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.untrained import task_for

@@ -9,7 +9,7 @@ import pytest
 import torch
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from gtrans.models._gtrans_fusion_options import PRESETS, SYSTEMS, GtransFusionConfig
-from gtrans.models._presets import resolve_sizes
+from gtrans.models.base.presets import resolve_sizes
 from omegaconf import OmegaConf
 from support.fusion_models import EOS, PAD, SIZES, dictionary, fusion_model, shake
 

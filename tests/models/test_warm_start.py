@@ -12,8 +12,8 @@ import torch
 from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerModel, base_architecture
-from gtrans.models._warm_start import WarmStartReport, warm_start
-from gtrans.tasks._options import DocumentTranslationConfig
+from gtrans.models.base.warm_start import WarmStartReport, warm_start
+from gtrans.tasks.options import DocumentTranslationConfig
 from omegaconf import OmegaConf
 from support.batches import BOS, EOS, PAD
 from support.stock_sizes import SIZES, WORDS, dictionary

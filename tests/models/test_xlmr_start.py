@@ -114,7 +114,7 @@ def test_words_of_the_corpus_that_xlmr_lacks_are_new(
 ) -> None:
     from transformers import AutoModel
 
-    with caplog.at_level("INFO", logger="gtrans.models._xlmr"):
+    with caplog.at_level("INFO", logger="gtrans.models.base.xlmr_start"):
         table = model_from(xlmr).encoder.embed_tokens.weight
     theirs = AutoModel.from_pretrained(xlmr).embeddings.word_embeddings.weight
     assert table[4].equal(theirs[4 + 7]) and table[8].equal(theirs[4 + 11])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from fairseq.models.transformer import TransformerModel, base_architecture
-from gtrans.models._warm_start import rename
+from gtrans.models.base.warm_start import rename
 from omegaconf import OmegaConf
 from support.stock_sizes import SIZES, dictionary
 from support.tiny_models import TINY, TinyWorld

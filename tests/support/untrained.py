@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 from fairseq.data import Dictionary
-from gtrans.data.rows import Frame, Rows
-from gtrans.tasks._options import DocumentTranslationConfig
+from gtrans.data.examples import Frame, Rows
+from gtrans.tasks.options import DocumentTranslationConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 

@@ -21,7 +21,7 @@ _Activation = ChoiceEnum(list(ACTIVATIONS))
 
 @dataclass
 class StackConfig(DocumentModelConfig):
-    """Sizes of encoder and decoder, flat so that all of fairseq's front ends see them."""
+    """Sizes of encoder and decoder."""
 
     encoder_layers: Optional[int] = size_option("encoder layers")
     decoder_layers: Optional[int] = size_option("decoder layers")
