@@ -130,7 +130,7 @@ class ExampleBuilder:
     def _replaced(
         self, sentences: Sequence[Tensor], current: int, context: ContextText | None
     ) -> list[Tensor]:
-        kind = self.unit.context_kind
+        kind = self.unit.neighbours
         if context is None or kind in ("true", "none"):
             return list(sentences)
         return [
