@@ -102,6 +102,7 @@ class DecodeState:
         sentence: ``(rows,)`` number of the sentence each row is writing.
         slot: ``(rows,)`` position in that sentence of the token being read.
         beam: hypotheses per document.
+        more: what else a system reads of each document; empty in a new state.
     """
 
     def __init__(
@@ -157,6 +158,7 @@ class DecodeState:
         self._global_sources = stacked and SharedSources(index, stacked, padding)
         self.context = context
         self.memory = memory
+        self.more: list[SharedSources] = []
         self._rows = torch.arange(rows, device=device)
         self._group_width = 0
         self._group_mask: Tensor | None = None
@@ -266,7 +268,7 @@ class DecodeState:
         self._group_cache.keep(rows)
         self._global_cache.keep(rows)
         self._gathered = None
-        for shared in (self._global_sources, self.context, self.memory):
+        for shared in (self._global_sources, self.context, self.memory, *self.more):
             if shared is not None:
                 shared.keep(documents)
 

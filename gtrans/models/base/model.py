@@ -177,8 +177,7 @@ class Transformer(DocumentModel):
         """See :meth:`gtrans.models.base.contract.DocumentModel.forward`.
 
         ``memory``: with what :class:`~gtrans.modules.memory.MemoryFlow` the rows begin (None:
-        all begin a document); it takes what they end with. Rows of one source write a memory
-        of their own, and so share no states.
+        all begin a document); it takes what they end with.
         """
         flow = self._flow(memory)
         if self.memory_spec is not None and flow is not None and torch.is_grad_enabled():
@@ -187,7 +186,7 @@ class Transformer(DocumentModel):
         encoded = self.encode({"src_tokens": src_tokens, **source, "memory": flow})
         if source_of_row is not None:
             encoded = encoded.reordered(source_of_row)
-            encoded = encoded if flow is None else encoded.copied()
+            encoded = encoded if self.shares_prefixes else encoded.copied()
         output: tuple[Any, dict[str, Any]] = self.decoder(
             prev_output_tokens,
             encoded,
@@ -198,6 +197,14 @@ class Transformer(DocumentModel):
         if flow is not None:
             flow.earlier.clear()
         return output
+
+    @property
+    def shares_prefixes(self) -> bool:
+        """Whether translations of one source may share the states of what they have in common.
+
+        Not where each of them writes a memory of its own.
+        """
+        return not self.has_memory
 
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
         """The encoded rows; all sentences of a window are treated alike."""
