@@ -1,0 +1,81 @@
+"""Options of every class, all pairs of values: what is not refused trains and decodes."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from support.contract import (
+    Built,
+    Case,
+    batch_of,
+    build,
+    cases,
+    dimensions,
+    loss_of,
+    pairwise,
+    searched_and_read,
+)
+
+from gtrans.errors import GtransError
+
+
+def default_cases() -> list[Case]:
+    """Each class with its first unit."""
+    found: dict[type, Case] = {}
+    for case in cases():
+        found.setdefault(case.model, case)
+    return list(found.values())
+
+
+def tried(case: Case, data: Any, row: dict[str, Any]) -> Built | None:
+    """The model with these options; None where they are refused."""
+    try:
+        return build(case, data, **row)
+    except GtransError as error:
+        assert "\n" not in str(error) and "`" in str(error)
+        return None
+
+
+def check(built: Built) -> None:
+    built.model.train()
+    loss = loss_of(built, batch_of(built))
+    assert torch.isfinite(loss)
+    loss.backward()
+    for written, read in searched_and_read(built):
+        assert written == pytest.approx(read, abs=2e-4)
+
+
+@pytest.mark.parametrize("case", default_cases(), ids=str)
+def test_pairs_of_options(case, prepared_with_bert):
+    dims = dimensions(case.model)
+    unused = {(name, value) for name, values in dims.items() for value in values}
+    for row in pairwise(dims):
+        built = tried(case, prepared_with_bert, row)
+        if built is None:
+            continue
+        unused -= set(row.items())
+        try:
+            check(built)
+        except Exception as error:
+            raise AssertionError(f"{case} with {row}") from error
+    # BERT's vocabulary cannot be shared, and needs its own marks; what is refused elsewhere is
+    # refused in some company only.
+    assert {name for name, _ in unused} <= {"share_all_embeddings", "sentence_marks"}, unused
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_all_combinations_of_three_options(case, prepared_with_bert):
+    """The full product of each class's own options with the frames, unit by unit."""
+    dims = dimensions(case.model)
+    base = set(dimensions(default_cases()[0].model)) & set(dims)
+    own = {name: values for name, values in dims.items() if name not in base} or dims
+    own["sentence_marks"] = dims["sentence_marks"]
+    for values in product(*own.values()):
+        row = dict(zip(own, values, strict=True))
+        built = tried(case, prepared_with_bert, row)
+        if built is not None:
+            check(built)

@@ -1,0 +1,92 @@
+"""Every model class reads every unit that it declares, through the commands that users type."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.contract import Case, build, cases, classes, searched_and_read, undeclared
+from support.tiny_models import StockCommands, TinyWorld
+
+from gtrans.cli import main
+from gtrans.errors import GtransError
+
+TRAINING = (
+    *("--optimizer", "adam", "--lr", "0.003", "--max-tokens", "400", "--max-update", "2"),
+    *("--criterion", "label_smoothed_cross_entropy", "--max-valid-steps", "2"),
+    *("--no-epoch-checkpoints", "--num-workers", "0", "--cpu", "--bert-cache-gb", "0.1"),
+)
+
+
+@pytest.fixture(scope="module", params=cases(), ids=str)
+def case(request: pytest.FixtureRequest) -> Case:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def checkpoint(
+    case: Case, stock: StockCommands, prepared_with_bert: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """A model that has been trained for two updates and validated."""
+    folder = tmp_path_factory.mktemp(str(case))
+    done = stock.succeed(
+        "train", prepared_with_bert, "--user-dir", "gtrans", "--task", "document_translation",
+        *case.flags, *TRAINING, "--save-dir", folder, "--bert-cache", folder.parent / "features",
+    )  # fmt: skip
+    assert "valid" in done.stdout and "num_updates 2" in done.stdout + done.stderr
+    return folder / "checkpoint_best.pt"
+
+
+def test_trains_and_translates(case, checkpoint, prepared_with_bert, tiny: TinyWorld, tmp_path):
+    output = tmp_path / "out"
+    flags = ["--data", str(prepared_with_bert), "--beam", "2", "--max-len-a", "0"]
+    flags += ["--max-len-b", "3", "--input", str(tiny.text / "test.en"), "--output", str(output)]
+    assert main(["translate", "--path", str(checkpoint), *flags]) == 0
+    text, source = output.read_text().split("\n"), (tiny.text / "test.en").read_text().split("\n")
+    assert [line == "" for line in text] == [line == "" for line in source]
+
+
+def test_is_scored_on_a_contrastive_set(case, checkpoint, prepared_with_bert, tmp_path, capsys):
+    items = tmp_path / "items.jsonl"
+    item = {
+        "phenomenon": "pronoun", "distance": 1,
+        "source": ["The dog sleeps.", "It is old."],
+        "candidates": [["Der Hund schläft.", "Er ist alt."], ["Der Hund schläft.", "Sie ist alt."]],
+    }  # fmt: skip
+    items.write_text(json.dumps(item) + "\n", encoding="utf-8")
+    flags = ["--data", str(prepared_with_bert), "--set", str(items), "--json"]
+    assert main(["contrast", "--path", str(checkpoint), *flags]) == 0
+    assert json.loads(capsys.readouterr().out)["items"] == {"pronoun": {"1": 1}}
+
+
+def test_is_analysed(case, checkpoint, prepared_with_bert, capsys):
+    flags = ["--data", str(prepared_with_bert), "--units", "3", "--json"]
+    assert main(["analyse", "--path", str(checkpoint), *flags]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["attention"] and found["unit"] == case.unit
+    status = main(["analyse", "--path", str(checkpoint), *flags, "--gradients"])
+    errors = capsys.readouterr().err.strip()
+    assert status == 0 or errors.startswith("gtrans: error: ") and "\n" not in errors
+
+
+@pytest.mark.parametrize("marks", ["both", "end", "bart"])
+def test_search_step_by_step_is_one_pass(case, prepared_with_bert, marks):
+    built = build(case, prepared_with_bert, sentence_marks=marks)
+    pairs = list(searched_and_read(built))
+    assert len(pairs) >= 3
+    for written, read in pairs:
+        assert written == pytest.approx(read, abs=1e-4)
+
+
+@pytest.mark.parametrize("case", undeclared(), ids=str)
+def test_what_is_not_declared_is_refused(case, prepared_with_bert):
+    with pytest.raises(GtransError, match=r"^`--(unit|context-sides) \w+`: this model takes "):
+        build(case, prepared_with_bert)
+
+
+def test_every_class_declares_a_unit_and_has_a_tiny_architecture():
+    for arch, model in classes().items():
+        assert model.units and model.context_sides, arch
+        assert model.__doc__ and model.options is not None and arch in model.presets

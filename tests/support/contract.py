@@ -1,0 +1,345 @@
+"""Every model class of the project at tiny size, in memory, for the tests of the contract.
+
+Classes, units, context sides and options are read from the registries: a new system is tested
+like all others as soon as it is registered.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from fairseq.models import ARCH_MODEL_REGISTRY
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from gtrans.data.units import UNITS
+from gtrans.decoding.loading import import_plugin
+from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
+from gtrans.tasks.document_translation import DocumentTranslationTask
+from gtrans.tasks.options import DocumentTranslationConfig, read_dictionary
+
+SIZES: dict[str, int] = {
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_embed_dim": 16,
+    "encoder_ffn_embed_dim": 64,
+    "decoder_ffn_embed_dim": 64,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+}
+# Where the models' own defaults are for more layers than there are here.
+FEWER = {"global_layers": 1, "group_size": 1}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model class with a unit that it declares.
+
+    Attributes:
+        arch: the smallest architecture of the class.
+        sides: context sides of windows, else None.
+    """
+
+    arch: str
+    unit: str
+    sides: str | None = None
+
+    def __str__(self) -> str:
+        return "-".join(filter(None, (self.arch, self.unit, self.sides)))
+
+    @property
+    def model(self) -> type[DocumentModel]:
+        """The class."""
+        return ARCH_MODEL_REGISTRY[self.arch]
+
+    @property
+    def flags(self) -> list[str]:
+        """What fairseq-train is told."""
+        flags = ["--arch", self.arch, "--unit", self.unit, "--max-doc-tokens", "60"]
+        if self.sides is not None:
+            flags += ["--context-sides", self.sides]
+        for name, value in {**sizes_of(self.model), **_made_for(self)}.items():
+            flags += [f"--{name.replace('_', '-')}", str(value)]
+        return flags
+
+
+def classes() -> dict[str, type[DocumentModel]]:
+    """Each model class once, by its smallest architecture."""
+    import_plugin()
+    smallest: dict[type[DocumentModel], str] = {}
+    for arch, model in ARCH_MODEL_REGISTRY.items():
+        if isinstance(model, type) and issubclass(model, DocumentModel):
+            if model not in smallest or arch.endswith("_tiny"):
+                smallest[model] = arch
+    return {arch: model for model, arch in smallest.items()}
+
+
+def cases() -> list[Case]:
+    """Every class with every unit and context side that it declares."""
+    found = []
+    for arch, model in classes().items():
+        for unit in model.units:
+            sides = model.context_sides if unit == "window" else (None,)
+            found += [Case(arch, unit, side) for side in sides]
+    return found
+
+
+def undeclared() -> list[Case]:
+    """Every class with every unit and side that it does not declare."""
+    found = []
+    for arch, model in classes().items():
+        found += [Case(arch, unit) for unit in UNITS if unit not in model.units]
+        if "window" in model.units:
+            every = ("source", "both", "history")
+            found += [Case(arch, "window", s) for s in every if s not in model.context_sides]
+    return found
+
+
+def sizes_of(model: type[DocumentModel]) -> dict[str, int]:
+    """Tiny sizes of a class: the common ones, and fewer special layers than its default."""
+    sizes = dict(SIZES)
+    for field in dataclasses.fields(model.options):
+        for ending, value in FEWER.items():
+            if field.name.endswith(ending):
+                sizes[field.name] = value
+    return sizes
+
+
+def _made_for(case: Case) -> dict[str, str]:
+    """Options without which a declared unit is refused, by the text of the refusal."""
+    names = {field.name for field in dataclasses.fields(case.model.options)}
+    if case.sides == "source" and "doc_mode" in names:
+        return {"doc_mode": "full"}  # groups need both sides
+    if case.sides == "source" and "han_side" in names:
+        return {"han_side": "encoder"}  # nothing of the target side is there
+    return {}
+
+
+# ---- in memory ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Built:
+    """A task with an untrained model, and random documents for them."""
+
+    task: DocumentTranslationTask
+    model: Any
+    documents: list[Document]
+
+
+@dataclass
+class Document:
+    """Random sentences, each with its end symbol."""
+
+    source: list[Tensor]
+    target: list[Tensor]
+    word_pieces: list[Tensor] | None
+
+
+def build(case: Case, data: Path, seed: int = 1, **options: Any) -> Built:
+    """A task and an untrained model of ``case``.
+
+    Args:
+        case: which.
+        data: a data folder, prepared with a BERT.
+        seed: of parameters and documents.
+        options: of the model or the task.
+    """
+    model_names = {field.name for field in dataclasses.fields(case.model.options)}
+    task_cfg = OmegaConf.structured(DocumentTranslationConfig)
+    task_cfg.data, task_cfg.source_lang, task_cfg.target_lang = str(data), "en", "de"
+    task_cfg.unit, task_cfg.context_sides, task_cfg.max_doc_tokens = case.unit, case.sides, 60
+    task_cfg.seed, task_cfg.bert_cache_gb, task_cfg.update_freq = 1, 0.0, [1]
+    task_cfg.train_subset = "train"
+    cfg = OmegaConf.structured(case.model.options)
+    cfg._name = case.arch
+    for name, value in {**sizes_of(case.model), **_made_for(case), **options}.items():
+        setattr(cfg if name in model_names and name != "sentence_marks" else task_cfg, name, value)
+    torch.manual_seed(seed)
+    task = DocumentTranslationTask(
+        task_cfg, read_dictionary(str(data), "en"), read_dictionary(str(data), "de")
+    )
+    model = task.build_model(cfg)
+    return Built(task, model, documents(task, case.model.bert_use(cfg), seed))
+
+
+def documents(task: Any, bert: str | None, seed: int) -> list[Document]:
+    """Documents of 3, 1 and 2 sentences."""
+    draw = random.Random(seed)
+    source = task.source_dictionary
+    words = range(source.nspecial, 60)
+    if bert == BERT_PIECES:
+        words = range(task.bert.pieces.first_word, task.bert.pieces.first_word + 40)
+    end = source.eos()
+    found = []
+    for count in (3, 1, 2):
+        sides = [
+            [
+                torch.tensor([*(draw.choice(vocabulary) for _ in range(draw.randint(1, 5))), end])
+                for _ in range(count)
+            ]
+            for vocabulary in (words, range(task.target_dictionary.nspecial, 60))
+        ]
+        pieces = None
+        if bert == BERT_FEATURES:
+            texts = [draw.choice(["the dog", "it was sad", "a table"]) for _ in range(count)]
+            pieces = task.bert.pieces.encode(texts)
+        found.append(Document(*sides, pieces))
+    return found
+
+
+def lengths(sentences: Sequence[Tensor]) -> list[int]:
+    """Tokens of each sentence without its end symbol."""
+    return [len(sentence) - 1 for sentence in sentences]
+
+
+def batch_of(built: Built, translations: Sequence[Sequence[Tensor]] | None = None) -> Any:
+    """All documents as one batch, with their own targets or others."""
+    builder = built.task.examples
+    found = []
+    for number, document in enumerate(built.documents):
+        target = document.target if translations is None else translations[number]
+        for span in builder.unit.cut(lengths(document.source)):
+            found.append(
+                builder.example(
+                    span,
+                    [document.source[n] for n in span.source],
+                    [target[n] for n in span.target],
+                    None if document.word_pieces is None
+                    else [document.word_pieces[n] for n in span.source],
+                )
+            )  # fmt: skip
+    return builder.collate(found)
+
+
+def loss_of(built: Built, batch: Any) -> Tensor:
+    """The cross-entropy of a batch."""
+    logits = built.model(**built.task.complete_input(batch["net_input"]))[0]
+    target = batch["target"]
+    return torch.nn.functional.cross_entropy(
+        logits.float().transpose(1, 2), target, ignore_index=built.task.frame.pad
+    )
+
+
+@torch.no_grad()
+def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
+    """For every row: the score of what the search wrote, and of the same words in one pass."""
+    task, model = built.task, built.model
+    model.eval()
+    builder, unit = task.examples, task.examples.unit
+    options = {"beam": 2, "max_len_a": 0, "max_len_b": 4, "min_len": 1, "nbest": 1}
+    generator = task.build_generator([model], Namespace(**options))
+    found, spans = [], []
+    for document in built.documents:
+        for span in unit.cut_to_translate(lengths(document.source)):
+            pieces = document.word_pieces
+            found.append(
+                builder.example(
+                    span,
+                    [document.source[n] for n in span.source],
+                    word_pieces=None if pieces is None else [pieces[n] for n in span.source],
+                )
+            )
+            spans.append((document, span))
+    source = builder.collate(found)["net_input"]
+    counts = [lengths(row) for row in builder.sources_to_translate(source)]
+    hypotheses = [h[0] for h in generator.search.search([model], task.complete_input(source), counts)]
+    written: list[float] = []
+    read = []
+    for (document, span), hypothesis in zip(spans, hypotheses, strict=True):
+        translation = [torch.tensor(sentence.tokens) for sentence in hypothesis.sentences]
+        scores = [sum(sentence.scores) for sentence in hypothesis.sentences]
+        own = [span]
+        if unit.sentence_by_sentence:
+            own = unit.cut(lengths(document.source))
+        for row in own:
+            first = 0 if unit.sentence_by_sentence else row.target.start
+            pieces = document.word_pieces
+            read.append(
+                builder.example(
+                    row,
+                    [document.source[n] for n in row.source],
+                    [translation[n - first] for n in row.target],
+                    None if pieces is None else [pieces[n] for n in row.source],
+                )
+            )
+            written.append(sum(scores[n - first] for n in row.written))
+    batch = builder.collate(read)
+    logits = model(**task.complete_input(batch["net_input"]))[0].float()
+    target = batch["target"]
+    log_probs = logits.log_softmax(-1).gather(2, target[:, :, None]).squeeze(2)
+    sums = (log_probs * target.ne(task.frame.pad)).sum(1).tolist()
+    yield from zip(written, sums, strict=True)
+
+
+# ---- options -----------------------------------------------------------------------------------
+
+# Values of options that are neither switches nor choices.
+VALUES: dict[str, tuple[Any, ...]] = {
+    "encoder_global_layers": (0, 1, 2),
+    "cross_global_layers": (0, 2),
+    "gate_bias": (None, 2.0),
+    "memory_layers": ("top", "all", "0"),
+    "memory_bptt": (0, 1, -1),
+    "context_layers": (0, 1),
+    "flat_bottom_layers": (0, 1, 2),
+    "encoder_group_size": (1, 2),
+    "decoder_group_size": (1, 2),
+    "use_groups": (None, "1:1"),
+    "keep_encoder_layers": (None, 1),
+    "context_before": (0, 1, 2),
+    "han_gate_bias": (None, 2.0),
+}
+# Pretrained models' files are tests of their own.
+LEFT_OUT = {"unit", "context_sides", "attention_backend", "context_kind", "init_xlmr"}
+MARKS = ("both", "end", "bart")
+
+
+def dimensions(model: type[DocumentModel]) -> dict[str, tuple[Any, ...]]:
+    """The options of a class, each with values to try."""
+    found: dict[str, tuple[Any, ...]] = {"sentence_marks": MARKS}
+    for field in dataclasses.fields(model.options):
+        if field.name in LEFT_OUT or field.name in found or field.name.startswith("bert_dim"):
+            continue
+        kinds = [kind for kind in get_args(field.type) or (field.type,) if kind is not type(None)]
+        if field.name in VALUES:
+            found[field.name] = VALUES[field.name]
+        elif bool in kinds:
+            found[field.name] = (False, True)
+        elif isinstance(kinds[0], type) and issubclass(kinds[0], Enum):
+            found[field.name] = tuple(str(choice.value) for choice in kinds[0])
+    return found
+
+
+def pairwise(dims: dict[str, tuple[Any, ...]], seed: int = 1) -> list[dict[str, Any]]:
+    """Choices of values in which every pair of values of two options occurs."""
+    draw = random.Random(seed)
+    names = list(dims)
+    missing = {
+        (a, x, b, y)
+        for i, a in enumerate(names)
+        for b in names[i + 1 :]
+        for x in dims[a]
+        for y in dims[b]
+    }
+    rows = []
+    while missing:
+        a, x, b, y = sorted(missing, key=repr)[0]
+        tries = []
+        for _ in range(20):
+            row = {name: draw.choice(dims[name]) for name in names}
+            row[a], row[b] = x, y
+            new = {(c, row[c], d, row[d]) for c, _, d, _ in missing if c in row} & missing
+            tries.append((len(new), len(tries), row, new))
+        _, _, row, new = max(tries, key=lambda one: one[:2])
+        rows.append(row)
+        missing -= new
+    return rows
