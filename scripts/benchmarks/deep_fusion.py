@@ -116,7 +116,8 @@ def shown(rows: Rows) -> str:
     lines = []
     for name in dict.fromkeys(row["system"] for row in rows):
         runs = [row for row in rows if row["system"] == name]
-        label = name if runs[0]["seed"] is None else f"{name}, {len(runs)} seeds"
+        seeds = f", {len(runs)} seed{'s' if len(runs) > 1 else ''}"
+        label = name if runs[0]["seed"] is None else name + seeds
         lines.append([label, *(_cell(runs, update) for update in updates)])
     return table(["updates", *(f"{update:,}" for update in updates)], lines)
 

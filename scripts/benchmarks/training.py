@@ -78,7 +78,7 @@ def measure(args: argparse.Namespace, device: Device) -> Iterator[Row]:
 
 
 def targets(rows: Rows) -> list[Target]:
-    """What issue and paper ask of training on the CPU."""
+    """What is asked of training on the CPU."""
     of_stock = lookup(rows, "of_stock")
     asked = {512: 0.74, 1024: 0.68, 2048: 0.58, 4096: 0.45}
     found: list[Target] = [

@@ -241,7 +241,7 @@ def test_table_of_the_deep_experiment() -> None:
     rows.append({"system": "frequencies", "seed": None, "bits": {"100": 6.25, "200": 6.25}})
     table = deep_fusion.shown(rows)
     assert "| GTRANS, 3 seeds | 7.00 (6.00–8.00) | 6.00 (5.00–7.00) |" in table
-    assert "| one that has broken off, 1 seeds | 5.00 | inf |" in table
+    assert "| one that has broken off, 1 seed | 5.00 | inf |" in table
     assert "| frequencies | 6.25 | 6.25 |" in table
 
 
@@ -249,7 +249,7 @@ def test_table_of_the_deep_experiment() -> None:
 def test_the_deep_experiment(tmp_path: Path) -> None:
     done = run(
         "deep-fusion", "--size", "toy", "--work", tmp_path / "work", "--out", tmp_path,
-        "--docs", "100", "--updates", "4", "--every", "2", "--seeds", "1",
+        "--docs", "200", "--updates", "4", "--every", "2", "--seeds", "1",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = json.loads((tmp_path / "benchmarks.json").read_text("utf-8"))["deep-fusion"]["rows"]
