@@ -57,8 +57,6 @@ class Unit(ABC):
     name: ClassVar[str]
     # Rows are windows around one sentence: models are told which one it is (`current`).
     has_current: ClassVar[bool] = False
-    # Neighbours may be replaced by other text (`context_kind`).
-    context_kind: ClassVar[str] = "true"
 
     @classmethod
     @abstractmethod
@@ -83,6 +81,11 @@ class Unit(ABC):
     def cut_to_translate(self, source_lengths: Sequence[int]) -> list[UnitSpan]:
         """The rows of one document whose translation is to be found."""
         return self.cut(source_lengths)
+
+    @property
+    def context_kind(self) -> str:
+        """What stands in the place of neighbours, one of :data:`CONTEXT_KINDS`."""
+        return "true"
 
     @property
     def writes_neighbours(self) -> bool:
@@ -149,7 +152,7 @@ class WindowUnit(Unit):
 
     before: int = 1
     after: int = 0
-    context_kind: str = "true"  # type: ignore[misc]
+    context_kind: str = "true"
     context_sides: str = "source"
 
     def __post_init__(self) -> None:
