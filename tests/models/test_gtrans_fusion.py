@@ -180,8 +180,9 @@ def test_groups_in_use_are_renormalised_and_save_what_they_do_not_need(
 
     # Groups that are projected in a step of 6 hypotheses.
     projected: list[int] = []
+    a_group = 6 * SIZES["encoder_embed_dim"]
     model.decoder.output_projection.register_forward_hook(
-        lambda _, inputs, __: projected.append(inputs[0].numel() // (6 * SIZES["encoder_embed_dim"]))
+        lambda _, inputs, __: projected.append(inputs[0].numel() // a_group)
     )
     run: list[int] = []
     for number, layer in enumerate(model.decoder.layers):
