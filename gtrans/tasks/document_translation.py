@@ -221,7 +221,7 @@ class DocumentTranslationTask(FairseqTask):
         self.parts = [
             WordDropout(self.cfg, self._source, self._target, self.frame.symbols),
             *([] if self.bert is None else [self.bert]),
-            Streams(self.cfg.update_freq),
+            Streams(self.cfg),
         ]
         return model
 

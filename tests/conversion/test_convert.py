@@ -16,7 +16,6 @@ import pytest
 import torch
 from fairseq import checkpoint_utils, utils
 from fairseq_cli import train
-from gtrans.models.base.warm_start import warm_start
 from omegaconf import OmegaConf
 from support import reference
 from support.authors_format import (
@@ -33,6 +32,7 @@ from support.authors_format import (
 from support.reference import arrays, tensor
 
 from gtrans.checkpoints import read_checkpoint
+from gtrans.models.base.warm_start import warm_start
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 
 

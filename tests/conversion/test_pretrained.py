@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from gtrans.models.base.warm_start import dictionaries_of, warm_start
-from gtrans.tasks.options import DocumentTranslationConfig
 from omegaconf import OmegaConf
 from support.pretrained_models import (
     LANGS,
@@ -26,8 +24,10 @@ from gtrans.checkpoints import read_checkpoint
 from gtrans.cli import main
 from gtrans.conversion.languages import MBART25
 from gtrans.decoding.loading import load_models
+from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.tasks.document_translation import DocumentTranslationTask
+from gtrans.tasks.options import DocumentTranslationConfig
 
 WORDS = [[5, 9, 4, 7, 20, 11], [6, 12, 8]]
 SHORT = [[13, 4], [10, 21, 5, 6, 7]]
@@ -92,12 +92,12 @@ def test_converted_models_have_the_same_logits(
 
     frames = [frame_of(kind, data, pair) for pair in (WORDS, SHORT)]
     sources, previous = (padded([frame[side] for frame in frames]) for side in (0, 1))
-    rows = [
-        task.rows.item(piece, [torch.tensor([*source, 2])], [torch.tensor([*target, 2])])
+    examples = [
+        task.examples.example(span, [torch.tensor([*source, 2])], [torch.tensor([*target, 2])])
         for source, target in (WORDS, SHORT)
-        for piece in task.rows.unit.pieces([len(source)])
+        for span in task.examples.unit.cut([len(source)])
     ]
-    batch = task.rows.batch(rows)
+    batch = task.examples.collate(examples)
     assert torch.equal(batch["net_input"]["src_tokens"], sources)
     assert torch.equal(batch["net_input"]["prev_output_tokens"], previous)
     with torch.no_grad():
@@ -120,10 +120,10 @@ def test_search_is_that_of_the_model(
     models, task = load_models([str(target)], str(data), cpu=True)
     args = OmegaConf.create({"beam": 1, "max_len_a": 0, "max_len_b": 6, "min_len": 2})
     generator = task.build_generator(models, args)
-    item = task.rows.item(
-        task.rows.unit.pieces([6])[0], [torch.tensor([*WORDS[0], 2])]
-    )
-    (found,) = generator.documents(task.rows.batch([item])["net_input"])
+    builder = task.examples
+    (span,) = builder.unit.cut([6])
+    example = builder.example(span, [torch.tensor([*WORDS[0], 2])])
+    (found,) = generator.documents(builder.collate([example])["net_input"])
     sentence = found[0].sentences[0].tokens
 
     framed, written = frame_of(kind, data, [WORDS[0], []])
@@ -177,8 +177,8 @@ def test_a_document_model_starts_from_the_published_file(
     assert not report.grown and not report.ignored
     pairs = [WORDS, SHORT, WORDS]
     sides = [[torch.tensor([*pair[side], 2]) for pair in pairs] for side in (0, 1)]
-    piece = task.rows.unit.pieces([6, 2, 6])[0]
-    batch = task.rows.batch([task.rows.item(piece, *sides)])
+    (span,) = task.examples.unit.cut([6, 2, 6])
+    batch = task.examples.collate([task.examples.example(span, *sides)])
     with torch.no_grad():
         logits = ours(**batch["net_input"])[0][0]
     begin = 0
@@ -194,7 +194,7 @@ def test_a_document_model_starts_from_the_published_file(
 def test_rows_follow_their_symbols_in_a_smaller_vocabulary(
     data: Path, theirs: Any, tmp_path: Path
 ) -> None:
-    """dict.txt beside the file tells which row is whose."""
+    """dict.txt next to the file tells which row is whose."""
     model, path = theirs["fairseq", "mbart"]
     small = write_dictionaries(tmp_path / "small", ("p7", "p3", "new"))
     task = task_of(small, "mbart")
@@ -251,8 +251,9 @@ def test_decoding_never_leaves_the_table(data: Path, theirs: Any) -> None:
     args = OmegaConf.create({"beam": 3, "max_len_a": 0, "max_len_b": 200, "min_len": 1})
     generator = task.build_generator([model], args)
     sentences = [torch.tensor([5, 6, 2])] * 6
-    item = task.rows.item(task.rows.unit.pieces([2] * 6)[0], sentences)
-    (found,) = generator.documents(task.rows.batch([item])["net_input"])
+    (span,) = task.examples.unit.cut([2] * 6)
+    batch = task.examples.collate([task.examples.example(span, sentences)])
+    (found,) = generator.documents(batch["net_input"])
     assert all(len(hypothesis.sentences) == 6 for hypothesis in found)
     # The opening symbol is read, the very last one is not.
     assert max(len(hypothesis.tokens) for hypothesis in found) <= POSITIONS

@@ -86,10 +86,10 @@ def test_closed_gates_are_the_sentence_transformer(integration: str, input_: str
 def test_whitened_states_are_those_of_a_model_with_other_weights() -> None:
     """The map in front of the projections adds nothing to what the model can be."""
     model, raw = model_of(), model_of(raw_bert_states=True)
-    assert model.whitening is not None
+    assert model.bert_whitening is not None
     before = logits(model)
     states = torch.randn(500, BERT_DIM) @ torch.randn(BERT_DIM, BERT_DIM) + 3
-    model.whitening.measure([states], "ab" * 32)
+    model.bert_whitening.measure([states], "ab" * 32)
     changed = model.state_dict()
     assert not torch.allclose(logits(model), before, atol=1e-3)
     folded = dict(changed)

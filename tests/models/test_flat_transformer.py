@@ -55,7 +55,7 @@ def padded(*rows: list[int], left: bool = False) -> Tensor:
     return torch.tensor([[*pad, *row] if left else [*row, *pad] for row, pad in both])
 
 
-# Three windows: context on both sides, behind only, none; the sentences have 4, 3 and 5 tokens.
+# Three windows: context on both sides, after only, none; the sentences have 4, 3 and 5 tokens.
 ROWS = (window([5, 6, 7], [8, 9], [10]), window([11], [12, 13]), window([14, 15, 16]))
 CURRENT = torch.tensor([1, 0, 0])
 SENTENCES = ([BOS, 8, 9, EOS], [BOS, 11, EOS], [BOS, 14, 15, 16, EOS])
@@ -73,11 +73,11 @@ def layer_by_hand(layer: Any, x: Tensor) -> Tensor:
     return layer.final_layer_norm(x + layer.fc2(layer.fc1(x).relu()))  # type: ignore[no-any-return]
 
 
-def position(place: int) -> Tensor:
-    """fairseq's sinusoid of a place from 0."""
+def position_signal(position: int) -> Tensor:
+    """fairseq's sinusoid of a position from 0."""
     rates = [math.exp(-math.log(10000) * i / (DIM // 2 - 1)) for i in range(DIM // 2)]
-    # Its places begin behind the padding symbol's.
-    angles = [(place + PAD + 1) * rate for rate in rates]
+    # Its positions begin after the padding symbol's.
+    angles = [(position + PAD + 1) * rate for rate in rates]
     return torch.tensor([*map(math.sin, angles), *map(math.cos, angles)])
 
 
@@ -87,12 +87,12 @@ def encoded_by_hand(model: FlatTransformer, row: list[int], begin: int, end: int
     encoder = model.encoder
     x = torch.stack([
         math.sqrt(DIM) * encoder.embed_tokens.weight[token]
-        + position(place)
+        + position_signal(position)
         + (
             0 if encoder.embed_segments is None
-            else encoder.embed_segments.weight[int(begin <= place < end)]
+            else encoder.embed_segments.weight[int(begin <= position < end)]
         )
-        for place, token in enumerate(row)
+        for position, token in enumerate(row)
     ])  # fmt: skip
     for layer in encoder.layers[: encoder.bottom_layers]:
         x = layer_by_hand(layer, x)
@@ -108,7 +108,7 @@ def encoded_by_hand(model: FlatTransformer, row: list[int], begin: int, end: int
 def test_the_encoder_is_that_of_the_paper(left: bool, bottom: int, no_segments: bool) -> None:
     model = flat(flat_bottom_layers=bottom, no_segment_embedding=no_segments)
     with torch.no_grad():
-        found = model.encode(padded(*ROWS, left=left), CURRENT)
+        found = model.encode({"src_tokens": padded(*ROWS, left=left), "current": CURRENT})
     begins = (5, 0, 0)
     expected = [
         encoded_by_hand(model, row, begin, begin + len(sentence))
@@ -137,7 +137,7 @@ def test_top_layers_work_on_the_tokens_of_the_sentences_only(
         layer.self_attn.k_proj.register_forward_pre_hook(watch("keys"))
     for layer in model.decoder.layers:
         layer.encoder_attn.k_proj.register_forward_pre_hook(watch("cross"))
-    model(padded(*ROWS), None, padded([BOS, 5], [BOS], [BOS, 6, 7]), CURRENT)
+    model(padded(*ROWS), None, padded([BOS, 5], [BOS], [BOS, 6, 7]), current=CURRENT)
     assert seen == {"layer": tokens, "fc1": tokens, "keys": tokens, "cross": [12, 12]}
 
 
@@ -171,9 +171,9 @@ def test_without_context_it_is_the_sentence_transformer(unit: str) -> None:
     model = flat(share_all_embeddings=True, unit=unit, no_segment_embedding=True)
     model.load_state_dict(plain.state_dict())
     source, target = padded(*SENTENCES), padded([BOS, 5], [BOS], [BOS, 6, 7])
-    current = torch.zeros(3, dtype=torch.long) if unit == "window" else None
+    context = {"current": torch.zeros(3, dtype=torch.long)} if unit == "window" else {}
     expected, _ = plain(source, None, target)
-    assert torch.equal(model(source, None, target, current)[0], expected)
+    assert torch.equal(model(source, None, target, **context)[0], expected)
 
 
 def test_concatenation_is_the_transformer_over_windows() -> None:
@@ -183,7 +183,7 @@ def test_concatenation_is_the_transformer_over_windows() -> None:
     model.load_state_dict(plain.state_dict())
     source, target = padded(*ROWS[:2]), padded([BOS, 5, EOS, BOS, 7], [BOS, 6, EOS, BOS])
     expected, _ = plain(source, None, target)
-    assert torch.equal(model(source, None, target, CURRENT[:2])[0], expected)
+    assert torch.equal(model(source, None, target, current=CURRENT[:2])[0], expected)
 
 
 def test_what_context_changes() -> None:
@@ -192,7 +192,7 @@ def test_what_context_changes() -> None:
     target = padded([BOS, 5], [BOS], [BOS, 6, 7])
     for bottom in (0, 1):
         model = flat(flat_bottom_layers=bottom)
-        logits = [model(padded(*rows), None, target, CURRENT)[0] for rows in (ROWS, other)]
+        logits = [model(padded(*rows), None, target, current=CURRENT)[0] for rows in (ROWS, other)]
         assert torch.equal(logits[0][1:], logits[1][1:])
         assert torch.equal(logits[0][0], logits[1][0]) == (bottom == 0)
 
@@ -209,9 +209,10 @@ def test_windows_of_a_batch_know_nothing_of_each_other(
     rows = [window(*sentences) for sentences, _ in batch]
     current = torch.tensor([number % len(sentences) for sentences, number in batch])
     with torch.no_grad():
-        together = model.encode(padded(*rows), current).states
+        together = model.encode({"src_tokens": padded(*rows), "current": current}).states
         alone = [
-            model.encode(padded(row), current[i : i + 1]).states for i, row in enumerate(rows)
+            model.encode({"src_tokens": padded(row), "current": current[i : i + 1]}).states
+            for i, row in enumerate(rows)
         ]
     assert torch.allclose(together, torch.cat(alone), atol=1e-5)
 
@@ -220,7 +221,7 @@ def test_windows_of_a_batch_know_nothing_of_each_other(
 def test_steps_equal_one_pass(options: dict[str, Any]) -> None:
     model = flat(**options)
     source, target = padded(*ROWS), torch.tensor([[BOS, 5, 6], [BOS, 7, 8], [BOS, 9, 4]])
-    whole, _ = model(source, None, target, CURRENT)
+    whole, _ = model(source, None, target, current=CURRENT)
     state = model.begin_decoding({"src_tokens": source, "current": CURRENT}, beam=1)
     for step in range(3):
         tokens = target[:, step]
@@ -239,13 +240,13 @@ CUES, FILLER, ASK, SAYS = (4, 5), 6, 7, (8, 9)
 
 
 def cued(count: int, seed: int, random_context: bool = False) -> tuple[Tensor, ...]:
-    """Windows with the cue before or behind the sentence, their targets, and who is current."""
+    """Windows with the cue before or after the sentence, their targets, and who is current."""
     generator = torch.Generator().manual_seed(seed)
     draws = torch.randint(2, (count, 3), generator=generator).tolist()
     rows, targets, current = [], [], []
-    for cue, behind, other in draws:
+    for cue, after, other in draws:
         word = [CUES[other if random_context else cue]]
-        around = [[FILLER], word] if behind else [word, [FILLER]]
+        around = [[FILLER], word] if after else [word, [FILLER]]
         rows.append(window(around[0], [ASK], around[1]))
         targets.append([BOS, SAYS[cue], EOS])
         current.append(1)
@@ -258,7 +259,7 @@ def accuracy(bottom: int, updates: int, random_context: bool = False) -> float:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for update in range(updates):
         source, target, current = cued(32, seed=update)
-        logits, _ = model(source, None, target[:, :-1], current)
+        logits, _ = model(source, None, target[:, :-1], current=current)
         loss = torch.nn.functional.cross_entropy(logits[:, 0], target[:, 1])
         optimizer.zero_grad()
         loss.backward()
@@ -266,7 +267,7 @@ def accuracy(bottom: int, updates: int, random_context: bool = False) -> float:
     model.eval()
     source, target, current = cued(300, seed=10**6, random_context=random_context)
     with torch.no_grad():
-        found = model(source, None, target[:, :-1], current)[0][:, 0].argmax(-1)
+        found = model(source, None, target[:, :-1], current=current)[0][:, 0].argmax(-1)
     return float(found.eq(target[:, 1]).float().mean())
 
 

@@ -6,12 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from gtrans.models._gtrans_fusion_options import SYSTEMS
 from support.fusion_models import EOS, dictionary, fusion_model
 from torch import Tensor
 
 from gtrans.criterions.multi_level_cross_entropy import MultiLevelCrossEntropy
-from gtrans.models.gtrans_fusion import GtransFusion
+from gtrans.models.gtrans_fusion import SYSTEMS, GtransFusion
 
 WORDS = range(4, 12)
 

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 import torch
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
-from gtrans.models._gtrans_fusion_options import PRESETS, SYSTEMS, GtransFusionConfig
-from gtrans.models.base.presets import resolve_sizes
 from omegaconf import OmegaConf
 from support.fusion_models import EOS, PAD, SIZES, dictionary, fusion_model, shake
 
 from gtrans.errors import GtransError
-from gtrans.models.gtrans_fusion import GtransFusion
+from gtrans.models.base.presets import resolve_sizes
+from gtrans.models.gtrans_fusion import PRESETS, SYSTEMS, GtransFusion, GtransFusionConfig
 
 SOURCE = torch.tensor([[PAD, PAD, 5, 6, 7, EOS], [8, 9, 10, 11, 12, EOS]])
 INPUT = torch.tensor([[EOS, 5, 6, 7], [EOS, 8, PAD, PAD]])
@@ -179,9 +178,11 @@ def test_groups_in_use_are_renormalised_and_save_what_they_do_not_need(
     expected = (psi[:, None, None] / psi.sum() * logits.softmax(-1)).sum(0)
     torch.testing.assert_close(log_probs(model).exp(), expected.detach(), atol=1e-5, rtol=1e-4)
 
+    # Groups that are projected in a step of 6 hypotheses.
     projected: list[int] = []
+    a_group = 6 * SIZES["encoder_embed_dim"]
     model.decoder.output_projection.register_forward_hook(
-        lambda _, inputs, __: projected.append(inputs[0].size(0))
+        lambda _, inputs, __: projected.append(inputs[0].numel() // a_group)
     )
     run: list[int] = []
     for number, layer in enumerate(model.decoder.layers):

@@ -12,14 +12,12 @@ from support.memory_models import SIZES, model_of, task
 from torch import Tensor, nn
 
 from gtrans.errors import GtransError
+from gtrans.models.base.parts.memory import parse_layers
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
-from gtrans.models.memory_transformer import (
-    MemoryTransformer,
-    parse_layers,
-)
+from gtrans.models.memory_transformer import MemoryTransformer
 from gtrans.modules.layout import DocumentLayout
-from gtrans.modules.memory import MemoryFlow, MemoryPlan, MemorySpec, RecurrentMemory
-from gtrans.modules.transformer import LayerSpec
+from gtrans.modules.memory import MemoryFlow, MemoryPass, MemorySpec, RecurrentMemory
+from gtrans.modules.residual import LayerSpec
 
 BOS, PAD, EOS = 0, 1, 2
 
@@ -69,9 +67,8 @@ def test_a_layer_computed_by_hand(printed):
     )
     # Slot positions point away from the states: it matters that the residual has them (Eq 4).
     uniform(memory, initial=[0.0, 0.0, 0.0, 0.0], slot=[1.0, -1.0, 0.0, 0.0])
-    flow = MemoryFlow()
     with torch.no_grad():
-        out = memory(torch.tensor(H), MemoryPlan(layout_of([[2, 1]]), 1), flow, 0)
+        out = memory(torch.tensor(H), MemoryPass(MemoryFlow(), layout_of([[2, 1]])))
     # Eq 4 and 2: M + PE + mean(h) = (2, -1, 0, -1), variance 3/2, becomes
     #             (1.63299, -0.81650, 0, -0.81650).
     # Eq 3:       max(x, 0) on top: (3.26599, -0.81650, 0, -0.81650), mean 0.40825, variance
@@ -119,7 +116,7 @@ def test_all_sentences_at_once_are_one_after_the_other(documents, size):
     memory = RecurrentMemory(LayerSpec(dim=8, ffn_dim=6, heads=2), MemorySpec(size, bptt=-1))
     layout = layout_of(documents)
     h = torch.randn(layout.tokens, 8)
-    out = memory(h, MemoryPlan(layout, size), MemoryFlow(), 0)
+    out = memory(h, MemoryPass(MemoryFlow(), layout))
     at = 0
     for lengths_of in documents:
         parts = h[at : at + sum(lengths_of)].split(lengths_of)
@@ -133,9 +130,9 @@ def test_pre_norm_layers_read_through_the_norm():
     spec = LayerSpec(dim=8, ffn_dim=6, heads=2, pre_norm=True)
     memory = RecurrentMemory(spec, MemorySpec(2))
     h = torch.randn(3, 8)
-    out = memory(h, MemoryPlan(layout_of([[3]]), 2), MemoryFlow(), 0)
+    out = memory(h, MemoryPass(MemoryFlow(), layout_of([[3]])))
     normed = memory.output_attn_layer_norm(h)
-    key, value = memory.prepare(MemoryFlow(), 0, 1)
+    key, value = memory.prepare(MemoryFlow(), 1)
     wanted = h + memory.output_attn.attend(normed, key, value, None)
     torch.testing.assert_close(out, wanted)
 

@@ -12,8 +12,6 @@ import torch
 from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerModel, base_architecture
-from gtrans.models.base.warm_start import WarmStartReport, warm_start
-from gtrans.tasks.options import DocumentTranslationConfig
 from omegaconf import OmegaConf
 from support.batches import BOS, EOS, PAD
 from support.stock_sizes import SIZES, WORDS, dictionary
@@ -22,9 +20,11 @@ from torch import Tensor
 
 from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
 from gtrans.errors import GtransError
+from gtrans.models.base.warm_start import WarmStartReport, warm_start
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.optim.two_rate_adam import PRETRAINED, TwoRateAdam, TwoRateAdamConfig, mark_pretrained
 from gtrans.tasks.document_translation import DocumentTranslationTask
+from gtrans.tasks.options import DocumentTranslationConfig
 
 LOSSLESS = {"positions": "sentence", "gate_bias": 10.0}
 

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 import torch
 from fairseq.data import Dictionary
-from gtrans.models._gtrans_fusion_options import GtransFusionConfig
 from omegaconf import OmegaConf
 from support.fusion_models import EOS, PAD, fusion_model
 
 from gtrans.errors import GtransError
-from gtrans.models.gtrans_fusion import GtransFusion
+from gtrans.models.gtrans_fusion import GtransFusion, GtransFusionConfig
 
 PIECES = [f"▁p{number}" for number in range(12)]
 # The corpus has these pieces in another order, some of them not, and one of its own.

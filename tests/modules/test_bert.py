@@ -348,7 +348,7 @@ def flat_model(pieces: WordPieces, **options: Any) -> FlatBert:
 
 
 def test_flat_bert_is_bert_on_the_pair(bert: Path, pieces: WordPieces) -> None:
-    """All blocks over the whole window: transformers' own BERT at the sentence's places."""
+    """All blocks over the whole window: transformers' own BERT at the sentence's positions."""
     model = flat_model(pieces, flat_bottom_layers=2)
     model.encoder.start_from(BertWeights(pieces))
     context, sentence = pieces.encode(SENTENCES[:2])
@@ -356,7 +356,7 @@ def test_flat_bert_is_bert_on_the_pair(bert: Path, pieces: WordPieces) -> None:
     window = torch.cat([cls, context, cls, sentence])[None]
     pair = context_row([context], sentence, 512)
     with torch.no_grad():
-        found = model.encode(window, torch.tensor([1])).states
+        found = model.encode({"src_tokens": window, "current": torch.tensor([1])}).states
         wanted = load_bert(str(bert)).eval()(
             input_ids=pieces.order[pair][None], token_type_ids=token_types(pair)[None]
         )
@@ -371,6 +371,10 @@ def test_flat_bert_top_blocks_see_the_sentence_only(pieces: WordPieces) -> None:
     other = window.clone()
     other[0, 1] = 9
     with torch.no_grad():
-        states = [model.encode(w, torch.tensor([1])).states for w in (window, other)]
+        current = torch.tensor([1])
+        states = [
+            model.encode({"src_tokens": rows, "current": current}).states
+            for rows in (window, other)
+        ]
     assert torch.equal(*states)
     assert len(states[0]) == len(sentence)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 from fairseq.models.transformer import TransformerModel, base_architecture
-from gtrans.models.base.warm_start import rename
 from omegaconf import OmegaConf
 from support.stock_sizes import SIZES, dictionary
 from support.tiny_models import TINY, TinyWorld
 from torch import nn
 
 from gtrans.errors import GtransError
+from gtrans.models.base.warm_start import rename
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.modules.embedding import Embedder
 from gtrans.modules.positions import LearnedPositions
@@ -30,7 +30,7 @@ def numbered(size: int, offset: int) -> LearnedPositions:
 
 
 @pytest.mark.parametrize("offset", [0, 2])
-def test_the_first_place_has_the_row_of_the_offset(offset: int) -> None:
+def test_the_first_position_has_the_row_of_the_offset(offset: int) -> None:
     found = numbered(4, offset)(torch.tensor([0, 3, 1]))
     assert found[:, 0].tolist() == [offset, 3 + offset, 1 + offset]
 
@@ -42,7 +42,7 @@ def test_the_row_of_padding_is_zero() -> None:
     assert LearnedPositions(8, 4, offset=0).weight[0].abs().sum() > 0
 
 
-def test_a_place_behind_the_table_is_refused() -> None:
+def test_a_position_after_the_table_is_refused() -> None:
     positions = numbered(4, 2)
     positions(torch.tensor([3]))
     with pytest.raises(GtransError, match=r"5 tokens, .* only 4 positions; .*--max-doc-tokens"):
@@ -53,16 +53,16 @@ def test_the_sum_is_normalised() -> None:
     table = nn.Embedding(3, 2)
     table.weight.data = torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
     embed = Embedder(2, 10.0, 0.0, by_sentence=False)
-    tokens, places = torch.tensor([2, 1]), torch.tensor([0, 1])
+    tokens, positions = torch.tensor([2, 1]), torch.tensor([0, 1])
     # 10 * [3, 4] + [2, -2]; 10 * [1, 2] + [3, -3]
     plain = torch.tensor([[32.0, 38.0], [13.0, 17.0]])
-    found = embed(tokens, places, table, numbered(4, 2))
+    found = embed(tokens, positions, table, numbered(4, 2))
     torch.testing.assert_close(found, plain)
     segments = torch.tensor([[6.0, 0.0], [0.0, -9.0]])
-    found = embed(tokens, places, table, numbered(4, 2), segments=segments)
+    found = embed(tokens, positions, table, numbered(4, 2), segments=segments)
     torch.testing.assert_close(found, plain + segments)
     # 38 and 38 are equal; 13 and 8 are 2.5 above and below their mean.
-    found = embed(tokens, places, table, numbered(4, 2), nn.LayerNorm(2), segments)
+    found = embed(tokens, positions, table, numbered(4, 2), nn.LayerNorm(2), segments)
     torch.testing.assert_close(found, torch.tensor([[0.0, 0.0], [1.0, -1.0]]))
 
 

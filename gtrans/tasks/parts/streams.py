@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -90,9 +89,9 @@ class MemoryInFlight:
 class Streams(TaskPart):
     """Documents in progress: each window begins with the memory that the last one left."""
 
-    def __init__(self, update_freq: Sequence[int]) -> None:
-        """``update_freq``: batches of an update, by epoch."""
-        self._update_freq = [int(freq) for freq in update_freq]
+    def __init__(self, cfg: Any) -> None:
+        """``cfg``: options of the task; ``update_freq`` is read in training only."""
+        self._cfg = cfg
         self._in_flight = {"train": MemoryInFlight(), "valid": MemoryInFlight()}
         self._training_set: Any = None
 
@@ -105,8 +104,8 @@ class Streams(TaskPart):
     def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
         """Streams are made for this many workers and batches of an update."""
         if isinstance(dataset, StreamDataset):
-            freq = self._update_freq[min(epoch, len(self._update_freq)) - 1]
-            dataset.arrange(workers, freq)
+            by_epoch = list(self._cfg.update_freq)
+            dataset.arrange(workers, int(by_epoch[min(epoch, len(by_epoch)) - 1]))
 
     def before_batch(self, batch: Batch) -> Batch:
         """The batch with the memory that enters it."""

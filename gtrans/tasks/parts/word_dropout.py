@@ -21,7 +21,8 @@ class WordDropout(TaskPart):
         """``cfg``: options of the task; ``marks``: symbols that are no words."""
         self._ratio = float(cfg.word_dropout)
         self._epochs = int(cfg.word_dropout_epochs)
-        self._seed = int(cfg.seed)
+        # The seed is an option of training: a task that only decodes may have none.
+        self._cfg = cfg
         self._inputs = (("src_tokens", source), ("prev_output_tokens", target))
         self._marks = tuple(marks)
         self._epoch = 1
@@ -43,7 +44,7 @@ class WordDropout(TaskPart):
                 self._ratio,
                 dictionary.index(MASK),
                 self._marks,
-                (self._seed, self._epoch, number, *ids),
+                (int(self._cfg.seed), self._epoch, number, *ids),
             )
             for number, (name, dictionary) in enumerate(self._inputs)
         }
