@@ -19,7 +19,7 @@ from gtrans.data.symbols import add_symbols
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from support import reference
 
-# What the authors' program keeps in a checkpoint's options beside the sizes.
+# What the authors' program keeps in the options of a checkpoint besides the sizes.
 ARGS: dict[str, Any] = {
     "langs": "en,de",
     "source_lang": "en",

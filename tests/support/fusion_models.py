@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 from fairseq.data import Dictionary
-from gtrans.models._gtrans_fusion_options import GtransFusionConfig
 from omegaconf import OmegaConf
 from torch import nn
 
-from gtrans.models.gtrans_fusion import GtransFusion
+from gtrans.models.gtrans_fusion import GtransFusion, GtransFusionConfig
 
 PAD, EOS = 1, 2
 SIZES: dict[str, Any] = {

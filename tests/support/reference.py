@@ -44,7 +44,7 @@ def our_name(name: str) -> str:
 
 
 def words_only() -> Dictionary:
-    """The dictionary as fairseq-preprocess writes it, without the symbols behind it."""
+    """The dictionary as fairseq-preprocess writes it, without the symbols after them."""
     dictionary = Dictionary()
     for number in range(4, 57):
         dictionary.add_symbol(f"w{number}")

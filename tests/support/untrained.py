@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 import torch
 from fairseq.data import Dictionary
-from gtrans.data.examples import Frame, Rows
-from gtrans.tasks.options import DocumentTranslationConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtrans.data.units import UnitOptions
-from gtrans.decoding.document_search import DocumentHypothesis, DocumentSearch, SearchableModel
+from gtrans.data.examples import ExampleBuilder
+from gtrans.data.frame import Frame
+from gtrans.data.units import DocumentUnit
+from gtrans.decoding.document_search import DocumentHypothesis, DocumentSearch
+from gtrans.models.base.contract import SearchableModel
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.tasks.document_translation import DocumentTranslationTask
+from gtrans.tasks.options import DocumentTranslationConfig
 
 WORDS = ("a", "b", "c", "d", "e")
 
@@ -56,6 +58,6 @@ def translate_rows(
     symbols = search.vocabulary
     frame = Frame(0, symbols.eos, symbols.pad, "end" if symbols.opening else "both")
     source = {"src_tokens": src_tokens}
-    sentences = Rows(frame, UnitOptions("document")).written(source)
+    sentences = ExampleBuilder(frame, DocumentUnit()).sources_to_translate(source)
     words = [[sentence.numel() - 1 for sentence in row] for row in sentences]
     return search.search(models, source, words)
