@@ -28,10 +28,9 @@ def build(data: str, arch: str, cache: Path) -> tuple[Any, Any]:
     """The task and an untrained model, as fairseq-train builds them."""
     import_tasks(str(ROOT / "gtrans" / "tasks"), "gtrans.tasks")
     import_models(str(ROOT / "gtrans" / "models"), "gtrans.models")
-    from gtrans.tasks.options import DocumentTranslationConfig
-
     from gtrans.models.bert_context_transformer import BertContextConfig
     from gtrans.tasks.document_translation import DocumentTranslationTask
+    from gtrans.tasks.options import DocumentTranslationConfig
 
     cfg = OmegaConf.structured(DocumentTranslationConfig)
     OmegaConf.set_struct(cfg, False)

@@ -16,10 +16,10 @@ from fairseq.data import Dictionary, LanguagePairDataset, data_utils
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from fairseq.optim.adam import Adam
 from fairseq.sequence_generator import SequenceGenerator
-from gtrans.data.examples import Frame, Rows
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
+from gtrans.data.examples import Frame, Rows
 from gtrans.data.units import UnitOptions
 from gtrans.decoding.document_search import (
     DocumentSearch,
