@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 from support.untrained import task_for
 from torch import Tensor
 
@@ -22,7 +23,7 @@ from gtrans.data.stream import (
     stream_windows,
 )
 from gtrans.errors import GtransError
-from gtrans.models.memory_transformer import MemoryTransformer, MemoryTransformerConfig
+from gtrans.models.memory_transformer import MemoryTransformerConfig
 from gtrans.modules.memory import MemoryFlow
 
 COUNTS = [3, 7, 1, 12, 5, 2, 9, 4]
@@ -205,7 +206,8 @@ class World:
 
     def __init__(self) -> None:
         self.task = task_for("stream")
-        self.task.cfg.train_subset = "train"
+        options = self.task.cfg
+        options.train_subset, options.seed, options.update_freq = "train", 1, [1]
         self.dataset = dataset_of(2, 3)
         self.task.datasets["train"] = self.dataset
         torch.manual_seed(1)
@@ -214,7 +216,8 @@ class World:
             decoder_ffn_embed_dim=8, encoder_attention_heads=1, decoder_attention_heads=1,
             dropout=0.0,
         )  # fmt: skip
-        self.model = MemoryTransformer.build_model(cfg, self.task)
+        cfg._name = "memory_transformer"
+        self.model = self.task.build_model(OmegaConf.structured(cfg))
         self.criterion = Criterion()
         indices = self.dataset.batch_by_size(np.arange(len(COUNTS)), max_sentences=2)
         self.batches = [self.dataset.collater([self.dataset[i] for i in b]) for b in indices]
