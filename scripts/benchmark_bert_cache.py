@@ -81,12 +81,12 @@ def measure(task: Any, model: Any, samples: Sequence[dict[str, Any]], times: int
 
     def cached() -> None:
         for sample in samples:
-            step(model, task.ready(sample["net_input"]), sample["target"])
+            step(model, task.complete_input(sample["net_input"]), sample["target"])
 
     for sample in samples:
-        task.ready(sample["net_input"])
+        task.complete_input(sample["net_input"])
     task.bert.flush()
-    in_memory = [task.ready(sample["net_input"]) for sample in samples]
+    in_memory = [task.complete_input(sample["net_input"]) for sample in samples]
 
     def from_memory() -> None:
         for sample, ready in zip(samples, in_memory, strict=True):

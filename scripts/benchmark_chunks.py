@@ -34,7 +34,7 @@ from benchmark_systems import (
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from gtrans.data.examples import Frame
+from gtrans.data.frame import Frame
 from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
 from gtrans.decoding.stream_search import StreamSearch
 

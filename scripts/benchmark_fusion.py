@@ -24,11 +24,10 @@ from benchmark_systems import Device, devices
 from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from fairseq.sequence_generator import SequenceGenerator
-from gtrans.models._gtrans_fusion_options import GtransFusionConfig
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from gtrans.models.gtrans_fusion import GtransFusion
+from gtrans.models.gtrans_fusion import GtransFusion, GtransFusionConfig
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 YARDSTICK = "post-norm Transformer"
