@@ -57,8 +57,9 @@ class Unit(ABC):
     name: ClassVar[str]
     # Rows are windows around one sentence: models are told which one it is (`current`).
     has_current: ClassVar[bool] = False
-    # Neighbours may be replaced by other text (`context_kind`).
-    context_kind: ClassVar[str] = "true"
+    # Neighbours may be replaced by other text (`context_kind`). Without a type, which would
+    # make it the first field of a subclass that has it as an option.
+    context_kind = "true"
 
     @classmethod
     @abstractmethod
@@ -149,7 +150,7 @@ class WindowUnit(Unit):
 
     before: int = 1
     after: int = 0
-    context_kind: str = "true"  # type: ignore[misc]
+    context_kind: str = "true"
     context_sides: str = "source"
 
     def __post_init__(self) -> None:
