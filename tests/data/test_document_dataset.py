@@ -9,20 +9,24 @@ import numpy as np
 import pytest
 import torch
 from fairseq.data import Dictionary, indexed_dataset
-from gtrans.data.examples import Frame, Rows
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gtrans.data.document_dataset import (
     DocumentDataset,
+    LineRanges,
+    Units,
     check_no_marks,
     document_units,
 )
-from gtrans.data.units import UnitOptions
+from gtrans.data.examples import ExampleBuilder
+from gtrans.data.frame import Frame
+from gtrans.data.units import DocumentUnit, SentenceUnit, Unit, UnitSpan, WindowUnit
 from gtrans.data.word_dropout import word_dropout
 from gtrans.errors import GtransError
 
 BOS, PAD, EOS, WORD = 0, 1, 2, 9
+DOCUMENT = DocumentUnit()
 BOTH, END = Frame(BOS, EOS, PAD, "both"), Frame(BOS, EOS, PAD, "end")
 
 
@@ -39,43 +43,47 @@ class Lines(list):  # type: ignore[type-arg]
         self.sizes = sizes(words)
 
 
-def dataset(words: list[int], other: list[int] | None = None, **options: Any) -> DocumentDataset:
+def dataset(
+    words: list[int], other: list[int] | None = None, unit: Unit = DOCUMENT
+) -> DocumentDataset:
     """``other``: words of the target's lines, the same by default; an empty list: no target."""
     target = words if other is None else other
-    unit = UnitOptions(options.pop("unit", "document"), **options)
     units = document_units(sizes(words), sizes(target) if target else None, unit, "x")
-    rows = Rows(BOTH, unit)
-    return DocumentDataset(Lines(words), Lines(target) if target else None, units, rows)
+    examples = ExampleBuilder(BOTH, unit)
+    return DocumentDataset(Lines(words), Lines(target) if target else None, units, examples)
 
 
 def units_of(
-    words: list[int], target: list[int] | None, unit: str, limit: int = 512
+    words: list[int], target: list[int] | None, unit: Unit
 ) -> list[tuple[int, int, int]]:
     """First line, number of the first sentence, number of sentences of every unit."""
     sides = sizes(words), None if target is None else sizes(target)
-    units = document_units(*sides, UnitOptions(unit, max_doc_tokens=limit), "x")
-    assert np.array_equal(units.lines[:, :2], units.lines[:, 2:4])
-    assert np.array_equal(units.lines[:, :2], units.lines[:, 4:])
-    begins, ends = units.lines[:, 0].tolist(), units.lines[:, 1].tolist()
+    units = document_units(*sides, unit, "x")
+    spans = [units.span(number) for number in range(len(units))]
+    for span in spans:
+        assert span.target == span.written == span.current == span.source
     first = units.first_sentence.tolist()
-    return [(b, number, e - b) for b, number, e in zip(begins, first, ends, strict=True)]
+    return [
+        (span.source.start, number, len(span.source))
+        for span, number in zip(spans, first, strict=True)
+    ]
 
 
 def test_units_of_a_small_corpus() -> None:
     words = [0, 3, 4, 0, 0, 5, 2, 2, 0]
-    assert units_of(words, None, "sentence", 512) == [
+    assert units_of(words, None, SentenceUnit()) == [
         (1, 0, 1), (2, 1, 1), (5, 2, 1), (6, 3, 1), (7, 4, 1),
     ]  # fmt: skip
-    assert units_of(words, None, "document", 512) == [
+    assert units_of(words, None, DOCUMENT) == [
         (1, 0, 2), (5, 2, 3),
     ]  # fmt: skip
     # 5 + 2 = 7, then 4 each: a limit of 12 takes two sentences, the third stands alone.
-    assert units_of(words, None, "document", 12)[1:] == [
+    assert units_of(words, None, DocumentUnit(12))[1:] == [
         (5, 2, 2), (7, 4, 1),
     ]  # fmt: skip
     # The longer side counts.
     other = [0, 3, 4, 0, 0, 1, 9, 2, 0]
-    assert units_of(words, other, "document", 12)[1:] == [
+    assert units_of(words, other, DocumentUnit(12))[1:] == [
         (5, 2, 1), (6, 3, 1), (7, 4, 1),
     ]  # fmt: skip
 
@@ -84,10 +92,10 @@ def test_units_of_a_small_corpus() -> None:
 def test_units_hold_every_sentence_once_and_in_order(words: list[int], limit: int) -> None:
     if not any(words):
         with pytest.raises(GtransError, match="holds no sentence"):
-            units_of(words, None, "document", limit)
+            units_of(words, None, DocumentUnit(limit))
         return
     lines = [i for i, n in enumerate(words) if n]
-    found = units_of(words, None, "document", limit)
+    found = units_of(words, None, DocumentUnit(limit))
     assert [line for first, _, count in found for line in range(first, first + count)] == lines
     assert [first for _, first, _ in found] == [lines.index(line) for line, _, _ in found]
     for first, _, count in found:
@@ -97,9 +105,60 @@ def test_units_hold_every_sentence_once_and_in_order(words: list[int], limit: in
 
 def test_sides_that_differ_are_refused_with_the_line() -> None:
     with pytest.raises(GtransError, match="^x: line 3 is empty on the source side but not on"):
-        units_of([3, 3, 0, 3], [3, 3, 3, 3], "document")
+        units_of([3, 3, 0, 3], [3, 3, 3, 3], DOCUMENT)
     with pytest.raises(GtransError, match="source has 2 lines, the target 3; they part at line 3"):
-        units_of([3, 3], [3, 3, 3], "document")
+        units_of([3, 3], [3, 3, 3], DOCUMENT)
+
+
+def test_ranges_of_lines() -> None:
+    lines = LineRanges.of([range(1, 3), range(4, 4), range(2, 5)])
+    assert lines.begin.tolist() == [1, 4, 2] and lines.end.tolist() == [3, 4, 5]
+    assert [lines[unit] for unit in range(3)] == [range(1, 3), range(4, 4), range(2, 5)]
+    # Lines of 7, 1, 2, 5 and 3 tokens.
+    totals = np.array([0, 7, 8, 10, 15, 18])
+    assert lines.sums(totals).tolist() == [3, 0, 10]
+
+
+def test_units_of_spans() -> None:
+    spans = [
+        UnitSpan(range(1, 3), range(1, 3), range(1, 2), range(1, 2)),
+        UnitSpan(range(4, 6), range(5, 6), range(5, 6), range(5, 6)),
+    ]
+    # Lines 0 and 3 are empty.
+    units = Units.of(spans, np.array([0, 0, 1, 2, 2, 3]))
+    assert len(units) == 2
+    assert [units.span(unit) for unit in range(2)] == spans
+    assert units.first_sentence.tolist() == [0, 3]
+    whole = Units.whole(units.source, units.first_sentence)
+    assert whole.span(1) == UnitSpan(*[range(4, 6)] * 4)
+
+
+@pytest.mark.parametrize(
+    ("sides", "target", "written"),
+    [
+        ("source", [(1, 2), (2, 3), (4, 5)], [(1, 2), (2, 3), (4, 5)]),
+        ("both", [(1, 2), (1, 3), (4, 5)], [(1, 2), (1, 3), (4, 5)]),
+        ("history", [(1, 2), (1, 3), (4, 5)], [(1, 2), (2, 3), (4, 5)]),
+    ],
+)
+def test_windows_of_a_small_corpus(
+    sides: str, target: list[tuple[int, int]], written: list[tuple[int, int]]
+) -> None:
+    """One sentence before the current one, never across the empty line."""
+    words = [0, 3, 4, 0, 5]
+    data = dataset(words, unit=WindowUnit(context_sides=sides))
+    units = data.units
+    spans = [units.span(unit) for unit in range(len(units))]
+    assert [span.source for span in spans] == [range(1, 2), range(1, 3), range(4, 5)]
+    assert [span.target for span in spans] == [range(*ends) for ends in target]
+    assert [span.written for span in spans] == [range(*ends) for ends in written]
+    assert [span.current for span in spans] == [range(1, 2), range(2, 3), range(4, 5)]
+    assert units.first_sentence.tolist() == [0, 1, 2]
+    # Sizes count what a row holds: words and two marks a sentence.
+    assert data.source_sizes.tolist() == [5, 11, 7]
+    assert data.target_sizes.tolist() == [
+        sum(words[line] + 2 for line in span.target) for span in spans
+    ]
 
 
 def test_frames() -> None:
@@ -137,7 +196,7 @@ def test_every_unit_is_in_one_batch_however_long(
     words: list[int], max_tokens: int, multiple: int
 ) -> None:
     """Nothing is skipped, long units have their own batch, batches keep to their limit."""
-    data = dataset(words, max_doc_tokens=64)
+    data = dataset(words, unit=DocumentUnit(64))
     indices, ignored = data.filter_indices_by_size(data.ordered_indices(), (10, 10))
     assert not ignored
     batches = data.batch_by_size(

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from gtrans.tasks.options import DocumentTranslationConfig, adopt_unit
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -18,6 +17,7 @@ from gtrans.data.symbols import add_symbols, symbol_of
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformer
 from gtrans.modules.layout import DocumentLayout
+from gtrans.tasks.options import DocumentTranslationConfig, adopt_unit
 
 BOS, PAD, EOS, SRC, TGT = 0, 1, 2, 90, 91
 # source of two sentences [5, 6] and [7]; decoder input and target, _ is padding

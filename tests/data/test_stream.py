@@ -10,13 +10,20 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 from support.untrained import task_for
 from torch import Tensor
 
 from gtrans.data.document_dataset import document_units
-from gtrans.data.stream import Run, StreamDataset, WindowOptions, dealt, stream_windows
+from gtrans.data.stream import (
+    Run,
+    StreamDataset,
+    StreamOptions,
+    interleave_for_workers,
+    stream_windows,
+)
 from gtrans.errors import GtransError
-from gtrans.models.memory_transformer import MemoryTransformer, MemoryTransformerConfig
+from gtrans.models.memory_transformer import MemoryTransformerConfig
 from gtrans.modules.memory import MemoryFlow
 
 COUNTS = [3, 7, 1, 12, 5, 2, 9, 4]
@@ -70,7 +77,7 @@ def test_a_worker_sees_whole_streams_and_an_update_each_stream_once(workers, upd
     streams = workers * update_freq
     windows = stream_windows(COUNTS * 6, range(48), streams, 2, lambda: 2, lambda runs: True)
     numbered = [[(stream, n) for n in range(len(of))] for stream, of in enumerate(windows)]
-    batches = dealt(numbered, workers)
+    batches = interleave_for_workers(numbered, workers)
     for worker in range(workers):
         mine = batches[worker::workers]
         while mine and not mine[-1]:
@@ -104,7 +111,7 @@ def test_accumulated_batches_are_those_of_as_many_workers():
 )
 def test_windows_that_make_no_sense(least, most, flag):
     with pytest.raises(GtransError, match=f"`--{flag}` must be .*, but is"):
-        WindowOptions(least, most)
+        StreamOptions(least, most)
 
 
 # ---- the dataset ---------------------------------------------------------------------------------
@@ -127,9 +134,9 @@ def dataset_of(least: int = 2, most: int = 4, counts: list[int] = COUNTS) -> Str
             words = torch.randint(4, 9, (size,), generator=draw)
             lines.append(torch.cat([words, torch.tensor([2])]))
         lines.append(torch.tensor([2]))
-    rows = task_for("stream").rows
-    units = document_units(lines.sizes, lines.sizes, rows.unit, "text")
-    return StreamDataset(lines, lines, units, rows, windows=WindowOptions(least, most))
+    examples = task_for("stream").examples
+    units = document_units(lines.sizes, lines.sizes, examples.unit, "text")
+    return StreamDataset(lines, lines, units, examples, options=StreamOptions(least, most))
 
 
 def test_batches_hold_the_sentences_of_their_runs():
@@ -139,7 +146,7 @@ def test_batches_hold_the_sentences_of_their_runs():
         rows = zip(batch["runs"], batch["net_input"]["src_tokens"], strict=True)
         for (document, position, count), row in rows:
             first = sum(COUNTS[:document]) + document + position
-            found = dataset.rows.frame.sentences(row)
+            found = dataset.examples.frame.sentences(row)
             assert [part.tolist() for part in found] == [
                 line.tolist() for line in dataset.source[first : first + count]
             ]
@@ -199,7 +206,8 @@ class World:
 
     def __init__(self) -> None:
         self.task = task_for("stream")
-        self.task.cfg.train_subset = "train"
+        options = self.task.cfg
+        options.train_subset, options.seed, options.update_freq = "train", 1, [1]
         self.dataset = dataset_of(2, 3)
         self.task.datasets["train"] = self.dataset
         torch.manual_seed(1)
@@ -208,7 +216,8 @@ class World:
             decoder_ffn_embed_dim=8, encoder_attention_heads=1, decoder_attention_heads=1,
             dropout=0.0,
         )  # fmt: skip
-        self.model = MemoryTransformer.build_model(cfg, self.task)
+        cfg._name = "memory_transformer"
+        self.model = self.task.build_model(OmegaConf.structured(cfg))
         self.criterion = Criterion()
         indices = self.dataset.batch_by_size(np.arange(len(COUNTS)), max_sentences=2)
         self.batches = [self.dataset.collater([self.dataset[i] for i in b]) for b in indices]

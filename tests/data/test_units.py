@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from gtrans.data.examples import ContextText, Frame, Rows
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from gtrans.data.units import UNITS, UnitOptions
+from gtrans.data.examples import ContextText, Example, ExampleBuilder
+from gtrans.data.frame import Frame
+from gtrans.data.units import (
+    UNITS,
+    DocumentUnit,
+    SentenceUnit,
+    StreamUnit,
+    Unit,
+    UnitSpan,
+    WindowUnit,
+    unit_of,
+)
 from gtrans.errors import GtransError
 
 BOS, PAD, EOS = 0, 1, 2
@@ -25,50 +36,119 @@ def sentence(*words: int) -> Tensor:
 DOCUMENT = [sentence(10), sentence(20, 21), sentence(30), sentence(40)]
 
 
-def rows_of(rows: Rows, source: list[Tensor], target: list[Tensor] | None = None) -> list[Any]:
+def examples_of(
+    builder: ExampleBuilder, source: list[Tensor], target: list[Tensor] | None = None
+) -> list[Example]:
     return [
-        rows.item(
-            piece,
-            [source[number] for number in piece.source],
-            None if target is None else [target[number] for number in piece.target],
+        builder.example(
+            span,
+            [source[number] for number in span.source],
+            None if target is None else [target[number] for number in span.target],
         )
-        for piece in rows.unit.pieces([len(one) - 1 for one in source])
+        for span in builder.unit.cut([len(one) - 1 for one in source])
     ]
 
 
-def window(**options: Any) -> Rows:
+def window(**options: Any) -> ExampleBuilder:
     context = ContextText((50, 60), sentence(7, 8), seed=1)
-    return Rows(FRAME, UnitOptions("window", **options), context)
+    return ExampleBuilder(FRAME, WindowUnit(**options), context)
 
 
-@given(
-    st.lists(st.integers(1, 30), max_size=20),
-    st.sampled_from(UNITS),
-    st.integers(8, 60),
-    st.integers(0, 3),
-    st.integers(0, 3),
-    st.sampled_from(["source", "both"]),
-    st.sampled_from(["true", "none"]),
+def settings(**options: Any) -> SimpleNamespace:
+    """Options of units; those left out are open."""
+    open_options = {
+        "max_doc_tokens": 512, "context_before": None, "context_after": None,
+        "context_kind": "true", "context_sentence": None, "context_sides": None,
+    }  # fmt: skip
+    return SimpleNamespace(**{**open_options, **options})
+
+
+ANY_UNIT = st.one_of(
+    st.just(SentenceUnit()),
+    st.just(StreamUnit()),
+    st.builds(DocumentUnit, st.integers(8, 60)),
+    st.builds(
+        WindowUnit,
+        before=st.integers(0, 3),
+        after=st.integers(0, 3),
+        context_kind=st.sampled_from(["true", "none"]),
+        context_sides=st.sampled_from(["source", "both"]),
+    ),
+    st.builds(
+        WindowUnit,
+        before=st.integers(0, 3),
+        context_kind=st.sampled_from(["true", "none"]),
+        context_sides=st.just("history"),
+    ),
 )
+
+
+@given(st.lists(st.integers(1, 30), max_size=20), ANY_UNIT, st.booleans())
 def test_every_sentence_is_current_once_and_in_order(
-    lengths: list[int], unit: str, limit: int, before: int, after: int, sides: str, kind: str
+    lengths: list[int], unit: Unit, to_translate: bool
 ) -> None:
-    pieces = UnitOptions(unit, limit, before, after, kind, sides).pieces(lengths)
-    assert [k for piece in pieces for k in piece.current] == list(range(len(lengths)))
-    for piece in pieces:
-        assert set(piece.current) <= set(piece.target) <= set(piece.source)
-        assert set(piece.source) <= set(range(len(lengths)))  # no neighbours beyond the ends
+    spans = unit.cut_to_translate(lengths) if to_translate else unit.cut(lengths)
+    assert [k for span in spans for k in span.current] == list(range(len(lengths)))
+    for span in spans:
+        assert set(span.current) <= set(span.written) <= set(span.target) <= set(span.source)
+        assert set(span.source) <= set(range(len(lengths)))  # no neighbours beyond the ends
 
 
 def test_windows_end_with_their_document() -> None:
-    pieces = UnitOptions("window", context_before=2, context_after=1).pieces([1, 1, 1])
-    assert [piece.source for piece in pieces] == [range(0, 2), range(0, 3), range(0, 3)]
-    assert [piece.target for piece in pieces] == [range(0, 1), range(1, 2), range(2, 3)]
+    spans = WindowUnit(before=2, after=1).cut([1, 1, 1])
+    assert [span.source for span in spans] == [range(0, 2), range(0, 3), range(0, 3)]
+    assert [span.target for span in spans] == [range(0, 1), range(1, 2), range(2, 3)]
+
+
+def test_a_history_is_read_in_training_and_made_in_decoding() -> None:
+    unit = WindowUnit(before=2, context_sides="history")
+    spans = unit.cut([1, 1, 1, 1])
+    windows = [range(0, 1), range(0, 2), range(0, 3), range(1, 4)]
+    singles = [range(number, number + 1) for number in range(4)]
+    assert [span.source for span in spans] == windows
+    assert [span.target for span in spans] == windows
+    assert [span.written for span in spans] == singles
+    assert [span.current for span in spans] == singles
+    # All sentences at once: each translation is needed for the next ones.
+    assert unit.cut_to_translate([1, 1, 1, 1]) == [UnitSpan(*[range(4)] * 4)]
+    assert unit.cut_to_translate([]) == []
+    assert unit.sentence_by_sentence and not unit.writes_neighbours
+
+
+def test_only_a_history_is_cut_in_another_way_to_translate() -> None:
+    for unit in (SentenceUnit(), DocumentUnit(8), StreamUnit(), WindowUnit(),
+                 WindowUnit(context_sides="both")):  # fmt: skip
+        assert unit.cut_to_translate([3, 4, 5]) == unit.cut([3, 4, 5])
+
+
+def test_units_by_name_and_options() -> None:
+    assert set(UNITS) == {"sentence", "window", "document", "stream"}
+    assert unit_of(None, settings(max_doc_tokens=99)) == DocumentUnit(99)
+    assert unit_of("window", settings()) == WindowUnit(1, 0, "true", "source")
+    given = settings(context_before=0, context_after=2, context_kind="none", context_sides="both")
+    assert unit_of("window", given) == WindowUnit(0, 2, "none", "both")
+    assert unit_of("sentence", settings(context_before=3)) == SentenceUnit()
+    assert unit_of("stream", settings()) == StreamUnit()
+
+
+def test_limits_concern_documents_only() -> None:
+    assert DocumentUnit(20).limited_to(9) == DocumentUnit(9)
+    assert len(DocumentUnit(8).unlimited().cut([100] * 50)) == 1
+    for unit in (SentenceUnit(), WindowUnit(2), StreamUnit()):
+        assert unit.limited_to(9) == unit.unlimited() == unit
+
+
+def test_a_record_of_a_unit_tells_it_from_others() -> None:
+    assert DocumentUnit(9).as_dict() == {"unit": "document", "max_doc_tokens": 9}
+    assert WindowUnit(2, 1, "none", "both").as_dict() == {
+        "unit": "window", "before": 2, "after": 1, "context_kind": "none", "context_sides": "both",
+    }  # fmt: skip
+    assert SentenceUnit().as_dict() == {"unit": "sentence"}
 
 
 def test_rows_of_windows() -> None:
-    rows = window(context_before=1, context_after=1)
-    batch = rows.batch(rows_of(rows, DOCUMENT, DOCUMENT)[:2])
+    examples = window(before=1, after=1)
+    batch = examples.collate(examples_of(examples, DOCUMENT, DOCUMENT)[:2])
     assert batch["net_input"]["src_tokens"].tolist() == [
         [BOS, 10, EOS, BOS, 20, 21, EOS, PAD, PAD, PAD],
         [BOS, 10, EOS, BOS, 20, 21, EOS, BOS, 30, EOS],
@@ -77,23 +157,59 @@ def test_rows_of_windows() -> None:
     assert batch["net_input"]["prev_output_tokens"].tolist() == [[BOS, 10, PAD], [BOS, 20, 21]]
     assert batch["target"].tolist() == [[10, EOS, PAD], [20, 21, EOS]]
     assert batch["nsentences"] == 2 and batch["ntokens"] == 5
-    written = rows.written(batch["net_input"])
+    written = examples.sources_to_translate(batch["net_input"])
     assert [[one.tolist() for one in row] for row in written] == [[[10, EOS]], [[20, 21, EOS]]]
-    assert rows.wanted(batch["net_input"]) == [slice(None)] * 2
+    assert examples.wanted(batch["net_input"]) == [slice(None)] * 2
 
 
 def test_rows_of_windows_on_both_sides() -> None:
-    rows = window(context_before=1, context_sides="both")
-    batch = rows.batch(rows_of(rows, DOCUMENT, DOCUMENT))
+    examples = window(before=1, context_sides="both")
+    batch = examples.collate(examples_of(examples, DOCUMENT, DOCUMENT))
     assert batch["nsentences"] == 7
-    written = rows.written(batch["net_input"])
+    written = examples.sources_to_translate(batch["net_input"])
     assert [[len(one) - 1 for one in row] for row in written] == [[1], [1, 2], [2, 1], [1, 1]]
-    assert rows.wanted(batch["net_input"]) == [slice(0, 1)] + [slice(1, 2)] * 3
+    assert examples.wanted(batch["net_input"]) == [slice(0, 1)] + [slice(1, 2)] * 3
 
 
-def sources(rows: Rows, document: list[Tensor]) -> list[list[list[int]]]:
-    items = rows_of(rows, document)
-    return [[one.tolist() for one in FRAME.sentences(item["source"])] for item in items]
+@pytest.mark.parametrize("marks", ["both", "end", "bart"])
+def test_rows_with_a_history(marks: str) -> None:
+    """The model reads the translations before the current one, and is asked for that one only."""
+    frame = Frame(BOS, EOS, PAD, marks)
+    builder = ExampleBuilder(frame, WindowUnit(before=2, context_sides="history"))
+    plain = ExampleBuilder(frame, SentenceUnit())
+    found = examples_of(builder, DOCUMENT, DOCUMENT)
+    for number, example in enumerate(found):
+        window = DOCUMENT[max(number - 2, 0) : number + 1]
+        read, target = frame.target(window)
+        assert example["source"].tolist() == frame.source(window).tolist()
+        assert example["prev_output_tokens"].tolist() == read.tolist()
+        assert (example["current"], example["written"]) == (len(window) - 1, 1)
+        # Words and end mark of the current sentence stand where they were, all else is padding.
+        (alone,) = examples_of(plain, [DOCUMENT[number]], [DOCUMENT[number]])
+        predicted = alone["target"][alone["target"].ne(PAD)].tolist()
+        before = len(target) - len(predicted)
+        assert example["target"].tolist() == [PAD] * before + predicted
+        assert target[before:].tolist() == predicted
+    batch = builder.collate(found)
+    assert batch["nsentences"] == 4 and batch["ntokens"] == sum(map(len, DOCUMENT))
+    assert batch["net_input"]["current"].tolist() == [0, 1, 2, 2]
+
+
+def test_a_history_is_translated_sentence_by_sentence() -> None:
+    """The search gets every sentence of the document, and keeps every one."""
+    builder = window(before=2, context_sides="history")
+    (span,) = builder.unit.cut_to_translate([len(one) - 1 for one in DOCUMENT])
+    batch = builder.collate([builder.example(span, DOCUMENT)])
+    (found,) = builder.sources_to_translate(batch["net_input"])
+    assert [one.tolist() for one in found] == [one.tolist() for one in DOCUMENT]
+    assert builder.wanted(batch["net_input"]) == [slice(None)]
+
+
+def sources(builder: ExampleBuilder, document: list[Tensor]) -> list[list[list[int]]]:
+    return [
+        [one.tolist() for one in FRAME.sentences(example["source"])]
+        for example in examples_of(builder, document)
+    ]
 
 
 def test_fixed_random_and_no_context() -> None:
@@ -111,21 +227,42 @@ def test_fixed_random_and_no_context() -> None:
 def test_random_context_depends_on_text_and_seed_alone() -> None:
     long = [torch.randint(10, 99, (20,)) for _ in range(4)]
     long = [torch.cat([one, sentence()]) for one in long]
-    rows = window(context_kind="random")
-    assert sources(rows, long) == sources(rows, long)
-    assert sources(rows, long)[2:] == sources(rows, long[1:])[1:]
-    other = Rows(FRAME, rows.unit, ContextText((50, 60), sentence(), seed=2))
-    assert sources(rows, long)[1] != sources(other, long)[1]
+    examples = window(context_kind="random")
+    assert sources(examples, long) == sources(examples, long)
+    assert sources(examples, long)[2:] == sources(examples, long[1:])[1:]
+    other = ExampleBuilder(FRAME, examples.unit, ContextText((50, 60), sentence(), seed=2))
+    assert sources(examples, long)[1] != sources(other, long)[1]
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("name", "options", "message"),
     [
-        ({"max_doc_tokens": 7}, "`--max-doc-tokens` must be at least 8, but is 7"),
-        ({"context_before": -1}, "`--context-before` must be at least 0, but is -1"),
-        ({"context_sides": "both", "context_kind": "random"}, "`--context-kind random` replaces"),
+        (None, {"max_doc_tokens": 7}, "`--max-doc-tokens` must be at least 8, but is 7"),
+        ("window", {"context_before": -1}, "`--context-before` must be at least 0, but is -1"),
+        ("window", {"context_after": -2}, "`--context-after` must be at least 0, but is -2"),
+        (
+            "window",
+            {"context_sides": "both", "context_kind": "random"},
+            "`--context-kind random` replaces",
+        ),
+        (
+            "window",
+            {"context_sides": "history", "context_kind": "fixed", "context_sentence": "a"},
+            "`--context-kind fixed` replaces",
+        ),
+        (
+            "window",
+            {"context_sides": "history", "context_after": 1},
+            "`--context-after` must be 0, but is 1",
+        ),
+        ("window", {"context_kind": "fixed"}, "`--context-kind fixed` needs `--context-sentence"),
+        (
+            "sentence",
+            {"context_kind": "none"},
+            "`--context-kind none` is for the unit window, but this is the unit sentence",
+        ),
     ],
 )
-def test_refusals(options: dict[str, Any], message: str) -> None:
+def test_refusals(name: str | None, options: dict[str, Any], message: str) -> None:
     with pytest.raises(GtransError, match=message):
-        UnitOptions("window", **options)
+        unit_of(name, settings(**options))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -147,7 +147,7 @@ class Scripted:
     def __init__(self, logits: Callable[[Tensor], Tensor]) -> None:
         self.logits = logits
 
-    def begin_decoding(self, src_tokens: Tensor, beam: int) -> Any:
+    def begin_decoding(self, source: Mapping[str, Any], beam: int) -> Any:
         return SimpleNamespace(reorder=lambda rows, common: None, keep=lambda documents: None)
 
     def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:

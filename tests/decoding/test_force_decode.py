@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
+from support.fake_models import RowByRow
 from support.untrained import task_for, untrained
 from torch import Tensor, nn
 
@@ -21,7 +21,7 @@ DOCUMENTS = [
 ]
 
 
-class Fixed(nn.Module):
+class Fixed(RowByRow):
     """The same distribution at every position; remembers the shapes it was given."""
 
     def __init__(self, probabilities: dict[int, float], vocabulary: int) -> None:
@@ -32,12 +32,10 @@ class Fixed(nn.Module):
         self.table = nn.Parameter(table + 3)  # logits are known up to a constant only
         self.shapes: list[tuple[torch.Size, torch.Size]] = []
 
-    def forward(
-        self, src_tokens: Tensor, src_lengths: Tensor, prev_output_tokens: Tensor
-    ) -> tuple[Tensor, dict[str, Any]]:
+    def logits(self, src_tokens: Tensor, prev_output_tokens: Tensor) -> Tensor:
         assert not self.training
         self.shapes.append((src_tokens.shape, prev_output_tokens.shape))
-        return self.table.expand(*prev_output_tokens.shape, -1), {}
+        return self.table.expand(*prev_output_tokens.shape, -1)
 
 
 def test_the_sum_over_words_and_end_marks_by_hand():

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
-from gtrans.models._gtrans_fusion_options import SYSTEMS
 from support.fusion_models import EOS, PAD, dictionary, fusion_model, shake
 from support.untrained import translate_rows
 from torch import Tensor
 
 from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
+from gtrans.models.gtrans_fusion import SYSTEMS
 from gtrans.modules.layout import DocumentLayout
 
 # Three sources, padded on the left as the stock tasks do, and on the right.

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from gtrans.data.examples import Frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.untrained import task_for
 from torch import Tensor
 
+from gtrans.data.frame import Frame
 from gtrans.decoding.document_search import DocumentHypothesis, SearchOptions, SearchVocabulary
 from gtrans.decoding.stream_search import StreamSearch
 from gtrans.models.memory_transformer import MemoryTransformer, MemoryTransformerConfig
@@ -85,7 +85,7 @@ def test_the_memory_is_updated_once_for_each_finished_sentence(monkeypatch):
         model, "remember", lambda *args: (rows.append(len(args[0])), original(*args))[1]
     )
     translate(search_of(), [model], DOCUMENTS)
-    # Three documents have a first sentence, two a second and a third, one a fourth, behind
+    # Three documents have a first sentence, two a second and a third, one a fourth, after
     # which nothing comes.
     assert rows == [3, 2, 2]
 

@@ -189,9 +189,9 @@ def test_documents_name_only_commands_and_targets_that_exist(name, repo):
 def test_readme_names_every_architecture(repo):
     from fairseq.models import ARCH_MODEL_REGISTRY
 
-    from gtrans.decoding.loading import _import_plugin
+    from gtrans.decoding.loading import import_plugin
 
-    _import_plugin()
+    import_plugin()
     ours = {a for a, of in ARCH_MODEL_REGISTRY.items() if of.__module__.startswith("gtrans.")}
     found = set()
     for line in (repo / "README.md").read_text().splitlines():

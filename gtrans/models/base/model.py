@@ -255,6 +255,8 @@ class Transformer(DocumentModel):
     @torch.no_grad()
     def remember(self, prev_output_tokens: Tensor, memory: Any) -> None:
         """Let ``memory`` take what is left of sentences whose decoding it began."""
+        if not self.has_memory:
+            return
         if memory.encoded is None:
             raise ValueError("the sentences have not been encoded with this memory")
         self._read_target(prev_output_tokens, memory.encoded, memory)
