@@ -11,7 +11,8 @@ from fairseq.data import Dictionary
 from fairseq.dataclass.configs import GenerationConfig
 from torch import Tensor
 
-from gtrans.data.examples import ExampleBuilder
+from gtrans.data.examples import ExampleBuilder, source_of
+from gtrans.decoding.batching import make_batches
 from gtrans.decoding.document_search import (
     DocumentHypothesis,
     DocumentSearch,
@@ -22,6 +23,9 @@ from gtrans.decoding.document_search import (
 from gtrans.decoding.stream_search import StreamSearch
 from gtrans.errors import GtransError
 
+# What is decoded at once of a single document, padding included; the --max-tokens of
+# `fairseq-interactive` counts documents.
+_DOCUMENT_TOKENS = 4000
 # Options that document search follows, and those that do not concern it.
 _HONOURED = {
     "beam", "nbest", "max_len_a", "max_len_b", "min_len", "unnormalized", "lenpen", "unkpen",
@@ -143,6 +147,59 @@ class DocumentGenerator:
             ]
             for hypotheses in self.documents(source)
         ]
+
+    def batch(self, sample: dict[str, Any]) -> list[list[dict[str, Any]]]:
+        """Hypotheses of every sentence of a batch, one sentence after the other.
+
+        The sample's ids, source and target are replaced by those of the sentences, so
+        that ``fairseq-generate`` prints one set of lines for each.
+
+        Raises:
+            GtransError: the batch has windows, but the model reads translations of whole
+                documents in order.
+        """
+        unit, net_input = self.examples.unit, sample["net_input"]
+        if unit.sentence_by_sentence and unit.has_current:
+            raise GtransError(
+                "`--context-sides history`: fairseq-generate has no document in order, but this "
+                "model reads its own earlier translations; use `gtrans translate`."
+            )
+        source = source_of(net_input)
+        units = self.sentences(source)
+        first = sample["first_sentence"].tolist()
+        sample["id"] = torch.tensor(
+            [begin + k for begin, unit in zip(first, units, strict=True) for k in range(len(unit))]
+        )
+        wanted = self.examples.wanted(source)
+        sources = self.examples.sources_to_translate(source)
+        net_input["src_tokens"] = self._joined(sources, wanted)
+        if sample.get("target") is not None:
+            targets = [self.examples.frame.sentences(row) for row in sample["target"]]
+            sample["target"] = self._joined(targets, wanted)
+        return [sentence for unit in units for sentence in unit]
+
+    def document(self, document: Tensor) -> list[list[dict[str, Any]]]:
+        """Hypotheses of the sentences of one document, ``(sentences, length)`` ids."""
+        builder = self.examples
+        sentences = [part for row in document for part in builder.frame.sentences(row)]
+        spans = builder.unit.cut_to_translate([sentence.numel() - 1 for sentence in sentences])
+        examples = [
+            builder.example(span, sentences[span.source.start : span.source.stop])
+            for span in spans
+        ]
+        found: dict[int, list[list[dict[str, Any]]]] = {}
+        lengths = [example["source"].numel() for example in examples]
+        for batch in make_batches(lengths, _DOCUMENT_TOKENS):
+            net_input = builder.collate([examples[index] for index in batch])["net_input"]
+            source = {name: tensor.to(document.device) for name, tensor in net_input.items()}
+            found.update(zip(batch, self.sentences(source), strict=True))
+        return [sentence for number in range(len(examples)) for sentence in found[number]]
+
+    def _joined(self, rows: list[list[Tensor]], wanted: list[slice]) -> Tensor:
+        """``(sentences, longest)`` ids of the wanted sentences of all rows."""
+        return self.examples.frame.pad_rows(
+            [one for row, part in zip(rows, wanted, strict=True) for one in row[part]]
+        )
 
     def _entry(self, sentence: SentenceHypothesis) -> dict[str, Any]:
         length = len(sentence.tokens) ** self.lenpen if self.normalize else 1.0

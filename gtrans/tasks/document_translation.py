@@ -7,20 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from fairseq.data import Dictionary, data_utils
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from gtrans.data.document_dataset import DocumentDataset, check_sides, document_units
-from gtrans.data.examples import ContextText, ExampleBuilder, source_of
+from gtrans.data.examples import ContextText, ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.interactive import InteractiveDocuments, LineBuffer, read_to_end
 from gtrans.data.stream import StreamDataset
 from gtrans.data.symbols import MASK, add_symbols, language_symbol, split_languages
 from gtrans.data.unit_options import UNIT_FIELDS
-from gtrans.decoding.batching import make_batches
 from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
@@ -47,10 +45,6 @@ from gtrans.text.prepared_folder import load_pipeline
 logger = logging.getLogger(__name__)
 
 _LANGUAGES = ("source_lang", "target_lang")
-
-# What `fairseq-interactive` decodes at once, padding included; its --max-tokens counts documents.
-_INTERACTIVE_TOKENS = 4000
-
 
 @register_task("document_translation", dataclass=DocumentTranslationConfig)
 class DocumentTranslationTask(FairseqTask):
@@ -398,44 +392,12 @@ class DocumentTranslationTask(FairseqTask):
     ) -> list[list[dict[str, Any]]]:
         """Hypotheses of every sentence of the batch's documents.
 
-        The sample's ids, source and target are replaced by those of the sentences, so
-        that ``fairseq-generate`` prints one set of lines for each. Samples of
+        See :meth:`~gtrans.decoding.generator.DocumentGenerator.batch`. Samples of
         ``fairseq-interactive`` hold the sentences of one document.
         """
-        examples, net_input = generator.examples, sample["net_input"]
         if "id" not in sample:
-            return self._translate(generator, net_input["src_tokens"])
-        source = source_of(net_input)
-        units = generator.sentences(source)
-        counts = [len(unit) for unit in units]
-        first = sample["first_sentence"].tolist()
-        ids = [begin + k for begin, count in zip(first, counts, strict=True) for k in range(count)]
-        sample["id"] = torch.tensor(ids)
-        frame, wanted = examples.frame, examples.wanted(source)
-        net_input["src_tokens"] = _joined(frame, examples.sources_to_translate(source), wanted)
-        if sample.get("target") is not None:
-            targets = [frame.sentences(row) for row in sample["target"]]
-            sample["target"] = _joined(frame, targets, wanted)
-        return [sentence for unit in units for sentence in unit]
-
-    def _translate(
-        self, generator: DocumentGenerator, document: Tensor
-    ) -> list[list[dict[str, Any]]]:
-        """Hypotheses of the sentences of one document, ``(sentences, length)`` ids."""
-        builder = generator.examples
-        sentences = [part for row in document for part in builder.frame.sentences(row)]
-        spans = builder.unit.cut_to_translate([sentence.numel() - 1 for sentence in sentences])
-        examples = [
-            builder.example(span, sentences[span.source.start : span.source.stop])
-            for span in spans
-        ]
-        found: dict[int, list[list[dict[str, Any]]]] = {}
-        lengths = [example["source"].numel() for example in examples]
-        for batch in make_batches(lengths, _INTERACTIVE_TOKENS):
-            net_input = builder.collate([examples[index] for index in batch])["net_input"]
-            source = {name: tensor.to(document.device) for name, tensor in net_input.items()}
-            found.update(zip(batch, generator.sentences(source), strict=True))
-        return [sentence for number in range(len(examples)) for sentence in found[number]]
+            return generator.document(sample["net_input"]["src_tokens"])
+        return generator.batch(sample)
 
     def get_interactive_tokens_and_lengths(
         self, lines: list[str], encode_fn: Any
@@ -467,10 +429,3 @@ class DocumentTranslationTask(FairseqTask):
     ) -> InteractiveDocuments:
         """The dataset of ``fairseq-interactive``: one document a batch."""
         return InteractiveDocuments(src_tokens, self.frame.pad)
-
-
-def _joined(frame: Frame, units: list[list[Tensor]], wanted: list[slice]) -> Tensor:
-    """``(sentences, longest)`` ids of the wanted sentences of all units."""
-    return frame.pad_rows(
-        [row for unit, part in zip(units, wanted, strict=True) for row in unit[part]]
-    )

@@ -41,15 +41,15 @@ class Epoch:
         chosen = batches[:: max(len(batches) // args.batches, 1)][: args.batches]
         self.samples = [dataset.collater([dataset[int(i)] for i in batch]) for batch in chosen]
         for sample in self.samples:
-            self.task.ready(sample["net_input"])
+            self.task.complete_input(sample["net_input"])
         self.task.bert.flush()
-        self.in_memory = [self.task.ready(sample["net_input"]) for sample in self.samples]
+        self.in_memory = [self.task.complete_input(sample["net_input"]) for sample in self.samples]
 
     def computed(self) -> None:
         """BERT computes every batch."""
         for sample in self.samples:
             found = dict(sample["net_input"])
-            rows = [row[row.ne(1)] for row in found.pop("pieces")]
+            rows = [row[row.ne(1)] for row in found.pop("word_pieces")]
             states = self.task.bert.frozen(rows, torch.device("cpu"))
             found["context_states"] = torch.cat(states).float()
             found["context_lengths"] = torch.tensor([len(row) for row in rows])
@@ -58,7 +58,7 @@ class Epoch:
     def cached(self) -> None:
         """BERT's output is read from the cache on disk."""
         for sample in self.samples:
-            self._step(self.task.ready(sample["net_input"]), sample)
+            self._step(self.task.complete_input(sample["net_input"]), sample)
 
     def from_memory(self) -> None:
         """BERT's output is there."""
@@ -77,7 +77,7 @@ class Epoch:
     @property
     def word_pieces(self) -> int:
         """Of all batches; padding is 1."""
-        return sum(int(sample["net_input"]["pieces"].ne(1).sum()) for sample in self.samples)
+        return sum(int(sample["net_input"]["word_pieces"].ne(1).sum()) for sample in self.samples)
 
 
 def _task(data: str, cache: Path) -> Any:

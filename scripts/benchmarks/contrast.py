@@ -14,13 +14,13 @@ from statistics import median
 
 from documents import dictionary_of
 from fairseq.data import Dictionary
+from gtrans.data.generated_contrastive import generate_items
+from gtrans.data.text_models import load_bpe, train_bpe
+from gtrans.data.text_pipeline import TextPipeline
 from measuring import Device, Size, ratio, take_turns
 from report import Benchmark, Row, Rows, Target, table
 from systems import document_task, gtransformer
 
-from gtrans.data.generated_contrastive import generate_items
-from gtrans.data.text_models import load_bpe, train_bpe
-from gtrans.data.text_pipeline import TextPipeline
 from gtrans.decoding.force_decode import EncodedDocument, score_documents
 from gtrans.evaluation.contrastive import Item, read_items
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from gtrans.tasks.options import read_dictionary
 from hypothesis import given
 from hypothesis import strategies as st
 from support.pretrained_models import fairseq_model, frame_of, hugging_face_model
@@ -21,6 +20,7 @@ from support.tiny_models import StockCommands
 from gtrans.cli import main
 from gtrans.corpus.writing import write_corpus
 from gtrans.decoding.loading import load_models
+from gtrans.tasks.options import read_dictionary
 from gtrans.text.byte_bpe_pipeline import ByteBpePipeline
 from gtrans.text.moses_pipeline import MosesPipeline
 from gtrans.text.plain_text import tokenise, unescape

@@ -20,12 +20,12 @@ from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from fairseq.distributed.utils import _split_tensors_from_obj
 from fairseq.logging import metrics
-from gtrans.models.base.warm_start import _OldVocabulary
 from support import reference
 
 from gtrans.checkpoints import read_checkpoint, register_safe_globals
 from gtrans.data.symbols import add_symbols
 from gtrans.errors import GtransError
+from gtrans.models.base.warm_start import _OldVocabulary
 
 BIN = Path(sys.executable).parent
 TRAINING = (

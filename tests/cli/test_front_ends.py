@@ -167,9 +167,9 @@ def test_configurations_name_every_option(path):
         ARCH_MODEL_REGISTRY,
         MODEL_DATACLASS_REGISTRY,
     )
-    from gtrans.models.base.presets import DocumentModelConfig
 
     from gtrans.decoding.loading import _import_plugin
+    from gtrans.models.base.presets import DocumentModelConfig
     from gtrans.tasks.document_translation import DocumentTranslationConfig
 
     _import_plugin()

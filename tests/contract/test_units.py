@@ -68,7 +68,7 @@ def test_is_analysed(case, checkpoint, prepared_with_bert, capsys):
     assert found["attention"] and found["unit"] == case.unit
     status = main(["analyse", "--path", str(checkpoint), *flags, "--gradients"])
     errors = capsys.readouterr().err.strip()
-    assert status == 0 or errors.startswith("gtrans: error: ") and "\n" not in errors
+    assert status == 0 or (errors.startswith("gtrans: error: ") and "\n" not in errors)
 
 
 @pytest.mark.parametrize("marks", ["both", "end", "bart"])

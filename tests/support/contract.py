@@ -76,9 +76,9 @@ def classes() -> dict[str, type[DocumentModel]]:
     import_plugin()
     smallest: dict[type[DocumentModel], str] = {}
     for arch, model in ARCH_MODEL_REGISTRY.items():
-        if isinstance(model, type) and issubclass(model, DocumentModel):
-            if model not in smallest or arch.endswith("_tiny"):
-                smallest[model] = arch
+        ours = isinstance(model, type) and issubclass(model, DocumentModel)
+        if ours and (model not in smallest or arch.endswith("_tiny")):
+            smallest[model] = arch
     return {arch: model for model, arch in smallest.items()}
 
 
@@ -251,7 +251,8 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
             spans.append((document, span))
     source = builder.collate(found)["net_input"]
     counts = [lengths(row) for row in builder.sources_to_translate(source)]
-    hypotheses = [h[0] for h in generator.search.search([model], task.complete_input(source), counts)]
+    searched = generator.search.search([model], task.complete_input(source), counts)
+    hypotheses = [best[0] for best in searched]
     written: list[float] = []
     read = []
     for (document, span), hypothesis in zip(spans, hypotheses, strict=True):

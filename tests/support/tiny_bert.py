@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from support.tiny_models import TinyWorld
+
 SENTENCES = [
     "The dog sees the red house.",
     "It was never sad.",
@@ -44,6 +46,23 @@ def another_bert(bert: Path, folder: Path, **changes: int) -> Path:
     torch.manual_seed(99)
     config = BertConfig.from_pretrained(str(bert), **changes)
     BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def prepared_with_bert(
+    tiny: TinyWorld, bert: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The data folder of the tiny corpus, with the word pieces of the tiny BERT."""
+    from gtrans.cli import main
+
+    folder = tmp_path_factory.mktemp("with-bert") / "data"
+    splits = [
+        part for name in ("train", "valid", "test") for part in (f"--{name}", str(tiny.text / name))
+    ]
+    languages = ["--source-lang", "en", "--target-lang", "de"]
+    command = ["prepare", *languages, *splits, "--bpe-merges", "300", "--bert", str(bert)]
+    assert main([*command, "--out", str(folder)]) == 0
     return folder
 
 

@@ -13,9 +13,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,18 +65,28 @@ class StockCommands:
         )
 
     def __call__(self, name: str, *arguments: str | Path, stdin: str = "") -> Finished:
-        streams = [str(self._folder / stream) for stream in ("stdin", "stdout", "stderr")]
-        Path(streams[0]).write_text(stdin, encoding="utf-8")
+        return self._run(name, [arguments], stdin)[0]
+
+    def together(self, name: str, *commands: Sequence[str | Path]) -> list[Finished]:
+        """Run the command several times at once, as the processes of one training do."""
+        return self._run(name, commands, "")
+
+    def _run(
+        self, name: str, commands: Sequence[Sequence[str | Path]], stdin: str
+    ) -> list[Finished]:
         assert self._server.stdin is not None and self._server.stdout is not None
-        print(
-            json.dumps({"name": name, "argv": [str(x) for x in arguments], "streams": streams}),
-            file=self._server.stdin,
-            flush=True,
-        )
+        orders = []
+        for number, arguments in enumerate(commands):
+            streams = [str(self._folder / f"{s}{number}") for s in ("stdin", "stdout", "stderr")]
+            Path(streams[0]).write_text(stdin, encoding="utf-8")
+            orders.append({"argv": [str(part) for part in arguments], "streams": streams})
+        print(json.dumps({"name": name, "orders": orders}), file=self._server.stdin, flush=True)
         answer = self._server.stdout.readline()
         assert answer, "the server of stock commands has died"
-        output = [Path(stream).read_text(encoding="utf-8") for stream in streams[1:]]
-        return Finished(int(answer), *output)
+        return [
+            Finished(status, *(Path(s).read_text(encoding="utf-8") for s in order["streams"][1:]))
+            for status, order in zip(json.loads(answer), orders, strict=True)
+        ]
 
     def succeed(self, name: str, *arguments: str | Path, stdin: str = "") -> Finished:
         """Run and insist on exit status 0."""
@@ -93,25 +104,31 @@ def serve() -> None:
     modules = {name: importlib.import_module(f"fairseq_cli.{name}") for name in COMMANDS}
     answers = os.fdopen(os.dup(1), "w")
     for line in iter(sys.stdin.readline, ""):
-        order = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            for number, path in enumerate(order["streams"]):
-                os.dup2(os.open(path, os.O_RDWR | (number and os.O_CREAT | os.O_TRUNC)), number)
-            sys.argv = [f"fairseq-{order['name']}", *order["argv"]]
-            status = 0
-            try:
-                modules[order["name"]].cli_main()
-            except SystemExit as end:
-                status = end.code if isinstance(end.code, int) else int(end.code is not None)
-            except BaseException:  # what Python itself does at the top
-                sys.excepthook(*sys.exc_info())
-                status = 1
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-        _, ended = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(ended), file=answers, flush=True)
+        asked = json.loads(line)
+        children = [_forked(modules, asked["name"], order) for order in asked["orders"]]
+        ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        print(json.dumps(ended), file=answers, flush=True)
+
+
+def _forked(modules: dict[str, Any], name: str, order: dict[str, Any]) -> int:
+    """Start a process for a command; returns its number."""
+    child = os.fork()
+    if child:
+        return child
+    for number, path in enumerate(order["streams"]):
+        os.dup2(os.open(path, os.O_RDWR | (number and os.O_CREAT | os.O_TRUNC)), number)
+    sys.argv = [f"fairseq-{name}", *order["argv"]]
+    status = 0
+    try:
+        modules[name].cli_main()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # what Python itself does at the top
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 @dataclass(frozen=True)
