@@ -25,7 +25,8 @@ def group_mask(query_tags: Tensor, key_tags: Tensor) -> Tensor:
     """Eq 7: ``(queries,)`` and ``(keys,)`` tags -> ``(queries, keys)``, gamma where they differ."""
     one_q, one_k = torch.ones_like(query_tags), torch.ones_like(key_tags)
     difference = torch.outer(query_tags, one_k) - torch.outer(one_q, key_tags)
-    return difference.abs().clamp(max=1) * GAMMA
+    mask: Tensor = difference.abs().clamp(max=1) * GAMMA
+    return mask
 
 
 def causal_mask(length: int) -> Tensor:
@@ -48,7 +49,8 @@ def multi_head(
     """
     projected = module.q_proj(query), module.k_proj(key), module.v_proj(key)
     heads = zip(*(x.chunk(module.heads, -1) for x in projected), strict=True)
-    output: Tensor = module.out_proj(torch.cat([attention(*head, mask) for head in heads], -1))
+    each = [attention(q, k, v, mask) for q, k, v in heads]
+    output: Tensor = module.out_proj(torch.cat(each, -1))
     return output
 
 

@@ -14,15 +14,15 @@ from statistics import median
 
 from documents import dictionary_of
 from fairseq.data import Dictionary
-from gtrans.data.generated_contrastive import generate_items
-from gtrans.data.text_models import load_bpe, train_bpe
-from gtrans.data.text_pipeline import TextPipeline
 from measuring import Device, Size, ratio, take_turns
 from report import Benchmark, Row, Rows, Target, table
 from systems import document_task, gtransformer
 
+from gtrans.corpus.contrastive import generate_items
 from gtrans.decoding.force_decode import EncodedDocument, score_documents
 from gtrans.evaluation.contrastive import Item, read_items
+from gtrans.text.bpe import load_bpe, train_bpe
+from gtrans.text.moses_pipeline import MosesPipeline
 
 MERGES = 8000
 ALONE, BATCHED = "one candidate at a time", "batched"
@@ -108,7 +108,7 @@ def _items(folder: Path | None, examples: int) -> list[Item]:
 
 def _encoded(items: list[Item]) -> tuple[list[EncodedDocument], Counter[str]]:
     """Source and candidates of all items in BPE tokens, and how often each occurs."""
-    english, german = TextPipeline("en"), TextPipeline("de")
+    english, german = MosesPipeline("en"), MosesPipeline("de")
     texts = [
         (
             [english.tokenise(sentence) for sentence in item.source],

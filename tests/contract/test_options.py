@@ -68,7 +68,8 @@ def test_pairs_of_options(case, prepared_with_bert):
     # What no row of others goes with is refused in company; by itself it works.
     alone = [(name, value) for name, value in unused if not works({name: value})]
     assert not alone or case.model.bert_use is not DocumentModel.bert_use, alone
-    assert {name for name, _ in alone} <= {"share_all_embeddings"}, alone  # BERT's words are its own
+    # BERT's words are its own.
+    assert {name for name, _ in alone} <= {"share_all_embeddings"}, alone
 
 
 @pytest.mark.long
