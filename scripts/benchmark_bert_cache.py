@@ -28,9 +28,10 @@ def build(data: str, arch: str, cache: Path) -> tuple[Any, Any]:
     """The task and an untrained model, as fairseq-train builds them."""
     import_tasks(str(ROOT / "gtrans" / "tasks"), "gtrans.tasks")
     import_models(str(ROOT / "gtrans" / "models"), "gtrans.models")
+    from gtrans.tasks.options import DocumentTranslationConfig
+
     from gtrans.models.bert_context_transformer import BertContextConfig
     from gtrans.tasks.document_translation import DocumentTranslationTask
-    from gtrans.tasks.options import DocumentTranslationConfig
 
     cfg = OmegaConf.structured(DocumentTranslationConfig)
     OmegaConf.set_struct(cfg, False)
@@ -81,12 +82,12 @@ def measure(task: Any, model: Any, samples: Sequence[dict[str, Any]], times: int
 
     def cached() -> None:
         for sample in samples:
-            step(model, task.complete_input(sample["net_input"]), sample["target"])
+            step(model, task.ready(sample["net_input"]), sample["target"])
 
     for sample in samples:
-        task.complete_input(sample["net_input"])
+        task.ready(sample["net_input"])
     task.bert.flush()
-    in_memory = [task.complete_input(sample["net_input"]) for sample in samples]
+    in_memory = [task.ready(sample["net_input"]) for sample in samples]
 
     def from_memory() -> None:
         for sample, ready in zip(samples, in_memory, strict=True):

@@ -32,9 +32,9 @@ from benchmark_systems import (
     memory_transformer,
 )
 from fairseq.data import Dictionary
+from gtrans.data.examples import Frame
 from torch import Tensor, nn
 
-from gtrans.data.frame import Frame
 from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
 from gtrans.decoding.stream_search import StreamSearch
 

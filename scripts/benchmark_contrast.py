@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from benchmark_systems import CPU, Size, dictionary_of, gtransformer
 from fairseq.data import Dictionary
+from gtrans.tasks.options import DocumentTranslationConfig
 from omegaconf import OmegaConf
 
 from gtrans.corpus.contrastive import generate_items
 from gtrans.decoding.force_decode import EncodedDocument, score_documents
 from gtrans.evaluation.contrastive import Item, read_items
 from gtrans.tasks.document_translation import DocumentTranslationTask
-from gtrans.tasks.options import DocumentTranslationConfig
 from gtrans.text.bpe import load_bpe, train_bpe
 from gtrans.text.moses_pipeline import MosesPipeline
 

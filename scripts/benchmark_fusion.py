@@ -24,10 +24,11 @@ from benchmark_systems import Device, devices
 from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from fairseq.sequence_generator import SequenceGenerator
+from gtrans.models._gtrans_fusion_options import GtransFusionConfig
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from gtrans.models.gtrans_fusion import GtransFusion, GtransFusionConfig
+from gtrans.models.gtrans_fusion import GtransFusion
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 YARDSTICK = "post-norm Transformer"

@@ -16,12 +16,11 @@ from fairseq.data import Dictionary, LanguagePairDataset, data_utils
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from fairseq.optim.adam import Adam
 from fairseq.sequence_generator import SequenceGenerator
+from gtrans.data.examples import Frame, Rows
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from gtrans.data.examples import ExampleBuilder
-from gtrans.data.frame import Frame
-from gtrans.data.units import DocumentUnit
+from gtrans.data.units import UnitOptions
 from gtrans.decoding.document_search import (
     DocumentSearch,
     SearchOptions,
@@ -334,7 +333,7 @@ def decode_ours(model: GTransformer, dictionary: Dictionary, source: Tensor) -> 
     search = DocumentSearch(vocabulary, SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0))
     frame = Frame(dictionary.bos(), dictionary.eos(), dictionary.pad())
     document = {"src_tokens": source}
-    sentences = ExampleBuilder(frame, DocumentUnit()).sources_to_translate(document)
+    sentences = Rows(frame, UnitOptions("document")).written(document)
     words = [[sentence.numel() - 1 for sentence in row] for row in sentences]
     found = search.search([Endless(model, dictionary)], document, words)
     return len(found[0][0].tokens)
