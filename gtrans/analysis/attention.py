@@ -34,7 +34,7 @@ _KINDS = (
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where an attention or a gate stands.
 
     Attributes:
@@ -50,8 +50,8 @@ class Place:
     range: str = ""
 
     @classmethod
-    def of(cls, name: str, range_: str = "") -> Place | None:
-        """The place of the module ``name`` of a model; None for one in no layer."""
+    def of(cls, name: str, range_: str = "") -> Location | None:
+        """The location of the module ``name`` of a model; None for one in no layer."""
         found = _NAME.search(name)
         if found is None:
             return None
@@ -73,13 +73,13 @@ class Spread:
         entropy: sum over queries of the entropy of the mean distribution of all heads (as
             in the authors' program).
         head_entropy: sum of the mean entropy of a head.
-        most: sum of the entropy of a uniform distribution over what the query sees.
+        max_entropy: sum of the entropy of a uniform distribution over what the query sees.
     """
 
     queries: int = 0
     entropy: float = 0.0
     head_entropy: float = 0.0
-    most: float = 0.0
+    max_entropy: float = 0.0
 
     def add(self, weights: Tensor, visible: Tensor) -> None:
         """Count one call.
@@ -91,7 +91,7 @@ class Spread:
         self.queries += weights.size(1)
         self.entropy += float(_entropy(weights.mean(0)))
         self.head_entropy += float(_entropy(weights)) / weights.size(0)
-        self.most += float(visible.sum(1).clamp(min=1).double().log2().sum())
+        self.max_entropy += float(visible.sum(1).clamp(min=1).double().log2().sum())
 
 
 def _entropy(weights: Tensor) -> Tensor:
@@ -124,16 +124,16 @@ class Opening:
 
 @dataclass
 class Measurements:
-    """What was seen of a model, by place."""
+    """What was seen of a model, by location."""
 
-    attention: dict[Place, Spread] = field(default_factory=dict)
-    gates: dict[Place, Opening] = field(default_factory=dict)
+    attention: dict[Location, Spread] = field(default_factory=dict)
+    gates: dict[Location, Opening] = field(default_factory=dict)
 
-    def ordered_attention(self) -> list[tuple[Place, Spread]]:
+    def ordered_attention(self) -> list[tuple[Location, Spread]]:
         """By side, kind, range and layer."""
         return sorted(self.attention.items(), key=lambda item: item[0].order)
 
-    def ordered_gates(self) -> list[tuple[Place, Opening]]:
+    def ordered_gates(self) -> list[tuple[Location, Opening]]:
         """Likewise."""
         return sorted(self.gates.items(), key=lambda item: item[0].order)
 
@@ -146,16 +146,16 @@ def watched(model: nn.Module) -> Iterator[Measurements]:
     observed: list[tuple[MultiheadAttention, Callable[[Tensor, AttentionPlan], None] | None]] = []
     for name, module in model.named_modules():
         if isinstance(module, MultiheadAttention):
-            place = Place.of(name, _range(module, name))
-            if place is not None:
+            location = Location.of(name, _range(module, name))
+            if location is not None:
                 observed.append((module, module.observer))
-                module.observer = _observer(seen, place)
+                module.observer = _observer(seen, location)
         elif isinstance(module, GlobalGate | ContextGate):
-            place = Place.of(name)
-            if place is not None:
+            location = Location.of(name)
+            if location is not None:
                 # The context's share is the gate itself where the equation puts it first.
                 sign = 1 if isinstance(module, ContextGate) and module.context_first else -1
-                hook = _gate_hook(seen.gates.setdefault(place, Opening()), sign)
+                hook = _gate_hook(seen.gates.setdefault(location, Opening()), sign)
                 hooks.append(module.proj.register_forward_hook(hook))
     try:
         yield seen
@@ -172,9 +172,9 @@ def _range(attention: MultiheadAttention, name: str) -> str:
     return "global" if name.endswith(".global_attn") else ""
 
 
-def _observer(seen: Measurements, place: Place) -> Callable[[Tensor, AttentionPlan], None]:
+def _observer(seen: Measurements, location: Location) -> Callable[[Tensor, AttentionPlan], None]:
     def observe(weights: Tensor, plan: AttentionPlan) -> None:
-        seen.attention.setdefault(place, Spread()).add(weights.detach(), plan.visible)
+        seen.attention.setdefault(location, Spread()).add(weights.detach(), plan.visible)
 
     return observe
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gtrans.analysis.attention import Measurements, watched
-from gtrans.analysis.reach import Reach, add_row
+from gtrans.analysis.reach import Reach, add_gradients
 from gtrans.checkpoints import read_checkpoint
 from gtrans.decoding.batching import make_batches
 from gtrans.decoding.loading import load_models
@@ -24,7 +24,7 @@ class Analysis:
         path: the checkpoint.
         updates: how long it was trained.
         unit: what it reads.
-        rows: units that were read.
+        units: how many of them were read.
         seen: attention and gates.
         reach: gradients, if they were asked for.
     """
@@ -32,7 +32,7 @@ class Analysis:
     path: str
     updates: int
     unit: str
-    rows: int
+    units: int
     seen: Measurements
     reach: Reach | None
 
@@ -74,7 +74,7 @@ def analyse(
     if reach is not None and farthest is not None:
         for sample in _batches(task, split, units, 1):
             net_input = task.complete_input(_on(sample["net_input"], device))
-            add_row(reach, model, net_input, sample["target"].to(device), farthest)
+            add_gradients(reach, model, net_input, sample["target"].to(device), farthest)
     with torch.no_grad(), watched(model) as seen:
         for sample in batches:
             model(**task.complete_input(_on(sample["net_input"], device)))
@@ -105,17 +105,17 @@ def as_json(found: Analysis) -> dict[str, Any]:
     """What was found, for programs; means over queries, in bits."""
     attention = [
         {
-            **asdict(place),
+            **asdict(location),
             "queries": spread.queries,
             "entropy": spread.entropy / spread.queries,
             "head_entropy": spread.head_entropy / spread.queries,
-            "most": spread.most / spread.queries,
+            "most": spread.max_entropy / spread.queries,
         }
-        for place, spread in found.seen.ordered_attention()
+        for location, spread in found.seen.ordered_attention()
     ]
     gates = [
-        {"side": place.side, "kind": place.kind, "layer": place.layer, "open": opening.mean}
-        for place, opening in found.seen.ordered_gates()
+        {"side": gate.side, "kind": gate.kind, "layer": gate.layer, "open": opening.mean}
+        for gate, opening in found.seen.ordered_gates()
     ]
     gradients = None
     if found.reach is not None:
@@ -128,7 +128,7 @@ def as_json(found: Analysis) -> dict[str, Any]:
         "path": found.path,
         "updates": found.updates,
         "unit": found.unit,
-        "units": found.rows,
+        "units": found.units,
         "attention": attention,
         "gates": gates,
         "gradients": gradients,

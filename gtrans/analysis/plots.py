@@ -53,9 +53,9 @@ def _entropies(axes: Any, found: Sequence[Analysis]) -> None:
     lines: dict[str, list[tuple[int, float]]] = {}
     for one in found:
         sums: dict[tuple[str, int], tuple[float, int]] = {}
-        for place, spread in one.seen.attention.items():
-            name = " ".join(filter(None, (place.side, place.kind, place.range)))
-            key = name, one.updates if over_updates else place.layer
+        for location, spread in one.seen.attention.items():
+            name = " ".join(filter(None, (location.side, location.kind, location.range)))
+            key = name, one.updates if over_updates else location.layer
             entropy, queries = sums.get(key, (0.0, 0))
             sums[key] = entropy + spread.entropy, queries + spread.queries
         for (name, x), (entropy, queries) in sums.items():

@@ -61,7 +61,7 @@ class Reach:
             self.words[side, value] += chosen.numel()
 
 
-def add_row(
+def add_gradients(
     reach: Reach, model: Any, net_input: Mapping[str, Tensor], target: Tensor, farthest: int
 ) -> None:
     """Differentiate the losses of one row's sentences.
