@@ -1,4 +1,4 @@
-"""What is to be seen of a checkpoint while it reads a corpus."""
+"""Analysis of a checkpoint while it reads a corpus."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from gtrans.errors import GtransError
 
 @dataclass
 class Analysis:
-    """What was found of one checkpoint.
+    """What was measured of one checkpoint.
 
     Attributes:
         path: the checkpoint.
-        updates: how long it was trained.
-        unit: what it reads.
+        updates: number of updates of its training.
+        unit: the unit that it reads.
         units: how many of them were read.
         seen: attention and gates.
-        reach: gradients, if they were asked for.
+        reach: gradients, if they were measured.
     """
 
     path: str
@@ -54,23 +54,23 @@ def analyse(
         path: the checkpoint.
         data: the data folder.
         split: of ``data``, with a target side.
-        units: read at most so many, evenly spread over the split.
-        farthest: measure gradients up to this distance, in sentences; None: none.
-        max_tokens: of a batch, padding included.
-        cpu: stay on the CPU.
-        fp16: half precision, on a GPU.
+        units: the most units to read, evenly spread over the split.
+        farthest: the largest distance of gradients, in sentences; None: no gradients.
+        max_tokens: largest batch in tokens, padding included.
+        cpu: run on the CPU.
+        fp16: compute in half precision, on a GPU.
 
     Raises:
-        GtransError: the checkpoint or the split is missing or damaged, or gradients of a
-            model that does not give them.
+        GtransError: the checkpoint or the split is missing or damaged, or the model does not
+            support gradients.
     """
-    # A memory's gradient ends, in training, after a few sentences.
+    # In training the gradient of a memory stops after a few sentences; here it does not.
     (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
     history = read_checkpoint(path).get("optimizer_history") or [{}]
     device = next(model.parameters()).device
     batches = list(_batches(task, split, units, max_tokens))
     reach = None if farthest is None else Reach()
-    # First, since not every model gives them.
+    # First, because some models are refused here.
     if reach is not None and farthest is not None:
         for sample in _batches(task, split, units, 1):
             net_input = task.complete_input(_on(sample["net_input"], device))
@@ -102,7 +102,7 @@ def _batches(task: Any, split: str, units: int, max_tokens: int) -> Iterator[dic
 
 
 def as_json(found: Analysis) -> dict[str, Any]:
-    """What was found, for programs; means over queries, in bits."""
+    """The analysis as an object for JSON; entropies are means over queries, in bits."""
     attention = [
         {
             **asdict(location),

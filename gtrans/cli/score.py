@@ -5,7 +5,7 @@ systems, three significance tests compare each with the first. Whole documents a
 
 The empty lines of the reference (or its lines "<d>") separate the documents. A translation
 has the same lines; where the reference has a sentence and the translation an empty line, the
-sentence counts as translated by nothing. A translation without document boundaries gets those
+translation of that sentence is empty. A translation without document boundaries gets those
 of the reference if it has as many sentences. Files may be gzipped. The command needs text
 only, so it scores the output of any program.
 

@@ -14,7 +14,7 @@ from support.tiny_models import TinyWorld
 from support.untrained import task_for
 from torch import Tensor
 
-from gtrans.analysis.attention import Measurements, Opening, Location, Spread, watched
+from gtrans.analysis.attention import Location, Measurements, Opening, Spread, watched
 from gtrans.analysis.reach import Reach, add_gradients
 from gtrans.cli import main
 from gtrans.errors import GtransError
