@@ -349,7 +349,7 @@ def test_the_extracted_text(tmp_path: Path) -> None:
         ({"c2.context.src": "A.\n"}, 2, "both must have the same number, a multiple of 2."),
         ({"c2.context.src": "A.\nB.\n" * 2, "c2.context.trg": "a.\nb.\n" * 2}, 2, "for 2 lines"),
         ({"c2.context.trg": "a.\nb.\na.\nx.\n" + "\n\n" * 2}, 2, "lines 1 and 2 of the set have"),
-        ({"current.src": "It runs.\nIt.\nThey.\nThey.\n"}, 0, ":1: differs from the next line"),
+        ({"current.src": "It runs.\nIt.\nThey.\nThey.\n"}, 0, ":1: must be equal to the next line"),
     ],
 )
 def test_mistakes_of_the_extracted_text(
