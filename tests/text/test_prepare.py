@@ -333,7 +333,7 @@ def test_reuse(
         ),
         (("--train", "{c}/train", "--workers", "-1"), "`--workers` must be at least 1, but is -1"),
         (("--train", "{c}/train", "--target-lang", "en"), "`--target-lang` must differ from"),
-        (("--train", "{c}/train", "--target-lang", "pt-br"), "fairseq splits file namesart"),
+        (("--train", "{c}/train", "--target-lang", "pt-br"), "fairseq splits file names at"),
         (("--train", "{c}/train", "--target-lang", "../x"), "`--target-lang` must be letters"),
         (("--train", "{c}/train", "--target-lang", "fr"), "there is no file '{c}/train.fr' and no"),
         (("--test", "{c}/test"), "give `--train`, or `--reuse`"),
