@@ -173,7 +173,7 @@ def test_a_new_option_appears_in_its_group_by_itself(
             "model.dropuot: there is no such",
         ),
         ("model:\n  _name: flat_base", "there is no architecture 'flat_base'"),
-        ("modle:\n  _name: flat_transformer_base", "model._name is missing"),
+        ("modle:\n  _name: flat_transformer_base", "model._name, the architecture, is missing"),
         ("model:\n  _name: gtransformer\nmodels:\n  x: 1", "unknown section 'models'"),
         (
             "model:\n  _name: gtransformer\noptimizer:\n  _name: adma",

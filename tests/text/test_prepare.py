@@ -294,7 +294,7 @@ def test_two_workers_and_changed_option(
     changed = [*command(corpus, out, "--bpe-vocabulary-threshold", "2"), "--bpe-merges", "40"]
     assert main(changed) == 1
     said = capsys.readouterr().err
-    assert "tokenise train: finished earlier" in said and "truecase: finished before" in said
+    assert "tokenise train: finished earlier" in said and "truecase: finished earlier" in said
     for step in ("bpe", "encode train", "encode test1"):
         assert f"{step}: input or option changed, repeated" in said
     assert "binarise: started" in said
