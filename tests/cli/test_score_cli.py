@@ -92,7 +92,7 @@ def test_json_of_several_systems(hyp: str, ref: str, capsys: pytest.CaptureFixtu
         assert same["paired_bootstrap"]["p"] == same["paired_randomisation"]["p"] == 1
         assert same["sign_test"]["p"] == 1
     assert set(report["by_position"][0]["s_bleu"]) == {"ours", "base", "twin"}
-    assert "0.5 is its smallest p" in report["notes"][1]
+    assert "its smallest p is 0.5" in report["notes"][1]
 
 
 def test_text_report(hyp: str, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
