@@ -1,10 +1,10 @@
-"""List the architectures, or the options of one of them with meaning and default.
+"""List the architectures, or explain the options of one of them.
 
-Without an architecture all are listed, with their sizes and the units that they read. With
-one: the options of its task and its model, in groups, as fairseq-train takes them; --yaml
-shows them as sections of a configuration file for fairseq-hydra-train. --write-configs
-writes the files configs/NAME.yaml anew from configs/recipes/NAME.yaml and the options' own
-explanations.
+Without ARCH, all architectures are listed with their sizes and the units that they read.
+With ARCH, the options of its task and its model are listed in groups, each with meaning and
+default, as flags of fairseq-train. --yaml shows them as a configuration file for
+fairseq-hydra-train. --write-configs generates the files configs/NAME.yaml from
+configs/recipes/NAME.yaml and the help texts of the options.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ EXAMPLE = "gtrans options gtransformer_base"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans options``."""
-    parser.add_argument("arch", nargs="?", metavar="ARCH", help="an architecture, as in --arch")
     parser.add_argument(
-        "--yaml", action="store_true", help="show them as a configuration file has them"
+        "arch", nargs="?", metavar="ARCH", help="architecture (--arch of fairseq-train)"
+    )
+    parser.add_argument(
+        "--yaml", action="store_true", help="show the options as a configuration file"
     )
     parser.add_argument(
         "--write-configs", type=Path, nargs="?", const=Path("configs"), metavar="DIR",
-        help="write the configuration files of DIR from DIR/recipes (default: configs)",
+        help="generate the configuration files in DIR from DIR/recipes (default: configs)",
     )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> None:
     """Print or write."""
     if args.write_configs is not None and (args.arch or args.yaml):
-        raise GtransError("`--write-configs` writes all files; give neither ARCH nor --yaml.")
+        raise GtransError("`--write-configs` writes all files; leave out ARCH and --yaml.")
     if args.yaml and not args.arch:
         raise GtransError("`--yaml` needs an architecture; `gtrans options` lists them.")
     # Imported on demand: torch needs seconds, which --help should not.
