@@ -152,7 +152,7 @@ class DecoderLayer(TransformerLayer):
             lambda h: self.self_attn.step_self(h, state, layer, order),
         )
         if self.memory is not None and state.memory is not None:
-            keys, values, _ = state.memory.of(layer)
+            keys, values, _ = state.memory.for_layer(layer)
             x = self.memory.step(x, keys, values)
         x = self._residual(
             x,
@@ -168,7 +168,7 @@ class DecoderLayer(TransformerLayer):
     ) -> Tensor:
         if self.context_attn is None or state.context is None:
             return own
-        return self.context_attn.step(query, own, *state.context.of(layer))
+        return self.context_attn.step(query, own, *state.context.for_layer(layer))
 
 
 def context_sources(
