@@ -201,7 +201,7 @@ class _Run:
         ending[:, beam:] = False
         done = self._finish(ending, origin, best) if bool(ending.any()) else None
         # Candidates that do not end, the best first, and then the others.
-        chosen = ends.long().argsort(1, stable=True)[:, :beam]
+        chosen = ends.long().argsort(dim=1, stable=True)[:, :beam]
         if chosen.size(1) < beam:
             chosen = torch.cat([chosen, chosen[:, :1].expand(-1, beam - chosen.size(1))], 1)
         self._advance(chosen, best, origin, token, ends)

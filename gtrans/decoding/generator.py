@@ -125,8 +125,8 @@ class DocumentGenerator:
             [sentence.numel() - 1 for sentence in row]
             for row in self.examples.sources_to_translate(source)
         ]
-        found = self.search.search(self.models, self._complete(source), source_lengths)
-        if not all(found):
+        hypotheses = self.search.search(self.models, self._complete(source), source_lengths)
+        if not all(hypotheses):
             # With finite probabilities the search always finds a hypothesis.
             raise GtransError(
                 "the model's probabilities are not finite (NaN); its training has diverged, or "
@@ -135,9 +135,9 @@ class DocumentGenerator:
         return [
             [
                 replace(hypothesis, sentences=hypothesis.sentences[wanted])
-                for hypothesis in hypotheses
+                for hypothesis in of_row
             ]
-            for wanted, hypotheses in zip(self.examples.wanted(source), found, strict=True)
+            for wanted, of_row in zip(self.examples.wanted(source), hypotheses, strict=True)
         ]
 
     def sentences(self, source: Mapping[str, Tensor]) -> list[list[list[dict[str, Any]]]]:
@@ -193,13 +193,13 @@ class DocumentGenerator:
             builder.example(span, sentences[span.source.start : span.source.stop])
             for span in spans
         ]
-        found: dict[int, list[list[dict[str, Any]]]] = {}
+        translations: dict[int, list[list[dict[str, Any]]]] = {}
         lengths = [example["source"].numel() for example in examples]
         for batch in make_batches(lengths, _DOCUMENT_TOKENS):
             net_input = builder.collate([examples[index] for index in batch])["net_input"]
             source = {name: tensor.to(document.device) for name, tensor in net_input.items()}
-            found.update(zip(batch, self.sentences(source), strict=True))
-        return [sentence for number in range(len(examples)) for sentence in found[number]]
+            translations.update(zip(batch, self.sentences(source), strict=True))
+        return [sentence for number in range(len(examples)) for sentence in translations[number]]
 
     def _joined(self, rows: list[list[Tensor]], wanted: list[slice]) -> Tensor:
         """``(sentences, longest)`` ids of the wanted sentences of all rows."""

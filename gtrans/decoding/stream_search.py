@@ -101,7 +101,9 @@ class StreamSearch(DocumentSearch):
 
     def _written(self, best: Sequence[DocumentHypothesis], device: torch.device) -> Tensor:
         """``(documents, longest)`` decoder input of finished sentences."""
-        sentences = [torch.tensor(found.sentences[0].tokens, device=device) for found in best]
+        sentences = [
+            torch.tensor(hypothesis.sentences[0].tokens, device=device) for hypothesis in best
+        ]
         return self.frame.pad_rows([self.frame.target([sentence])[0] for sentence in sentences])
 
     def _joined(self, sentences: list[list[DocumentHypothesis]]) -> list[DocumentHypothesis]:
