@@ -1,8 +1,8 @@
-"""Translation units from one binarised corpus.
+"""Translation units of a binarised corpus.
 
-``fairseq-preprocess`` keeps the empty lines between documents as lone end symbols.
-Units are formed here, when the corpus is loaded, so one binarised corpus serves every
-model (:mod:`gtrans.data.units`).
+In a binarised corpus an empty line, the boundary between two documents, is a single end symbol.
+Units are formed when the corpus is loaded, so that one binarised corpus serves every model
+(:mod:`gtrans.data.units`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class LineRanges:
     """Ranges of lines of a corpus, one for each unit.
 
     Attributes:
-        begin, end: ``(units,)`` first line of the range, and first line after it. Lines count
-            from 0, empty ones included.
+        begin, end: ``(units,)`` first line of each range, and first line after it. Lines are
+            counted from 0, with the empty ones.
     """
 
     begin: Ints
@@ -38,14 +38,15 @@ class LineRanges:
     @classmethod
     def of(cls, ranges: Sequence[range]) -> LineRanges:
         """From Python's ranges."""
-        begin, end = ([getattr(one, name) for one in ranges] for name in ("start", "stop"))
-        return cls(np.array(begin, np.int64), np.array(end, np.int64))
+        begin = np.array([lines.start for lines in ranges], np.int64)
+        end = np.array([lines.stop for lines in ranges], np.int64)
+        return cls(begin, end)
 
     def __getitem__(self, unit: int) -> range:
         return range(int(self.begin[unit]), int(self.end[unit]))
 
     def sums(self, totals: Ints) -> Ints:
-        """``(units,)`` sums over the lines; ``totals (lines + 1,)`` are sums before each line."""
+        """``(units,)`` sums over each range; ``totals (lines + 1,)``: the sums up to each line."""
         sums: Ints = totals[self.end] - totals[self.begin]
         return sums
 
@@ -72,7 +73,7 @@ class Units:
 
     @classmethod
     def of(cls, spans: Sequence[UnitSpan], sentences_before: Ints) -> Units:
-        """From spans of lines; ``sentences_before (lines,)`` sentences precede each line."""
+        """From spans of lines; ``sentences_before (lines,)``: how many precede each line."""
         current = LineRanges.of([span.current for span in spans])
         return cls(
             LineRanges.of([span.source for span in spans]),
@@ -84,7 +85,7 @@ class Units:
 
     @classmethod
     def whole(cls, lines: LineRanges, first_sentence: Ints) -> Units:
-        """Units whose lines all are translated."""
+        """Units in which all lines are current."""
         return cls(lines, lines, lines, lines, first_sentence)
 
     def span(self, unit: int) -> UnitSpan:
@@ -97,13 +98,13 @@ class Units:
 def document_units(
     source_sizes: Ints, target_sizes: Ints | None, unit: Unit, name: str
 ) -> Units:
-    """Form units from the sizes of all lines (end symbol counted; 1 is an empty line).
+    """Form units from the tokens of all lines (with end symbol, so an empty line has 1).
 
     Args:
         source_sizes: ``(lines,)``.
-        target_sizes: ``(lines,)``, or None where there is no target.
+        target_sizes: ``(lines,)``; None: there is no target.
         unit: how documents are cut.
-        name: name of the corpus for messages.
+        name: name of the corpus in messages.
 
     Raises:
         GtransError: the two sides differ in lines or document boundaries.
@@ -122,22 +123,30 @@ def document_units(
 
 
 def _moved(span: UnitSpan, by: int) -> UnitSpan:
-    """Sentence numbers of a document as lines of the corpus."""
+    """A span ``by`` lines further down: from sentence numbers of a document to lines."""
+
+    def moved(lines: range) -> range:
+        return range(lines.start + by, lines.stop + by)
+
     return UnitSpan(
-        *(range(part.start + by, part.stop + by)
-          for part in (span.source, span.target, span.written, span.current))
-    )  # fmt: skip
+        moved(span.source), moved(span.target), moved(span.written), moved(span.current)
+    )
 
 
 def check_sides(
     source_blank: NDArray[np.bool_], target_blank: NDArray[np.bool_], name: str
 ) -> None:
-    """Raises GtransError where lines are not empty on both sides alike."""
+    """Raises GtransError if a line is empty on one side only, or one side has more lines.
+
+    ``source_blank (lines,)`` and ``target_blank (lines,)`` are True for empty lines.
+    """
     lines = min(len(source_blank), len(target_blank))
     differ = np.flatnonzero(source_blank[:lines] != target_blank[:lines])
     if differ.size:
         line = int(differ[0])
-        empty, full = ("source", "target") if source_blank[line] else ("target", "source")
+        empty, full = "target", "source"
+        if source_blank[line]:
+            empty, full = "source", "target"
         raise GtransError(
             f"{name}: line {line + 1} is empty on the {empty} side but not on the {full} side; "
             "both sides need the same sentences and the same empty lines between documents."
@@ -145,18 +154,14 @@ def check_sides(
     if len(source_blank) != len(target_blank):
         raise GtransError(
             f"{name}: the source has {len(source_blank)} lines, the target {len(target_blank)}; "
-            f"they part at line {lines + 1}."
+            f"they differ from line {lines + 1} on."
         )
 
 
 def check_no_marks(lines: Any, dictionary: Dictionary, name: str) -> None:
-    """Refuse a binarised side that holds ``<s>`` or an inner ``</s>``.
-
-    Raises:
-        GtransError: naming the line.
-    """
+    """Raises GtransError for a binarised side that holds ``<s>`` or an inner ``</s>``."""
     buffer = getattr(lines, "_bin_buffer", None)
-    if buffer is not None:  # one look at the whole memory map
+    if buffer is not None:  # the whole file is checked at once
         ids = np.frombuffer(buffer, dtype=lines._index.dtype)
         marks = np.count_nonzero(ids == dictionary.bos())
         ends = np.count_nonzero(ids == dictionary.eos())
@@ -166,11 +171,11 @@ def check_no_marks(lines: Any, dictionary: Dictionary, name: str) -> None:
         lines.prefetch(range(len(lines)))
     for number in range(len(lines)):
         line = lines[number]
-        for mark, found in (
+        for mark, is_there in (
             (dictionary.bos_word, line.eq(dictionary.bos()).any()),
             (dictionary.eos_word, line[:-1].eq(dictionary.eos()).any()),
         ):
-            if bool(found):
+            if bool(is_there):
                 raise GtransError(
                     f"{name}: line {number + 1} holds a literal {mark}, which would become a "
                     "sentence mark; escape it (`gtrans prepare` does) and binarise again."
@@ -180,9 +185,9 @@ def check_no_marks(lines: Any, dictionary: Dictionary, name: str) -> None:
 class DocumentDataset(FairseqDataset):
     """Units of a parallel corpus as fairseq batches.
 
-    A batch has ``id`` (numbers of the units), ``first_sentence`` (``(batch,)`` corpus
-    number of the first sentence that each unit is there for), ``nsentences`` and
-    ``ntokens`` (of the target, words and end marks), ``net_input`` and ``target``; see
+    A batch has ``id (batch,)``, the numbers of the units; ``first_sentence (batch,)``, the
+    number of the first current sentence of each unit in the corpus; ``nsentences`` and
+    ``ntokens`` (words and end marks of the target); ``net_input`` and ``target``, see
     :meth:`gtrans.data.examples.ExampleBuilder.collate`.
     """
 
@@ -195,37 +200,43 @@ class DocumentDataset(FairseqDataset):
         shuffle: bool = True,
         word_pieces: Any | None = None,
     ) -> None:
-        """``source``, ``target``, ``word_pieces``: indexed datasets of lines.
+        """A dataset of ``units``.
 
-        ``target`` is None to translate only; ``word_pieces`` are those of the source, where
-        the examples have them.
+        Args:
+            source: indexed dataset of the source lines.
+            target: the same of the target; None: there is no target.
+            units: the lines of each unit.
+            examples: builds examples and batches.
+            shuffle: units of equal length come in random order.
+            word_pieces: indexed dataset of the source lines in word pieces, if examples have
+                them.
         """
         self.source = source
         self.target = target
         self.word_pieces = word_pieces
         self.examples = examples
         self.shuffle = shuffle
-        # Tokens of all lines before a line, of both sides.
+        # For both sides (lines + 1,): tokens of all lines before a line.
+        marks = examples.frame.extra
         self._tokens_before = [
             np.concatenate([[0], np.cumsum(np.asarray(side.sizes, np.int64) + marks)])
-            for marks in [examples.frame.extra]
             for side in (source, source if target is None else target)
         ]
-        self.use(units)
+        self.set_units(units)
 
-    def use(self, units: Units) -> None:
-        """Make these the items of the dataset."""
+    def set_units(self, units: Units) -> None:
+        """Replace the units of the dataset."""
         self.units = units
         source_totals, target_totals = self._tokens_before
         self.source_sizes = units.source.sums(source_totals)
         self.target_sizes = units.target.sums(target_totals)
 
     def check_lengths(self, longest: tuple[int, int], name: str) -> None:
-        """Refuse a unit that is longer than a model's table of positions.
+        """Refuse a unit with more tokens than a model has learned positions.
 
         Args:
-            longest: most tokens that the model takes on the source and the target side.
-            name: name of the corpus for messages.
+            longest: most tokens that the model can read on the source and on the target side.
+            name: name of the corpus in messages.
 
         Raises:
             GtransError: naming the first line of the unit.
@@ -241,7 +252,7 @@ class DocumentDataset(FairseqDataset):
                 raise GtransError(
                     f"{name}: the unit from line {lines.begin[unit] + 1} has "
                     f"{sizes[unit]} tokens, but the model has learned only {limit} positions; "
-                    "give a smaller --max-doc-tokens (a single sentence must be cut in the text), "
+                    "give a smaller --max-doc-tokens (cut a single long sentence in the text), "
                     "--positions sentence, or extend the model (`gtrans convert "
                     "--extend-positions N`)."
                 )
@@ -263,7 +274,7 @@ class DocumentDataset(FairseqDataset):
         }
 
     def example(self, span: UnitSpan) -> Example:
-        """The example of some lines."""
+        """The example of a span of lines."""
         source = [self.source[line].long() for line in span.source]
         target = word_pieces = None
         if self.target is not None:
@@ -287,16 +298,16 @@ class DocumentDataset(FairseqDataset):
         return int(self.sizes[index])
 
     def num_tokens_vec(self, indices: Ints) -> Ints:
-        """The same for many units."""
+        """``(n,)`` tokens of the longer side of the units ``indices (n,)``."""
         sizes: Ints = self.sizes[indices]
         return sizes
 
     def size(self, index: int) -> tuple[int, int]:
-        """Source and target tokens of a unit."""
+        """Tokens of a unit on the source and on the target side."""
         return int(self.source_sizes[index]), int(self.target_sizes[index])
 
     def ordered_indices(self) -> Ints:
-        """Units of similar length next to each other; equal ones in random order in training."""
+        """Units sorted by length; with ``shuffle`` those of equal length in random order."""
         count = len(self)
         order = np.random.permutation(count) if self.shuffle else np.arange(count)
         order = order[np.argsort(self.target_sizes[order], kind="mergesort")]
@@ -304,7 +315,7 @@ class DocumentDataset(FairseqDataset):
         return indices
 
     def filter_indices_by_size(self, indices: Ints, max_sizes: Any) -> tuple[Ints, list[int]]:
-        """Nothing is ever too long: positions grow, and long units get their own batch."""
+        """All units: none is too long, and a long unit gets its own batch."""
         return indices, []
 
     def batch_by_size(
@@ -314,7 +325,7 @@ class DocumentDataset(FairseqDataset):
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
     ) -> Any:
-        """As fairseq; a unit with more than ``max_tokens`` tokens fills a batch alone."""
+        """As in fairseq; a unit with more than ``max_tokens`` tokens is a batch of its own."""
         tokens = self.num_tokens_vec(indices)
         if max_tokens is not None:
             tokens = np.minimum(tokens, max_tokens)
@@ -326,13 +337,13 @@ class DocumentDataset(FairseqDataset):
             max_sentences=max_sentences,
             required_batch_size_multiple=required_batch_size_multiple,
         )
-        # fairseq leaves out the last batch where its size is not the multiple asked for.
+        # fairseq drops the last batch if its size is not such a multiple.
         rest = indices[sum(len(batch) for batch in batches) :]
         return [*batches, rest] if len(rest) else batches
 
     @property
     def supports_prefetch(self) -> bool:
-        """Whether the indexed data can be read ahead."""
+        """Whether the indexed datasets can be read ahead."""
         parts = (self.source, self.target, self.word_pieces)
         return all(
             getattr(part, "supports_prefetch", False) for part in parts if part is not None
@@ -350,5 +361,5 @@ class DocumentDataset(FairseqDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Batches do not depend on the epoch (word dropout happens in the task)."""
+        """True: batches do not depend on the epoch (word dropout is part of the task)."""
         return True

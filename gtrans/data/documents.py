@@ -1,9 +1,9 @@
 """Plain-text documents: one sentence per line, a boundary line between documents.
 
 A boundary is an empty line, or a line ``<d>`` as in the published TED, News and
-Europarl document corpora. Boundaries in a row count as one; those at the beginning
-and at the end of a file count as none. Files are UTF-8, gzipped or not (told by
-their first bytes, not by their name); a byte order mark at the start is dropped.
+Europarl document corpora. Consecutive boundaries count as one; those at the beginning
+and at the end of a file do not count. Files are UTF-8, gzipped or not (their first bytes
+decide, not their name); a byte order mark at the start is dropped.
 Only ``\\n`` (or ``\\r\\n``) ends a line: U+2028, U+0085 and the like stay inside
 their sentence.
 
@@ -36,7 +36,11 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def resolve(prefix: str, lang: str) -> Path:
-    """The file of one side of a corpus: ``PREFIX.LANG``, else ``PREFIX.LANG.gz``."""
+    """The file of one side of a corpus: ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
+
+    Raises:
+        GtransError: there is neither.
+    """
     plain = Path(f"{prefix}.{lang}")
     for path in (plain, Path(f"{plain}.gz")):
         if path.is_file():
@@ -68,7 +72,7 @@ def _open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 
 def iterate_raw_lines(path: str | os.PathLike[str]) -> Iterator[str]:
-    """All lines of a file, empty ones and boundaries as they are, stripped of white space.
+    """All lines of a file with empty lines and boundaries, stripped of white space.
 
     ``-`` is the standard input. Gzipped files are unpacked; only a line feed ends a line.
 
@@ -90,12 +94,12 @@ def iterate_raw_lines(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | None]]:
-    """The lines of a file, one at a time, with boundaries put in order.
+    """The sentences of a file and the boundaries between its documents.
 
     Yields:
-        ``(line number, sentence)`` for a sentence, stripped of white space at both
-        ends, and ``(line number, None)`` for a boundary between two documents. There
-        is never a boundary first, last, or after another one.
+        ``(line number, sentence)`` for a sentence, stripped of white space at both ends, and
+        ``(line number, None)`` for a boundary between two documents; never for one at the
+        beginning or end of the file or after another boundary.
     """
     boundary = 0  # line of the first boundary since the last sentence
     seen_sentence = False
@@ -111,7 +115,11 @@ def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | Non
 
 
 def read_documents(path: str | os.PathLike[str]) -> list[Document]:
-    """All documents of one file, each a list of sentences; none of them is empty."""
+    """All documents of one file, each a list of sentences; none of them is empty.
+
+    Raises:
+        GtransError: as :func:`iterate_raw_lines`, and for a file without a sentence.
+    """
     documents: list[Document] = [[]]
     for _, sentence in iterate_lines(path):
         if sentence is None:
@@ -124,7 +132,7 @@ def read_documents(path: str | os.PathLike[str]) -> list[Document]:
 
 
 def _describe(path: Path, line: tuple[int, str | None] | None, last: int) -> str:
-    """What stands at one place of a file, in words, for an error message."""
+    """One line of a file in words, for an error message; ``last``: the line before it."""
     if line is None:
         return f"{path} ends after line {last}"
     number, sentence = line
@@ -137,8 +145,8 @@ def iterate_parallel(
     """Sentence pairs of two files, ``None`` at each boundary between documents.
 
     Raises:
-        GtransError: at the first place where one file has a sentence and the other has a
-            boundary or its end, and when the files hold no sentence.
+        GtransError: one file has a sentence where the other has a boundary or its end, or
+            the files hold no sentence.
     """
     source, target = Path(source_path), Path(target_path)
     last_source = last_target = 0
@@ -165,10 +173,10 @@ def iterate_parallel(
 def read_parallel(
     source_path: str | os.PathLike[str], target_path: str | os.PathLike[str]
 ) -> list[DocumentPair]:
-    """All document pairs of two files; both sides of a pair have as many sentences.
+    """All document pairs of two files; both sides of a pair have the same number of sentences.
 
     Raises:
-        GtransError: as ``iterate_parallel``.
+        GtransError: as :func:`iterate_parallel`.
     """
     pairs: list[DocumentPair] = [([], [])]
     for pair in iterate_parallel(source_path, target_path):
@@ -181,11 +189,11 @@ def read_parallel(
 
 
 def write_documents(path: str | os.PathLike[str], documents: Iterable[Document]) -> None:
-    """Write documents, one empty line between them and none at the end, atomically.
+    """Write documents atomically, with an empty line between two of them.
 
     Raises:
-        ValueError: a document holds no sentence, or a sentence would not be read back as
-            the one line it is (empty, a boundary line, or with a line end inside).
+        ValueError: a document holds no sentence, or a sentence is empty, a boundary line, or
+            has more than one line.
     """
     with atomic_writer(path) as file:
         for position, document in enumerate(documents):
@@ -196,6 +204,6 @@ def write_documents(path: str | os.PathLike[str], documents: Iterable[Document])
             for sentence in document:
                 if "\n" in sentence or sentence.strip() in ("", DOCUMENT_LINE):
                     raise ValueError(
-                        f"document {position + 1}: {sentence!r} cannot stand on a line of its own"
+                        f"document {position + 1}: {sentence!r} cannot be written as one line"
                     )
                 file.write(f"{sentence}\n")

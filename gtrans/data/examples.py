@@ -1,7 +1,7 @@
-"""Examples: sentences joined into the token sequences that models read, and batches of them.
+"""Examples (sentences joined into the token sequences that models read), and batches of them.
 
-Training, decoding and force decoding build their batches here, so that a model sees the same
-rows in all of them.
+Training, search and force decoding build their batches here, so that a model sees the same rows
+in all of them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Example = dict[str, Any]
 
 @dataclass(frozen=True)
 class ContextText:
-    """What stands in the place of a neighbour when the context is not the true one.
+    """What a neighbour is replaced by if the context is not the true one.
 
     Attributes:
-        words: ids ``first, .., last - 1`` of the vocabulary's real words.
+        words: the ids of words are ``words[0] .. words[1] - 1``.
         fixed: ``(words + 1,)`` ids of the fixed sentence, end symbol included.
-        seed: random words depend on it and on the text, never on the batch, the
-            command or the number of processes.
+        seed: random words depend on the seed and on the text, never on the batch, the command
+            or the number of processes.
     """
 
     words: tuple[int, int]
@@ -38,7 +38,7 @@ class ContextText:
     seed: int = 1
 
     def instead(self, kind: str, sentence: Tensor, current: Tensor) -> Tensor:
-        """What is read instead of the neighbour ``sentence`` of the sentence ``current``."""
+        """The replacement of ``sentence (words + 1,)``, a neighbour of the sentence ``current``."""
         if kind == "fixed":
             return self.fixed.to(sentence)
         key = [zlib.crc32(part.cpu().numpy().tobytes()) for part in (sentence, current)]
@@ -53,7 +53,7 @@ class WordPieceExamples:
     """Rows of BERT's word pieces, ``[CLS] context [SEP] sentence [SEP]``.
 
     Attributes:
-        longest: most pieces of a row.
+        longest: most word pieces of a row.
         context: as in :class:`ExampleBuilder`, in word pieces.
     """
 
@@ -69,8 +69,7 @@ class ExampleBuilder:
         frame: how sentences are marked.
         unit: how documents are cut.
         context: needed for ``context_kind`` ``fixed`` and ``random``.
-        word_pieces: how rows of word pieces are made, where a model reads them next to the
-            source.
+        word_pieces: how rows of word pieces are made, if a model reads them besides the source.
     """
 
     frame: Frame
@@ -88,17 +87,17 @@ class ExampleBuilder:
         """One row, not yet padded.
 
         Args:
-            span: which sentences.
-            source: the sentences ``span.source``, each with its end symbol.
-            target: the sentences ``span.target``, or None where there is no target.
-            word_pieces: the sentences ``span.source`` in BERT's word pieces, with ``[SEP]``;
-                needed where the builder makes rows of them.
+            span: the sentences of the row.
+            source: the sentences ``span.source``, each ``(words + 1,)`` with its end symbol.
+            target: the sentences ``span.target``; None: there is no target.
+            word_pieces: the sentences ``span.source`` in BERT's word pieces, each with
+                ``[SEP]``; needed if the builder makes rows of them.
 
         Returns:
-            ``source (length,)``, ``current`` (number, in the row, of the first sentence
-            that is translated), ``written`` (sentences that the model writes) and, with a
-            target, ``prev_output_tokens`` and ``target``, both ``(length,)``; with word
-            pieces ``word_pieces (pieces,)``.
+            ``source (length,)``; ``current``, the number of the first current sentence in the
+            row; ``written``, how many sentences the model writes; with a target
+            ``prev_output_tokens (length,)`` and ``target (length,)``; with word pieces
+            ``word_pieces (pieces,)``.
         """
         current = span.current.start - span.source.start
         example: Example = {
@@ -121,7 +120,7 @@ class ExampleBuilder:
         return example
 
     def _only_written(self, target: Tensor, span: UnitSpan) -> Tensor:
-        """``target (length,)`` with padding on the sentences that are read, not written."""
+        """``target (length,)`` with padding on the sentences that the model only reads."""
         ends = target.eq(self.frame.eos).long()
         sentence = ends.cumsum(0) - ends + span.target.start
         read = sentence.lt(span.written.start) | sentence.ge(span.written.stop)
@@ -130,24 +129,24 @@ class ExampleBuilder:
     def _replaced(
         self, sentences: Sequence[Tensor], current: int, context: ContextText | None
     ) -> list[Tensor]:
+        """The sentences, with neighbours replaced as the unit says."""
         kind = self.unit.neighbours
+        replaced = list(sentences)
         if context is None or kind in ("true", "none"):
-            return list(sentences)
-        return [
-            sentence
-            if number == current
-            else context.instead(kind, sentence, sentences[current])
-            for number, sentence in enumerate(sentences)
-        ]
+            return replaced
+        for number, sentence in enumerate(sentences):
+            if number != current:
+                replaced[number] = context.instead(kind, sentence, sentences[current])
+        return replaced
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Any]:
         """Examples as a batch: ``net_input``, ``target``, ``ntokens``, ``nsentences``.
 
-        ``net_input`` holds what the model's ``forward`` takes: ``src_tokens (batch, length)``,
-        ``src_lengths (batch,)``, in windows ``current (batch,)``, and with a target
-        ``prev_output_tokens (batch, length)``; all padded on the right. Examples with word
-        pieces also have ``word_pieces (batch, pieces)``, which the task replaces by BERT's
-        output before a model sees it.
+        ``net_input`` holds the arguments of the model's ``forward``: ``src_tokens (batch,
+        source length)``, ``src_lengths (batch,)``, in windows ``current (batch,)``, and with a
+        target ``prev_output_tokens (batch, target length)``, all padded on the right. Word
+        pieces are in ``word_pieces (batch, pieces)``, which the task replaces by BERT's output
+        before a model sees the batch.
         """
         frame = self.frame
         source = frame.pad_rows([example["source"] for example in examples])
@@ -173,10 +172,10 @@ class ExampleBuilder:
         }
 
     def sources_to_translate(self, source: Mapping[str, Tensor]) -> list[list[Tensor]]:
-        """The source sentences, with their end symbols, that a search writes for each row.
+        """For each row the source sentences, with end symbols, whose translations it writes.
 
         Args:
-            source: ``net_input`` of :meth:`collate`.
+            source: the ``net_input`` of :meth:`collate`.
         """
         rows = [self.frame.sentences(row) for row in source["src_tokens"]]
         unit = self.unit
@@ -186,12 +185,12 @@ class ExampleBuilder:
         return [[row[number]] for row, number in zip(rows, current, strict=True)]
 
     def wanted(self, source: Mapping[str, Tensor]) -> list[slice]:
-        """Which of the written sentences each row is there for."""
+        """For each row which of the sentences that it writes are current."""
         if self.unit.writes_neighbours:
             return [slice(number, number + 1) for number in source["current"].tolist()]
         return [slice(None)] * source["src_tokens"].size(0)
 
 
 def source_of(net_input: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of ``net_input`` that is known before the translation."""
+    """``net_input`` without the decoder's input."""
     return {name: value for name, value in net_input.items() if name != "prev_output_tokens"}

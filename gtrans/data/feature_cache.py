@@ -1,15 +1,14 @@
-"""Features of texts on disk, computed once: keyed by text and model, bounded, shared.
+"""A cache of features of texts on disk, with a size limit, which several processes may share.
 
-A folder holds a subfolder for each model (named by its fingerprint), in it files
-(shards) of many entries, in the safetensors format. A shard is written under another
-name and renamed when complete, and is never changed, so that an interruption loses no
-more than the entries that are not written yet, and any number of processes can read
-and write at the same time.
+A folder holds a subfolder for each model, named by its fingerprint. In it are files (shards) in
+the safetensors format, each with many entries. A shard is written under a temporary name,
+renamed when it is complete, and never changed. So an interruption loses only entries that have
+not been written, and any number of processes can read and write at the same time.
 
-The size of the whole folder is bounded. Where a new shard finds no room, shards are
-deleted that nobody has used since this process began, the longest unused ones first;
-if there are none, the new one is not written. (An epoch reads all entries in turn: to
-replace those of this epoch by each other would leave nothing for the next one.)
+The limit is that of the whole folder. If a new shard does not fit, shards that nobody has used
+since this process began are deleted, the longest unused ones first. If that is not enough, the
+new shard is not written: an epoch reads every entry once, so deleting entries of this epoch to
+keep others would help nobody.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from torch import Tensor
 logger = logging.getLogger(__name__)
 
 _SHARD_BYTES = 32 << 20
-_ENTRY_BYTES = 128  # what an entry's name and place take in its shard
+_ENTRY_BYTES = 128  # size of an entry's name and offset in its shard
 _SUFFIX = ".safetensors"
-# Older ones belong to no process that still writes.
+# Temporary files that are older than this belong to processes that have ended.
 _TEMPORARY_SECONDS = 3600
 
 
@@ -37,13 +36,13 @@ class FeatureCache:
     """The features of one model in a folder that several models may share."""
 
     def __init__(self, folder: Path, model: str, limit: int) -> None:
-        """``model``: its fingerprint; ``limit``: bytes of the whole folder, 0 keeps nothing."""
+        """``model``: its fingerprint; ``limit``: bytes of the whole folder (0: no cache)."""
         self._root = folder
         self._folder = folder / model[:32]
         self._limit = limit
         self._begin = time.time()
         self._shards: dict[str, Any] = {}
-        self._place: dict[str, Any] = {}
+        self._shard_of_key: dict[str, Any] = {}
         self._pending: dict[str, Tensor] = {}
         self._pending_bytes = 0
         self._number = 0
@@ -52,25 +51,25 @@ class FeatureCache:
 
     @staticmethod
     def key(row: Tensor) -> str:
-        """The name of a row of ids."""
+        """The key of a row ``(length,)`` of ids."""
         return hashlib.sha256(row.numpy().tobytes()).hexdigest()[:32]
 
     def get(self, keys: Sequence[str]) -> list[Tensor | None]:
-        """What is known of ``keys``."""
-        found = [self._one(key) for key in keys]
-        if any(entry is None for entry in found) and self._limit and self._discover():
-            found = [self._one(key) for key in keys]
-        return found
+        """The features of ``keys``; None for those that are not in the cache."""
+        features = [self._entry(key) for key in keys]
+        if any(entry is None for entry in features) and self._limit and self._discover():
+            features = [self._entry(key) for key in keys]
+        return features
 
-    def _one(self, key: str) -> Tensor | None:
-        shard = self._place.get(key)
+    def _entry(self, key: str) -> Tensor | None:
+        shard = self._shard_of_key.get(key)
         if shard is None:
             return self._pending.get(key)
         tensor: Tensor = shard.get_tensor(key)
         return tensor
 
     def put(self, key: str, features: Tensor) -> None:
-        """Keep an entry; it is on disk after the next :meth:`flush`, or when many have come."""
+        """Add an entry; :meth:`flush` writes it, or a later :meth:`put` when many have come."""
         if not self._limit or self._full or key in self._pending:
             return
         self._pending[key] = features
@@ -89,7 +88,7 @@ class FeatureCache:
         if not self._make_room(size):
             self._full = True
             logger.warning(
-                "the feature cache %s is full (%d MB): what follows is computed every time",
+                "the feature cache %s is full (%d MB): other features are computed every time",
                 self._root,
                 self._limit >> 20,
             )
@@ -106,7 +105,7 @@ class FeatureCache:
         self._open(self._folder / name)
 
     def _discover(self) -> bool:
-        """Open shards that are new in the folder; True if there was one."""
+        """Open shards that are new in the folder; returns whether there are any."""
         try:
             changed = self._folder.stat().st_mtime_ns
         except FileNotFoundError:
@@ -124,13 +123,13 @@ class FeatureCache:
         try:
             shard: Any = safe_open(path, framework="pt")
             keys = list(shard.keys())
-            os.utime(path)  # in use: the last to be deleted
+            os.utime(path)  # marks it as used
         except Exception as error:  # damaged, or deleted by another process
             logger.warning("%s is left out of the feature cache: %s", path, error)
             path.unlink(missing_ok=True)
             return False
         self._shards[path.name] = shard
-        self._place.update(dict.fromkeys(keys, shard))
+        self._shard_of_key.update(dict.fromkeys(keys, shard))
         return True
 
     def _make_room(self, size: int) -> bool:

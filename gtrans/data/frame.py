@@ -19,9 +19,9 @@ SENTENCE_MARKS = ("both", "end", "bart", "mbart", "mbart50")
 class Frame:
     """The marks around every sentence.
 
-    In a unit of several sentences each sentence has the whole frame, so that what group
-    attention sees of a sentence is what a sentence model sees, and a unit of one sentence is
-    the sentence model's own. A target sentence ends with ``</s>``; x stands for its words.
+    In a unit of several sentences each sentence has all its marks, so that group attention sees
+    the same tokens of a sentence as a sentence model. A target sentence ends with ``</s>``; x
+    stands for its words.
 
     ===========  ===================  ==========================  ===========================
     marks        a source sentence    decoder input, 1 sentence   2 sentences
@@ -33,14 +33,15 @@ class Frame:
     ``mbart50``  ``[src] x </s>``     ``</s> [tgt] x``            ``</s> [tgt] x </s> [tgt] x``
     ===========  ===================  ==========================  ===========================
 
-    ``both`` is that of the G-Transformer's paper, ``end`` that of fairseq's translation
-    models, the others are those of the models of their names. Where ``</s>`` opens a
-    sentence, the end of the one before does so.
+    ``both`` is the frame of the G-Transformer paper, ``end`` that of fairseq's translation
+    models; the others are those of the models with these names. If ``</s>`` opens sentences, the
+    end of a sentence also opens the next one.
 
     Attributes:
-        bos, eos, pad: ``<s>``, ``</s>``, padding.
+        bos, eos, pad: ids of ``<s>``, ``</s>`` and padding.
         marks: one of :data:`SENTENCE_MARKS`.
-        source_language, target_language: ids of ``[src]`` and ``[tgt]``, where marks have them.
+        source_language, target_language: ids of ``[src]`` and ``[tgt]``; None if the marks do
+            not have them.
     """
 
     bos: int
@@ -55,12 +56,12 @@ class Frame:
         """The frame that the options of a task or a model describe.
 
         Args:
-            cfg: has ``sentence_marks`` (None is ``both``), ``langs``, ``source_lang``,
-                ``target_lang`` (:class:`gtrans.data.unit_options.UnitConfig`).
-            source, target: dictionaries that hold the language symbols.
+            cfg: options ``sentence_marks`` (None is ``both``), ``langs``, ``source_lang`` and
+                ``target_lang``.
+            source, target: dictionaries with the language symbols.
 
         Raises:
-            GtransError: marks with language symbols, but a language has none.
+            GtransError: the marks have language symbols, but a language has none.
         """
         marks = str(cfg.sentence_marks or "both")
         languages: list[int | None] = [None, None]
@@ -80,7 +81,7 @@ class Frame:
 
     @property
     def prefix(self) -> int | None:
-        """What always follows the opening symbol, if anything does."""
+        """The symbol that always follows the opening symbol, or None."""
         if self.marks == "bart":
             return self.bos
         return self._target_language if self.marks == "mbart50" else None
@@ -92,27 +93,27 @@ class Frame:
 
     @property
     def symbols(self) -> tuple[int, ...]:
-        """All symbols that are no words."""
-        every = (self.bos, self.eos, self.pad, self.source_language, self.target_language)
-        return tuple(dict.fromkeys(symbol for symbol in every if symbol is not None))
+        """All symbols that are not words."""
+        symbols = (self.bos, self.eos, self.pad, self.source_language, self.target_language)
+        return tuple(dict.fromkeys(symbol for symbol in symbols if symbol is not None))
 
     @property
     def extra(self) -> int:
-        """Marks of a sentence besides its ``</s>``, the same number on both sides."""
+        """Number of marks of a sentence besides its ``</s>``, the same on both sides."""
         return int(self.marks != "end")
 
     def source(self, sentences: Sequence[Tensor]) -> Tensor:
-        """One unit from its sentences, each ending with ``</s>``."""
+        """``(length,)`` the source of a unit, from its sentences, each ending with ``</s>``."""
         before = {"both": self.bos, "bart": self.bos, "mbart50": self.source_language}
         opening = _symbols(sentences[0], before.get(self.marks))
         closing = _symbols(sentences[0], self.source_language if self.marks == "mbart" else None)
         return _joined((opening, sentence, closing) for sentence in sentences)
 
     def target(self, sentences: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Decoder input and target of one unit, equally long.
+        """Decoder input and target of a unit, ``(length,)`` each, from its sentences.
 
-        A mark that the search sets is not predicted, so its place in the target is
-        padding: losses of documents and sentences then count the same words.
+        A mark that the search sets is not predicted, so the target has padding there. The
+        losses of documents and of sentences then count the same words.
         """
         ends_open = self.opening == self.eos
         mark = self.prefix if ends_open else self.opening
@@ -132,19 +133,19 @@ class Frame:
         return [words[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
 
     def pad_rows(self, rows: Sequence[Tensor]) -> Tensor:
-        """``(rows, longest)``, padded on the right."""
+        """``(rows, longest)`` from rows ``(length,)``, padded on the right."""
         return torch.nn.utils.rnn.pad_sequence(
             list(rows), batch_first=True, padding_value=float(self.pad)
         )
 
     @property
     def _source_language(self) -> int:
-        assert self.source_language is not None, "a frame with language symbols that has none"
+        assert self.source_language is not None, "these marks need language symbols"
         return self.source_language
 
     @property
     def _target_language(self) -> int:
-        assert self.target_language is not None, "a frame with language symbols that has none"
+        assert self.target_language is not None, "these marks need language symbols"
         return self.target_language
 
 

@@ -1,15 +1,14 @@
-"""Cut a document into instances: the unit that a document model reads at once.
+"""Cut a document into instances: the sentences that a document model reads at once.
 
-Training data and evaluation need the same cuts, so the rule stands here, once,
-without torch. Lengths are counts of whatever the caller counts in; in training
-that is BPE tokens.
+Training and evaluation need the same instances, so the rule is defined once, here, without
+torch. The caller chooses in what lengths are counted; in training it is BPE tokens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-# Each sentence is wrapped in a begin and an end mark.
+# Each sentence has a begin and an end mark.
 MARKS_PER_SENTENCE = 2
 
 
@@ -18,11 +17,11 @@ def split_instances(
 ) -> list[range]:
     """Group the sentences of one document greedily, in order.
 
-    A sentence costs ``max(source length, target length) + 2``, so that an instance
-    with its sentence marks fits on both sides. An instance takes the next sentence
-    as long as its costs sum up to at most ``max_tokens``. A sentence that costs more
-    than that stands alone; no sentence is ever cut. This is the input of "up to
-    512 tokens" of Bao et al. (2021), G-Transformer, cut as in the authors' program.
+    A sentence costs ``max(source length, target length) + 2``, so that an instance fits on both
+    sides with its sentence marks. The next sentence joins an instance if their costs sum up to
+    at most ``max_tokens``. A sentence that costs more than that is an instance of its own; no
+    sentence is ever cut. This is the input of "up to 512 tokens" of Bao et al. (2021),
+    G-Transformer, cut as in the authors' program.
 
     Args:
         source_lengths: tokens per source sentence, without marks.
@@ -30,7 +29,7 @@ def split_instances(
         max_tokens: the limit, marks included.
 
     Returns:
-        Ranges of sentence indices; joined, they are ``range(number of sentences)``.
+        Consecutive ranges of sentence numbers, which cover all sentences.
 
     Raises:
         ValueError: the two sides have different numbers of sentences.

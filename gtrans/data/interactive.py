@@ -18,15 +18,14 @@ class LineBuffer:
     """Holds the lines of a document until an empty line closes it."""
 
     def __init__(self, flush: bool) -> None:
-        """``flush``: the end of the lines closes a document, too."""
+        """``flush``: the end of the lines also closes a document."""
         self.flush = flush
         self._open: list[tuple[int, str]] = []
 
     def add(self, lines: list[str]) -> list[list[tuple[int, str]]]:
-        """The documents that are closed now, as (line number, line).
+        """Add lines; returns the documents that they close, as (line number, line).
 
-        Numbers are relative to the first of ``lines``, so a line that came earlier
-        has a negative one.
+        Numbers are relative to the first of ``lines``, so that earlier lines have negative ones.
         """
         closed = []
         for number, line in enumerate(lines):
@@ -43,7 +42,7 @@ class LineBuffer:
 
 
 class InteractiveDocuments(FairseqDataset):
-    """Documents whose batches are the rows of one document's sentences."""
+    """Documents as batches: a batch is one document, with a row for each sentence."""
 
     def __init__(self, documents: list[list[NumberedSentence]], pad: int) -> None:
         self.documents = documents
@@ -56,7 +55,7 @@ class InteractiveDocuments(FairseqDataset):
         return self.documents[index]
 
     def collater(self, samples: list[list[NumberedSentence]]) -> dict[str, Any]:
-        """The one document of the batch, a row for each sentence."""
+        """A batch of the only document in ``samples``, with a row for each sentence."""
         sentences = [sentence for document in samples for sentence in document]
         rows = [ids for _, ids in sentences]
         tokens = torch.nn.utils.rnn.pad_sequence(
@@ -72,8 +71,9 @@ class InteractiveDocuments(FairseqDataset):
 
     @property
     def sizes(self) -> np.ndarray[Any, Any]:
-        """Tokens of every document."""
-        return np.array([sum(len(ids) for _, ids in one) for one in self.documents], np.int64)
+        """``(documents,)`` tokens of every document."""
+        lengths = [[len(ids) for _, ids in document] for document in self.documents]
+        return np.array([sum(of_document) for of_document in lengths], np.int64)
 
     def num_tokens(self, index: int) -> int:
         """Tokens of a document."""
@@ -84,23 +84,26 @@ class InteractiveDocuments(FairseqDataset):
         return self.num_tokens(index)
 
     def ordered_indices(self) -> np.ndarray[Any, Any]:
-        """As they came."""
+        """The documents in the order of the input."""
         return np.arange(len(self))
 
     def filter_indices_by_size(self, indices: Any, max_sizes: Any) -> tuple[Any, list[int]]:
-        """Nothing is too long."""
+        """All documents: none is too long."""
         return indices, []
 
     def batch_by_size(self, indices: Any, **_: Any) -> list[list[int]]:
-        """One document a batch: the command passes on nothing but tokens."""
+        """One document a batch, because the command passes only its tokens to the task."""
         return [[int(index)] for index in indices]
 
 
 def read_to_end(root: Any) -> bool:
     """Let ``fairseq-interactive`` read a file to its end before it translates.
 
-    Line by line, as it is at a terminal, its last document would be lost when no
-    empty line closes it: the command tells its task nothing of the end of its input.
+    If it read line by line, as at a terminal, it would lose the last document when no empty line
+    follows it, because the command does not report the end of its input to the task.
+
+    Returns:
+        whether the input is read to its end.
     """
     if root is None or root.get("interactive") is None or not root.common_eval.path:
         return False

@@ -1,17 +1,18 @@
-"""Documents that advance side by side, window after window, for models with a memory.
+"""Streams: several documents that are read in parallel, window after window, with a memory.
 
 Feng et al. 2022, §3.4 and §5.3: sentences are read in document order, and parameters are
-updated after a window of sentences whose length is drawn anew for every update. A batch is
-one such window: each of its streams' rows moves on by the same number of sentences. Where
-a document ends another one begins in its row. The batch holds a row of tokens for each
-run of sentences of one document, so that no row mixes two.
+updated after a window of sentences, whose length is drawn for every update. A stream has several
+tracks, each with one document at a time; when it ends, the next document begins in its track. A
+batch is one window: the next sentences of all tracks of a stream, the same number in each. A row
+of the batch is a run of consecutive sentences of one document, so a track that changes documents
+within a window gives several rows.
 
-What a document's next window finds in the memory depends on its last one, so both must
-come to the same worker, in order. fairseq gives batch i to worker i modulo the number of
-workers and accumulates ``--update-freq`` consecutive batches of a worker into an update.
-There is one stream for each batch of an update: worker r gets the windows of streams r,
-r + workers, .. in turn, and every update advances every stream by one window. One worker
-with ``--update-freq 2`` therefore sees the very batches of two workers.
+The memory with which a window of a document begins comes from the window before, so both must be
+read by the same worker, in order. fairseq gives batch i to worker i modulo the number of workers,
+and adds up the gradients of ``--update-freq`` consecutive batches of a worker. So there is one
+stream for each batch of an update: worker r gets the windows of streams r, r + workers, .. in
+turn, and every update reads one window of every stream. One worker with ``--update-freq 2``
+therefore sees exactly the batches of two workers.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """How many sentences an update reads of a document.
+    """How many sentences of a document an update reads.
 
     Attributes:
         min_window, max_window: the number is drawn from ``min_window .. max_window``;
             ``max_window`` 0: whole documents.
-        seed: of the draws.
+        seed: seed of the random numbers.
     """
 
     min_window: int
@@ -46,12 +47,11 @@ class StreamOptions:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Raises GtransError for lengths that make no window."""
+        """Raises GtransError for lengths out of range."""
         if self.max_window != 0 and self.max_window < 2:
             raise GtransError(
                 "`--max-window` must be at least 2, or 0 for whole documents, but is "
-                f"{self.max_window}; in windows of one sentence nothing reads what was written to "
-                "the memory."
+                f"{self.max_window}; in a window of one sentence no update of the memory is read."
             )
         if self.min_window < 1 or (self.max_window and self.min_window > self.max_window):
             raise GtransError(
@@ -71,43 +71,48 @@ class Run:
 
 @dataclass
 class _Stream:
-    """Rows of documents in progress.
+    """Tracks of documents in progress.
 
-    ``rows`` holds for each row its document and the sentence that comes next; None where
-    no document is left.
+    Attributes:
+        tracks: for each track its document and the number of the next sentence; None: it has
+            no document.
     """
 
-    rows: list[tuple[int, int] | None]
+    tracks: list[tuple[int, int] | None]
 
     def window(
         self, length: int, counts: Sequence[int], queue: Sequence[int], taken: int
     ) -> tuple[list[Run], _Stream, int]:
-        """The runs of the next ``length`` sentences of each row, the stream after them, and
-        how many documents of ``queue`` have been ``taken`` by then."""
+        """Read the next ``length`` sentences of each track.
+
+        Returns:
+            their runs, the stream after them, and how many documents of ``queue`` have been
+            taken then (``taken`` before).
+        """
         runs: list[Run] = []
-        rows: list[tuple[int, int] | None] = []
-        for row in self.rows:
+        tracks: list[tuple[int, int] | None] = []
+        for track in self.tracks:
             left = length
             while left:
-                if row is None:
+                if track is None:
                     if taken == len(queue):
                         break
-                    row, taken = (queue[taken], 0), taken + 1
-                document, position = row
+                    track, taken = (queue[taken], 0), taken + 1
+                document, position = track
                 count = min(left, counts[document] - position)
                 runs.append(Run(document, position, count))
                 left -= count
                 position += count
-                row = None if position == counts[document] else (document, position)
-            rows.append(row)
-        return runs, _Stream(rows), taken
+                track = None if position == counts[document] else (document, position)
+            tracks.append(track)
+        return runs, _Stream(tracks), taken
 
 
 def stream_windows(
     counts: Sequence[int],
     queue: Sequence[int],
     streams: int,
-    rows: int,
+    tracks: int,
     draw: Callable[[], int],
     fits: Callable[[Sequence[Run]], bool],
 ) -> list[list[list[Run]]]:
@@ -115,59 +120,59 @@ def stream_windows(
 
     Args:
         counts: sentences of each document.
-        queue: documents in the order in which rows take them.
-        streams: how many streams there are.
-        rows: rows of each stream.
-        draw: gives the length of a window.
-        fits: whether a window may be as large; one that may not is shortened, at most to
-            one sentence a row.
+        queue: documents in the order in which tracks take them.
+        streams: number of streams.
+        tracks: tracks of each stream.
+        draw: returns the length of a window.
+        fits: whether a window is small enough; if not, it is shortened, at most to one
+            sentence of each track.
 
     Returns:
-        for every stream its windows, in order. Every sentence is in one of them.
+        for every stream its windows, in order. Every sentence is in exactly one of them.
     """
-    current = [_Stream([None] * rows) for _ in range(streams)]
+    current = [_Stream([None] * tracks) for _ in range(streams)]
     windows: list[list[list[Run]]] = [[] for _ in range(streams)]
-    taken, moved = 0, True
-    while moved:
-        moved = False
-        for number in range(streams):
+    taken, advanced = 0, True
+    while advanced:
+        advanced = False
+        for number, stream in enumerate(list(current)):
             length = draw()
-            found = current[number].window(length, counts, queue, taken)
-            while length > 1 and found[0] and not fits(found[0]):
+            runs, next_stream, next_taken = stream.window(length, counts, queue, taken)
+            while length > 1 and runs and not fits(runs):
                 length -= 1
-                found = current[number].window(length, counts, queue, taken)
-            runs, current[number], taken = found
+                runs, next_stream, next_taken = stream.window(length, counts, queue, taken)
+            current[number], taken = next_stream, next_taken
             if runs:
                 windows[number].append(runs)
-                moved = True
+                advanced = True
     return windows
 
 
 def interleave_for_workers(windows: Sequence[Sequence[Any]], workers: int) -> list[Any]:
-    """Batches in the order in which fairseq hands them to ``workers``.
+    """The windows of all streams in the order in which fairseq gives batches to ``workers``.
 
-    Stream s belongs to worker s modulo ``workers``; a worker meets its streams in turn.
-    Workers that run out earlier get empty batches.
+    Stream s belongs to worker s modulo ``workers``; a worker reads its streams in turn.
+    Workers with fewer windows get empty batches at the end.
     """
-    of_workers: list[list[Any]] = []
+    by_worker: list[list[Any]] = []
     for worker in range(workers):
         turns = zip_longest(*windows[worker::workers])
-        of_workers.append([batch for turn in turns for batch in turn if batch is not None])
+        by_worker.append([batch for turn in turns for batch in turn if batch is not None])
     return [
-        [] if batch is None else batch for turn in zip_longest(*of_workers) for batch in turn
+        [] if batch is None else batch for turn in zip_longest(*by_worker) for batch in turn
     ]
 
 
 class StreamDataset(DocumentDataset):
-    """Windows of documents for training; its units are cut anew for every epoch.
+    """Windows of documents for training; its units, the runs, are cut anew for every epoch.
 
-    Batches have, beside what :class:`DocumentDataset` gives them, ``stream`` (its number)
-    and ``runs``, the :class:`Run` of every row as a tuple. Documents are numbered as in the
-    corpus.
+    Besides the entries of a :class:`DocumentDataset`, a batch has ``stream``, the number of its
+    stream, and ``runs``, the :class:`Run` of every row as a tuple. Documents are numbered as in
+    the corpus.
     """
 
     def __init__(self, *args: Any, options: StreamOptions, **kwargs: Any) -> None:
-        """``units`` are whole documents; other arguments as for :class:`DocumentDataset`."""
+        """``units`` are whole documents; other arguments are those of the base class."""
         super().__init__(*args, **kwargs)
         self.documents = self.units.source
         self._first_sentences = self.units.first_sentence
@@ -177,17 +182,17 @@ class StreamDataset(DocumentDataset):
         self._stream: list[int] = []
 
     def arrange(self, workers: int, update_freq: int) -> None:
-        """For how many workers, and batches of an update, streams are made."""
+        """Set the number of workers, and of batches in a worker's update."""
         self.workers = workers
         self.update_freq = update_freq
 
     def set_epoch(self, epoch: int) -> None:
-        """Windows of this epoch are drawn next."""
+        """Draw the windows of this epoch next."""
         super().set_epoch(epoch)
         self.epoch = epoch
 
     def sentences(self, document: int) -> int:
-        """Sentences of a document."""
+        """Number of sentences of a document."""
         return len(self.documents[document])
 
     def before(self, run: Run) -> dict[str, Any]:
@@ -207,7 +212,7 @@ class StreamDataset(DocumentDataset):
         }
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
-        """Merge the rows of a window into a batch."""
+        """Merge the runs of a window into a batch."""
         batch = super().collater(samples)
         if batch:
             batch["stream"] = samples[0]["stream"]
@@ -227,33 +232,36 @@ class StreamDataset(DocumentDataset):
     ) -> list[list[int]]:
         """Windows of the documents ``indices``, in the order in which workers get them.
 
-        ``max_sentences`` is the number of documents side by side. Without it, it is what
-        fills ``max_tokens`` with the longest windows and sentences of average length; a
-        window that would exceed ``max_tokens``, padding included, is shortened.
+        A stream has ``max_sentences`` tracks. If that is None, it has as many as fill
+        ``max_tokens`` with the longest windows of sentences of average length. A window that
+        would exceed ``max_tokens``, with padding, is shortened.
         """
         counts = (self.documents.end - self.documents.begin).tolist()
-        draw = np.random.default_rng([self.options.seed, self.epoch])
+        generator = np.random.default_rng([self.options.seed, self.epoch])
         least, most = self.options.min_window, self.options.max_window
         windows = stream_windows(
             counts,
             indices.tolist(),
             self.workers * self.update_freq,
-            self._side_by_side(sum(counts), max_tokens, max_sentences),
-            lambda: int(draw.integers(least, most + 1)),
+            max_sentences or self._tracks(sum(counts), max_tokens),
+            lambda: int(generator.integers(least, most + 1)),
             lambda runs: max_tokens is None or self._padded(runs) <= max_tokens,
         )
-        runs = [(run, number) for number, of in enumerate(windows) for w in of for run in w]
-        self._runs = [run for run, _ in runs]
-        self._stream = [number for _, number in runs]
-        self._cut()
-        index = iter(range(len(runs)))
-        numbered = [[[next(index) for _ in window] for window in of] for of in windows]
-        return interleave_for_workers(numbered, self.workers)
+        self._runs, self._stream = [], []
+        batches: list[list[list[int]]] = []
+        for number, windows_of_stream in enumerate(windows):
+            batches.append([])
+            for window in windows_of_stream:
+                first = len(self._runs)
+                self._runs += window
+                self._stream += [number] * len(window)
+                batches[-1].append(list(range(first, len(self._runs))))
+        self._set_runs()
+        return interleave_for_workers(batches, self.workers)
 
-    def _side_by_side(self, sentences: int, max_tokens: int | None, rows: int | None) -> int:
+    def _tracks(self, sentences: int, max_tokens: int | None) -> int:
         average = max(float(self._document_tokens().sum()) / sentences, 1.0)
-        filling = int((max_tokens or 0) / (self.options.max_window * average))
-        return rows or max(filling, 1)
+        return max(int((max_tokens or 0) / (self.options.max_window * average)), 1)
 
     def _document_tokens(self) -> Ints:
         """``(documents,)`` tokens of the longer side."""
@@ -261,22 +269,22 @@ class StreamDataset(DocumentDataset):
         return longer
 
     def _padded(self, runs: Sequence[Run]) -> int:
+        """Tokens of the longer side of a batch of these runs, with padding."""
         begins = [int(self.documents.begin[run.document]) + run.position for run in runs]
         ends = [begin + run.count for begin, run in zip(begins, runs, strict=True)]
         longest = max(int((tokens[ends] - tokens[begins]).max()) for tokens in self._tokens_before)
         return longest * len(runs)
 
-    def _cut(self) -> None:
+    def _set_runs(self) -> None:
         """Make the runs the units of the dataset."""
-        document, position, count = (
-            np.array([getattr(run, name) for run in self._runs], np.int64)
-            for name in ("document", "position", "count")
-        )
+        document = np.array([run.document for run in self._runs], np.int64)
+        position = np.array([run.position for run in self._runs], np.int64)
+        count = np.array([run.count for run in self._runs], np.int64)
         begin = self.documents.begin[document] + position
         lines = LineRanges(begin, begin + count)
-        self.use(Units.whole(lines, self._first_sentences[document] + position))
+        self.set_units(Units.whole(lines, self._first_sentences[document] + position))
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Every epoch has windows of its own."""
+        """False: every epoch has its own windows."""
         return False

@@ -1,4 +1,4 @@
-"""Symbols that are no words: sentence marks, language symbols, the mask."""
+"""Symbols that are not words: language symbols and the mask."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ def language_symbol(lang: str) -> str:
 
 
 def split_languages(langs: object) -> list[str]:
-    """The languages of ``en,de``; a list of them and None are understood, too."""
+    """The languages in the text ``en,de``; also accepts a list of languages, or None."""
     if isinstance(langs, (list, tuple)):
         return [str(lang) for lang in langs]
     return [lang for lang in str(langs or "").split(",") if lang]
 
 
 def symbol_of(lang: object, langs: object) -> str:
-    """The symbol of ``lang`` among those of ``langs``: ``[de_DE]`` is that of ``de``, too.
+    """The symbol of ``lang`` among those of ``langs``; that of ``de`` may also be ``[de_DE]``.
 
     Raises:
-        GtransError: it has none, or several.
+        GtransError: there is none, or there are several.
     """
     known = split_languages(langs)
-    found = [one for one in known if one == lang] or [
-        one for one in known if one.split("_")[0] == str(lang)
-    ]
-    if len(found) != 1:
+    matches = [name for name in known if name == lang]
+    if not matches:
+        matches = [name for name in known if name.split("_")[0] == str(lang)]
+    if len(matches) != 1:
         raise GtransError(
             f"`--langs` {','.join(known) or 'is empty and'} has "
-            f"{'several symbols' if found else 'no symbol'} for the language '{lang}', which "
+            f"{'several symbols' if matches else 'no symbol'} for the language '{lang}', which "
             "`--sentence-marks` needs; name all languages of the pretrained model, in its order."
         )
-    return language_symbol(found[0])
+    return language_symbol(matches[0])
 
 
 def add_symbols(dictionary: Dictionary, words: int, langs: Sequence[str]) -> None:
-    """Put ``[lang]`` of each language and ``<mask>`` behind the first ``words`` symbols.
+    """Add ``[lang]`` of each language and ``<mask>`` after the first ``words`` symbols.
 
-    The dictionary is changed in place, and symbols of an earlier call are taken back:
-    fairseq's commands hold on to the dictionaries before they read from the
-    checkpoint which languages it knows.
+    The dictionary is changed in place, and symbols that an earlier call has added are removed:
+    fairseq's commands get the dictionaries before they read from the checkpoint which languages
+    the model knows.
     """
     for symbol in dictionary.symbols[words:]:
         del dictionary.indices[symbol]

@@ -1,4 +1,4 @@
-"""The options of units, defined once: of the task, and in what a checkpoint says of its model."""
+"""The options of units, defined once for the task and for the checkpoints of its models."""
 
 from dataclasses import dataclass, field
 from typing import Any, Optional
@@ -10,55 +10,58 @@ from gtrans.data.units import CONTEXT_KINDS, CONTEXT_SIDES, UNITS
 
 
 def option(default: Any, help_text: str) -> Any:
-    """A field of a class of options."""
+    """A field of a class of options, with its help text."""
     return field(default=default, metadata={"help": help_text})
 
 
 @dataclass
 class UnitConfig:
-    """What is read at once."""
+    """Units, contexts and sentence marks."""
 
     unit: Optional[ChoiceEnum(list(UNITS))] = option(  # type: ignore[valid-type]
         None,
-        "what is read at once: a sentence, a sentence and its neighbours (window), consecutive "
-        "sentences of one document (document), or documents next to each other, sentence after "
-        "sentence (stream) (default: what the model is made for; in decoding the checkpoint's)",
+        "what the model reads at once: sentence: one sentence; window: a sentence and its "
+        "neighbours; document: consecutive sentences of one document; stream: whole documents, "
+        "sentence after sentence (default: what the model is made for; in decoding the "
+        "checkpoint's)",
     )
     max_doc_tokens: int = option(
-        512, "most tokens of a document unit, marks included; sentences are never cut"
+        512, "most tokens of a document unit, sentence marks included; sentences are never cut"
     )
     context_before: Optional[int] = option(
-        None, "sentences before the current one in a window (default: the model's, mostly 1)"
+        None, "sentences before the current one in a window (default: the model's)"
     )
     context_after: Optional[int] = option(
-        None, "sentences after the current one in a window (default: the model's, mostly 0)"
+        None, "sentences after the current one in a window (default: the model's)"
     )
     context_kind: ChoiceEnum(list(CONTEXT_KINDS)) = option(  # type: ignore[valid-type]
         "true",
-        "what stands in the place of a window's other sentences: themselves, a fixed sentence, "
-        "as many random words, or nothing; in decoding the checkpoint's, but for `gtrans "
-        "translate --context-kind`, or --model-overrides \"{'context_kind': 'random'}\"",
+        "what a window's other sentences are replaced by: true: nothing; fixed: "
+        "--context-sentence; random: as many random words; none: they are left out (table 5.4). "
+        "Decoding takes the checkpoint's, unless `gtrans translate --context-kind` or "
+        "--model-overrides \"{'context_kind': 'random'}\" says otherwise",
     )
     context_sentence: Optional[str] = option(
-        None, "with --context-kind fixed: that sentence, in tokens of the corpus"
+        None, "the sentence of --context-kind fixed, in tokens of the corpus"
     )
     context_sides: Optional[ChoiceEnum(list(CONTEXT_SIDES))] = option(  # type: ignore[valid-type]
         None,
-        "where a window has its other sentences: on the source side only; on both, and their "
-        "translations are written, too (concatenation); or both, and the translations made "
-        "before are read (history) (default: what the model is made for)",
+        "where a window has its other sentences: source: on the source side only; both: on both "
+        "sides, and the model translates all of them (concatenation); history: on both sides, "
+        "and the model reads its earlier translations (default: what the model is made for)",
     )
     sentence_marks: Optional[ChoiceEnum(list(SENTENCE_MARKS))] = option(  # type: ignore[valid-type]
         None,
-        "both: '<s> .. </s>' around every sentence (paper); end: '</s>' after it, the frame of "
-        "stock fairseq sentence models; bart, mbart, mbart50: those of the pretrained models "
+        "marks of every sentence: both: '<s> .. </s>' around it (paper); end: '</s>' after it, as "
+        "in fairseq's sentence models; bart, mbart, mbart50: as in these pretrained models "
         "(default: what the architecture is made for)",
     )
     # Any: fairseq's multilingual task has an option of this name, whose value is a list.
     langs: Any = option(
-        None, "languages 'en,de,..' whose symbols [en], [de], .. follow the dictionary's own"
+        None,
+        "languages 'en,de,..' whose symbols [en], [de], .. are added after the dictionary's own",
     )
 
 
-# What a checkpoint says of its units, and models that work as one must agree on.
+# What a checkpoint records of its units, and what the models of an ensemble must agree on.
 UNIT_FIELDS = tuple(UnitConfig.__dataclass_fields__)

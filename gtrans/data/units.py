@@ -1,9 +1,9 @@
-"""Translation units: what a model reads at once, cut out of a document.
+"""Translation units: what a model reads at once.
 
-One binarised corpus serves every model. Which sentences stand in a row of a batch, which of
-them the row translates, and whether a document is translated at once or sentence after
-sentence: each unit decides it in one class here, for training, decoding, force decoding and
-evaluation alike. Nothing here needs torch or fairseq.
+One binarised corpus serves every model. Each class here is one unit. It decides, for training,
+search, force decoding and evaluation, which sentences of a document form a row of a batch, which
+of them are translated, and whether a document is translated at once or sentence after sentence.
+This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class UnitSpan:
 
     Attributes:
         source: sentences on the source side.
-        target: sentences on the target side, all of them among ``source``.
-        written: those of them that the model writes; it reads the translations of the others.
-        current: sentences that the row is there for, all of them among ``written``. Over the
-            spans of a document every sentence is current once, in order.
+        target: sentences on the target side, part of ``source``.
+        written: the part of ``target`` that the model writes; it reads the other translations.
+        current: the part of ``written`` whose translations are kept. Every sentence of a
+            document is current in exactly one span, in order.
     """
 
     source: range
@@ -52,10 +52,15 @@ class UnitSettings(Protocol):
 
 @dataclass(frozen=True)
 class Unit(ABC):
-    """What a model reads at once."""
+    """What a model reads at once.
+
+    Attributes:
+        name: value of ``--unit``.
+        has_current: rows are windows around one sentence, whose number the model gets as
+            ``current``.
+    """
 
     name: ClassVar[str]
-    # Rows are windows around one sentence: models are told which one it is (`current`).
     has_current: ClassVar[bool] = False
 
     @classmethod
@@ -71,32 +76,32 @@ class Unit(ABC):
     def cut(
         self, source_lengths: Sequence[int], target_lengths: Sequence[int] | None = None
     ) -> list[UnitSpan]:
-        """The rows of one document, in training and where translations are given.
+        """The rows of one document whose translation is given.
 
         Args:
             source_lengths: tokens of every source sentence, without marks.
-            target_lengths: the same of the target; None: taken for as long as the source.
+            target_lengths: the same of the target; None: as long as the source.
         """
 
     def cut_to_translate(self, source_lengths: Sequence[int]) -> list[UnitSpan]:
-        """The rows of one document whose translation is to be found."""
+        """The rows of one document that is to be translated."""
         return self.cut(source_lengths)
 
     @property
     def neighbours(self) -> str:
-        """What stands in the place of neighbours, one of :data:`CONTEXT_KINDS`."""
+        """What neighbours are replaced by, one of :data:`CONTEXT_KINDS`."""
         return "true"
 
     @property
     def writes_neighbours(self) -> bool:
-        """Whether the model writes translations of a window's other sentences, too."""
+        """Whether the model also writes the translations of a window's other sentences."""
         return False
 
     @property
     def sentence_by_sentence(self) -> bool:
         """Whether a document is translated one sentence after the other.
 
-        The search is then :class:`gtrans.decoding.stream_search.StreamSearch`, else
+        If so, the search is :class:`gtrans.decoding.stream_search.StreamSearch`, else
         :class:`gtrans.decoding.document_search.DocumentSearch`.
         """
         return False
@@ -116,13 +121,13 @@ class Unit(ABC):
 
 @dataclass(frozen=True)
 class SentenceUnit(Unit):
-    """A sentence by itself."""
+    """A single sentence."""
 
     name = "sentence"
 
     @classmethod
     def from_settings(cls, settings: UnitSettings) -> SentenceUnit:
-        """It has no options."""
+        """This unit has no options."""
         return cls()
 
     def cut(
@@ -135,16 +140,16 @@ class SentenceUnit(Unit):
 
 @dataclass(frozen=True)
 class WindowUnit(Unit):
-    """A sentence and its neighbours in the document, as far as the document has them.
+    """A sentence and its neighbours in the document.
 
     Attributes:
-        before, after: how many neighbours.
-        context_kind: whether neighbours are the ``true`` ones, are replaced by one ``fixed``
-            sentence or by ``random`` words, or are left out (``none``).
-        context_sides: whether the row has them on the ``source`` side only; on ``both``,
-            where the model writes their translations, too (concatenation); or as a
-            ``history``: on both, where it reads the translations that were made before, so
-            that a document is translated sentence after sentence.
+        before, after: how many neighbours; fewer at the ends of the document.
+        context_kind: neighbours are the ``true`` ones, are replaced by one ``fixed`` sentence or
+            by ``random`` words, or are left out (``none``).
+        context_sides: sides on which the row has its neighbours. ``source``: the source only;
+            ``both``: both sides, and the model also writes the neighbours' translations
+            (concatenation); ``history``: both sides, and the model reads its earlier
+            translations, so that a document is translated sentence after sentence.
     """
 
     name = "window"
@@ -162,9 +167,9 @@ class WindowUnit(Unit):
                 raise GtransError(f"`--{flag}` must be at least 0, but is {value}.")
         if self.context_sides != "source" and self.context_kind in ("fixed", "random"):
             raise GtransError(
-                f"`--context-kind {self.context_kind}` replaces source sentences, of which "
-                f"`--context-sides {self.context_sides}` has translations; give `none`, or "
-                "`--context-sides source`."
+                f"`--context-kind {self.context_kind}` replaces source sentences, but "
+                f"`--context-sides {self.context_sides}` also has their translations; give "
+                "`none`, or `--context-sides source`."
             )
         if self.context_sides == "history" and self.after:
             raise GtransError(
@@ -174,7 +179,7 @@ class WindowUnit(Unit):
 
     @classmethod
     def from_settings(cls, settings: UnitSettings) -> WindowUnit:
-        """Neighbours, where the options leave their number open: one before, none after."""
+        """As the options say; by default one neighbour before and none after."""
         before = settings.context_before
         return cls(
             1 if before is None else int(before),
@@ -199,24 +204,24 @@ class WindowUnit(Unit):
         return spans
 
     def cut_to_translate(self, source_lengths: Sequence[int]) -> list[UnitSpan]:
-        """With a history, the whole document: each translation is needed for the next ones."""
+        """With ``history`` one row: a translation is needed for those of the next sentences."""
         if not self.sentence_by_sentence:
             return self.cut(source_lengths)
         return _whole(len(source_lengths))
 
     @property
     def neighbours(self) -> str:
-        """As the options say."""
+        """As ``--context-kind``."""
         return self.context_kind
 
     @property
     def writes_neighbours(self) -> bool:
-        """As in concatenation."""
+        """True in concatenation."""
         return self.context_sides == "both"
 
     @property
     def sentence_by_sentence(self) -> bool:
-        """Whether translations are read that must have been made before."""
+        """True with ``history``: the model reads its earlier translations."""
         return self.context_sides == "history"
 
 
@@ -225,7 +230,7 @@ class DocumentUnit(Unit):
     """Consecutive sentences of a document.
 
     Attributes:
-        max_doc_tokens: most tokens of an instance, see
+        max_doc_tokens: most tokens of a row, see
             :func:`gtrans.data.instances.split_instances`.
     """
 
@@ -234,7 +239,7 @@ class DocumentUnit(Unit):
     max_doc_tokens: int = 512
 
     def __post_init__(self) -> None:
-        """Raises GtransError for a limit in which nothing has room."""
+        """Raises GtransError for a limit that is too small for any sentence."""
         if self.max_doc_tokens < 8:
             raise GtransError(
                 f"`--max-doc-tokens` must be at least 8, but is {self.max_doc_tokens}."
@@ -242,7 +247,7 @@ class DocumentUnit(Unit):
 
     @classmethod
     def from_settings(cls, settings: UnitSettings) -> DocumentUnit:
-        """With the limit of the options."""
+        """The limit is ``max_doc_tokens``."""
         return cls(int(settings.max_doc_tokens))
 
     def cut(
@@ -254,7 +259,7 @@ class DocumentUnit(Unit):
         return [UnitSpan(instance, instance, instance, instance) for instance in instances]
 
     def limited_to(self, max_doc_tokens: int) -> DocumentUnit:
-        """Instances of another length."""
+        """The same unit with another limit."""
         return DocumentUnit(max_doc_tokens)
 
 
@@ -262,14 +267,14 @@ class DocumentUnit(Unit):
 class StreamUnit(Unit):
     """A whole document, which a model reads sentence by sentence.
 
-    For training :mod:`gtrans.data.stream` cuts it into runs of sentences.
+    In training :mod:`gtrans.data.stream` cuts it into runs of sentences.
     """
 
     name = "stream"
 
     @classmethod
     def from_settings(cls, settings: UnitSettings) -> StreamUnit:
-        """It has no options."""
+        """This unit has no options."""
         return cls()
 
     def cut(
@@ -280,13 +285,13 @@ class StreamUnit(Unit):
 
     @property
     def sentence_by_sentence(self) -> bool:
-        """What a sentence leaves in the memory comes from its finished translation."""
+        """True: the finished translation of a sentence is needed to update the memory."""
         return True
 
 
 def _whole(count: int) -> list[UnitSpan]:
-    every = range(count)
-    return [UnitSpan(every, every, every, every)] if count else []
+    whole = range(count)
+    return [UnitSpan(whole, whole, whole, whole)] if count else []
 
 
 UNITS: dict[str, type[Unit]] = {
@@ -298,8 +303,8 @@ def unit_of(name: str | None, settings: UnitSettings) -> Unit:
     """The unit ``name`` (None: documents) with the options of ``settings``.
 
     Raises:
-        GtransError: an option out of range, a fixed context without its sentence, or a
-            replaced one for a unit without context.
+        GtransError: an option out of range, ``--context-kind fixed`` without a sentence, or
+            another context than the true one for a unit without context.
     """
     kind = str(settings.context_kind or "true")
     if name not in (None, "window") and kind != "true":

@@ -12,20 +12,20 @@ from torch import Tensor
 def word_dropout(
     tokens: Tensor, ratio: float, mask: int, keep: Sequence[int], key: Sequence[int]
 ) -> Tensor:
-    """Replace words by ``mask``.
+    """Replace random words by ``mask``.
 
-    The words are drawn from ``key`` alone (say seed, epoch, ids of the batch), on
-    the CPU: the same on every device, in every data worker and after a resume.
+    Which words depends on ``key`` alone (seed, epoch and ids of the batch, for example), so it
+    is the same on every device, in every data worker and after resuming.
 
     Args:
         tokens: ids of any shape.
         ratio: probability of replacing a word.
-        mask: id that stands in.
+        mask: id of the mask.
         keep: ids that are never replaced (marks, padding).
-        key: numbers that identify the draw.
+        key: seed of the random numbers.
 
     Returns:
-        a new tensor like ``tokens``.
+        a new tensor of the same shape.
     """
     generator = torch.Generator()
     generator.manual_seed(zlib.crc32(repr(tuple(key)).encode()))

@@ -1,4 +1,4 @@
-"""Let a model choose between the candidates of contrastive items."""
+"""Contrastive evaluation: which candidate translation a model scores best."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gtrans.evaluation.contrastive import Item, Table, accuracy_table
 
 
 class Encoder(Protocol):
-    """What is asked of a text pipeline."""
+    """The part of a text pipeline that is needed here."""
 
     def encode(self, sentence: str) -> str:
-        """BPE tokens of a sentence, between spaces."""
+        """BPE tokens of a sentence, separated by spaces."""
 
 
 def evaluate(
@@ -27,7 +27,7 @@ def evaluate(
 ) -> Table:
     """Accuracy of ``models`` by phenomenon and distance.
 
-    See :func:`score_items` for the arguments. The control is the same call with
+    Arguments as in :func:`score_items`. As a control, call it with
     :func:`gtrans.evaluation.contrastive.random_contexts` of the items.
     """
     scores = score_items(
@@ -45,30 +45,29 @@ def score_items(
     max_tokens: int = MAX_TOKENS,
     progress: str | None = None,
 ) -> list[list[float]]:
-    """For each item the log-probabilities of its candidates, the right one's first.
+    """For each item the log-probabilities of its candidates, the correct one first.
 
-    Sentences before the first one in which an item's candidates differ are left out of
-    the sum: they have the same probability in all of them, whatever the unit.
+    The sum leaves out the sentences before the first one in which the candidates of an item
+    differ: their probability is the same for all candidates.
 
     Args:
         models: one model, or an ensemble.
         task: their task; ``task.cfg.unit`` says whether documents or sentences are read.
-        pipelines: of source and target, e.g. from
+        pipelines: of source and target, for example from
             :func:`gtrans.text.prepared_folder.load_pipeline`.
         items: any number of items, in plain text (:meth:`Item.as_text`).
-        max_tokens: most padded tokens of a batch, see
+        max_tokens: most tokens of a batch, as in
             :func:`gtrans.decoding.force_decode.score_documents`.
         progress: name of a progress bar on standard error.
     """
-    # Sentences of contexts recur in every candidate and twin; tokenising takes its time.
-    sides: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    # The same context sentences occur in many candidates, and tokenising is slow.
+    known: tuple[dict[str, str], dict[str, str]] = ({}, {})
 
     def encoded(sentences: Sequence[str], side: int) -> list[str]:
-        known = sides[side]
         for sentence in sentences:
-            if sentence not in known:
-                known[sentence] = pipelines[side].encode(sentence)
-        return [known[sentence] for sentence in sentences]
+            if sentence not in known[side]:
+                known[side][sentence] = pipelines[side].encode(sentence)
+        return [known[side][sentence] for sentence in sentences]
 
     documents: list[EncodedDocument] = []
     plain: list[Sequence[str]] = []

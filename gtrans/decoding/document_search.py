@@ -1,10 +1,9 @@
 """Beam search over whole documents (G-Transformer, §4.3).
 
-A document is one beam search from start to end. The search, not the model, keeps
-the sentences: after the end of a sentence the next one is opened until the
-document has as many sentences as its source, and every sentence has a length
-limit of its own. So K source sentences give exactly K target sentences whatever
-the model says. A sentence is a document of one sentence.
+A document is translated by one beam search from start to end. The search, not the model, decides
+the number of sentences: after the end of a sentence it opens the next one until the document has
+as many sentences as its source, and every sentence has its own length limit. So K source
+sentences always give exactly K target sentences. A single sentence is a document with K = 1.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ class DocumentHypothesis:
     Attributes:
         sentences: one per source sentence.
         score: sum of log-probabilities, divided by the length to the power of ``lenpen``.
-            Marks that the search itself sets count in the length, with log-probability 0.
-        tokens: all ids after the first opening symbol, marks included.
+            Marks that the search itself sets count in the length and have log-probability 0.
+        tokens: all ids after the first opening symbol, with sentence marks.
         scores: log-probability of each of them.
     """
 
@@ -67,20 +66,21 @@ class DocumentSearch:
         self,
         models: Sequence[SearchableModel],
         source: Mapping[str, Tensor],
-        words: Sequence[Sequence[int]],
+        source_lengths: Sequence[Sequence[int]],
     ) -> list[list[DocumentHypothesis]]:
         """Translate a batch of documents.
 
         Args:
             models: one, or an ensemble.
-            source: what the models' ``begin_decoding`` takes, ``src_tokens`` among it.
-            words: for each document the lengths, marks not counted, of the source
-                sentences that are to be translated.
+            source: ``net_input`` without the decoder's input, for the models'
+                ``begin_decoding``.
+            source_lengths: for each document the words of every source sentence that is to
+                be translated, without marks.
 
         Returns:
             for each document its hypotheses, the best first, ``beam`` at most.
         """
-        run = _Run(self.vocabulary, self.options, words, source["src_tokens"].device)
+        run = _Run(self.vocabulary, self.options, source_lengths, source["src_tokens"].device)
         states = [model.begin_decoding(source, self.options.beam) for model in models]
         while run.active.numel():
             tokens, opens = run.newest()
@@ -103,48 +103,58 @@ class DocumentSearch:
         tokens: Tensor,
         opens: Tensor,
     ) -> Tensor:
-        each = []
+        """``(hypotheses, vocabulary)`` of the next token, averaged over the models."""
+        log_probs = []
         for model, state in zip(models, states, strict=True):
             logits = model.decode_step(tokens, opens, state).float()
             if self.options.temperature != 1.0:
                 logits = logits / self.options.temperature
-            each.append(torch.log_softmax(logits, -1))
-        if len(each) == 1:
-            return each[0]
-        return torch.logsumexp(torch.stack(each), 0) - math.log(len(each))
+            log_probs.append(torch.log_softmax(logits, -1))
+        if len(log_probs) == 1:
+            return log_probs[0]
+        return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(models))
 
 
 class _Run:
-    """One search in progress: ``width`` documents still active, ``beam`` rows each."""
+    """A search in progress: ``width`` active documents with ``beam`` hypotheses each.
+
+    Attributes:
+        marked: sentences begin with a symbol other than ``</s>``.
+        active: ``(width,)`` numbers of the documents that are not finished.
+        tokens: ``(width, beam)`` the newest token of each hypothesis.
+        sentence: ``(width, beam)`` number of the sentence that it writes.
+        written: ``(width, beam)`` words of that sentence so far.
+        closed: ``(width, beam)`` whether the newest token has ended a sentence.
+        opens: ``(width, beam)`` whether the newest token has opened a sentence.
+        scores: ``(width, beam)`` sums of log-probabilities.
+        shared: ``(width, beam, beam)`` how many first tokens two hypotheses have in common.
+        common: how many first tokens all hypotheses of every document have in common.
+    """
 
     def __init__(
         self,
         vocabulary: SearchVocabulary,
         options: SearchOptions,
-        words: Sequence[Sequence[int]],
+        source_lengths: Sequence[Sequence[int]],
         device: torch.device,
     ) -> None:
-        documents, beam = len(words), options.beam
+        documents, beam = len(source_lengths), options.beam
         self.vocabulary = vocabulary
         self.options = options
         self.marked = vocabulary.opening != vocabulary.eos
-        self.counts = torch.tensor([len(document) for document in words], device=device)
-        longest = max(len(document) for document in words)
+        self.counts = torch.tensor([len(lengths) for lengths in source_lengths], device=device)
+        # (documents, sentences): most words of each translation
         limits = [
-            [
-                max(int(n * options.max_len_a + options.max_len_b), options.min_len, 1)
-                for n in document
-            ]
-            + [1] * (longest - len(document))
-            for document in words
+            torch.tensor([options.limit(n) for n in lengths], dtype=torch.long, device=device)
+            for lengths in source_lengths
         ]
-        self.limits = torch.tensor(limits, device=device)
+        self.limits = torch.nn.utils.rnn.pad_sequence(limits, batch_first=True, padding_value=1)
         self.active = torch.arange(documents, device=device)
         self.tokens = torch.full((documents, beam), vocabulary.opening, device=device)
         self.sentence = torch.zeros_like(self.tokens)
         self.written = torch.zeros_like(self.tokens)
         self.closed = torch.zeros_like(self.tokens, dtype=torch.bool)
-        # All hypotheses begin alike: only the first is alive.
+        # At first all hypotheses are the same, so only one of them is alive.
         self.scores = torch.full((documents, beam), float("-inf"), device=device)
         self.scores[:, 0] = 0.0
         self.opens = torch.zeros_like(self.closed)
@@ -156,26 +166,26 @@ class _Run:
 
     @property
     def width(self) -> int:
-        """Documents still active."""
+        """Number of active documents."""
         return int(self.active.numel())
 
     def newest(self) -> tuple[Tensor, Tensor]:
-        """The last token of every row and whether it opened a sentence, ``(rows,)``."""
+        """The newest tokens and whether they open a sentence, each ``(hypotheses,)``."""
         return self.tokens.flatten(), self.opens.flatten()
 
     def in_place(self, parents: Tensor) -> bool:
-        """Whether every row goes on from itself."""
+        """Whether every hypothesis continues itself."""
         return torch.equal(parents, torch.arange(parents.numel(), device=parents.device))
 
     def extend(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
-        """Choose the next token of every row.
+        """Choose the next token of every hypothesis.
 
         Args:
-            log_probs: ``(rows, vocabulary)``.
+            log_probs: ``(hypotheses, vocabulary)``.
 
         Returns:
-            the rows that the new rows go on from, and the indices (among the active)
-            of the documents that are not finished.
+            ``(hypotheses,)`` the old hypothesis that each new one continues, and ``(n,)`` the
+            indices, among the active documents, of those that are not finished.
         """
         beam = self.options.beam
         vocabulary_size = log_probs.size(1)
@@ -185,24 +195,25 @@ class _Run:
         origin = index // vocabulary_size
         token = index % vocabulary_size
         ends = self._ends(token, origin) & best.gt(float("-inf"))
-        # As fairseq: a hypothesis may end where it is among the best `beam`; of the
-        # others the best `beam` that do not end go on.
+        # As in fairseq: candidates that end a document are finished if they are among the best
+        # `beam`; of the candidates that do not end, the best `beam` continue.
         ending = ends.clone()
         ending[:, beam:] = False
         done = self._finish(ending, origin, best) if bool(ending.any()) else None
-        rank = torch.arange(best.size(1), device=best.device) + ends.long() * best.size(1)
-        chosen = rank.argsort(1)[:, :beam]
+        # Candidates that do not end, the best first, and then the others.
+        chosen = ends.long().argsort(dim=1, stable=True)[:, :beam]
         if chosen.size(1) < beam:
             chosen = torch.cat([chosen, chosen[:, :1].expand(-1, beam - chosen.size(1))], 1)
         self._advance(chosen, best, origin, token, ends)
-        first_rows = torch.arange(self.width, device=best.device)[:, None] * beam
-        rows = (first_rows + self.origin).flatten()
+        first_hypotheses = torch.arange(self.width, device=best.device)[:, None] * beam
+        parents = (first_hypotheses + self.origin).flatten()
         alive = self.scores.gt(float("-inf")).any(1)
         if done is not None:
             alive &= ~done
-        return rows, alive.nonzero().squeeze(1)
+        return parents, alive.nonzero().squeeze(1)
 
     def _constrain(self, log_probs: Tensor) -> Tensor:
+        """``log_probs (hypotheses, vocabulary)`` with ``-inf`` for tokens that cannot follow."""
         vocabulary, options = self.vocabulary, self.options
         never = float("-inf")
         log_probs[:, list(vocabulary.forbidden)] = never
@@ -210,8 +221,8 @@ class _Run:
         written, closed = self.written.flatten(), self.closed.flatten()
         limit = self.limits[self.active].gather(1, self.sentence).flatten()
         end = log_probs[:, vocabulary.eos].clone()
-        enough = (written >= limit) | self._room_is_needed()
-        log_probs.masked_fill_((enough | closed)[:, None], never)
+        must_end = (written >= limit) | self._no_room_left()
+        log_probs.masked_fill_((must_end | closed)[:, None], never)
         end.masked_fill_(written < options.min_len, never)
         log_probs[:, vocabulary.eos] = end
         if self.marked:
@@ -227,36 +238,37 @@ class _Run:
             log_probs[:, vocabulary.prefix] = torch.where(opened, 0.0, never)
         return log_probs
 
-    def _room_is_needed(self) -> Tensor | bool:
-        """``(rows,)`` whether a sentence must end, for the sake of those after it."""
-        room, least = self.vocabulary.room, self.options.min_len
-        if room is None:
+    def _no_room_left(self) -> Tensor | bool:
+        """``(hypotheses,)`` whether the sentence must end to leave room for those after it."""
+        limit, least = self.vocabulary.max_input_tokens, self.options.min_len
+        if limit is None:
             return False
         marks = 1 + int(self.marked or self.vocabulary.prefix is not None)
         following = self.counts[self.active][:, None] - 1 - self.sentence
-        # The decoder's input if this step ends the sentence and the others are as short as
-        # can be. The very last end is read only where a mark of its own follows an end.
+        # Tokens of the decoder's input if this step ends the sentence and all others are as
+        # short as possible. The decoder reads the last end of a sentence only if marks follow.
         used = self.step + 1 + int(self.marked) + following * (max(least, 1) + marks)
-        return ((used >= room) & (self.written >= least)).flatten()
+        return ((used >= limit) & (self.written >= least)).flatten()
 
     def _in_last_sentence(self) -> Tensor:
         return self.sentence == self.counts[self.active][:, None] - 1
 
     def _ends(self, token: Tensor, origin: Tensor) -> Tensor:
-        """Whether a candidate closes its document."""
-        last = self._in_last_sentence()
-        ready = (self.closed & last) if self.marked else last
-        return token.eq(self.vocabulary.eos) & ready.gather(1, origin)
+        """``(width, candidates)`` whether a candidate ends its document."""
+        may_end = self._in_last_sentence()
+        if self.marked:
+            may_end &= self.closed
+        return token.eq(self.vocabulary.eos) & may_end.gather(1, origin)
 
     def _finish(self, ending: Tensor, origin: Tensor, totals: Tensor) -> Tensor:
-        """Keep the hypotheses that end; True for documents that have enough of them."""
+        """Store the candidates that end; ``(width,)`` True for documents with enough of them."""
         done = torch.zeros(self.width, dtype=torch.bool, device=totals.device)
-        for document, rank in ending.nonzero().tolist():
+        for document, candidate in ending.nonzero().tolist():
             number = int(self.active[document])
             hypotheses = self.finished[number]
             if len(hypotheses) < self.options.beam:
-                parent = int(origin[document, rank])
-                total = float(totals[document, rank])
+                parent = int(origin[document, candidate])
+                total = float(totals[document, candidate])
                 last = total - float(self.scores[document, parent])
                 hypotheses.append(self._hypothesis(number, parent, total, last))
             done[document] = len(hypotheses) == self.options.beam
@@ -302,7 +314,7 @@ class _Run:
         self.opens = self.tokens.eq(self.vocabulary.opening)
         last = self.counts[self.active][:, None] - 1
         self.sentence = torch.minimum(sentence + self.opens.long(), last)
-        # Marks are no words; the count begins anew where a sentence opens.
+        # Marks are not words, and a new sentence has no words yet.
         is_word = ~is_end
         if self.vocabulary.prefix is not None:
             is_word &= self.tokens.ne(self.vocabulary.prefix)
@@ -318,7 +330,7 @@ class _Run:
         self.shared = pairs.masked_fill(same, self.step)
 
     def keep(self, documents: Tensor) -> None:
-        """Go on with these of the active documents."""
+        """Drop all other documents; ``documents (n,)`` are indices among the active ones."""
         if documents.numel() == self.width:
             return
         for name in (

@@ -1,9 +1,9 @@
 """Log-probabilities of given translations (force decoding).
 
-A document is read as its model was trained, in the rows of its unit. Rows of different
-translations of one source stand next to each other in a batch, sorted: the model encodes their
-source once, reads what they have in common once, and projects to the vocabulary only what
-counts (:meth:`gtrans.models.base.contract.DocumentModel.forward`).
+A document is read in the rows of the unit that its model was trained with. Different
+translations of one source are sorted and stand next to each other in a batch: the model encodes
+their source once, reads a common prefix once, and projects only the states whose words are scored
+(:meth:`gtrans.models.base.contract.DocumentModel.forward`).
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ from gtrans.modules.shared_prefix import SharedPrefixLayout
 MAX_TOKENS = 2000
 
 EncodedDocument = tuple[Sequence[str], Sequence[str]]
-"""Source and target sentences, as many on both sides, each as BPE tokens between spaces."""
+"""Source and target sentences, the same number, each as BPE tokens separated by spaces."""
 
 
 @dataclass
 class _Row:
-    """What a model reads at once.
+    """One row of a batch.
 
     Attributes:
-        source: the same for rows that read the same source.
+        source: a key that is the same for rows with the same source.
         example: see :meth:`gtrans.data.examples.ExampleBuilder.example`.
-        first: number, among the sentences that the row writes, of the first one whose score is
-            wanted.
-        scores: of the sentences from ``first`` on, once they are known.
+        first: the first sentence to score, counted among those that the row writes.
+        scores: scores of the sentences from ``first`` on; empty until they are known.
     """
 
     source: Hashable
@@ -64,11 +63,11 @@ def score_documents(
     max_tokens: int = MAX_TOKENS,
     progress: str | None = None,
 ) -> list[list[float]]:
-    """Log-probability of every target sentence, given its source and what precedes it.
+    """Log-probability of every target sentence, given its source and the target before it.
 
-    It is natural, unsmoothed, and the sum over the words of the sentence and its end mark.
-    Several models are an ensemble: their probabilities are averaged. A row that occurs
-    several times is scored once, so equal ones get scores that are equal to the last bit.
+    It is the sum of the natural, unsmoothed log-probabilities of the words of the sentence and
+    its end mark. Several models are an ensemble: their probabilities are averaged. A row that
+    occurs several times is scored once, so equal rows get exactly equal scores.
 
     Args:
         models: on one device; they are put into evaluation mode.
@@ -76,14 +75,14 @@ def score_documents(
             unit is that of the models.
         documents: see :data:`EncodedDocument`.
         first: for each document the number of the first sentence to score (default: 0).
-            A document unit is read as a whole all the same.
+            Sentences before it are read as context.
         plain: for each document its source sentences as plain text, which models with BERT
             need besides their own tokens.
-        whole: a document unit is never cut, however long; False: it is cut by the task's
-            ``max_doc_tokens``, as for training.
-        max_tokens: most tokens of a batch, rows times the longest side of any; a longer
-            row stands alone.
-        progress: name of a progress bar on standard error, drawn at a terminal only.
+        whole: True: a document unit is read as a whole, however long it is; False: it is cut by
+            the task's ``max_doc_tokens``, as in training.
+        max_tokens: most tokens of a batch on its longer side, with padding; a longer row is a
+            batch of its own.
+        progress: name of a progress bar on standard error, shown on a terminal only.
 
     Returns:
         For each document the scores of its sentences from ``first`` on.
@@ -95,7 +94,7 @@ def score_documents(
     starts = [0] * len(documents) if first is None else first
     pool = _Pool(task, whole)
     texts: Sequence[Sequence[str] | None] = plain or [None] * len(documents)
-    of_document = [
+    rows_of_documents = [
         pool.rows_of(source, target, start, text)
         for (source, target), start, text in zip(documents, starts, texts, strict=True)
     ]
@@ -104,17 +103,16 @@ def score_documents(
         model.eval()
     with tqdm(total=len(distinct), desc=progress, disable=None if progress else True) as bar:
         for batch in _batches(distinct, max_tokens):
-            for row, scores in zip(batch, _score(models, pool, batch), strict=True):
-                row.scores = scores
+            for row, of_row in zip(batch, _score(models, pool, batch), strict=True):
+                row.scores = of_row
             bar.update(len(batch))
-    return [
-        [
-            score
-            for row, wanted in parts
-            for score in row.scores[wanted.start - row.first : wanted.stop - row.first]
-        ]
-        for parts in of_document
-    ]
+    scores_of_documents: list[list[float]] = []
+    for rows in rows_of_documents:
+        scores: list[float] = []
+        for row, wanted in rows:
+            scores += row.scores[wanted.start - row.first : wanted.stop - row.first]
+        scores_of_documents.append(scores)
+    return scores_of_documents
 
 
 class _Pool:
@@ -146,13 +144,13 @@ class _Pool:
         first: int,
         plain: Sequence[str] | None = None,
     ) -> list[tuple[_Row, range]]:
-        """The rows that tell a document's scores, each with its sentences to take."""
+        """The rows of a document, each with the sentences that are scored in it."""
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source sentences, but {len(target)} target sentences")
-        words = [self._encoded(sentence, 0).numel() - 1 for sentence in source]
+        lengths = [self._encoded(sentence, 0).numel() - 1 for sentence in source]
         return [
             self._row(span, source, target, max(span.current.start, first), plain)
-            for span in self.examples.unit.cut(words)
+            for span in self.examples.unit.cut(lengths)
             if span.current.stop > first
         ]
 
@@ -164,19 +162,23 @@ class _Pool:
         first: int,
         plain: Sequence[str] | None,
     ) -> tuple[_Row, range]:
-        texts = tuple(source[n] for n in span.source), tuple(target[n] for n in span.target)
-        words: tuple[str, ...] = ()
+        sources = tuple(source[number] for number in span.source)
+        targets = tuple(target[number] for number in span.target)
+        plain_sources: tuple[str, ...] = ()
         if self.examples.word_pieces is not None and plain is not None:
-            words = tuple(plain[n] for n in span.source)
-        begin, end = (number - span.written.start for number in (first, span.current.stop))
-        read = (texts[0], words, span.current.start - span.source.start)
-        key = (read, texts[1])
+            plain_sources = tuple(plain[number] for number in span.source)
+        begin, end = first - span.written.start, span.current.stop - span.written.start
+        source_key = (sources, plain_sources, span.current.start - span.source.start)
+        key = (source_key, targets)
         row = self._rows.get(key)
         if row is None:
-            own, other = ([self._encoded(t, side) for t in texts[side]] for side in (0, 1))
-            pieces = [self._in_word_pieces(sentence) for sentence in words]
-            example = self.examples.example(span, own, other, pieces)
-            row = self._rows[key] = _Row(read, example, begin, [])
+            example = self.examples.example(
+                span,
+                [self._encoded(sentence, 0) for sentence in sources],
+                [self._encoded(sentence, 1) for sentence in targets],
+                [self._in_word_pieces(sentence) for sentence in plain_sources],
+            )
+            row = self._rows[key] = _Row(source_key, example, begin, [])
         row.first = min(row.first, begin)
         return row, range(begin, end)
 
@@ -186,7 +188,7 @@ class _Pool:
         return self._word_pieces[sentence]
 
     def _encoded(self, sentence: str, side: int) -> Tensor:
-        """``(words + 1,)`` ids with the end mark."""
+        """``(words + 1,)`` ids with the end mark; ``side``: 0 for the source, 1 for the target."""
         known = self._ids[side].get(sentence)
         if known is None:
             known = self._dictionaries[side].encode_line(sentence, add_if_not_exist=False).long()
@@ -201,17 +203,18 @@ class _Pool:
 
 
 def _batches(rows: list[_Row], max_tokens: int) -> Iterator[list[_Row]]:
-    """Rows of similar length, together at most ``max_tokens`` padded; the longest first.
+    """Batches of rows of similar length, each at most ``max_tokens`` with padding.
 
-    The order lets a batch that does not fit into memory be the first one. Rows of one
-    source stay together where they fit, sorted, so that neighbours begin alike.
+    The longest rows come first, so that a batch that does not fit into memory is the first one.
+    Rows of one source stay together if they fit into a batch, and are sorted, so that
+    neighbours have long common prefixes.
     """
-    of_source: dict[Hashable, list[_Row]] = {}
+    by_source: dict[Hashable, list[_Row]] = {}
     for row in rows:
-        of_source.setdefault(row.source, []).append(row)
+        by_source.setdefault(row.source, []).append(row)
     groups = [
         sorted(group, key=lambda row: row.example["prev_output_tokens"].tolist())
-        for group in of_source.values()
+        for group in by_source.values()
     ]
     batch: list[_Row] = []
     longest = 0
@@ -241,35 +244,37 @@ def _score(models: Sequence[Any], pool: _Pool, batch: Sequence[_Row]) -> list[li
     device = next(models[0].parameters()).device
     sample = pool.examples.collate([row.example for row in batch])
     target, read = sample["target"], sample["net_input"]["prev_output_tokens"]
-    # (rows, length): the number of each token's sentence; an end mark belongs to its own
+    # (rows, length): number of each token's sentence, to which its end mark belongs
     ends = target.eq(frame.eos).long()
     sentence = ends.cumsum(1) - ends
     first = torch.tensor([row.first for row in batch])
     wanted = target.ne(frame.pad) & sentence.ge(first[:, None])
-    # What rows of a source begin with has the same probability in all of them.
-    number: dict[Hashable, int] = {}
-    sources = torch.tensor([number.setdefault(row.source, len(number)) for row in batch])
+    # A common prefix has the same probabilities in all rows of a source: it is scored once.
+    numbers: dict[Hashable, int] = {}
+    sources = torch.tensor([numbers.setdefault(row.source, len(numbers)) for row in batch])
     whole = DocumentLayout.of_target(read, frame.pad, frame.bos, frame.eos)
     shared = SharedPrefixLayout.of(whole, read, sources)
-    chosen, of_word = torch.unique(
+    # `logits_of_word`: for each wanted word the index of its logits.
+    chosen, logits_of_word = torch.unique(
         shared.choose(torch.arange(shared.tokens), wanted), return_inverse=True
     )
     predict_at = torch.zeros(wanted.numel(), dtype=torch.bool)
     predict_at[shared.index[chosen]] = True
     predict_at = predict_at.view_as(wanted)
-    each = []
-    of_word, words = of_word.to(device), target[wanted].to(device)
+    by_model = []
+    logits_of_word, words = logits_of_word.to(device), target[wanted].to(device)
     for model in models:
-        scored = _logits(model, pool, batch, sources, predict_at, device).float()
-        each.append(scored[of_word, words] - scored.logsumexp(1)[of_word])
-    scores = torch.stack(each).logsumexp(0) - math.log(len(each))
-    # (rows, sentences), in double precision: the difference of two sums decides an item
+        logits = _logits(model, pool, batch, sources, predict_at, device).float()
+        log_probs = logits[logits_of_word, words] - logits.logsumexp(1)[logits_of_word]
+        by_model.append(log_probs)
+    scores = torch.stack(by_model).logsumexp(0) - math.log(len(models))
+    # (rows, sentences), in double precision, because sums are compared with each other
     sums = torch.zeros(len(batch), int(ends.sum(1).max()), dtype=torch.float64)
     row = wanted.nonzero()[:, 0]
     sums.index_put_((row, sentence[wanted]), scores.cpu().double(), accumulate=True)
     return [
-        found[row.first : count]
-        for row, found, count in zip(batch, sums.tolist(), ends.sum(1).tolist(), strict=True)
+        of_row[row.first : count]
+        for row, of_row, count in zip(batch, sums.tolist(), ends.sum(1).tolist(), strict=True)
     ]
 
 
@@ -281,15 +286,15 @@ def _logits(
     predict_at: Tensor,
     device: torch.device,
 ) -> Tensor:
-    """``(True entries of predict_at, vocabulary)``.
+    """Logits ``(True entries of predict_at, vocabulary)``.
 
     Args:
         model: a model of the task.
-        pool: where the rows come from.
-        batch: what the model reads.
-        sources: ``(rows,)`` number of each row's source, counted in order of appearance.
-        predict_at: ``(rows, length)`` chooses among the target's tokens.
-        device: the model's.
+        pool: the pool of the rows.
+        batch: the rows that the model reads.
+        sources: ``(rows,)`` number of each row's source, in order of appearance.
+        predict_at: ``(rows, length)`` True on the target's tokens whose logits are wanted.
+        device: the model's device.
     """
     builder, examples = pool.examples, [row.example for row in batch]
     once = dict(zip(sources.tolist(), examples, strict=True))

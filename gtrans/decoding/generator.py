@@ -1,4 +1,4 @@
-"""Document search behind the interface of ``fairseq-generate`` and ``-interactive``."""
+"""Document search with the interface of ``fairseq-generate`` and ``fairseq-interactive``."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from gtrans.decoding.document_search import (
 from gtrans.decoding.stream_search import StreamSearch
 from gtrans.errors import GtransError
 
-# What is decoded at once of a single document, padding included; the --max-tokens of
-# `fairseq-interactive` counts documents.
+# Tokens of a batch within one document, with padding; --max-tokens of `fairseq-interactive`
+# applies to whole documents.
 _DOCUMENT_TOKENS = 4000
-# Options that document search follows, and those that do not concern it.
+# Options that document search supports, and options that do not concern it.
 _HONOURED = {
     "beam", "nbest", "max_len_a", "max_len_b", "min_len", "unnormalized", "lenpen", "unkpen",
     "temperature",
@@ -37,11 +37,7 @@ _UNRELATED = {
 
 
 def refuse_unsupported(generation: Any) -> None:
-    """Refuse generation options that document search does not follow.
-
-    Raises:
-        GtransError: naming the first such flag.
-    """
+    """Raises GtransError for generation options that document search does not support."""
     for field in fields(GenerationConfig):
         if field.name in _HONOURED | _UNRELATED:
             continue
@@ -66,9 +62,15 @@ class DocumentGenerator:
         symbols: Sequence[int],
         complete: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] = dict,
     ) -> None:
-        """``symbols``: ids that are no words (language symbols, mask).
+        """A generator for an ensemble of ``models``, or one.
 
-        ``complete`` turns ``net_input`` of a batch into what the models take.
+        Args:
+            models: the models.
+            dictionary: dictionary of the target.
+            examples: builds rows and batches.
+            generation: fairseq's generation options.
+            symbols: ids that are not words (language symbols, mask).
+            complete: turns ``net_input`` of a batch into what the models take.
         """
         frame = examples.frame
         self.models = list(models)
@@ -106,39 +108,42 @@ class DocumentGenerator:
         )
 
     def documents(self, source: Mapping[str, Tensor]) -> list[list[DocumentHypothesis]]:
-        """All hypotheses of every row, the best first, and at least one.
+        """The hypotheses of every row, the best first, at least one each.
 
-        They hold the sentences that the row is there for, and no others.
+        They hold only the current sentences of the row.
 
         Args:
             source: ``net_input`` of
                 :meth:`gtrans.data.examples.ExampleBuilder.collate`.
 
         Raises:
-            GtransError: the models give no probabilities but NaN.
+            GtransError: the models' probabilities are NaN.
         """
         for model in self.models:
             model.eval()
-        words = [
+        source_lengths = [
             [sentence.numel() - 1 for sentence in row]
             for row in self.examples.sources_to_translate(source)
         ]
-        found = self.search.search(self.models, self._complete(source), words)
-        if not all(found):
-            # Whatever the search forbids, finite probabilities leave it a way to the end.
+        hypotheses = self.search.search(self.models, self._complete(source), source_lengths)
+        if not all(hypotheses):
+            # With finite probabilities the search always finds a hypothesis.
             raise GtransError(
                 "the model's probabilities are not finite (NaN); its training has diverged, or "
                 "half precision is too narrow for it: leave out --fp16."
             )
         return [
-            [replace(one, sentences=one.sentences[wanted]) for one in hypotheses]
-            for wanted, hypotheses in zip(self.examples.wanted(source), found, strict=True)
+            [
+                replace(hypothesis, sentences=hypothesis.sentences[wanted])
+                for hypothesis in of_row
+            ]
+            for wanted, of_row in zip(self.examples.wanted(source), hypotheses, strict=True)
         ]
 
     def sentences(self, source: Mapping[str, Tensor]) -> list[list[list[dict[str, Any]]]]:
-        """For every row, for every sentence, its hypotheses as fairseq prints them.
+        """For every row, for each of its sentences, the hypotheses as fairseq's dictionaries.
 
-        The n-th hypothesis of a sentence is its part of the document's n-th hypothesis.
+        The n-th hypothesis of a sentence is part of the n-th hypothesis of its row.
         """
         return [
             [
@@ -149,37 +154,38 @@ class DocumentGenerator:
         ]
 
     def batch(self, sample: dict[str, Any]) -> list[list[dict[str, Any]]]:
-        """Hypotheses of every sentence of a batch, one sentence after the other.
+        """The hypotheses of every sentence of a batch, one sentence after the other.
 
-        The sample's ids, source and target are replaced by those of the sentences, so
-        that ``fairseq-generate`` prints one set of lines for each.
+        The ids, the source and the target in ``sample`` are replaced by those of the sentences,
+        so that ``fairseq-generate`` prints the lines of each sentence.
 
         Raises:
-            GtransError: the batch has windows, but the model reads translations of whole
-                documents in order.
+            GtransError: the model reads its earlier translations, but the batch does not hold
+                whole documents.
         """
         unit, net_input = self.examples.unit, sample["net_input"]
         if unit.sentence_by_sentence and unit.has_current:
             raise GtransError(
-                "`--context-sides history`: fairseq-generate has no document in order, but this "
-                "model reads its own earlier translations; use `gtrans translate`."
+                "`--context-sides history`: fairseq-generate does not translate in document "
+                "order, but this model reads its own earlier translations; use `gtrans translate`."
             )
         source = source_of(net_input)
-        units = self.sentences(source)
-        first = sample["first_sentence"].tolist()
-        sample["id"] = torch.tensor(
-            [begin + k for begin, unit in zip(first, units, strict=True) for k in range(len(unit))]
-        )
+        translations = self.sentences(source)
+        numbers: list[int] = []
+        first_sentences = sample["first_sentence"].tolist()
+        for first, of_row in zip(first_sentences, translations, strict=True):
+            numbers += range(first, first + len(of_row))
+        sample["id"] = torch.tensor(numbers)
         wanted = self.examples.wanted(source)
         sources = self.examples.sources_to_translate(source)
         net_input["src_tokens"] = self._joined(sources, wanted)
         if sample.get("target") is not None:
             targets = [self.examples.frame.sentences(row) for row in sample["target"]]
             sample["target"] = self._joined(targets, wanted)
-        return [sentence for unit in units for sentence in unit]
+        return [sentence for of_row in translations for sentence in of_row]
 
     def document(self, document: Tensor) -> list[list[dict[str, Any]]]:
-        """Hypotheses of the sentences of one document, ``(sentences, length)`` ids."""
+        """The hypotheses of every sentence of one document, ``(sentences, length)`` ids."""
         builder = self.examples
         sentences = [part for row in document for part in builder.frame.sentences(row)]
         spans = builder.unit.cut_to_translate([sentence.numel() - 1 for sentence in sentences])
@@ -187,18 +193,18 @@ class DocumentGenerator:
             builder.example(span, sentences[span.source.start : span.source.stop])
             for span in spans
         ]
-        found: dict[int, list[list[dict[str, Any]]]] = {}
+        translations: dict[int, list[list[dict[str, Any]]]] = {}
         lengths = [example["source"].numel() for example in examples]
         for batch in make_batches(lengths, _DOCUMENT_TOKENS):
             net_input = builder.collate([examples[index] for index in batch])["net_input"]
             source = {name: tensor.to(document.device) for name, tensor in net_input.items()}
-            found.update(zip(batch, self.sentences(source), strict=True))
-        return [sentence for number in range(len(examples)) for sentence in found[number]]
+            translations.update(zip(batch, self.sentences(source), strict=True))
+        return [sentence for number in range(len(examples)) for sentence in translations[number]]
 
     def _joined(self, rows: list[list[Tensor]], wanted: list[slice]) -> Tensor:
         """``(sentences, longest)`` ids of the wanted sentences of all rows."""
         return self.examples.frame.pad_rows(
-            [one for row, part in zip(rows, wanted, strict=True) for one in row[part]]
+            [sentence for row, part in zip(rows, wanted, strict=True) for sentence in row[part]]
         )
 
     def _entry(self, sentence: SentenceHypothesis) -> dict[str, Any]:

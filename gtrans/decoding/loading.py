@@ -18,7 +18,6 @@ from gtrans.errors import GtransError
 TASK = "document_translation"
 
 
-
 def split_paths(paths: str) -> list[str]:
     """The checkpoints of ``--path A.pt:B.pt``.
 
@@ -32,10 +31,10 @@ def split_paths(paths: str) -> list[str]:
 
 
 def decoding_device(cpu: bool = False, fp16: bool = False) -> torch.device:
-    """CUDA where there is one, unless ``cpu``.
+    """CUDA if there is a device, unless ``cpu``.
 
     Raises:
-        GtransError: half precision without CUDA, which is slower there and less exact.
+        GtransError: half precision on the CPU, where it is slower and less exact.
     """
     device = torch.device("cuda" if torch.cuda.is_available() and not cpu else "cpu")
     if fp16 and device.type == "cpu":
@@ -50,25 +49,25 @@ def load_models(
     cpu: bool = False,
     fp16: bool = False,
 ) -> tuple[list[Any], Any]:
-    """Models ready for inference, and the task they were trained for.
+    """Models in evaluation mode, and their task.
 
-    The task has the unit, the sentence marks and the languages of the checkpoints.
-    Nothing in a checkpoint is run.
+    The task has the unit, the sentence marks and the languages of the checkpoints. No code in a
+    checkpoint is run.
 
     Args:
         paths: checkpoints; several are an ensemble.
-        data: folder with the dictionaries; None: the one the first checkpoint names.
-        overrides: options of the checkpoints to replace, by name.
-        cpu: stay on the CPU although there is a CUDA device.
+        data: folder with the dictionaries; None: the one that the first checkpoint names.
+        overrides: name of an option -> value instead of the checkpoints'.
+        cpu: use the CPU even if there is a CUDA device.
         fp16: half precision.
 
     Returns:
-        the models (in evaluation mode, on their device) and the
+        the models, on their device, and the
         :class:`gtrans.tasks.document_translation.DocumentTranslationTask`.
 
     Raises:
-        GtransError: no such checkpoint, one that is refused or for another task,
-            dictionaries that do not fit, checkpoints that are no ensemble.
+        GtransError: no such checkpoint, an unsafe one or one of another task, dictionaries that
+            do not fit, or checkpoints that cannot be an ensemble.
     """
     device = decoding_device(cpu, fp16)
     import_plugin()
@@ -86,7 +85,7 @@ def load_models(
             loaded, _, task = checkpoint_utils.load_model_ensemble_and_task(
                 [path], arg_overrides=options, task=task
             )
-        except RuntimeError as error:  # what torch calls a state that does not fit
+        except RuntimeError as error:  # parameters have other shapes
             raise GtransError(
                 f"{path}: does not fit the dictionaries in '{task.cfg.data if task else data}'; "
                 f"give the folder it was trained with ({_mismatch(error)})."
@@ -116,10 +115,10 @@ def import_plugin() -> None:
 
 
 def _check(path: str, data: str | None) -> None:
-    """Refuse what fairseq would fail on, or would take for something else.
+    """Refuse a checkpoint that fairseq would fail on or misread.
 
-    The file is read once more for it: fairseq's own reading leaves torch's refusal of
-    code to an environment variable, and its failures are not told in a line.
+    The file is read once more here: whether fairseq's own function lets torch refuse code
+    depends on an environment variable, and it does not report errors in one line.
     """
     state = read_checkpoint(path)
     task, model = (dict(_options(state, group)) for group in ("task", "model"))

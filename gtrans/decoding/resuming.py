@@ -1,4 +1,4 @@
-"""The finished part of a long translation, kept until the whole is written."""
+"""The finished part of a long translation, kept on disk until the output is written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gtrans.messages import say
 
 
 def forget(output: str) -> None:
-    """Remove what is kept for ``output``."""
+    """Remove the file that is kept for ``output``."""
     _partial_path(output).unlink(missing_ok=True)
 
 
@@ -21,15 +21,15 @@ def _partial_path(output: str) -> Path:
 
 
 class FinishedBatches:
-    """The finished batches of a run, one JSON line each, kept beside its output.
+    """The finished batches of a run, one JSON line each, in a file next to its output.
 
-    The first line holds the fingerprint of the run. The file of a run with another
-    one is replaced. For the standard output nothing is kept.
+    The first line holds the fingerprint of the run. A file with another fingerprint is
+    replaced. Nothing is kept for the standard output.
     """
 
-    def __init__(self, output: str, mark: str) -> None:
+    def __init__(self, output: str, fingerprint: str) -> None:
         self._path = None if output == STANDARD_STREAM else _partial_path(output)
-        self._mark = mark
+        self._fingerprint = fingerprint
         self._batches: dict[int, list[list[str]]] = {}
 
     def __enter__(self) -> FinishedBatches:
@@ -41,7 +41,7 @@ class FinishedBatches:
         if end:
             say(f"going on from '{self._path}': {len(self._batches)} batches are finished")
         else:
-            self._append({"fingerprint": self._mark})
+            self._append({"fingerprint": self._fingerprint})
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -49,7 +49,7 @@ class FinishedBatches:
             self._file.close()
 
     def get(self, number: int) -> list[list[str]] | None:
-        """The translations of a batch, if it was finished before."""
+        """The translations of a batch; None if it is not finished."""
         return self._batches.get(number)
 
     def add(self, number: int, translations: list[list[str]]) -> None:
@@ -62,7 +62,7 @@ class FinishedBatches:
         self._file.flush()
 
     def _read(self, path: Path) -> int:
-        """Take over what is there; returns the end of the last complete record."""
+        """Load the finished batches; returns the offset after the last complete record."""
         end = 0
         with open(path, "rb") as file:
             for line in file:
@@ -70,7 +70,7 @@ class FinishedBatches:
                     record = json.loads(line)
                 except ValueError:  # an interrupted write
                     break
-                if end == 0 and record != {"fingerprint": self._mark}:
+                if end == 0 and record != {"fingerprint": self._fingerprint}:
                     say(f"'{path}' comes from other input or options: translating anew")
                     break
                 if end:

@@ -1,4 +1,4 @@
-"""What a search over documents is told: its options and the symbols it sets itself."""
+"""Settings of a search: its options, and the symbols that it treats in a special way."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class SearchOptions:
     """Options of beam search; lengths count the words of one sentence.
 
     Attributes:
-        beam: hypotheses kept.
-        max_len_a, max_len_b: a sentence of n source words gets at most ``a n + b`` words.
-        min_len: words a sentence has at least.
+        beam: hypotheses of a document.
+        max_len_a, max_len_b: the translation of n source words has at most ``a n + b`` words.
+        min_len: fewest words of a sentence.
         lenpen: scores are divided by ``length ** lenpen``.
         unkpen: subtracted from the log-probability of the unknown word.
-        normalize: False leaves scores undivided.
+        normalize: whether scores are divided.
         temperature: logits are divided by it.
     """
 
@@ -31,7 +31,7 @@ class SearchOptions:
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        """Raises GtransError for values that make no search."""
+        """Raises GtransError for values out of range."""
         for flag, value, least in (
             ("beam", self.beam, 1),
             ("max-len-a", self.max_len_a, 0),
@@ -43,22 +43,26 @@ class SearchOptions:
         if self.temperature <= 0:
             raise GtransError(f"`--temperature` must be above 0, but is {self.temperature}.")
 
+    def limit(self, source_length: int) -> int:
+        """Most words of the translation of a sentence of ``source_length`` words."""
+        return max(int(source_length * self.max_len_a + self.max_len_b), self.min_len, 1)
+
 
 @dataclass(frozen=True)
 class SearchVocabulary:
-    """The ids that the search treats in a special way.
+    """Symbols that a search treats in a special way.
 
     Attributes:
-        opening: the symbol that opens the decoder's input and every sentence:
-            ``<s>``, or ``</s>`` where the end of a sentence opens the next one, or
-            another one (:class:`gtrans.data.frame.Frame`).
-        eos: ``</s>``.
-        pad: padding.
-        unk: the unknown word.
-        forbidden: ids that are no words and never to be generated.
-        prefix: follows the opening symbol of every sentence (None: nothing does).
-        room: most tokens of a decoder's input; the search ends sentences before they
-            leave too little room for those after them (None: there is no limit).
+        opening: id of the symbol that opens the decoder's input and every sentence:
+            ``<s>``, ``</s>`` if the end of a sentence opens the next one, or a language symbol
+            (:class:`gtrans.data.frame.Frame`).
+        eos: id of ``</s>``.
+        pad: id of padding.
+        unk: id of the unknown word.
+        forbidden: ids that are not words and are never generated.
+        prefix: id of the symbol that follows the opening symbol of every sentence, or None.
+        max_input_tokens: most tokens of the decoder's input; the search ends sentences early
+            enough to leave room for those after them. None: there is no limit.
     """
 
     opening: int
@@ -67,4 +71,4 @@ class SearchVocabulary:
     unk: int
     forbidden: tuple[int, ...]
     prefix: int | None = None
-    room: int | None = None
+    max_input_tokens: int | None = None

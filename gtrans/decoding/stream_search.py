@@ -1,9 +1,9 @@
-"""Beam search sentence by sentence, for models that remember the sentences before.
+"""Beam search sentence by sentence, for models that remember the previous sentences.
 
-Feng et al. 2022, §3.4: a document is translated in order, one sentence at a time. Each is
-a beam search of its own; when it has ended, the memory is updated once, from the states of
-the complete best hypothesis. Documents of a batch advance together, and those that have
-no sentence left are dropped. Cost per token and memory do not depend on their length.
+Feng et al. 2022, §3.4: a document is translated in order, one sentence at a time, each by its own
+beam search. When that has ended, the memory is updated once, from the states of the complete best
+hypothesis. The documents of a batch advance together; those without further sentences are
+dropped. Time and memory per sentence do not depend on the length of a document.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gtrans.models.base.contract import CarriedState, DocumentModel, SearchState
 
 @dataclass
 class _Reader:
-    """A model that reads sentences with what their documents have left so far."""
+    """A model with the memory of the documents that it is translating."""
 
     model: DocumentModel
     memory: CarriedState
@@ -41,7 +41,10 @@ class _Reader:
         return self.model.decode_step(tokens, opens, state)
 
     def follow(self, written: Tensor, documents: Tensor) -> None:
-        """Update the memory with what has been written, and go on with some documents."""
+        """Update the memory with translations, and keep that of ``documents (n,)`` only.
+
+        ``written (documents, longest)``: decoder input of the translated sentences.
+        """
         self.model.remember(written, self.memory)
         self.memory = self.memory.following(documents)
 
@@ -49,8 +52,8 @@ class _Reader:
 class StreamSearch(DocumentSearch):
     """Beam search for one or several models over documents, sentence by sentence.
 
-    The n-th hypothesis of a document is made of the n-th hypotheses of its sentences, all of
-    which continue the best hypotheses of the sentences before.
+    The n-th hypothesis of a document consists of the n-th hypotheses of its sentences. Each of
+    them continues the best hypotheses of the sentences before.
     """
 
     def __init__(
@@ -64,12 +67,13 @@ class StreamSearch(DocumentSearch):
         self,
         models: Sequence[Any],
         source: Mapping[str, Tensor],
-        words: Sequence[Sequence[int]],
+        source_lengths: Sequence[Sequence[int]],
     ) -> list[list[DocumentHypothesis]]:
-        """See :meth:`DocumentSearch.search`; the models carry something (``new_memory``)."""
+        """See :meth:`DocumentSearch.search`; the models must have ``new_memory``."""
         device = source["src_tokens"].device
         documents = [self.frame.sentences(row) for row in source["src_tokens"]]
-        found: list[list[list[DocumentHypothesis]]] = [[] for _ in documents]
+        # For each document, for each of its sentences, the hypotheses.
+        translations: list[list[list[DocumentHypothesis]]] = [[] for _ in documents]
         readers = [_Reader(model, model.new_memory()) for model in models]
         active = list(range(len(documents)))
         step = 0
@@ -80,28 +84,30 @@ class StreamSearch(DocumentSearch):
             hypotheses = super().search(
                 readers,
                 {"src_tokens": tokens, "src_lengths": lengths},
-                [[words[number][step]] for number in active],
+                [[source_lengths[number][step]] for number in active],
             )
             if not all(hypotheses):
                 return [[] for _ in documents]
             for number, of_sentence in zip(active, hypotheses, strict=True):
-                found[number].append(of_sentence)
+                translations[number].append(of_sentence)
             step += 1
-            going_on = [at for at, number in enumerate(active) if len(documents[number]) > step]
-            active = [active[at] for at in going_on]
+            remaining = [i for i, number in enumerate(active) if len(documents[number]) > step]
+            active = [active[i] for i in remaining]
             if active:
                 written = self._written([of_sentence[0] for of_sentence in hypotheses], device)
                 for reader in readers:
-                    reader.follow(written, torch.tensor(going_on, device=device))
-        return [self._joined(sentences) for sentences in found]
+                    reader.follow(written, torch.tensor(remaining, device=device))
+        return [self._joined(sentences) for sentences in translations]
 
     def _written(self, best: Sequence[DocumentHypothesis], device: torch.device) -> Tensor:
         """``(documents, longest)`` decoder input of finished sentences."""
-        rows = [torch.tensor(one.sentences[0].tokens, device=device) for one in best]
-        return self.frame.pad_rows([self.frame.target([row])[0] for row in rows])
+        sentences = [
+            torch.tensor(hypothesis.sentences[0].tokens, device=device) for hypothesis in best
+        ]
+        return self.frame.pad_rows([self.frame.target([sentence])[0] for sentence in sentences])
 
     def _joined(self, sentences: list[list[DocumentHypothesis]]) -> list[DocumentHypothesis]:
-        """Hypotheses of a document from those of its sentences."""
+        """The hypotheses of a document, from those of its sentences."""
         count = min(len(hypotheses) for hypotheses in sentences)
         return [
             self._document([hypotheses[n].sentences[0] for hypotheses in sentences])
@@ -111,7 +117,7 @@ class StreamSearch(DocumentSearch):
     def _document(self, sentences: list[SentenceHypothesis]) -> DocumentHypothesis:
         tokens: list[int] = []
         scores: list[float] = []
-        # Marks between the sentences, and at the end, are set by the search itself.
+        # The search itself sets the marks between the sentences and at the end.
         marked = self.vocabulary.opening != self.vocabulary.eos
         for sentence in sentences:
             if marked and tokens:

@@ -1,13 +1,13 @@
-"""Documents in, documents out: text or a binarised split, line by line aligned.
+"""Translates a text or a binarised split into a text with the same lines and documents.
 
-Sentences are gathered into rows as the checkpoint's unit says. An instance of a document
-ends with it, or before the source tokens of the next sentence would exceed
-``max_doc_tokens``; targets play no part, so a split with references is translated as
-the same text without (``fairseq-generate`` looks at both sides, as training does).
+Sentences form rows as the checkpoint's unit says. In document units a row ends with the document
+or before its source tokens would exceed ``max_doc_tokens``. Targets play no part, so a split with
+references is translated like the same text without (``fairseq-generate`` cuts documents by both
+sides, as training does).
 
-Every finished batch is kept in a file beside the output, from which the same command goes
-on after an interruption. Its batches are the same then, so the result is that of an
-undisturbed run to the last bit.
+Every finished batch is kept in a file next to the output. After an interruption the same command
+continues from there, with the same batches, so the result is exactly that of an uninterrupted
+run.
 """
 
 from __future__ import annotations
@@ -50,24 +50,23 @@ MIN_DOC_TOKENS = 8
 class TranslationOptions:
     """What to translate with which models; one field per flag of ``gtrans translate``.
 
-    The limit of ``2 n + 50`` words for a sentence of n words binds for nothing that is a
-    translation, between any two scripts, and yet stops a model that repeats itself in
-    a short sentence early. (fairseq's fixed 200 cuts long sentences, and lets short ones
-    of a document run on.)
+    The default limit of ``2 n + 50`` words for a sentence of n words is longer than a real
+    translation between any two scripts, but stops a model early that repeats itself in a short
+    sentence. (fairseq's limit of 200 cuts long sentences, and is too large for the short ones.)
 
     Attributes:
         paths: checkpoints; several are an ensemble.
-        data: folder with dictionaries, for text also with the pipeline of ``gtrans prepare``.
+        data: folder with dictionaries, and for text with the pipeline of ``gtrans prepare``.
         output: file to write, or ``-``.
         input: text file, or ``-``; None: translate ``split``.
         split: binarised split of ``data``; None: translate ``input``.
         search: beam and lengths.
-        max_tokens: source tokens in a batch, marks and padding included; a longer
-            instance is a batch of its own.
-        max_doc_tokens: longest instance; None: the checkpoint's.
+        max_tokens: most source tokens of a batch, with marks and padding; a longer row is a
+            batch of its own.
+        max_doc_tokens: most tokens of a document unit; None: the checkpoint's.
         context: options ``context_kind`` and ``context_sentence`` instead of the
             checkpoint's.
-        cpu: stay on the CPU.
+        cpu: use the CPU even if there is a CUDA device.
         fp16: half precision (CUDA).
     """
 
@@ -100,15 +99,15 @@ class TranslationOptions:
 def translate(options: TranslationOptions) -> int:
     """Translate and write the output; returns the number of sentences.
 
-    The output has one line for each line of the input. Boundaries between documents
-    (empty lines, lines ``<d>``) are kept, several in a row, leading and trailing ones
-    included. A translation that would be read as a boundary (possible where a model
-    writes nothing but signs that the preparation's undoing removes) is written as
-    U+FFFD, so that an empty line always is a boundary.
+    The output has one line for each line of the input. All boundaries between documents (empty
+    lines, lines ``<d>``) are kept, also consecutive, leading and trailing ones. A translation
+    that would be read as a boundary is written as U+FFFD, so that an empty line always is a
+    boundary. (A translation is empty if the model writes only symbols that decoding to text
+    removes.)
 
     Raises:
-        GtransError: a file that is missing, not UTF-8 or does not fit the others. What
-            has been translated by then is kept for the next run of the same command.
+        GtransError: a file that is missing, not UTF-8, or does not fit the others. Batches that
+            are finished by then are kept for the next run of the same command.
     """
     _check_output(options)
     decoding_device(options.cpu, options.fp16)
@@ -131,13 +130,13 @@ def translate(options: TranslationOptions) -> int:
 
 
 class _Sentence(NamedTuple):
-    """The ids of a sentence, end symbol included, and in BERT's word pieces where it needs them."""
+    """The ids of a sentence with its end symbol, and its word pieces if a BERT reads them."""
 
     ids: Tensor
     word_pieces: Tensor | None
 
 
-# A line of the input: a sentence, or a boundary's text.
+# A line of the input: a sentence, or the text of a boundary.
 _Line = _Sentence | str
 
 
@@ -167,7 +166,7 @@ def _lines_of_split(task: Any, split: str) -> list[_Line]:
 
 
 def _output_pipeline(options: TranslationOptions, task: Any) -> TextPipeline | None:
-    """What undoes the preparation; None where a split was not prepared by ``gtrans``."""
+    """The pipeline that turns tokens into text; None: ``gtrans`` did not prepare the split."""
     if options.split is not None and not (Path(options.data) / STATE_FILE).exists():
         say(f"'{options.data}' was not made by 'gtrans prepare': tokens are written as they are")
         return None
@@ -175,7 +174,7 @@ def _output_pipeline(options: TranslationOptions, task: Any) -> TextPipeline | N
 
 
 class _Translator:
-    """Models with the way from their ids to text."""
+    """Models, and the pipeline that turns their output into text."""
 
     def __init__(
         self, models: list[Any], task: Any, pipeline: TextPipeline | None, search: SearchOptions
@@ -189,7 +188,7 @@ class _Translator:
         self.examples = self.generator.examples
 
     def cut(self, lines: Sequence[_Line], max_doc_tokens: int | None) -> list[Example]:
-        """What is decoded at once, from all documents, in order."""
+        """The rows of all documents, in order, as examples."""
         documents: list[list[_Sentence]] = [[]]
         for line in lines:
             if isinstance(line, str):
@@ -199,21 +198,17 @@ class _Translator:
         unit = self.examples.unit
         if max_doc_tokens is not None:
             unit = unit.limited_to(max_doc_tokens)
-        return [
-            self.examples.example(
-                span,
-                [document[number].ids for number in span.source],
-                word_pieces=[
-                    pieces for number in span.source
-                    if (pieces := document[number].word_pieces) is not None
-                ],
-            )
-            for document in documents
-            for span in unit.cut_to_translate([len(sentence.ids) - 1 for sentence in document])
-        ]
+        examples: list[Example] = []
+        for document in documents:
+            for span in unit.cut_to_translate([len(sentence.ids) - 1 for sentence in document]):
+                sentences = [document[number] for number in span.source]
+                ids = [sentence.ids for sentence in sentences]
+                pieces = [s.word_pieces for s in sentences if s.word_pieces is not None]
+                examples.append(self.examples.example(span, ids, word_pieces=pieces))
+        return examples
 
     def decode(self, examples: Sequence[Example]) -> list[list[str]]:
-        """The translations of the sentences that some rows are there for."""
+        """For each row the translations of its current sentences."""
         source = {
             name: tensor.to(self.device)
             for name, tensor in self.examples.collate(examples)["net_input"].items()
@@ -243,18 +238,18 @@ def _translate_lines(
     sentences = sum(not isinstance(line, str) for line in lines)
     unit = translator.examples.unit.as_dict()
     with (
-        FinishedBatches(options.output, _mark(lines, options, unit)) as finished,
+        FinishedBatches(options.output, _run_fingerprint(lines, options, unit)) as finished,
         tqdm(total=sentences, desc="translating", unit=" sentences", disable=None) as bar,
     ):
         for number, batch in enumerate(batches):
-            found = finished.get(number)
-            if found is None:
-                found = _decode(translator, [examples[index] for index in batch], options)
-                finished.add(number, found)
-            for index, translations in zip(batch, found, strict=True):
-                texts[index] = translations
-                bar.update(len(translations))
-    return [text for translations in texts for text in translations]
+            translations = finished.get(number)
+            if translations is None:
+                translations = _decode(translator, [examples[index] for index in batch], options)
+                finished.add(number, translations)
+            for index, of_row in zip(batch, translations, strict=True):
+                texts[index] = of_row
+                bar.update(len(of_row))
+    return [text for of_row in texts for text in of_row]
 
 
 def _decode(
@@ -269,7 +264,7 @@ def _decode(
         ) from None
 
 
-def _mark(
+def _run_fingerprint(
     lines: Sequence[_Line], options: TranslationOptions, unit: Mapping[str, Any]
 ) -> str:
     """A fingerprint of everything that the translations depend on."""
@@ -296,7 +291,7 @@ def _bytes_of(sentence: _Sentence) -> list[bytes]:
 
 
 def _check_output(options: TranslationOptions) -> None:
-    """Refuse what could not be written, before anything is computed."""
+    """Refuse an output that cannot be written, before anything is computed."""
     if options.output == STANDARD_STREAM:
         return
     path = Path(options.output)

@@ -1,4 +1,4 @@
-"""A Transformer whose layers attend to a context that another encoder has read.
+"""A Transformer whose layers attend to a context that another encoder has encoded.
 
 Wu, "Document-level Neural Machine Translation using BERT as Context Encoder": frozen BERT
 reads ``[CLS] context [SEP] sentence [SEP]``; its last hidden layer C_B is attended to in
@@ -6,19 +6,19 @@ every layer of a sentence Transformer.
 
 ===============  =====================================================================
 §3.3             C_B: :class:`gtrans.modules.bert.FrozenBert`; the task computes it and
-                 hands it in (``context_states``), it is no part of the model
+                 passes it in (``context_states``); it is not part of the model
 Eq 3.4-3.5       :class:`gtrans.modules.context_attention.ContextAttention` next to
                  self-attention in the encoder
-Eq 3.8-3.10      the same next to attention to the encoder in the decoder
-§3.6             two steps of training: ``--init-from`` a sentence model
-C_B, whitened    not in the thesis; the same model, in which context attention learns
-                 several times as fast: :mod:`gtrans.modules.whitening`
+Eq 3.8-3.10      the same next to cross-attention in the decoder
+§3.6             training in two steps: ``--init-from`` a sentence model
+C_B, whitened    not in the thesis; the model can express the same, but context attention
+                 learns several times as fast: :mod:`gtrans.modules.whitening`
 Eq 2.11-2.17     BERT-fused with drop-net: ``--combine mean``
 ===============  =====================================================================
 
-The document-aware Transformer (Zhang et al. 2018) is the same with a context encoder that
-is trained (``--context-layers`` above 0) on the embedded words of the context
-(``--context-input words``) or on top of BERT (``--context-input bert``).
+The document-aware Transformer (Zhang et al. 2018) is the same model with a trained context
+encoder (``--context-layers`` above 0), which reads the embedded words of the context
+(``--context-input words``) or BERT's output (``--context-input bert``).
 """
 
 from collections.abc import Mapping
@@ -60,12 +60,16 @@ class BertContextConfig(ContextConfig, UnitTransformerConfig):
     """Options of :class:`BertContextTransformer`."""
 
     raw_bert_states: bool = option(
-        False, "attend to BERT's output as it is (thesis) instead of whitened"
+        False, "attend to BERT's output as it is, as in the thesis, instead of whitened"
     )
     context_input: Optional[ChoiceEnum(list(CONTEXT_INPUTS))] = size_option(  # type: ignore[valid-type]
-        "what the context is read from: frozen BERT, or the embedded words of its sentences"
+        "how the context is read: bert: the output of frozen BERT; words: those of the neighbours, "
+        "embedded"
     )
-    context_layers: Optional[int] = size_option("trained layers of the context encoder")
+    context_layers: Optional[int] = size_option(
+        "trained layers of the context encoder: 0 for BERT alone, 1 for the document-aware "
+        "Transformer"
+    )
     bert_dim: Optional[int] = option(None, "set by the task")
     bert_fingerprint: Optional[str] = option(None, "set by the task")
 
@@ -82,7 +86,7 @@ PRESETS = {
 
 
 class ContextEncoder(nn.Module):
-    """Layers of self-attention over the context of a row, trained with the model."""
+    """Trained layers of self-attention over the context of a row."""
 
     def __init__(self, spec: LayerSpec, layers: int, input_dim: int) -> None:
         super().__init__()
@@ -115,10 +119,10 @@ class BertContextTransformer(Transformer):
 
     @classmethod
     def bert_use(cls, cfg: Any) -> str | None:
-        """With every batch the output of the frozen BERT, unless the context is read as words."""
+        """The output of the frozen BERT, unless the context is read as words or not at all."""
         cfg = resolve_sizes(cfg, cls.options, cls.presets)
-        wanted = cfg.bert_integration != "none" and cfg.context_input == "bert"
-        return BERT_FEATURES if wanted else None
+        reads_bert = cfg.bert_integration != "none" and cfg.context_input == "bert"
+        return BERT_FEATURES if reads_bert else None
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
@@ -133,7 +137,7 @@ class BertContextTransformer(Transformer):
             )
 
     def add_parts(self, cfg: Any) -> None:
-        """What reads the context, and attention to it."""
+        """Add the context encoder and context attention."""
         if cfg.bert_integration == "none":
             return
         spec = self.layer_spec(cfg, "encoder")
@@ -148,31 +152,29 @@ class BertContextTransformer(Transformer):
 
     @property
     def bert_whitening(self) -> Whitening | None:
-        """What whitens BERT's output before it is attended to."""
+        """The map that whitens BERT's output before it is attended to."""
         return self.whitening
 
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
         """The encoded sentences with their contexts.
 
         Args:
-            source: ``src_tokens (batch, length)`` windows, or sentences, padded on the right;
-                ``current (batch,)`` where they are windows; where a BERT is read,
-                ``context_states (context tokens, BERT's width)``, features of all rows, one
-                after the other, without padding, and ``context_lengths (batch,)``, how many of
-                them belong to each row.
+            source: ``src_tokens (batch, length)`` windows or sentences, padded on the right;
+                for windows ``current (batch,)``; if a BERT is read, ``context_states (context
+                tokens, BERT's width)``, the features of all rows one after the other without
+                padding, and ``context_lengths (batch,)``, how many of them each row has.
         """
         src_tokens: Tensor = source["src_tokens"]
         pad = self.encoder.dictionary.pad()
-        words = None
+        neighbours = None
         if "current" in source:
             layout = self.encoder.layout(src_tokens)
-            is_current = layout.sentence.eq(source["current"][layout.row])
-            own = layout.pad(is_current).bool()
-            words = src_tokens, src_tokens.ne(pad) & ~own
-            src_tokens = chosen_tokens(src_tokens, own, pad)
+            is_current = layout.pad(layout.sentence.eq(source["current"][layout.row])).bool()
+            neighbours = src_tokens, src_tokens.ne(pad) & ~is_current
+            src_tokens = chosen_tokens(src_tokens, is_current, pad)
         context = None
         if self.context_input == "words":
-            context = self._read_words(src_tokens, words)
+            context = self._read_words(src_tokens, neighbours)
         elif self.whitening is not None and "context_states" in source:
             states = self.whitening(source["context_states"])
             lengths: Tensor = source["context_lengths"]
@@ -183,14 +185,21 @@ class BertContextTransformer(Transformer):
         return encoded
 
     def _read_words(
-        self, src_tokens: Tensor, words: tuple[Tensor, Tensor] | None
+        self, src_tokens: Tensor, neighbours: tuple[Tensor, Tensor] | None
     ) -> PackedContext:
-        """The trained encoder's view of the context; a row without any has a lone ``</s>``."""
+        """The context encoder's output on the words of the neighbours.
+
+        Args:
+            src_tokens: ``(batch, length)`` current sentences.
+            neighbours: windows ``(batch, length)``, and a mask of the same shape that is True
+                on the words of neighbours; None: there are none.
+        """
         encoder = self.encoder
         pad, eos = encoder.dictionary.pad(), encoder.dictionary.eos()
         tokens = src_tokens.new_full((src_tokens.size(0), 1), pad)
-        if words is not None and bool(words[1].any()):
-            tokens = chosen_tokens(*words, pad)
+        if neighbours is not None and bool(neighbours[1].any()):
+            tokens = chosen_tokens(*neighbours, pad)
+        # A row without neighbours has the context `</s>`.
         tokens[tokens[:, 0].eq(pad), 0] = eos
         layout = DocumentLayout.of_source(tokens, pad, eos)
         embedded = encoder.embedded(tokens, layout)
@@ -198,6 +207,6 @@ class BertContextTransformer(Transformer):
         return PackedContext(self.context_encoder(embedded, layout), layout.documents.lengths)
 
     def new_parameters(self) -> set[str]:
-        """Context attention and what reads the context."""
+        """Names of the parameters of context attention and of the context encoder."""
         names = {name for name, _ in self.named_parameters()}
         return super().new_parameters() | {n for n in names if n.startswith("context_encoder.")}

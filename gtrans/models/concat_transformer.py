@@ -2,9 +2,9 @@
 
 Tiedemann and Scherrer, "Neural Machine Translation with Extended Context", DiscoMT 2017: a
 sentence and its neighbours are joined on both sides (2-to-2; n-to-n with a larger
-``--context-before``), or on the source side only (n-to-1, ``--context-sides source``).
-The translation of the current sentence is kept. The sentence marks of the frame separate
-the sentences; no attention is grouped.
+``--context-before``) or on the source side only (n-to-1, ``--context-sides source``). Of the
+translation the current sentence is kept. Sentence marks separate the sentences; attention sees
+the whole window.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from gtrans.models.base.presets import register_system
 
 @dataclass
 class ConcatTransformerConfig(UnitTransformerConfig):
-    """Options of :class:`ConcatTransformer`, those of a Transformer."""
+    """Options of :class:`ConcatTransformer`: those of a Transformer."""
 
 
 PRESETS = {

@@ -1,4 +1,4 @@
-"""Flat-Transformer: one encoder over context and sentence, its top on the sentence alone.
+"""Flat-Transformer: one encoder for context and sentence; its top layers see the sentence only.
 
 Ma, Zhang and Zhou, "A Simple and Effective Unified Encoder for Document-Level Machine
 Translation", ACL 2020.
@@ -7,14 +7,15 @@ Translation", ACL 2020.
 Eq 2     ``[E(c); E(x)]``: a window of :mod:`gtrans.data.units`, embedded as words
 Eq 3     ``[S(c); S(x)]``: ``embed_segments``, row 0 for the context, row 1 for the sentence
 Eq 4     bottom blocks over context and sentence: ``encoder.layers[:bottom_layers]``
-Eq 5     ``h1[s:t]``: :meth:`FlatTransformerEncoder.forward` keeps the tokens of the
-         sentence; the top blocks and the decoder get no others
+Eq 5     ``h1[s:t]``: :meth:`FlatTransformerEncoder.read` keeps the tokens of the sentence;
+         the top blocks and the decoder see no others
 §3.2     sizes, one sentence before and one after: ``PRESETS``, ``context_size``
 =======  ==============================================================================
 
-The paper is silent on positions; they count through the window, as in a Transformer that
-reads it as one text. Without segments (``--no-segment-embedding``) the model has the
-parameters of the Transformer; with ``--unit sentence`` it is the sentence Transformer.
+The paper does not say how positions count; here they count through the window, as in a
+Transformer that reads it as one text. Without segment embeddings (``--no-segment-embedding``)
+the model has the parameters of a Transformer; with ``--unit sentence`` it is the sentence
+Transformer.
 """
 
 from collections.abc import Mapping
@@ -42,10 +43,10 @@ class FlatTransformerConfig(UnitTransformerConfig):
     """Options of :class:`FlatTransformer`."""
 
     flat_bottom_layers: int = option(
-        1, "bottom encoder layers over context and sentence; the others see the sentence only"
+        1, "bottom encoder layers that see context and sentence; the others see the sentence only"
     )
     no_segment_embedding: bool = option(
-        False, "context and sentence are not told apart (table 3, 'w/o Segment')"
+        False, "no embedding that distinguishes context and sentence (table 3, 'w/o Segment')"
     )
 
 
@@ -61,7 +62,7 @@ class FlatTransformerEncoder(Encoder):
 
     Attributes:
         bottom_layers: how many layers read the whole window.
-        embed_segments: ``(2, dim)`` of context and sentence; None: they are not told apart.
+        embed_segments: ``(2, dim)`` embeddings of context and sentence; None: there are none.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class FlatTransformerEncoder(Encoder):
         super().__init__(cfg, dictionary, embed_tokens, design)
         self.bottom_layers = int(cfg.flat_bottom_layers)
         self.embed_segments: Optional[nn.Embedding] = None
-        # A sentence without context is of one kind only: nothing is to be told apart.
+        # A unit without context has nothing to distinguish.
         if cfg.unit != "sentence" and not cfg.no_segment_embedding:
             self.embed_segments = nn.Embedding(2, embed_tokens.embedding_dim)
             nn.init.normal_(self.embed_segments.weight, std=embed_tokens.embedding_dim**-0.5)
@@ -82,9 +83,9 @@ class FlatTransformerEncoder(Encoder):
 
         Args:
             src_tokens: ``(batch, length)`` windows, padded on either side.
-            current: ``(batch,)`` number, in its window, of the sentence to translate.
-            return_all_layers: with the outputs of all layers, ``(window tokens, dim)`` of
-                the bottom ones, ``(sentence tokens, dim)`` of the others.
+            current: ``(batch,)`` number of the sentence to translate, in its window.
+            return_all_layers: put the outputs of all layers into ``layers``: ``(window tokens,
+                dim)`` of the bottom layers, ``(sentence tokens, dim)`` of the others.
         """
         window = self.layout(src_tokens)
         is_current = window.sentence.eq(current[window.row])
@@ -109,7 +110,7 @@ class FlatTransformerEncoder(Encoder):
 
 @register_system("flat_transformer", FlatTransformerConfig, PRESETS)
 class FlatTransformer(Transformer):
-    """Flat-Transformer: one encoder over context and sentence, its top on the sentence alone."""
+    """Flat-Transformer: one encoder for context and sentence; its top sees the sentence only."""
 
     encoder: FlatTransformerEncoder
     encoder_type = FlatTransformerEncoder
@@ -128,13 +129,13 @@ class FlatTransformer(Transformer):
             )
 
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
-        """Encode windows, or sentences where there is no ``current``."""
+        """Encode windows, or sentences if ``source`` has no ``current``."""
         if "current" not in source:
             return super().encode(source)
         return self.encoder.read(source["src_tokens"], source["current"])
 
     def new_parameters(self) -> set[str]:
-        """The segments, and what every system may have."""
+        """Names of new parameters: segment embeddings, and those of the base class."""
         segments = {name for name, _ in self.named_parameters() if "embed_segments" in name}
         return super().new_parameters() | segments
 
@@ -153,7 +154,7 @@ BERT_PRESETS = {
 class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
     """The unified encoder as a BERT: ``[CLS] context [SEP] sentence [SEP]``.
 
-    The token types are the segments. Windows are shortened to what BERT reads.
+    BERT's token types are the segments. Windows are shortened to what BERT can read.
     """
 
     def __init__(
@@ -165,7 +166,7 @@ class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
     def read(
         self, src_tokens: Tensor, current: Tensor, return_all_layers: bool = False
     ) -> EncoderOutput:
-        """As in the base class."""
+        """As in the base class, after shortening."""
         dictionary = self.dictionary
         learned: Any = self.embed_positions
         marks = dictionary.bos(), dictionary.pad(), dictionary.eos()
@@ -175,7 +176,7 @@ class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
     def embedded(
         self, src_tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
     ) -> Tensor:
-        """As in the base class; without segments where they are not to be told apart."""
+        """As in the base class; with ``--no-segment-embedding`` without ``segments``."""
         return super().embedded(src_tokens, layout, None if self.one_segment else segments)
 
 
@@ -184,8 +185,8 @@ def bert_windows(
 ) -> tuple[Tensor, Tensor]:
     """Windows as BERT reads them, and the new numbers of their current sentences.
 
-    Only the first sentence keeps its ``[CLS]``. A window longer than ``longest`` loses the
-    oldest part of its context, never of its sentence.
+    Only the first sentence keeps its ``[CLS]``. A window that is longer than ``longest`` loses
+    the oldest part of its context, but nothing of its current sentence.
 
     Args:
         tokens: ``(batch, length)`` padded on the right.
@@ -197,13 +198,13 @@ def bert_windows(
     layout = DocumentLayout.of_source(tokens, pad, sep)
     # (batch, length); -1 on padding
     sentence = layout.pad(layout.sentence.float() + 1).long() - 1
-    own = sentence.eq(current[:, None])
+    is_current = sentence.eq(current[:, None])
     real = sentence.ge(0)
-    begins = torch.zeros_like(real)
-    begins[:, 0] = True
-    kept = real & (tokens.ne(cls) | begins)
+    is_first = torch.zeros_like(real)
+    is_first[:, 0] = True
+    kept = real & (tokens.ne(cls) | is_first)
     excess = (kept.sum(1) - longest).clamp(min=0)
-    context = kept & ~own & ~(tokens.eq(cls) & begins)
+    context = kept & ~is_current & ~(tokens.eq(cls) & is_first)
     kept &= ~(context & context.cumsum(1).le(excess[:, None]))
     before = kept & tokens.eq(sep) & sentence.lt(current[:, None])
     return chosen_tokens(tokens, kept, pad), before.sum(1)
@@ -211,7 +212,7 @@ def bert_windows(
 
 @register_system("flat_transformer_bert", FlatBertConfig, BERT_PRESETS)
 class FlatBert(BertSourceTransformer, FlatTransformer):
-    """Flat-Transformer + BERT: the encoder begins as a BERT and is fine-tuned."""
+    """Flat-Transformer + BERT: the encoder is initialised with a BERT and fine-tuned."""
 
     encoder: FlatBertEncoder
     encoder_type = FlatBertEncoder

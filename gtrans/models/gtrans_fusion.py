@@ -1,4 +1,4 @@
-"""GTRANS: groups of layers, fused; and the systems that its paper compares with.
+"""GTRANS: fused groups of layers, and the systems that its paper compares it with.
 
 Yang, Yin, Ma, Huang, Zhang, Wei and Li, "GTRANS: Grouping and Fusing Transformer Layers
 for Neural Machine Translation", 2022.
@@ -49,19 +49,19 @@ class GtransFusionConfig(FusionConfig, StackConfig):
 
     system: ChoiceEnum(list(SYSTEMS)) = option(  # type: ignore[valid-type]
         "gtrans",
-        "gtrans: groups of layers fused; or a system that its paper compares with: the plain "
-        "post-norm or pre-norm Transformer, transparent attention (Bapna et al. 2018), DLCL (Wang "
-        "et al. 2019), ReZero (Bachlechner et al. 2020), MLRF (Wang et al. 2018)",
+        "gtrans: fused groups of layers; or a system that the paper compares it with: post-norm "
+        "or pre-norm: the Transformer; ta: transparent attention (Bapna et al. 2018); dlcl: Wang "
+        "et al. 2019; rezero: Bachlechner et al. 2020; mlrf: Wang et al. 2018",
     )
     init_xlmr: Optional[str] = option(
         None,
-        "start from the XLM-R in this folder (config.json, weights, tokenizer): encoder and "
-        "embeddings, and the decoder's self-attention and feed-forward nets; not needed when "
-        "resuming or decoding",
+        "folder of an XLM-R (config.json, weights, tokenizer) to start from: it gives the encoder, "
+        "the embeddings, and the decoder's self-attention and feed-forward networks; not needed "
+        "when resuming or decoding",
     )
 
 
-# The architecture of XLM-R (Conneau et al. 2020), as far as it is not that of a Transformer.
+# Where XLM-R (Conneau et al. 2020) differs from the Transformer.
 _XLMR: dict[str, Any] = {
     **PLAIN_SWITCHES,
     "activation_fn": "gelu",
@@ -82,7 +82,7 @@ PRESETS = {
 
 @register_system("gtrans_fusion", GtransFusionConfig, PRESETS)
 class GtransFusion(Transformer):
-    """GTRANS layer fusion: groups of layers fused, with the baselines of its paper."""
+    """GTRANS layer fusion: fused groups of layers, with the baselines of its paper."""
 
     units = ("sentence", "window", "document")
     has_group_outputs = True
@@ -122,7 +122,7 @@ class GtransFusion(Transformer):
 
     @classmethod
     def design(cls, cfg: Any, side: str) -> StackDesign:
-        """Fused by ``--system``."""
+        """The stack of one side, fused as ``--system`` says."""
         kinds = cls.attention_kinds(cfg)
         is_decoder = side == "decoder"
         return StackDesign(
@@ -137,14 +137,14 @@ class GtransFusion(Transformer):
 
     @classmethod
     def build_from_options(cls, cfg: Any, task: Any) -> "GtransFusion":
-        """Build from complete options, and start from XLM-R where they say so."""
+        """Build from options with all sizes, and start from XLM-R with ``--init-xlmr``."""
         model = super().build_from_options(cfg, task)
         if cfg.init_xlmr and Path(cfg.init_xlmr).is_dir():
             dictionaries = {"encoder": task.source_dictionary, "decoder": task.target_dictionary}
             start_from_xlmr(model, cfg.init_xlmr, dictionaries)
         elif cfg.init_xlmr:
-            # A resumed or finished run has its parameters from its own checkpoint; whether
-            # this is one is known when the model is trained or not.
+            # A resumed or finished run loads its own checkpoint and does not need XLM-R. If
+            # nothing has been loaded when training begins, the folder was needed.
             model.missing_start = str(cfg.init_xlmr)
             model.register_load_state_dict_post_hook(_has_parameters)
         return model
@@ -153,7 +153,7 @@ class GtransFusion(Transformer):
         """See the base class.
 
         Raises:
-            GtransError: training begins without the XLM-R that it is to start from.
+            GtransError: training begins, but there is no folder ``--init-xlmr``.
         """
         if self.missing_start is not None and self.training:
             raise GtransError(f"--init-xlmr {self.missing_start}: there is no such folder.")
@@ -161,7 +161,7 @@ class GtransFusion(Transformer):
 
 
 def _layer_fusion(cfg: Any, side: str) -> LayerFusion:
-    """How the layers of one side are used."""
+    """The fusion of the layers of one side, by ``--system``."""
     layers, dim = int(getattr(cfg, f"{side}_layers")), int(cfg.encoder_embed_dim or 0)
     if cfg.system == "gtrans":
         return group_fusion(cfg, side)

@@ -4,7 +4,7 @@ Bao, Zhang, Teng, Chen and Luo, "G-Transformer for Document-level Machine
 Translation", ACL 2021.
 
 ==========  ==========================================================================
-Eq 3-10     as printed, in one file: :mod:`gtrans.modules.gtransformer_equations`
+Eq 3-10     in one file, as printed: :mod:`gtrans.modules.gtransformer_equations`
 Eq 3        group tags: :class:`gtrans.modules.layout.DocumentLayout`
 Eq 4-5      :class:`gtrans.modules.attention.MultiheadAttention`
 Eq 6-8      :func:`gtrans.modules.group_attention.segment_attention` (regrouped)
@@ -50,30 +50,36 @@ class GTransformerConfig(UnitTransformerConfig):
     """Options of :class:`GTransformer`."""
 
     doc_mode: ChoiceEnum(["partial", "full"]) = option(  # type: ignore[valid-type]
-        "partial", "partial: group attention; full: plain attention over the whole unit (baseline)"
+        "partial",
+        "partial: group attention; full: plain attention over the whole unit, the Transformer "
+        "baselines",
     )
-    encoder_global_layers: int = option(2, "top encoder layers with global self-attention")
-    decoder_global_layers: int = option(2, "top decoder layers with global self-attention")
-    cross_global_layers: int = option(2, "top decoder layers with global cross-attention")
+    encoder_global_layers: int = option(
+        2, "how many top encoder layers have --encoder-top-attention"
+    )
+    decoder_global_layers: int = option(
+        2, "how many top decoder layers have --decoder-top-attention"
+    )
+    cross_global_layers: int = option(2, "how many top decoder layers have --cross-top-attention")
     encoder_top_attention: _TopAttention = option(  # type: ignore[valid-type]
-        "combined", "self-attention of those encoder layers (table 6)"
+        "combined", "kind of self-attention of the top encoder layers (table 6)"
     )
     decoder_top_attention: _TopAttention = option(  # type: ignore[valid-type]
-        "combined", "self-attention of those decoder layers"
+        "combined", "kind of self-attention of the top decoder layers (table 6)"
     )
     cross_top_attention: _TopAttention = option(  # type: ignore[valid-type]
-        "combined", "cross-attention of those decoder layers"
+        "combined", "kind of cross-attention of the top decoder layers (table 6)"
     )
     no_language_locality: bool = option(
-        False, "self-attention is never grouped (table 5, '- language locality')"
+        False, "no group self-attention in any layer (table 5, '- language locality')"
     )
     no_translation_locality: bool = option(
-        False, "cross-attention is never grouped (table 5, '- translation locality')"
+        False, "no group cross-attention in any layer (table 5, '- translation locality')"
     )
     gate_bias: Optional[float] = option(
         None,
-        "gates begin at sigmoid(BIAS) on the group side whatever the input, so that a large "
-        "value starts a document model as its sentence model (default: random gates)",
+        "gates begin at sigmoid(BIAS) on the group side; 10 with --positions sentence starts "
+        "exactly as the sentence model (default: random gates)",
     )
 
 
@@ -110,7 +116,7 @@ class GTransformer(Transformer):
     """G-Transformer: group attention, and combined group and global attention on top."""
 
     context_sides = ("both", "source")
-    # The frame that a pretrained model has seen (gtrans.data.frame).
+    # The sentence marks with which a model was pretrained (gtrans.data.frame).
     sentence_marks: ClassVar[Mapping[str, str]] = {
         "gtransformer_bart_base": "bart",
         "gtransformer_bart_large": "bart",
@@ -143,7 +149,7 @@ class GTransformer(Transformer):
 
     @classmethod
     def attention_kinds(cls, cfg: Any) -> AttentionKinds:
-        """Group attention below, the top layers' own kinds above (§4.2)."""
+        """Group attention in the bottom layers, the chosen kinds in the top layers (§4.2)."""
 
         def kinds(part: str, layers: int, grouped: bool) -> list[str]:
             if cfg.doc_mode == "full" or not grouped:
@@ -162,6 +168,6 @@ class GTransformer(Transformer):
 
     @classmethod
     def layer_spec(cls, cfg: Any, side: str) -> LayerSpec:
-        """With the bias at which gates begin."""
+        """As in the base class, with the bias with which gates begin."""
         pre_norm = bool(getattr(cfg, f"{side}_normalize_before"))
         return layer_spec(cfg, side, pre_norm, gate_bias=cfg.gate_bias)

@@ -1,14 +1,14 @@
-"""G-Transformer + BERT: the encoder begins as a BERT and is fine-tuned.
+"""G-Transformer + BERT: the encoder is initialised with a BERT and fine-tuned.
 
-Bao et al. (2021), table 2, give the result and no detail. Here
+Bao et al. (2021), table 2, give the result without details. Here
 
-* the encoder is BERT, all of it (:mod:`gtrans.models.base.bert_encoder`), reading
-  ``[CLS] s1 [SEP] [CLS] s2 [SEP] ..``, so that a group is what BERT knows as a sentence;
-* its lower layers attend within groups, as everywhere in a G-Transformer; in its top
-  layers BERT's attention is the group attention, global attention and gates are new;
-* positions count through the document, of which BERT has learned 512: documents are
-  split, at the end of a sentence, before they have more word pieces than that;
-* the decoder is a G-Transformer's, of BERT's width, on the corpus's own vocabulary.
+* the encoder is the whole BERT (:mod:`gtrans.models.base.bert_encoder`). It reads
+  ``[CLS] s1 [SEP] [CLS] s2 [SEP] ..``, so that a group looks to BERT like a sentence;
+* its bottom layers have group attention, as in every G-Transformer. In its top layers
+  BERT's attention becomes the group attention; global attention and gates are new;
+* positions count through the document, and BERT has learned 512 of them: longer documents
+  are split between sentences;
+* the decoder is that of a G-Transformer, with BERT's width and the corpus's vocabulary.
 """
 
 from dataclasses import dataclass
@@ -35,18 +35,18 @@ PRESETS = {
 
 @register_system("gtransformer_bert", GTransformerBertConfig, PRESETS)
 class GTransformerBert(BertSourceTransformer, GTransformer):
-    """G-Transformer + BERT: the encoder begins as a BERT and is fine-tuned."""
+    """G-Transformer + BERT: the encoder is initialised with a BERT and fine-tuned."""
 
     encoder_type = BertEncoder
     units = ("document", "sentence")
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
-        """Raises GtransError for documents that are longer than what BERT reads."""
+        """Raises GtransError for documents that are longer than what BERT can read."""
         super().check(cfg, task)
         longest = int(cfg.bert_positions or 0)
-        through = cfg.unit == "document" and cfg.positions == "document"
-        if through and (cfg.max_doc_tokens or 0) > longest:
+        through_document = cfg.unit == "document" and cfg.positions == "document"
+        if through_document and (cfg.max_doc_tokens or 0) > longest:
             raise GtransError(
                 f"`--max-doc-tokens` must be at most {longest}, what this BERT reads, but is "
                 f"{cfg.max_doc_tokens}."

@@ -1,4 +1,4 @@
-"""A sentence Transformer whose layers remember the sentences before, in a few vectors.
+"""A sentence Transformer whose layers remember the previous sentences in a few vectors.
 
 Feng, Li, Song, Zheng and Koehn, "Learn To Remember: Transformer with Recurrent Memory for
 Document-Level Machine Translation", 2022.
@@ -10,9 +10,9 @@ Eq 1-5    :mod:`gtrans.modules.memory`
 §3.4      inference: sentence by sentence, :mod:`gtrans.decoding.stream_search`
 ========  ===========================================================================
 
-Apart from the memories it has nothing but group attention and positions that restart in
-every sentence: it is the sentence Transformer, which reads all
-sentences of a row at once. With ``--memory-size 0`` nothing else is left.
+Without its memories it is the sentence Transformer: attention stays within sentences, and
+positions restart in every sentence, so that all sentences of a row can be read at once.
+``--memory-size 0`` gives that model.
 """
 
 from dataclasses import dataclass
@@ -60,5 +60,5 @@ class MemoryTransformer(Transformer):
         return True
 
     def add_parts(self, cfg: Any) -> None:
-        """The memories."""
+        """Add the memories."""
         add_memories(self, cfg)

@@ -1,4 +1,4 @@
-"""Multi-head attention on packed states, alone and combined (group + global)."""
+"""Multi-head attention on packed states: group, global, and both combined."""
 
 from __future__ import annotations
 
@@ -13,22 +13,26 @@ from gtrans.modules.group_attention import AttentionPlan, dense_attention, segme
 from gtrans.modules.linear import Linear
 from gtrans.modules.varlen_attention import suits, varlen_attention
 
-# Called with (weights (heads, queries, keys), plan) of every attention that runs.
+# Called after every attention with its weights (heads, queries, keys) and its plan.
 WeightObserver = Callable[[Tensor, AttentionPlan], None]
 
 KINDS = ("group", "global", "combined")
 
 
 class MultiheadAttention(nn.Module):
-    """Projections of multi-head attention (Eq 5) around attention inside segments.
+    """Multi-head attention (Eq 5) inside segments.
 
     Parameter names are those of fairseq's ``MultiheadAttention``.
+
+    Attributes:
+        backend: one of :data:`gtrans.modules.group_attention.BACKENDS`.
+        observer: called with the attention weights; None: weights are not computed apart.
     """
 
     def __init__(
         self, dim: int, heads: int, dropout: float = 0.0, key_dim: int | None = None
     ) -> None:
-        """``key_dim``: width of keys and values where it is not ``dim``."""
+        """``key_dim``: width of keys and values; None: ``dim``."""
         super().__init__()
         self.dim = dim
         self.heads = heads
@@ -60,7 +64,7 @@ class MultiheadAttention(nn.Module):
         return output
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """Attend to keys and values that are projected already (a step of decoding or of a memory).
+        """Attend to keys and values that are already projected, in a decoding or memory step.
 
         Args:
             query: ``(groups * queries, dim)``, not projected.
@@ -87,7 +91,7 @@ class GlobalGate(nn.Module):
     """``H = H_L * g + H_G * (1 - g)`` with ``g = sigmoid([H_L, H_G] W + b)`` (Eq 10)."""
 
     def __init__(self, dim: int, bias: float | None = None) -> None:
-        """``bias``: begin with ``g = sigmoid(bias)`` whatever the input; None: random."""
+        """``bias``: begin with ``g = sigmoid(bias)`` for every input; None: random gates."""
         super().__init__()
         self.proj = Linear(2 * dim, dim)
         if bias is not None:
@@ -96,18 +100,18 @@ class GlobalGate(nn.Module):
 
     def forward(self, group: Tensor, global_: Tensor) -> Tensor:
         """Mix two ``(.., dim)`` states element by element."""
-        # The share of the global side is computed as such: 1 - g would round a small
-        # share to 0 and leave a gate that begins closed without a gradient.
+        # Computed directly: 1 - g would round a small share to 0, and a gate that begins
+        # closed would get no gradient.
         share = torch.sigmoid(-self.proj(torch.cat([group, global_], -1)))
         return group + share * (global_ - group)
 
 
 class DocumentAttention(MultiheadAttention):
-    """The attention of a document model: group, global, or both behind a gate.
+    """The attention of a document model: group, global, or both combined by a gate.
 
-    The projections of the class itself are those of a sentence Transformer's
-    attention (group attention in a combined layer), so that a sentence model's
-    checkpoint fits without renaming; ``global_attn`` and ``gate`` come on top.
+    The projections of the class itself belong to group attention in a combined layer. They have
+    the names of a sentence Transformer's attention, so that its checkpoints fit without
+    renaming; ``global_attn`` and ``gate`` are added.
     """
 
     def __init__(
@@ -140,11 +144,14 @@ class DocumentAttention(MultiheadAttention):
         Args:
             query: packed queries.
             key: packed keys and values.
-            group_plan: gives the plan of group attention, when it is needed.
-            global_plan: gives the plan of global attention, when it is needed.
-            query_order: ``(queries, dim)`` added to the queries of global attention
-                to tell the order of sentences (None: positions tell it).
-            key_order: the same for the keys.
+            group_plan: returns the plan of group attention; called only if it is needed.
+            global_plan: the same for global attention.
+            query_order: ``(queries, dim)`` embedded sentence numbers, added to the queries of
+                global attention; None: positions count through the document.
+            key_order: ``(keys, dim)``, the same for the keys.
+
+        Returns:
+            ``(queries, dim)``.
         """
 
         def over_group(attention: MultiheadAttention) -> Tensor:
@@ -161,7 +168,17 @@ class DocumentAttention(MultiheadAttention):
     def step_self(
         self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None
     ) -> Tensor:
-        """Self-attention of one new token of each row: ``(rows, dim) -> (rows, dim)``."""
+        """Self-attention of one new token of each hypothesis.
+
+        Args:
+            x: ``(hypotheses, dim)``.
+            state: the keys and values so far; updated in place.
+            layer: number of the layer.
+            order: ``(hypotheses, dim)`` as ``query_order`` in :meth:`forward`.
+
+        Returns:
+            ``(hypotheses, dim)``.
+        """
 
         def over_group(attention: MultiheadAttention) -> Tensor:
             if state.in_one_sentence(self.kind):
@@ -182,7 +199,7 @@ class DocumentAttention(MultiheadAttention):
     def step_cross(
         self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None
     ) -> Tensor:
-        """Attention of one new token of each row to the source: ``(rows, dim)``."""
+        """Cross-attention of one new token of each hypothesis; as :meth:`step_self`."""
 
         def over_group(attention: MultiheadAttention) -> Tensor:
             if state.in_one_sentence(self.kind):
@@ -211,7 +228,7 @@ class DocumentAttention(MultiheadAttention):
 
 
 def new_parameters(module: nn.Module) -> set[str]:
-    """Names of the parameters that a sentence Transformer does not have."""
+    """Names of the parameters of global attention and gates, which sentence models lack."""
     return {
         f"{name}.{parameter}" if name else parameter
         for name, child in module.named_modules()

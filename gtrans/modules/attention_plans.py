@@ -1,4 +1,4 @@
-"""Which tokens of a batch see which, for every attention of a model."""
+"""Which tokens of a batch see which others, for every attention of a model."""
 
 from __future__ import annotations
 
@@ -28,13 +28,11 @@ class AttentionPlans:
         """The plans of ``source`` and ``target``.
 
         Args:
-            source: sources of the batch.
-            target: rows that are written; None while only the encoder runs.
-            context: of each source, None where there is none.
-            source_of_row: ``(rows of the target,)`` the source of each; None: one after the
-                other.
-            memory: what the memories of the layers enter the batch with, None where there
-                are none.
+            source: layout of the sources.
+            target: layout of the targets; None while only the encoder runs.
+            context: the context of each source; None: there is none.
+            source_of_row: ``(targets,)`` the source of each target; None: the same numbers.
+            memory: the pass of the memories over the batch; None: there are none.
         """
         self.source = source
         self.target = target
@@ -49,7 +47,7 @@ class AttentionPlans:
 
     @cached_property
     def encoder_global(self) -> AttentionPlan:
-        """A source document sees itself."""
+        """A source word sees its whole source document."""
         return AttentionPlan.within(self.source.documents, self.source.tokens)
 
     @cached_property
@@ -68,7 +66,7 @@ class AttentionPlans:
         sentences = self.source.sentences
         chosen = matching_sentences(self.source, self._target, self.source_of_row)
         if chosen is not None:
-            # Sources whose target is shorter (a forced prefix) have sentences nobody sees.
+            # If a target is shorter than its source (a forced prefix), nobody sees the rest.
             sentences = sentences.chosen(chosen)
         return self._cross(self._target.sentences, sentences)
 
@@ -111,12 +109,12 @@ class AttentionPlans:
 def matching_sentences(
     source: DocumentLayout, target: DocumentLayout, source_of_row: Tensor | None = None
 ) -> Tensor | None:
-    """For every target sentence the index of its source sentence; None if it is its own index.
+    """``(target sentences,)`` index of each one's source sentence; None if it is its own index.
 
-    ``source_of_row`` as in :class:`AttentionPlans`.
+    ``source_of_row`` is that of :class:`AttentionPlans`.
 
     Raises:
-        GtransError: a target document has more sentences than its source.
+        GtransError: a target has more sentences than its source.
     """
     counts, first = source.sentence_counts, source.first_sentences
     if source_of_row is not None:

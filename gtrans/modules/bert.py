@@ -1,10 +1,10 @@
 """BERT from the ``transformers`` library: its word pieces, and its output as frozen features.
 
-A BERT is named by a local folder in the library's own format or by a name on the hub.
-Word pieces are numbered here so that they fit fairseq's dictionaries: ``[CLS]``,
-``[PAD]``, ``[SEP]`` and ``[UNK]`` come first, as the numbers of ``<s>``, ``<pad>``, ``</s>``
-and ``<unk>``, then what is no text (``[MASK]``, ``[unused1]``, ..), then the pieces that
-words are made of. :attr:`WordPieces.order` leads back to BERT's own numbers.
+A BERT is given as a local folder in the library's format or as a name on the hub. Word pieces
+are numbered so that they fit fairseq's dictionaries: first ``[CLS]``, ``[PAD]``, ``[SEP]`` and
+``[UNK]`` with the numbers of ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``; then other symbols
+that are not text (``[MASK]``, ``[unused1]``, ..); then the pieces of words.
+:attr:`WordPieces.order` maps them to BERT's own ids.
 """
 
 from __future__ import annotations
@@ -46,16 +46,19 @@ def _library() -> Any:
 
 
 def _check_folder(name: str, weights: bool) -> None:
-    """Refuse a local folder in which something is missing; say what."""
+    """Raises GtransError for a local folder in which a file is missing."""
     if not os.path.isdir(name):
         if name.startswith(("/", ".", "~")) or name.count("/") > 1:
             raise GtransError(f"{name}: there is no such BERT folder.")
         return
-    wanted: list[tuple[str, ...]] = [("config.json",), _VOCABULARIES]
-    for files in [*wanted, _WEIGHTS] if weights else wanted:
-        if not any((Path(name) / file).is_file() for file in files):
+    needed: list[tuple[str, ...]] = [("config.json",), _VOCABULARIES]
+    if weights:
+        needed.append(_WEIGHTS)
+    for alternatives in needed:
+        if not any((Path(name) / file).is_file() for file in alternatives):
             raise GtransError(
-                f"{name}: this BERT folder is incomplete, it has no {' or '.join(files[:2])}; "
+                f"{name}: this BERT folder is incomplete, it has no "
+                f"{' or '.join(alternatives[:2])}; "
                 "save it with save_pretrained of transformers, or name the model on the hub."
             )
 
@@ -70,10 +73,10 @@ def load_config(name: str, weights: bool = False) -> Any:
 
     Args:
         name: folder, or name on the hub.
-        weights: whether the weights are needed, too.
+        weights: whether a folder must hold the weights, too.
 
     Raises:
-        GtransError: it is missing, incomplete, not readable, or no BERT.
+        GtransError: it is missing, incomplete, not readable, or not a BERT.
     """
     _check_folder(name, weights)
     library = _library()
@@ -90,7 +93,7 @@ def load_bert(name: str) -> Any:
     """The ``BertModel`` in a folder or on the hub, without the pooling layer.
 
     Raises:
-        GtransError: as :func:`load_config`, and for weights that are not all there.
+        GtransError: as in :func:`load_config`, and if weights are missing.
     """
     config = load_config(name, weights=True)
     library = _library()
@@ -117,16 +120,16 @@ class WordPieces:
 
     Attributes:
         name: the BERT's folder or name.
-        longest: pieces that the BERT can read at once, ``[CLS]`` and ``[SEP]`` included.
-        norm_eps: what its LayerNorm adds to a variance.
+        longest: most pieces that the BERT can read at once, ``[CLS]`` and ``[SEP]`` included.
+        norm_eps: epsilon of its LayerNorm.
         mask: the symbol of a masked piece.
         symbols: the pieces; their indices are the ids used everywhere outside of BERT.
-        order: ``(pieces,)`` BERT's own id of each.
-        first_word: the pieces from this id on are those of words.
+        order: ``(pieces,)`` BERT's own id of each piece.
+        first_word: the first id of a piece of a word; all later ones are such pieces, too.
     """
 
     def __init__(self, name: str) -> None:
-        """Raises GtransError, see :func:`load_config`."""
+        """Raises GtransError as :func:`load_config`."""
         self.name = name
         config = load_config(name)
         self.longest = int(config.max_position_embeddings)
@@ -152,7 +155,7 @@ class WordPieces:
         self.symbols: list[str] = [*special, *no_text, *words]
         self.first_word = len(special) + len(no_text)
         self.order = torch.tensor([own[symbol] for symbol in self.symbols])
-        # A sentence mark, padding or mask that stands in the text is an unknown word.
+        # A symbol like [SEP] or [MASK] that is written in the text is an unknown word.
         self._ids = {own[symbol]: id_ for id_, symbol in enumerate(self.symbols)}
         for symbol in (*special, *no_text):
             self._ids[own[symbol]] = UNK
@@ -166,14 +169,14 @@ class WordPieces:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def encode(self, sentences: Sequence[str]) -> list[Tensor]:
-        """``(pieces + 1,)`` ids of each sentence, ``[SEP]`` at the end; never only that."""
-        found = self._tokenizer(
+        """``(pieces + 1,)`` ids of each sentence: at least one piece, then ``[SEP]``."""
+        encoded = self._tokenizer(
             list(sentences), add_special_tokens=False, verbose=False,
             return_attention_mask=False, return_token_type_ids=False,
         )  # fmt: skip
         return [
             torch.tensor([*(self._ids[piece] for piece in pieces or [int(self.order[UNK])]), SEP])
-            for pieces in found["input_ids"]
+            for pieces in encoded["input_ids"]
         ]
 
 
@@ -181,10 +184,10 @@ def context_row(context: Sequence[Tensor], sentence: Tensor, longest: int) -> Te
     """``[CLS] context [SEP] sentence [SEP]``; without context ``[CLS] sentence [SEP]``.
 
     Args:
-        context: sentences as :meth:`WordPieces.encode` gives them, the oldest first.
+        context: sentences as :meth:`WordPieces.encode` returns them, the oldest first.
         sentence: the current sentence.
-        longest: most pieces of the row; the oldest ones of the context fall away, never
-            those of the sentence, even if it is longer by itself.
+        longest: most pieces of the row. The oldest pieces of the context are left out to fit,
+            but none of the sentence, even if it is longer than that.
     """
     cls = sentence.new_tensor([CLS])
     before = torch.cat([cls[:0], *(part[:-1] for part in context)])
@@ -202,17 +205,17 @@ def token_types(row: Tensor) -> Tensor:
 
 
 class FrozenBert:
-    """A BERT whose last hidden layer is read and which is never trained.
+    """A BERT that is never trained and whose last hidden layer is read.
 
-    It is no ``nn.Module``: no model contains it, no optimizer sees it, no checkpoint
-    holds it. It runs in evaluation mode and without gradients.
+    It is not an ``nn.Module``, so it is in no model, optimizer or checkpoint. It runs in
+    evaluation mode and without gradients.
 
     Attributes:
         dim: width of its features.
     """
 
     def __init__(self, pieces: WordPieces) -> None:
-        """Raises GtransError, see :func:`load_bert`."""
+        """Raises GtransError as :func:`load_bert`."""
         self._pieces = pieces
         self._model = load_bert(pieces.name).eval().requires_grad_(False)
         self.dim = int(self._model.config.hidden_size)
@@ -220,49 +223,49 @@ class FrozenBert:
     @cached_property
     def fingerprint(self) -> str:
         """A digest of weights, configuration and word pieces."""
-        found = hashlib.sha256(self._pieces.fingerprint.encode())
+        digest = hashlib.sha256(self._pieces.fingerprint.encode())
         config = self._model.config.to_dict()
         for key in ("num_attention_heads", "hidden_act", "layer_norm_eps"):
-            found.update(f"{key}={config[key]};".encode())
+            digest.update(f"{key}={config[key]};".encode())
         for name, tensor in sorted(self._model.state_dict().items()):
-            found.update(f"{name}{tuple(tensor.shape)}".encode())
-            found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-        return found.hexdigest()
+            digest.update(f"{name}{tuple(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
 
     @torch.no_grad()
     def __call__(self, rows: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-        """Features of rows ``[CLS] .. [SEP]`` of ids.
+        """Features of rows ``[CLS] .. [SEP]``, each ``(length,)`` ids.
 
         A row with more pieces than BERT can read is read in parts.
 
         Returns:
-            for each row ``(length, dim)`` in half precision on the CPU, as they are kept.
+            for each row ``(length, dim)`` in half precision on the CPU, as they are cached.
         """
         self._model.to(device)
         longest = self._pieces.longest
-        parts: list[tuple[int, Tensor, Tensor]] = []
+        parts: list[tuple[Tensor, Tensor]] = []
+        row_of_part: list[int] = []
         for number, row in enumerate(rows):
-            own, types = self._pieces.order[row], token_types(row)
+            bert_ids, types = self._pieces.order[row], token_types(row)
             for begin in range(0, len(row), longest):
                 end = begin + longest
-                parts.append((number, own[begin:end], types[begin:end]))
-        found: list[Tensor | None] = [None] * len(parts)
-        order = sorted(range(len(parts)), key=lambda index: -len(parts[index][1]))
-        while order:
-            width = len(parts[order[0]][1])
-            chosen = order[: max(_TOKENS_AT_ONCE // width, 1)]
-            order = order[len(chosen) :]
-            for index, states in zip(
-                chosen, self._read([parts[index][1:] for index in chosen], device), strict=True
-            ):
-                found[index] = states
-        whole: list[list[Tensor]] = [[] for _ in rows]
-        for (number, _, _), part in zip(parts, found, strict=True):
-            assert part is not None
-            whole[number].append(part)
-        return [states[0] if len(states) == 1 else torch.cat(states) for states in whole]
+                parts.append((bert_ids[begin:end], types[begin:end]))
+                row_of_part.append(number)
+        outputs: dict[int, Tensor] = {}
+        by_length = sorted(range(len(parts)), key=lambda index: -len(parts[index][0]))
+        while by_length:
+            width = len(parts[by_length[0]][0])
+            batch = by_length[: max(_TOKENS_AT_ONCE // width, 1)]
+            by_length = by_length[len(batch) :]
+            states = self._read([parts[index] for index in batch], device)
+            outputs.update(zip(batch, states, strict=True))
+        features: list[list[Tensor]] = [[] for _ in rows]
+        for index, number in enumerate(row_of_part):
+            features[number].append(outputs[index])
+        return [states[0] if len(states) == 1 else torch.cat(states) for states in features]
 
     def _read(self, rows: Sequence[tuple[Tensor, Tensor]], device: torch.device) -> list[Tensor]:
+        """States ``(length, dim)`` of rows of BERT's ids and token types, ``(length,)`` each."""
         ids, types = (
             torch.nn.utils.rnn.pad_sequence(list(part), batch_first=True)
             for part in zip(*rows, strict=True)
@@ -274,11 +277,11 @@ class FrozenBert:
             attention_mask=real.long().to(device),
             token_type_ids=types.to(device),
         ).last_hidden_state
-        kept = states.half().cpu()
-        return [row[:length].clone() for row, length in zip(kept, lengths.tolist(), strict=True)]
+        halves = states.half().cpu()
+        return [row[:length].clone() for row, length in zip(halves, lengths.tolist(), strict=True)]
 
 
-# BERT's names -> those of an encoder here.
+# Names of parameters in BERT -> in this project's encoder.
 _RENAMES = (
     ("embeddings.position_embeddings.", "embed_positions."),
     ("embeddings.token_type_embeddings.", "embed_segments."),
@@ -297,25 +300,25 @@ _WORDS = "embeddings.word_embeddings.weight"
 
 
 class BertWeights:
-    """A BERT's parameters for an encoder of this project that is to begin as that BERT.
+    """The parameters of a BERT, to initialise an encoder of this project.
 
     Attributes:
-        name: its folder or name.
+        name: folder or name of the BERT.
         dim, layers, heads, ffn_dim: its sizes.
-        parameters: by the names of the encoder, the words left out.
-        words: ``(pieces, dim)`` embeddings in the order of :class:`WordPieces`.
-        mask: ``(dim,)`` the one of ``[MASK]``, or None.
+        parameters: under the names of the encoder, without the word embeddings.
+        words: ``(pieces, dim)`` word embeddings in the order of :class:`WordPieces`.
+        mask: ``(dim,)`` the embedding of ``[MASK]``, or None.
     """
 
     def __init__(self, pieces: WordPieces) -> None:
-        """Raises GtransError for a BERT with another activation, and as :func:`load_bert`."""
+        """Raises GtransError as :func:`load_bert`, and if the activation is not GELU."""
         self.name = pieces.name
         model = load_bert(pieces.name)
         config = model.config
         if config.hidden_act != "gelu":
             raise GtransError(
                 f"{self.name}: this BERT has the activation {config.hidden_act}; an encoder can "
-                "begin as one with gelu."
+                "only start from a BERT with gelu."
             )
         self.dim, self.layers = int(config.hidden_size), int(config.num_hidden_layers)
         self.heads, self.ffn_dim = int(config.num_attention_heads), int(config.intermediate_size)

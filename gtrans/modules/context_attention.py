@@ -1,19 +1,19 @@
-"""Attention to the context of a sentence, and how its output is combined.
+"""Attention to the context of a sentence, combined with a layer's own attention.
 
-A layer with a context has a second attention next to one it has anyway, with the same
-queries; what is handed on is a combination of both outputs.
+Context attention has the same queries as one of the layer's own attentions; their outputs are
+combined.
 
 Wu, "Document-level machine translation with BERT as context encoder":
 
 ========  =================================================================================
 Eq 3.4    ``D = MultiHead(S, C, C)`` next to self-attention ``B`` in the encoder
 Eq 3.5    ``A = g * B + (1 - g) * D``, ``g = sigmoid([B, D] W + b)``
-Eq 3.8    ``F = MultiHead(E, C, C)`` next to attention to the encoder ``G`` in the decoder
+Eq 3.8    ``F = MultiHead(E, C, C)`` next to cross-attention ``G`` in the decoder
 Eq 3.10   ``H = d * F + (1 - d) * G``, ``d = sigmoid([F, G] W + b)``
 ========  =================================================================================
 
-BERT-fused (Zhu et al. 2020) has the mean of the two instead of a gate, and in training
-drop-net (Eq 2.16-2.17 there): now and then only one of them.
+BERT-fused (Zhu et al. 2020) has their mean instead of a gate, and in training drop-net (Eq
+2.16-2.17): with a given probability only one of the two.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class PackedContext:
     """The context of every row of a batch.
 
     Attributes:
-        states: ``(context tokens, width)``, those of a row next to each other.
-        lengths: ``(batch,)`` context tokens of each row, at least one.
+        states: ``(context tokens, width)``, row after row.
+        lengths: ``(batch,)`` number of context tokens of each row, at least one.
     """
 
     states: Tensor
@@ -46,13 +46,16 @@ class PackedContext:
 
     @cached_property
     def segments(self) -> Segments:
-        """The rows' runs of context tokens."""
+        """The context tokens of each row."""
         return Segments(self.lengths.cumsum(0) - self.lengths, self.lengths)
 
     def plan(self, rows: Segments, tokens: int, chosen: Tensor | None = None) -> AttentionPlan:
-        """Every one of ``tokens`` packed tokens in ``rows`` sees the context of its row.
+        """The plan in which every token sees the context of its row.
 
-        ``chosen (rows,)``: the row of the batch whose context each has; None: its own.
+        Args:
+            rows: the rows of the packed queries.
+            tokens: number of packed queries.
+            chosen: ``(rows,)`` the number of each row's context; None: the row's own number.
         """
         context = self.segments if chosen is None else self.segments.chosen(chosen)
         return AttentionPlan(rows, context, tokens, self.states.size(0), causal=False)
@@ -72,10 +75,13 @@ class PackedContext:
 
 
 class ContextGate(nn.Module):
-    """Eq 3.5 (``context_first`` False: the gate is the share of the layer's own) and Eq 3.10."""
+    """The gate of Eq 3.5 (``context_first`` False) and of Eq 3.10 (``context_first`` True).
+
+    The gate is the share of the first side.
+    """
 
     def __init__(self, dim: int, context_first: bool, bias: float | None = None) -> None:
-        """``bias``: begin with ``sigmoid(bias)`` on the layer's own side; None: random."""
+        """``bias``: begin with ``sigmoid(bias)`` on the layer's own side; None: random gates."""
         super().__init__()
         self.context_first = context_first
         self.proj = Linear(2 * dim, dim)
@@ -87,14 +93,14 @@ class ContextGate(nn.Module):
         """Mix two ``(.., dim)`` states element by element."""
         pair = (context, own) if self.context_first else (own, context)
         gate = self.proj(torch.cat(pair, -1))
-        # The share of the context is computed as such, so that none at all leaves the
-        # layer's own output as it is, to the last bit.
+        # Computed directly, so that a share of 0 leaves the layer's own output unchanged to
+        # the last bit.
         share = torch.sigmoid(gate if self.context_first else -gate)
         return own + share * (context - own)
 
 
 class ContextAttention(nn.Module):
-    """Attention to a context and its combination with the output of the layer's own."""
+    """Attention to a context, combined with the output of a layer's own attention."""
 
     def __init__(
         self,
@@ -105,14 +111,15 @@ class ContextAttention(nn.Module):
         gate_bias: float | None = None,
         drop_net: float = 1.0,
     ) -> None:
-        """Combine ``attention`` with another one.
+        """Combine ``attention`` with a layer's own attention.
 
         Args:
-            attention: from the layer's width to the context's.
+            attention: with queries of the layer's width and keys of the context's width.
             combine: one of :data:`COMBINATIONS`.
-            context_first: the order of the equations: False in encoders, True in decoders.
+            context_first: order of the two sides in the equations; False in encoders, True in
+                decoders.
             gate_bias: see :class:`ContextGate`.
-            drop_net: with ``mean``, how often training has only one of the two.
+            drop_net: with ``mean``, the probability that training uses only one of the two.
         """
         super().__init__()
         self.attention = attention
@@ -128,10 +135,10 @@ class ContextAttention(nn.Module):
         """``query`` and ``own (tokens, dim)`` -> ``(tokens, dim)``.
 
         Args:
-            query: what both attentions ask with.
+            query: queries of both attentions.
             own: output of the layer's own attention.
-            context: of the batch's rows.
-            plan: :meth:`PackedContext.plan` of the queries.
+            context: the contexts of the batch.
+            plan: :meth:`PackedContext.plan` for these queries.
         """
         states = context.states.to(query)
         return self.combine(own, self.attention(query, states, states, plan))
@@ -139,22 +146,31 @@ class ContextAttention(nn.Module):
     def step(
         self, query: Tensor, own: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> Tensor:
-        """One decoding step; arguments as :meth:`MultiheadAttention.attend`."""
+        """One decoding step.
+
+        Args:
+            query: ``(hypotheses, dim)``.
+            own: ``(hypotheses, dim)`` output of the layer's own attention.
+            keys, values, mask: as in :meth:`MultiheadAttention.attend`.
+
+        Returns:
+            ``(hypotheses, dim)``.
+        """
         return self.combine(own, self.attention.attend(query, keys, values, mask))
 
     def combine(self, own: Tensor, context: Tensor) -> Tensor:
-        """Gate, or mean; a mean in training is subject to drop-net."""
+        """The gated sum or the mean of two ``(.., dim)`` states; in training with drop-net."""
         if self.gate is not None:
             mixed: Tensor = self.gate(own, context)
             return mixed
         share = self.context_share(float(torch.rand(()))) if self.training else 0.5
         return (1 - share) * own + share * context
 
-    def context_share(self, lot: float) -> float:
-        """Eq 2.16-2.17: the context's share where ``U`` is ``lot``."""
+    def context_share(self, u: float) -> float:
+        """The share of the context for the random number ``u`` in 0 .. 1 (Eq 2.16-2.17)."""
         half = self.drop_net / 2
-        if lot < half:
+        if u < half:
             return 1.0 if self.context_first else 0.0
-        if lot > 1 - half:
+        if u > 1 - half:
             return 0.0 if self.context_first else 1.0
         return 0.5

@@ -1,17 +1,17 @@
 """What a decoder remembers between two steps of beam search.
 
-Rows are hypotheses: ``rows = documents * beam``, the hypotheses of a document next to
-each other. Hypotheses stand in different sentences, at different positions.
+There are ``documents * beam`` hypotheses, those of a document next to each other. They may be
+in different sentences, at different positions.
 
-* Group attention needs the keys of the sentence being written only: a row writes
-  at its own position and begins again at 0 when a sentence ends.
-* Global attention needs everything written so far; all rows have written equally
-  much, so a step appends one column.
-* Where every document is a single sentence, group attention sees what global attention
-  sees, and is computed as such, which is cheaper.
-* Keys of the source are computed once for a document, never copied for its
-  hypotheses: group attention gathers those of the sentence each row translates,
-  and only when some row has gone on to another sentence.
+* Group attention needs the keys of the current sentence only: a hypothesis stores them at its
+  position in the sentence, and begins again at 0 in the next sentence.
+* Global attention needs all keys so far. All hypotheses have the same number of tokens, so a
+  step appends one column.
+* If every document is a single sentence, group attention sees the same as global attention,
+  and is computed as global attention, which is cheaper.
+* Keys of the source are computed once for a document and never copied for its hypotheses.
+  Group attention gathers those of the sentence that each hypothesis translates, and only in
+  steps in which some hypothesis begins another sentence.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from gtrans.modules.layout import DocumentLayout
 
 
 class KeyValueCache:
-    """Keys and values of some layers: ``(2, layers, rows, capacity, dim)``, growing."""
+    """Keys and values of some layers: ``(2, layers, hypotheses, capacity, dim)``, growing."""
 
-    def __init__(self, layers: int, like: Tensor, rows: int) -> None:
-        """``like``: a tensor whose last dimension, type and device the cache takes over."""
-        self.data = like.new_zeros(2, layers, rows, 32, like.size(-1))
+    def __init__(self, layers: int, like: Tensor, hypotheses: int) -> None:
+        """``like``: a tensor whose last dimension, type and device the cache has, too."""
+        self.data = like.new_zeros(2, layers, hypotheses, 32, like.size(-1))
 
     def reserve(self, width: int) -> None:
         """Make room for ``width`` columns; doubling keeps the cost of growing constant."""
@@ -40,30 +40,30 @@ class KeyValueCache:
             data[:, :, :, :capacity] = self.data
             self.data = data
 
-    def reorder(self, rows: Tensor, begin: int, end: int) -> None:
-        """Row ``i`` becomes old row ``rows[i]``, in columns ``begin .. end``."""
+    def reorder(self, parents: Tensor, begin: int, end: int) -> None:
+        """Copy hypothesis ``parents[i]`` to hypothesis ``i``, in columns ``begin .. end - 1``."""
         if begin < end:
-            moved = rows.ne(torch.arange(rows.numel(), device=rows.device)).nonzero().squeeze(1)
-            self.data[:, :, moved, begin:end] = self.data[:, :, rows[moved], begin:end]
+            numbers = torch.arange(parents.numel(), device=parents.device)
+            moved = parents.ne(numbers).nonzero().squeeze(1)
+            self.data[:, :, moved, begin:end] = self.data[:, :, parents[moved], begin:end]
 
-    def keep(self, rows: Tensor) -> None:
-        """Drop all other rows."""
-        self.data = self.data[:, :, rows]
+    def keep(self, hypotheses: Tensor) -> None:
+        """Drop all other hypotheses."""
+        self.data = self.data[:, :, hypotheses]
 
 
 class SharedSources:
-    """Keys and values that all hypotheses of a document share, for some layers.
-
-    They are computed once and stand there once for a document.
-    """
+    """Keys and values of some layers, stored once for all hypotheses of a document."""
 
     def __init__(
         self, index: dict[int, int], pairs: tuple[Tensor, Tensor], mask: Tensor | None
     ) -> None:
-        """``pairs``: keys and values ``(layers, documents, longest, dim)``.
+        """Store ``pairs``.
 
-        ``index``: the number of a layer to its index in them; ``mask``: ``(documents, 1, 1,
-        longest)`` True where a key is, or None where they are equally many.
+        Args:
+            index: number of a layer -> its index in ``pairs``.
+            pairs: keys and values, each ``(layers, documents, longest, dim)``.
+            mask: ``(documents, 1, 1, longest)`` False on padding; None: there is none.
         """
         self._index = index
         self._keys, self._values = pairs
@@ -73,19 +73,21 @@ class SharedSources:
     def of_layers(
         cls, sources: dict[int, tuple[Tensor, Tensor]], lengths: Tensor | None = None
     ) -> SharedSources:
-        """``sources``: keys and values ``(documents, longest, dim)`` by layer.
+        """From the keys and values of each layer.
 
-        ``lengths (documents,)``: how many of them are no padding; None: all.
+        Args:
+            sources: number of a layer -> its keys and values, each ``(documents, longest, dim)``.
+            lengths: ``(documents,)`` how many of them are real; None: there is no padding.
         """
         keys, values = (torch.stack(part) for part in zip(*sources.values(), strict=True))
-        index = {layer: at for at, layer in enumerate(sources)}
+        index = {layer: number for number, layer in enumerate(sources)}
         mask = None if lengths is None else _real(lengths, keys.size(2))
         return cls(index, (keys, values), mask)
 
-    def of(self, layer: int) -> tuple[Tensor, Tensor, Tensor | None]:
+    def for_layer(self, layer: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys, values ``(documents, longest, dim)`` and mask of a layer."""
-        at = self._index[layer]
-        return self._keys[at], self._values[at], self._mask
+        index = self._index[layer]
+        return self._keys[index], self._values[index], self._mask
 
     def keep(self, documents: Tensor) -> None:
         """Drop all other documents."""
@@ -98,11 +100,11 @@ class DecodeState:
     """The memory of one model's decoder for a batch of documents.
 
     Attributes:
-        step: number of tokens every row has read, the current one excluded.
-        sentence: ``(rows,)`` number of the sentence each row is writing.
-        slot: ``(rows,)`` position in that sentence of the token being read.
+        step: number of tokens that every hypothesis has read before the current one.
+        sentence: ``(hypotheses,)`` number of the sentence that each hypothesis is writing.
+        position_in_sentence: ``(hypotheses,)`` position of the current token in that sentence.
         beam: hypotheses per document.
-        more: what else a system reads of each document; empty in a new state.
+        more: further keys and values of each document that a system reads; empty at first.
     """
 
     def __init__(
@@ -117,40 +119,40 @@ class DecodeState:
         context: SharedSources | None = None,
         memory: SharedSources | None = None,
     ) -> None:
-        """Begin a document in every row.
+        """Begin the translation of every document.
 
         Args:
             source: layout of the source batch.
             beam: hypotheses per document.
             self_kinds: kind of self-attention of each decoder layer.
-            group_sources: keys and values ``(source tokens, dim)`` of each layer
-                whose cross-attention has a group part.
-            global_sources: the same ``(documents, longest, dim)`` of each with a
-                global part, or group attention computed as such
+            group_sources: keys and values, each ``(source tokens, dim)``, of every layer whose
+                cross-attention has a group part.
+            global_sources: keys and values, each ``(documents, longest, dim)``, of every layer
+                whose cross-attention has a global part or is computed as global attention
                 (:func:`effective_kinds`).
             cross_kinds: kind of cross-attention of each decoder layer.
             like: any state of the model ``(.., dim)``.
-            context: what context attention reads, by layer.
-            memory: what output attention of a recurrent memory reads, by layer.
+            context: keys and values of context attention.
+            memory: keys and values of the recurrent memories.
         """
         documents = source.shape[0]
         device = source.index.device
         self._single = _of_single_sentences(source)
         self_kinds = effective_kinds(self_kinds, source)
         cross_kinds = effective_kinds(cross_kinds, source)
-        rows = documents * beam
+        hypotheses = documents * beam
         self.beam = beam
         self.step = -1
         self.document = torch.arange(documents, device=device)
-        self.sentence = torch.zeros(rows, dtype=torch.long, device=device)
-        self.slot = torch.full((rows,), -1, dtype=torch.long, device=device)
+        self.sentence = torch.zeros(hypotheses, dtype=torch.long, device=device)
+        self.position_in_sentence = torch.full((hypotheses,), -1, dtype=torch.long, device=device)
         self._source = source
         self._last_sentence = (source.sentence_counts - 1).repeat_interleave(beam)
         self._group_self = _index_of(self_kinds, without="global")
         self._global_self = _index_of(self_kinds, without="group")
         self._group_cross = _index_of(cross_kinds, without="global")
-        self._group_cache = KeyValueCache(len(self._group_self), like, rows)
-        self._global_cache = KeyValueCache(len(self._global_self), like, rows)
+        self._group_cache = KeyValueCache(len(self._group_self), like, hypotheses)
+        self._global_cache = KeyValueCache(len(self._global_self), like, hypotheses)
         self._group_sources = _stacked(group_sources)
         stacked = _stacked(global_sources)
         index = _index_of(cross_kinds, without="group")
@@ -159,61 +161,60 @@ class DecodeState:
         self.context = context
         self.memory = memory
         self.more: list[SharedSources] = []
-        self._rows = torch.arange(rows, device=device)
+        self._numbers = torch.arange(hypotheses, device=device)
         self._group_width = 0
         self._group_mask: Tensor | None = None
         self._gathered_for: Tensor | None = None
         self._gathered: tuple[Tensor, Tensor, Tensor] | None = None
 
     @property
-    def document_position(self) -> Tensor:
-        """``(rows,)`` position in its document of the token being read."""
-        return torch.full_like(self.slot, self.step)
+    def position(self) -> Tensor:
+        """``(hypotheses,)`` position of the current token in its document."""
+        return torch.full_like(self.position_in_sentence, self.step)
 
     def in_one_sentence(self, kind: str) -> bool:
-        """Whether a layer of this kind computes global attention, see :func:`effective_kinds`."""
+        """Whether group attention is computed as global attention (:func:`effective_kinds`)."""
         return self._single and kind == "group"
 
     def advance(self, opens: Tensor) -> None:
-        """Begin a step; ``opens (rows,)`` is True where the token opens a sentence."""
+        """Begin a step; ``opens (hypotheses,)`` is True where the token opens a sentence."""
         self.step += 1
         if self.step == 0:
-            self.slot = torch.zeros_like(self.slot)
+            self.position_in_sentence = torch.zeros_like(self.position_in_sentence)
         else:
-            # Dead hypotheses may run on after the last sentence; they are never read.
+            # Dead hypotheses may go on after the last sentence; nobody reads them.
             self.sentence = torch.minimum(self.sentence + opens.long(), self._last_sentence)
-            self.slot = torch.where(opens, torch.zeros_like(self.slot), self.slot + 1)
+            self.position_in_sentence = torch.where(opens, 0, self.position_in_sentence + 1)
         if self._group_self:
-            self._group_width = int(self.slot.max()) + 1
+            self._group_width = int(self.position_in_sentence.max()) + 1
             self._group_cache.reserve(self._group_width)
-            columns = torch.arange(self._group_width, device=self.slot.device)
-            self._group_mask = (columns <= self.slot[:, None])[:, None, None, :]
+            self._group_mask = _real(self.position_in_sentence + 1, self._group_width)
         if self._global_self:
             self._global_cache.reserve(self.step + 1)
         if self._group_sources is not None:
             self._gather_sources(self._group_sources)
 
     def extend_group(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Store ``(rows, dim)`` keys and values; returns those of the sentences in writing."""
+        """Store keys and values ``(hypotheses, dim)``; returns those of the current sentences."""
         data = self._group_cache.data[:, self._group_self[layer]]
-        data[0, self._rows, self.slot] = key
-        data[1, self._rows, self.slot] = value
+        data[0, self._numbers, self.position_in_sentence] = key
+        data[1, self._numbers, self.position_in_sentence] = value
         return data[0, :, : self._group_width], data[1, :, : self._group_width]
 
     @property
     def group_mask(self) -> Tensor | None:
-        """``(rows, 1, 1, width)`` True on the keys a row's sentence really has."""
+        """``(hypotheses, 1, 1, width)`` True on the keys of a hypothesis's current sentence."""
         return self._group_mask
 
     def extend_global(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Store ``(rows, dim)`` keys and values; returns all of the document so far."""
+        """Store keys and values ``(hypotheses, dim)``; returns those of the document so far."""
         data = self._global_cache.data[:, self._global_self[layer]]
         data[0, :, self.step] = key
         data[1, :, self.step] = value
         return data[0, :, : self.step + 1], data[1, :, : self.step + 1]
 
     def group_source(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys, values ``(rows, longest, dim)`` and mask of the sentences in translation."""
+        """Keys, values ``(hypotheses, longest, dim)`` and mask of the current source sentences."""
         if self._gathered is None:
             raise ValueError(f"layer {layer} has no group cross-attention, or no step has begun")
         keys, values, mask = self._gathered
@@ -221,7 +222,7 @@ class DecodeState:
         return keys[index_of_layer], values[index_of_layer], mask
 
     def _gather_sources(self, sources: tuple[Tensor, Tensor]) -> None:
-        """Fetch the source sentences that the rows translate, unless they are at hand."""
+        """Gather the source sentences that the hypotheses translate, unless that is done."""
         documents = self.document.repeat_interleave(self.beam)
         wanted = self._source.first_sentences[documents] + self.sentence
         if (
@@ -243,30 +244,30 @@ class DecodeState:
         """Keys, values ``(documents, longest, dim)`` and padding mask of the source."""
         if self._global_sources is None:
             raise ValueError(f"layer {layer} has no global cross-attention")
-        return self._global_sources.of(layer)
+        return self._global_sources.for_layer(layer)
 
     def reorder(self, rows: Tensor, common: int) -> None:
-        """Row ``i`` goes on from old row ``rows[i]`` of the same document.
+        """Let hypothesis ``i`` continue the old hypothesis ``rows[i]`` of the same document.
 
-        ``common``: so many first tokens all hypotheses of a document share; what
-        was computed from them is not touched.
+        The first ``common`` tokens are the same in all hypotheses of a document; what was
+        computed from them is not moved.
         """
         self.sentence = self.sentence[rows]
-        self.slot = self.slot[rows]
+        self.position_in_sentence = self.position_in_sentence[rows]
         self._group_cache.reorder(rows, 0, self._group_width)
         self._global_cache.reorder(rows, common, self.step + 1)
 
     def keep(self, documents: Tensor) -> None:
-        """Drop the finished documents; ``documents`` indexes those that go on."""
+        """Drop all documents but ``documents (n,)``."""
         offsets = torch.arange(self.beam, device=documents.device)
-        rows = (documents[:, None] * self.beam + offsets).flatten()
+        hypotheses = (documents[:, None] * self.beam + offsets).flatten()
         self.document = self.document[documents]
-        self.sentence = self.sentence[rows]
-        self.slot = self.slot[rows]
-        self._last_sentence = self._last_sentence[rows]
-        self._rows = self._rows[: rows.numel()]
-        self._group_cache.keep(rows)
-        self._global_cache.keep(rows)
+        self.sentence = self.sentence[hypotheses]
+        self.position_in_sentence = self.position_in_sentence[hypotheses]
+        self._last_sentence = self._last_sentence[hypotheses]
+        self._numbers = self._numbers[: hypotheses.numel()]
+        self._group_cache.keep(hypotheses)
+        self._global_cache.keep(hypotheses)
         self._gathered = None
         for shared in (self._global_sources, self.context, self.memory, *self.more):
             if shared is not None:
@@ -274,13 +275,13 @@ class DecodeState:
 
 
 def _real(lengths: Tensor, width: int) -> Tensor:
-    """``(documents, 1, 1, width)`` True before a document's end."""
+    """``(n, 1, 1, width)``, True in the first ``lengths (n,)`` columns."""
     columns = torch.arange(width, device=lengths.device)
     return (columns < lengths[:, None])[:, None, None, :]
 
 
 def effective_kinds(kinds: Sequence[str], source: DocumentLayout) -> list[str]:
-    """The kinds as they are computed: in single sentences, group attention is global."""
+    """The kinds that are computed: global for group if all documents are single sentences."""
     single = _of_single_sentences(source)
     return ["global" if single and kind == "group" else kind for kind in kinds]
 
@@ -290,9 +291,9 @@ def _of_single_sentences(source: DocumentLayout) -> bool:
 
 
 def _index_of(kinds: Sequence[str], without: str) -> dict[int, int]:
-    """Layer number -> index among the layers whose kind is not ``without``."""
+    """Number of a layer -> its index among the layers whose kind is not ``without``."""
     layers = [layer for layer, kind in enumerate(kinds) if kind != without]
-    return {layer: at for at, layer in enumerate(layers)}
+    return {layer: index for index, layer in enumerate(layers)}
 
 
 def _stacked(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor] | None:

@@ -1,4 +1,4 @@
-"""Words and positions of packed tokens, and the order of sentences."""
+"""Embeddings of packed tokens, their positions and the numbers of their sentences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gtrans.modules.positions import LearnedPositions, SinusoidalPositions
 
 
 def word_table(words: int, dim: int, padding: int) -> nn.Embedding:
-    """A new table of ``(words, dim)``, with the variance that the scale of embeddings expects."""
+    """A new table ``(words, dim)`` with variance ``1 / dim``, for embeddings that are scaled."""
     table = nn.Embedding(words, dim, padding)
     nn.init.normal_(table.weight, std=dim**-0.5)
     nn.init.zeros_(table.weight[padding])
@@ -18,12 +18,12 @@ def word_table(words: int, dim: int, padding: int) -> nn.Embedding:
 
 
 class Embedder(nn.Module):
-    """Scaled word embedding plus position, and what else the model has.
+    """Scaled word embedding plus position, and segments and a LayerNorm if the model has them.
 
-    Positions count through the document, or restart in every sentence; then
-    :meth:`order` gives the signal that tells global attention the sentence's number.
+    Positions count through the document or restart in every sentence. If they restart,
+    :meth:`order` embeds the number of the sentence for global attention.
 
-    All parameters are handed in by the caller, so that they have fairseq's names there
+    The caller owns all parameters and passes them in, so that they have fairseq's names
     (``embed_tokens``, ``embed_positions``, ``layernorm_embedding``).
     """
 
@@ -35,15 +35,18 @@ class Embedder(nn.Module):
         self.sinusoid = SinusoidalPositions(dim)
 
     def positions(self, layout: DocumentLayout) -> Tensor:
-        """``(tokens,)`` the position of each packed token, from 0."""
+        """``(tokens,)`` position of each packed token, from 0."""
         return layout.position_in_sentence if self.by_sentence else layout.position
 
     def order(self, sentence: Tensor) -> Tensor | None:
-        """``(tokens, dim)`` signal of the sentence numbers, when positions do not tell them."""
+        """``(tokens, dim)`` embedded sentence numbers; None if positions do not restart.
+
+        ``sentence (tokens,)``: the number of each token's sentence.
+        """
         if not self.by_sentence:
             return None
-        signal: Tensor = self.sinusoid(sentence)
-        return signal
+        order: Tensor = self.sinusoid(sentence)
+        return order
 
     def forward(
         self,
@@ -59,9 +62,9 @@ class Embedder(nn.Module):
         Args:
             tokens: ``(tokens,)`` ids.
             positions: ``(tokens,)`` from 0.
-            table: the words.
-            learned: the positions (None: sinusoidal ones).
-            norm: LayerNorm on the sum (None: there is none).
+            table: the word embeddings.
+            learned: learned positions; None: sinusoidal ones.
+            norm: LayerNorm on the sum, or None.
             segments: ``(tokens, dim)`` embedded segments (token types), or None.
 
         Returns:

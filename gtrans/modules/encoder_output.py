@@ -1,4 +1,4 @@
-"""What an encoder hands to a decoder."""
+"""What an encoder passes to a decoder."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class EncoderOutput:
     Attributes:
         states: ``(source tokens, dim)`` packed.
         layout: the source's layout.
-        order: ``(source tokens, dim)`` order of sentences for global attention, or None.
-        layers: outputs of all layers, packed, when they were asked for.
-        context: what the decoder's context attention reads, or None.
-        source_of_row: ``(rows,)`` the source of each row of a batch that is made of these sources,
-            several times and in another order; None: every source once.
+        order: ``(source tokens, dim)`` embedded sentence numbers for global attention, or None.
+        layers: outputs of all layers, ``(source tokens, dim)`` each, if they were asked for.
+        context: the contexts for the decoder's context attention, or None.
+        source_of_row: ``(rows,)`` the source of each row of a batch in which sources are
+            repeated or reordered; None: every source once, in order.
     """
 
     states: Tensor
@@ -32,14 +32,14 @@ class EncoderOutput:
     source_of_row: Tensor | None = None
 
     def reordered(self, order: Tensor) -> EncoderOutput:
-        """Row ``i`` of the new batch is row ``order[i]`` of this one; nothing is copied."""
+        """A batch whose row ``i`` is row ``order[i]`` of this one, without copying states."""
         return replace(
             self,
             source_of_row=order if self.source_of_row is None else self.source_of_row[order],
         )
 
     def copied(self) -> EncoderOutput:
-        """The batch of :attr:`source_of_row`, with a source of its own for every row."""
+        """The batch of :attr:`source_of_row` with a copy of its source for every row."""
         if self.source_of_row is None:
             return self
         layout, index = self.layout.rows(self.source_of_row)

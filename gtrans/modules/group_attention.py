@@ -1,16 +1,16 @@
 """Attention within groups of tokens, at a cost that grows with the groups.
 
-G-Transformer (Bao et al. 2021) writes group attention as ordinary attention plus
-a mask that is -1e8 between tokens of different sentences (Eq 6-7). Sentences are
-contiguous, so no ``N x N`` mask is needed: :func:`segment_attention` gathers the
-tokens into ``(segments, longest segment)``, runs ``scaled_dot_product_attention``
-and scatters the result back. A segment is a sentence in group attention and a
-whole document in global attention, so both run through the same code.
+G-Transformer (Bao et al. 2021) defines group attention as ordinary attention with a mask that
+is -1e8 between tokens of different sentences (Eq 6-7). Sentences are contiguous, so no
+``N x N`` mask is needed: :func:`segment_attention` pads the packed tokens to ``(segments,
+longest segment)``, runs ``scaled_dot_product_attention``, and packs the result again. A segment
+is a sentence in group attention and a whole document in global attention, so both run through
+the same code.
 
-:class:`AttentionPlan` holds the index tensors. It is built once for a batch and
-shared by all layers. :func:`dense_attention` is the equation as written; it is the
-oracle of the tests and gives the weights when somebody asks for them. A third way,
-for CUDA in half precision, is :mod:`gtrans.modules.varlen_attention`.
+:class:`AttentionPlan` holds the index tensors. It is built once for a batch and shared by all
+layers. :func:`dense_attention` is the equation as written; it is the oracle of the tests, and
+it returns the attention weights. For CUDA in half precision there is also
+:mod:`gtrans.modules.varlen_attention`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from gtrans.modules.layout import Segments
 
 BACKENDS = ("regroup", "dense", "varlen")
 
-# A new bucket begins where a segment is shorter than this part of the longest one in its
-# bucket. Measured: on a CPU a bucket costs little but its padding; elsewhere every
-# bucket is a few kernels more to launch.
+# A new bucket begins at a segment that is shorter than this share of the longest one in the
+# bucket. Measured: on a CPU the cost of a bucket is mainly its padding; elsewhere it is also
+# the launch of its kernels.
 _BUCKET_RATIO = {"cpu": 0.87}
 _OTHER_BUCKET_RATIO = 0.7
 
@@ -38,7 +38,7 @@ _OTHER_BUCKET_RATIO = 0.7
 class Bucket:
     """Segments of similar length: ``count`` of them, padded to ``query`` and ``key`` tokens.
 
-    ``mask`` broadcasts to ``(count, heads, query, key)``, True on what may be seen; without
+    ``mask`` broadcasts to ``(count, heads, query, key)`` and is True on visible keys. Without
     it a query sees all keys or, if ``causal``, those up to its own position.
     """
 
@@ -65,8 +65,8 @@ class AttentionPlan:
             key: equally many segments of the keys; they may leave keys out.
             query_tokens: number of packed queries.
             key_tokens: number of packed keys.
-            causal: a query sees keys up to its own position; the queries of a segment are the
-                last of its keys, or all of them.
+            causal: a query sees keys up to its own position only. The queries of a segment
+                are then its last keys, or all of them.
         """
         self.query = query
         self.key = key
@@ -85,12 +85,12 @@ class AttentionPlan:
         ratio = _BUCKET_RATIO.get(device.type, _OTHER_BUCKET_RATIO)
         query_sizes, key_sizes = self.query.sizes, self.key.sizes
         longest = [max(pair) for pair in zip(query_sizes, key_sizes, strict=True)]
-        # Queries that are the end of their keys may be few in comparison.
+        # In causal attention a segment may have few queries but many keys.
         lengths = query_sizes if self.causal else longest
         order = sorted((i for i, n in enumerate(lengths) if n), key=lambda i: (-lengths[i], i))
         buckets: list[Bucket] = []
-        query_slots: list[Tensor] = []
-        key_slots: list[Tensor] = []
+        query_index: list[Tensor] = []
+        key_index: list[Tensor] = []
         begin = 0
         while begin < len(order):
             end = begin + 1
@@ -100,9 +100,9 @@ class AttentionPlan:
             chosen = torch.tensor(members, device=device)
             width_q = max(query_sizes[i] for i in members)
             width_k = max(key_sizes[i] for i in members)
-            query_slots.append(segment_slots(self.query, chosen, width_q))
-            keys = segment_slots(self.key, chosen, width_k)
-            key_slots.append(keys)
+            query_index.append(padded_index(self.query, chosen, width_q).flatten())
+            keys = padded_index(self.key, chosen, width_k)
+            key_index.append(keys.flatten())
             whole = all(query_sizes[i] == key_sizes[i] for i in members)
             mask = None
             if self.causal and not whole:
@@ -115,9 +115,7 @@ class AttentionPlan:
             causal = self.causal and whole
             buckets.append(Bucket(len(members), width_q, width_k, mask, causal))
             begin = end
-        query_index = torch.cat([slots.flatten() for slots in query_slots])
-        key_index = torch.cat([slots.flatten() for slots in key_slots])
-        return buckets, query_index, key_index
+        return buckets, torch.cat(query_index), torch.cat(key_index)
 
     @property
     def buckets(self) -> list[Bucket]:
@@ -126,20 +124,20 @@ class AttentionPlan:
 
     @cached_property
     def query_gather(self) -> Gather | None:
-        """Packed queries to bucket rows; None when the order is the same already."""
+        """Packed queries to padded buckets; None if these are the same."""
         return Gather.build(self._grouping[1], self.query_tokens)
 
     @cached_property
     def key_gather(self) -> Gather | None:
-        """Packed keys to bucket rows; None when the order is the same already."""
+        """Packed keys to padded buckets; None if these are the same."""
         return Gather.build(self._grouping[2], self.key_tokens)
 
     @cached_property
     def boundaries(self) -> tuple[Tensor, Tensor] | None:
-        """``(segments + 1,)`` int32, where segments of queries and of keys begin and the last ends.
+        """``(segments + 1,)`` int32: where segments of queries and of keys begin, and their end.
 
-        None where they do not follow each other from the first token to the last, or
-        where one is empty.
+        None if the segments are not consecutive from the first token to the last, or if one of
+        them is empty.
         """
         sides = ((self.query, self.query_tokens), (self.key, self.key_tokens))
         if not all(_covers(part, tokens) for part, tokens in sides):
@@ -161,15 +159,15 @@ class AttentionPlan:
         ):
             chosen = torch.tensor([number], device=visible.device)
             pairs = torch.ones(queries, keys, dtype=torch.bool, device=visible.device)
-            rows = segment_slots(self.query, chosen, queries).T
-            visible[rows, segment_slots(self.key, chosen, keys)] = (
+            query_index = padded_index(self.query, chosen, queries).T
+            visible[query_index, padded_index(self.key, chosen, keys)] = (
                 pairs.tril(keys - queries) if self.causal else pairs
             )
         return visible
 
 
 def _covers(segments: Segments, tokens: int) -> bool:
-    """Whether the segments are all ``tokens``, one after the other, and none is empty."""
+    """Whether the segments are consecutive, cover all ``tokens``, and none is empty."""
     ends = segments.lengths.cumsum(0)
     return (
         segments.index is None
@@ -179,8 +177,11 @@ def _covers(segments: Segments, tokens: int) -> bool:
     )
 
 
-def segment_slots(segments: Segments, chosen: Tensor, width: int) -> Tensor:
-    """``(chosen, width)`` packed index of each token, -1 after a segment's end."""
+def padded_index(segments: Segments, chosen: Tensor, width: int) -> Tensor:
+    """``(chosen, width)`` packed indices of the tokens of the segments ``chosen (chosen,)``.
+
+    -1 after the end of a segment.
+    """
     offsets = torch.arange(width, device=chosen.device)
     index = segments.starts[chosen][:, None] + offsets
     after_end = offsets >= segments.lengths[chosen][:, None]
@@ -190,21 +191,22 @@ def segment_slots(segments: Segments, chosen: Tensor, width: int) -> Tensor:
 
 
 def _inverse(index: Tensor, tokens: int) -> Tensor:
-    """For each of ``tokens`` packed tokens its row in ``index``, -1 where it has none."""
-    rows = (index >= 0).nonzero().squeeze(1)
-    inverse = rows.new_full((tokens,), -1)
-    inverse[index[rows]] = rows
+    """``(tokens,)`` where each packed token stands in ``index``; -1 for those that do not."""
+    real = (index >= 0).nonzero().squeeze(1)
+    inverse = real.new_full((tokens,), -1)
+    inverse[index[real]] = real
     return inverse
 
 
 class Gather:
-    """A gather along the first dimension whose backward is a gather, too.
+    """Pads packed tokens by an index, with a gather as its gradient.
 
-    Where a real token stands in one row at most, the gradient of the gather is the
-    inverse permutation; autograd's own scatter-add would be several times slower.
+    If no token occurs twice in the index, the gradient is the inverse permutation; autograd's
+    own scatter-add would be several times slower.
     """
 
     def __init__(self, index: Tensor, tokens: int) -> None:
+        """``index (padded,)``: the packed token at each padded position, -1 on padding."""
         self.index = index.clamp(min=0)
         inverse = _inverse(index, tokens)
         unused = inverse < 0
@@ -214,15 +216,15 @@ class Gather:
 
     @classmethod
     def build(cls, index: Tensor, tokens: int) -> Gather | None:
-        """From the packed token of every row, -1 on padding; None where nothing moves."""
+        """As the constructor; None if padded and packed tokens are the same."""
         if index.numel() == tokens and torch.equal(
             index, torch.arange(tokens, device=index.device)
         ):
             return None
         return cls(index, tokens)
 
-    def rows(self, packed: Tensor) -> Tensor:
-        """``(tokens, dim) -> (rows, dim)``; rows of padding hold arbitrary tokens."""
+    def pad(self, packed: Tensor) -> Tensor:
+        """``(tokens, dim) -> (padded, dim)``, with arbitrary states on padding."""
         if self.repeats:
             return packed.index_select(0, self.index)
         out: Tensor = _GatherFunction.apply(  # type: ignore[no-untyped-call]
@@ -230,9 +232,9 @@ class Gather:
         )
         return out
 
-    def packed(self, rows: Tensor) -> Tensor:
-        """``(rows, dim) -> (tokens, dim)``; rows of padding are dropped."""
-        return rows.index_select(0, self.inverse)
+    def pack(self, padded: Tensor) -> Tensor:
+        """``(padded, dim) -> (tokens, dim)``."""
+        return padded.index_select(0, self.inverse)
 
 
 class _GatherFunction(torch.autograd.Function):
@@ -264,9 +266,9 @@ def segment_attention(
 
     Args:
         query: ``(queries, dim)`` projected and packed.
-        key: ``(keys, dim)`` projected and packed; its columns may be strided.
-        value: ``(keys, dim)``.
-        plan: which segments match.
+        key: ``(keys, dim)`` projected and packed; it need not be contiguous.
+        value: ``(keys, dim)`` projected and packed.
+        plan: the segments.
         heads: number of heads; the head dimension is ``dim / heads``.
         dropout: probability of dropping an attention weight.
 
@@ -275,15 +277,15 @@ def segment_attention(
     """
     gather_q, gather_k = plan.query_gather, plan.key_gather
     if gather_q is not None:
-        query = gather_q.rows(query)
+        query = gather_q.pad(query)
     if gather_k is not None:
-        key, value = gather_k.rows(key), gather_k.rows(value)
+        key, value = gather_k.pad(key), gather_k.pad(value)
     buckets = plan.buckets
-    # Not by slices: the gradient of a slice is a whole tensor of zeros around it.
-    rows_q = [bucket.count * bucket.query for bucket in buckets]
-    rows_k = [bucket.count * bucket.key for bucket in buckets]
-    queries = torch.split(query, rows_q)
-    keys, values = (torch.split(x, rows_k) for x in (key, value))
+    # Split, not sliced: the gradient of every slice would be a tensor of full size.
+    sizes_q = [bucket.count * bucket.query for bucket in buckets]
+    sizes_k = [bucket.count * bucket.key for bucket in buckets]
+    queries = torch.split(query, sizes_q)
+    keys, values = (torch.split(x, sizes_k) for x in (key, value))
     outputs = []
     for bucket, q, k, v in zip(buckets, queries, keys, values, strict=True):
         attended = F.scaled_dot_product_attention(
@@ -296,12 +298,12 @@ def segment_attention(
         )
         outputs.append(attended.transpose(1, 2).reshape(bucket.count * bucket.query, -1))
     output = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-    return output if gather_q is None else gather_q.packed(output)
+    return output if gather_q is None else gather_q.pack(output)
 
 
-def _split_heads(rows: Tensor, count: int, heads: int) -> Tensor:
+def _split_heads(states: Tensor, count: int, heads: int) -> Tensor:
     """``(count * length, dim) -> (count, heads, length, dim / heads)``."""
-    return rows.view(count, rows.size(0) // count, heads, -1).transpose(1, 2)
+    return states.view(count, states.size(0) // count, heads, -1).transpose(1, 2)
 
 
 def dense_attention(
@@ -314,7 +316,7 @@ def dense_attention(
 ) -> tuple[Tensor, Tensor]:
     """Eq 6-7 as written, over all packed tokens at once, with the attention weights.
 
-    Arguments as :func:`segment_attention`.
+    Arguments as in :func:`segment_attention`.
 
     Returns:
         the output ``(queries, dim)`` and the weights ``(heads, queries, keys)``.

@@ -1,8 +1,8 @@
 """G-Transformer's attention as its paper prints it (Bao et al. 2021, §4, Eq 3-10).
 
-One document at a time, with ``N x N`` masks, for reading and as the oracle of the tests. What
-the models run is :mod:`gtrans.modules.attention`, which computes the same at a cost that grows
-with the sentences; both take their parameters from the same modules.
+One document at a time, with ``N x N`` masks, for reading and as the oracle of the tests. Models
+run :mod:`gtrans.modules.attention`, which computes the same, but whose group attention has
+linear cost in the number of sentences. Both use the parameters of the same modules.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def multi_head(
 ) -> Tensor:
     """Eq 5, and with ``mask`` Eq 8: ``(queries, dim)`` from ``query`` and ``key`` (and value).
 
-    ``module`` holds ``W^Q, W^K, W^V`` of all heads side by side, and ``W^O``.
+    ``module`` holds ``W^Q, W^K, W^V`` of all heads, concatenated, and ``W^O``.
     """
     projected = module.q_proj(query), module.k_proj(key), module.v_proj(key)
     heads = zip(*(x.chunk(module.heads, -1) for x in projected), strict=True)
-    each = [attention(q, k, v, mask) for q, k, v in heads]
-    output: Tensor = module.out_proj(torch.cat(each, -1))
+    outputs = [attention(q, k, v, mask) for q, k, v in heads]
+    output: Tensor = module.out_proj(torch.cat(outputs, -1))
     return output
 
 
@@ -68,7 +68,7 @@ def document_attention(
     key_tags: Tensor,
     causal: bool = False,
 ) -> Tensor:
-    """What one attention of a layer gives, by its kind (§4.1, §4.2): ``(queries, dim)``."""
+    """The output ``(queries, dim)`` of one attention of a layer, by its kind (§4.1, §4.2)."""
     before = causal_mask(query.size(0)) if causal else 0.0
     if module.kind == "global":
         return multi_head(module, query, key, before)

@@ -1,14 +1,14 @@
-"""What a stack of layers gives: its last state, or several states fused.
+"""The output of a stack of layers: that of its last layer, or of several layers fused.
 
 GTRANS (Yang et al. 2022, "GTRANS: Grouping and Fusing Transformer Layers for Neural
-Machine Translation") fuses groups of layers: Eq 2 in the encoder, Eq 3-4 in the
-decoder, and the probabilities of the decoder's groups by Eq 5-6. The other classes are
-other methods of using all layers that the paper compares with.
+Machine Translation") fuses groups of layers: Eq 2 in the encoder, Eq 3-4 in the decoder, and
+the probabilities of the decoder's groups by Eq 5-6. The other classes are the methods that the
+paper compares it with.
 
-A :class:`LayerFusion` accompanies a stack: what it remembers of each layer
-(:meth:`LayerFusion.remember`), what the next layer reads (:meth:`LayerFusion.layer_input`)
-and what comes out at the top (``forward``). ``states`` is always the list of what was
-remembered so far: of the embedded input first, then of every layer that has run.
+A :class:`LayerFusion` belongs to a stack. It decides what is stored of each layer
+(:meth:`LayerFusion.remember`), what the next layer reads (:meth:`LayerFusion.layer_input`) and
+what the stack returns (``forward``). ``states`` always is the list of what has been stored:
+of the embedded input first, then of every layer that has run.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class LayerFusion(nn.Module):
     """The plain stack: a layer reads the one below, and the last one is the result.
 
     Attributes:
-        reads_all: whether it needs the states of all layers, not only the last one.
-        normalises: whether its result needs no final LayerNorm in pre-norm stacks.
+        reads_all: whether it reads the states of all layers, not only of the last one.
+        normalises: whether its result is normalised, so that pre-norm stacks add no final norm.
     """
 
     reads_all = False
     normalises = False
 
     def remember(self, state: Tensor, number: int) -> Tensor:
-        """What later layers see of ``state (.., dim)``; ``number`` 0 is the embedded input."""
+        """What is stored of ``state (.., dim)``, the output of layer ``number`` (0: the input)."""
         return state
 
     def layer_input(self, states: Sequence[Tensor]) -> Tensor:
@@ -56,14 +56,14 @@ def run_layers(
 
     Args:
         fusion: how the states of its layers are used.
-        layers: how many bottom layers run.
+        layers: how many layers run, from the bottom.
         x: ``(.., dim)`` the embedded input.
-        run: the layer of a number, from 0, on its input.
-        keep_all: return the states of all layers, whether ``fusion`` needs them or not.
+        run: runs a layer, given its number from 0 and its input.
+        keep_all: return the states of all layers, even if ``fusion`` reads only the last one.
 
     Returns:
-        the result ``(groups, .., dim)``, and what was kept: the states remembered of the input
-        and of all layers, or of the last one only.
+        the result ``(groups, .., dim)``, and the stored states: of the input and of all layers,
+        or of the last layer only.
     """
     states = [fusion.remember(x, 0)]
     for number in range(layers):
@@ -81,10 +81,10 @@ def group_tops(layers: int, group_size: int) -> list[int]:
 
 
 class EncoderGroupFusion(LayerFusion):
-    """Eq 2: the last layers of all groups, each times a scalar gate, averaged and normalised.
+    """Eq 2: the mean of the groups' last layers, each times a scalar gate, normalised.
 
-    A single group has no LayerNorm. Where only the bottom layers have run, their groups
-    are fused, and the last of them may be cut short (figure 7).
+    A single group has no LayerNorm. If only the bottom layers have run, their groups are fused;
+    the last of these groups may then be incomplete (figure 7).
     """
 
     reads_all = True
@@ -107,7 +107,7 @@ class EncoderGroupFusion(LayerFusion):
 
 
 class DecoderGroupFusion(LayerFusion):
-    """Eq 3-4: in every group the sum of its layers, each times a scalar gate."""
+    """Eq 3-4: for every group the sum of its layers, each times a scalar gate."""
 
     reads_all = True
     members: Tensor
@@ -123,22 +123,22 @@ class DecoderGroupFusion(LayerFusion):
         self.groups = slice(0, len(tops))
 
     def use(self, first: int, last: int) -> int:
-        """Give the groups ``first .. last`` only, from 1; returns how many layers they need."""
+        """Use only the groups ``first .. last``, from 1; returns how many layers they need."""
         self.groups = slice(first - 1, last)
         return int(self.members[last - 1].nonzero().max()) + 1
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
-        """``(groups in use, .., dim)``; layers above these groups need not have run."""
+        """``(groups in use, .., dim)``; ``states`` may lack the layers above these groups."""
         layers = states[1:]
         gates = torch.sigmoid(self.weights[: len(layers)])
-        # One product for all groups: a decoding step has little to do but to start kernels.
+        # One product for all groups: the time of a decoding step is mainly kernel launches.
         mixture = self.members[self.groups, : len(layers)].to(gates.dtype) * gates
         stacked = torch.stack(list(layers))
         return (mixture @ stacked.flatten(1)).view(-1, *stacked.shape[1:])
 
 
 class ProbabilityFusion(nn.Module):
-    """Eq 5-6: the weights with which the decoder's groups vote on a word."""
+    """Eq 5-6: the weights psi of the decoder's groups in the probability of a word."""
 
     def __init__(self, groups: int, dim: int) -> None:
         super().__init__()
@@ -152,14 +152,14 @@ class ProbabilityFusion(nn.Module):
 
 
 def fuse_probabilities(logits: Tensor, log_weights: Tensor) -> Tensor:
-    """Eq 5 in log space and in single precision, whatever the type of ``logits``.
+    """Eq 5 in log space and in single precision.
 
     Args:
         logits: ``(groups, .., vocabulary)``.
         log_weights: ``(groups,)`` log psi.
 
     Returns:
-        ``(.., vocabulary)`` log-probabilities; a single group's logits as they are.
+        ``(.., vocabulary)`` log-probabilities; for a single group its logits, unchanged.
     """
     if logits.size(0) == 1:
         return logits[0]
@@ -169,9 +169,9 @@ def fuse_probabilities(logits: Tensor, log_weights: Tensor) -> Tensor:
 
 
 class TransparentAttention(nn.Module):
-    """Bapna et al. 2018 (EMNLP): every decoder layer sees a mixture of its own of all states.
+    """Bapna et al. 2018 (EMNLP): every decoder layer attends to its own mixture of all states.
 
-    The states are the encoder's embedded input and all of its layers.
+    The states are the encoder's embedded input and the outputs of all its layers.
     """
 
     def __init__(self, encoder_layers: int, decoder_layers: int) -> None:
@@ -179,16 +179,16 @@ class TransparentAttention(nn.Module):
         self.weights = nn.Parameter(torch.zeros(decoder_layers, encoder_layers + 1))
 
     def forward(self, states: Sequence[Tensor]) -> list[Tensor]:
-        """The ``(.., dim)`` memory of each decoder layer."""
-        rows = torch.softmax(self.weights[:, : len(states)].float(), 1).to(states[0].dtype)
-        return [_weighted_sum(row, states) for row in rows]
+        """For each decoder layer the ``(.., dim)`` states that it attends to."""
+        weights = torch.softmax(self.weights[:, : len(states)].float(), 1).to(states[0].dtype)
+        return [_weighted_sum(of_layer, states) for of_layer in weights]
 
 
 class LayerCombination(LayerFusion):
     """DLCL, Wang et al. 2019 (ACL): each layer reads a linear combination of all below it.
 
-    As there for pre-norm layers: a state passes a LayerNorm of its own, the weights begin
-    as an average, and the combination of all states is the result of the stack.
+    As in the paper for pre-norm layers: every state has its own LayerNorm, the weights begin as
+    an average, and the combination of all states is the result of the stack.
     """
 
     reads_all = True
@@ -217,7 +217,7 @@ class LayerCombination(LayerFusion):
 class RepresentationFusion(LayerFusion):
     """MLRF, Wang et al. 2018 (COLING): a feed-forward network fuses all layers of a stack.
 
-    Of the functions that they compare this is the one that joins all layers side by side,
+    Of the functions that the paper compares this is the one that concatenates all layers,
     ``LN(W2 relu(W1 [h_1; ..; h_L]))``, with the residual of the last layer.
     """
 
@@ -240,7 +240,7 @@ class RepresentationFusion(LayerFusion):
 
 
 def _weighted_sum(weights: Tensor, states: Sequence[Tensor]) -> Tensor:
-    """``sum_i weights[i] * states[i]``, without a copy of all states side by side."""
+    """``sum_i weights[i] * states[i]``, without stacking the states."""
     total = weights[0] * states[0]
     for weight, state in zip(weights[1:], states[1:], strict=True):
         total = total + weight * state

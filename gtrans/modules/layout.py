@@ -1,10 +1,9 @@
-"""Where the sentences of a batch of documents stand.
+"""The sentence structure of a batch of documents.
 
-A batch of token ids ``(batch, length)`` is read once, at the model's edge. From
-there on the models work on *packed* states ``(tokens, dim)``: the real tokens of
-all rows one after the other, without padding. A :class:`DocumentLayout` remembers
-which packed token belongs to which sentence of which document (the group tags of
-G-Transformer, Eq 3) and how to get back to the padded form.
+Models get a batch of token ids ``(batch, length)`` and work on *packed* states ``(tokens,
+dim)``: the real tokens of all rows one after the other, without padding. A
+:class:`DocumentLayout` knows to which sentence of which document each packed token belongs (the
+group tags of G-Transformer, Eq 3), and converts between the padded and the packed form.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ class Segments:
     Attributes:
         starts: ``(segments,)`` packed index of the first token of each run.
         lengths: ``(segments,)`` number of tokens of each run.
-        index: where given, runs are runs of this list of packed indices, so that a token
-            may stand in several of them; None: of the packed tokens themselves.
+        index: packed indices. If given, the runs are runs of this list, so that a token may be
+            in several of them; None: they are runs of the packed tokens themselves.
     """
 
     starts: Tensor
@@ -36,12 +35,12 @@ class Segments:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """The lengths as Python numbers (one transfer from the device)."""
+        """The lengths as Python numbers, transferred from the device once."""
         sizes: list[int] = self.lengths.tolist()
         return sizes
 
     def chosen(self, numbers: Tensor) -> Segments:
-        """The segments ``numbers``, in that order."""
+        """The segments with these ``numbers (n,)``, in that order."""
         return Segments(self.starts[numbers], self.lengths[numbers], self.index)
 
 
@@ -72,9 +71,9 @@ class DocumentLayout:
         """Build the layout from two boolean masks ``(batch, length)``.
 
         Args:
-            real: True where a token stands, False on padding (either side).
-            starts: True on the first token of a sentence. The first real token
-                of a row always opens a sentence, marked or not.
+            real: True on tokens, False on padding, which may be on either side.
+            starts: True on the first token of a sentence. The first token of a row opens a
+                sentence even if it is not marked here.
         """
         batch, length = real.shape
         index = real.flatten().nonzero().squeeze(1)
@@ -107,9 +106,9 @@ class DocumentLayout:
 
     @classmethod
     def of_source(cls, tokens: Tensor, pad: int, eos: int) -> DocumentLayout:
-        """The layout of source ids ``(batch, length)``: ``eos`` closes a sentence.
+        """The layout of source ids ``(batch, length)``.
 
-        It is the last symbol of a sentence: ``</s>``, or what follows it.
+        ``eos`` is the last symbol of every sentence: ``</s>``, or the mark that follows it.
         """
         real = tokens.ne(pad)
         after_end = torch.zeros_like(real)
@@ -120,10 +119,9 @@ class DocumentLayout:
     def of_target(cls, tokens: Tensor, pad: int, bos: int, eos: int) -> DocumentLayout:
         """The layout of decoder input ids ``(batch, length)``.
 
-        Every sentence is opened by the symbol that opens the row: ``bos``, that is ``<s>``
-        in a document ``<s> .. </s> <s> ..`` (§4.3: the tag increases after each
-        ``</s>``), ``</s>`` in fairseq's own frame ``</s> ..``, where the end of
-        one sentence is the beginning of the next.
+        Every sentence begins with the symbol with which its row begins: ``bos`` in a row
+        ``<s> .. </s> <s> ..`` (§4.3: the tag increases after each ``</s>``), or ``</s>`` in
+        fairseq's own rows ``</s> ..``, where the end of a sentence begins the next one.
         """
         real = tokens.ne(pad)
         first = tokens.gather(1, real.int().argmax(1, keepdim=True))
@@ -131,9 +129,11 @@ class DocumentLayout:
         return cls.from_starts(real, tokens.eq(opening) & real)
 
     def rows(self, chosen: Tensor) -> tuple[DocumentLayout, Tensor]:
-        """The layout of the batch made of the rows ``chosen (rows,)``, repeated or reordered.
+        """The layout of a batch of the rows ``chosen (n,)``, repeated or reordered.
 
-        Also the index ``(tokens,)`` with which packed states of this layout become its own.
+        Returns:
+            the layout, and the index ``(its tokens,)`` of each of its packed tokens among those
+            of this layout.
         """
         device = self.index.device
         numbers = self.pad(torch.arange(self.tokens, device=device) + 1)[chosen]
@@ -168,12 +168,12 @@ class DocumentLayout:
 
     @property
     def visible_sentences(self) -> Segments:
-        """For each of :attr:`sentences` the tokens that stand in it."""
+        """For each of :attr:`sentences` its tokens."""
         return self.sentences
 
     @property
     def visible_documents(self) -> Segments:
-        """For each of :attr:`documents` the tokens that stand in it."""
+        """For each of :attr:`documents` its tokens."""
         return self.documents
 
     @cached_property
@@ -189,15 +189,15 @@ class DocumentLayout:
     def pad(self, packed: Tensor, value: float = 0.0) -> Tensor:
         """``(tokens, ..) -> (batch, length, ..)``, ``value`` on padding."""
         if not self.is_dense:
-            rows = self.shape[0] * self.shape[1]
-            flat = packed.new_full((rows, *packed.shape[1:]), value)
+            size = self.shape[0] * self.shape[1]
+            flat = packed.new_full((size, *packed.shape[1:]), value)
             packed = flat.index_copy(0, self.index, packed)
         return packed.view(*self.shape, *packed.shape[1:])
 
     def choose(self, packed: Tensor, chosen: Tensor) -> Tensor:
         """``(tokens, ..) -> (chosen, ..)``: the tokens where ``chosen (batch, length)`` is True.
 
-        They come row by row, and padding is never among them.
+        They are in the order of the rows. Padding is left out even if it is chosen.
         """
         return packed[self.pack(chosen)]
 
@@ -211,7 +211,7 @@ class DocumentLayout:
 
 
 def chosen_tokens(tokens: Tensor, chosen: Tensor, pad: int) -> Tensor:
-    """The chosen tokens of every row, moved together and padded on the right.
+    """The chosen tokens of every row, without gaps and padded on the right.
 
     Args:
         tokens: ``(batch, length)`` ids.

@@ -1,25 +1,25 @@
-"""A linear layer that is fast for the few rows of a decoding step, too."""
+"""A linear layer that is also fast for the few states of a decoding step."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-# Measured with MKL: with more rows the product as torch writes it is the faster one.
-_FEW_ROWS = 8
+# Measured with MKL: with more states torch's own product is faster.
+_FEW_STATES = 8
 
 
 class Linear(nn.Linear):
     """``nn.Linear``, with the same parameters.
 
-    A decoding step of one document has as few rows as the beam, and reads all weights
-    of the model, far more than a processor's cache holds. Then the CPU is faster with
-    the weight as the left factor, ``W x'``, by a third or more.
+    A decoding step of one document has as few states as the beam has hypotheses, but reads all
+    weights of the model, which no processor's cache holds. Then ``W x'``, with the weight as
+    the left factor, is faster on the CPU by a third or more.
     """
 
     def forward(self, input: Tensor) -> Tensor:
         """``(.., in) -> (.., out)``."""
-        few = input.dim() == 2 and input.size(0) <= _FEW_ROWS
+        few = input.dim() == 2 and input.size(0) <= _FEW_STATES
         if not few or not input.is_cpu or torch.is_grad_enabled():
             return super().forward(input)
         product = torch.mm(self.weight, input.t())

@@ -1,4 +1,4 @@
-"""A few memory vectors that a document's sentences write to and read from.
+"""Recurrent memory: a few vectors that the sentences of a document write to and read from.
 
 Feng, Li, Song, Zheng and Koehn, "Learn To Remember: Transformer with Recurrent Memory for
 Document-Level Machine Translation", 2022. A layer with a memory holds a matrix M of
@@ -6,17 +6,17 @@ Document-Level Machine Translation", 2022. A layer with a memory holds a matrix 
 sentence t - 1 in the same layer, and the states of sentence t read M:
 
 ====  =====================================================================================
-Eq 1  h is what the layer's self-attention hands on
-Eq 4  ``M <- M + PE(slots)``: the memory itself changes, so the residual of Eq 2 has it too
+Eq 1  h is the output of the layer's self-attention
+Eq 4  ``M <- M + PE(slots)``: the memory itself changes, so the residual of Eq 2 has PE, too
 Eq 2  ``M' = AddNorm(MHA(M, h, h))``
 Eq 3  ``M <- AddNorm(FFN(M'))``
-Eq 5  ``h <- MHA(h, M, M)``; as printed there is neither residual nor norm around it. The
-      authors' program has both, ``h <- AddNorm(MHA(h, M, M))``, which is the default here
+Eq 5  ``h <- MHA(h, M, M)``, as printed without residual and norm. The authors' program has
+      both, ``h <- AddNorm(MHA(h, M, M))``, which is the default here
 ====  =====================================================================================
 
-Within one layer, h does not depend on M. All sentences of a batch therefore run through
-self-attention at once, only the update goes from sentence to sentence, and then all
-sentences read at once. The result is that of one sentence after the other.
+Within one layer, h does not depend on M. So all sentences of a batch run through
+self-attention at once, the memory is updated sentence by sentence, and then all sentences read
+it at once. The result is the same as that of one sentence after the other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.dropout import dropout
 from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.group_attention import AttentionPlan, Gather, segment_slots
+from gtrans.modules.group_attention import AttentionPlan, Gather, padded_index
 from gtrans.modules.layout import DocumentLayout, Segments
 from gtrans.modules.positions import OFFSET, SinusoidalPositions
 from gtrans.modules.residual import LayerSpec, ResidualLayer
@@ -40,12 +40,12 @@ SLOTS = ("sinusoidal", "learned")
 
 @dataclass(frozen=True)
 class MemorySpec:
-    """What all memories of a model share.
+    """Settings of all memories of a model.
 
     Attributes:
         size: memory vectors of a document (d_M).
-        bptt: how many sentences back the gradient of a sentence reaches; -1: to the first.
-        slots: what tells the vectors apart, one of :data:`SLOTS`.
+        bptt: how many sentences back a sentence's gradient reaches; -1: to the first one.
+        slots: embedding that distinguishes the vectors, one of :data:`SLOTS`.
         printed_output: Eq 5 as printed, without residual and norm.
     """
 
@@ -56,31 +56,32 @@ class MemorySpec:
 
     @property
     def passes(self) -> int:
-        """Passes over a batch that training takes.
+        """How many passes over a batch training needs.
 
-        States depend on what other memories, below or in the encoder, hold of sentences
-        further back. To end the gradient of a sentence exactly ``bptt`` back, there is a
-        pass for each distance: in the first one, memories are read without gradient; in the
-        next one they are updated, once, from the states of the one before. What is
-        computed is the same in all of them.
+        The states of a sentence depend on other memories, in lower layers or in the encoder,
+        which depend on sentences further back. So that a gradient ends exactly ``bptt``
+        sentences back, there is one pass for each distance. In the first pass, memories are
+        read without gradient; in every later pass they are updated once, from the states of
+        the pass before. All passes compute the same values.
         """
         return max(self.bptt, 0) + 1
 
 
 @dataclass
 class MemoryFlow:
-    """The memory that enters a pass over a batch of documents, and what leaves it.
+    """The memories with which a pass over a batch of documents begins and ends.
 
     Attributes:
-        entering: ``(documents, memories, size, dim)`` values without gradient, or None where
-            all documents begin.
-        fresh: ``(documents,)`` True where a document begins, with the learned initial
-            memory; None where all do.
-        leaving: ``(documents, size, dim)`` of each memory after the last sentence, by the
-            number of the memory, without gradient.
-        earlier: of each memory, by its number, the states that write to it and what each step
-            reads of it in the last of several passes; see :attr:`MemorySpec.passes`.
-        encoded: the source of the pass, for the decoder's memories when its target is known.
+        entering: ``(documents, memories, size, dim)`` values at the beginning, without gradient;
+            None: all documents begin.
+        fresh: ``(documents,)`` True if a document begins, with the learned initial memory;
+            None: all do.
+        leaving: number of a memory -> its values ``(documents, size, dim)`` after the last
+            sentence, without gradient.
+        earlier: number of a memory -> the states that wrote to it in the last pass, and its
+            values at every step of that pass (:attr:`MemorySpec.passes`).
+        encoded: the encoded source, kept until the translation is known and the decoder's
+            memories can be updated.
     """
 
     entering: Tensor | None = None
@@ -91,11 +92,11 @@ class MemoryFlow:
 
     @property
     def left(self) -> Tensor:
-        """``(documents, memories, size, dim)`` to enter the next pass."""
+        """``(documents, memories, size, dim)``: the values with which the next pass begins."""
         return torch.stack([self.leaving[number] for number in sorted(self.leaving)], 1)
 
     def following(self, documents: Tensor) -> MemoryFlow:
-        """The memory for what follows in some of the documents."""
+        """The memories with which the next sentences of ``documents (n,)`` begin."""
         if not self.leaving:
             return MemoryFlow()
         fresh = torch.zeros(documents.numel(), dtype=torch.bool, device=documents.device)
@@ -103,18 +104,26 @@ class MemoryFlow:
 
     def at_start(self, number: int, initial: Tensor, documents: int) -> Tensor:
         """``(documents, size, dim)``: memory ``number`` before the first sentence."""
-        begun = initial.expand(documents, -1, -1)
+        initials = initial.expand(documents, -1, -1)
         if self.entering is None or self.fresh is None:
-            return begun
+            return initials
         entering = self.entering[:, number].to(initial)
-        return torch.where(self.fresh[:, None, None], begun, entering)
+        return torch.where(self.fresh[:, None, None], initials, entering)
 
 
 class MemoryPlan:
-    """Which sentence updates which memory when, and who reads it; one for all layers of a side.
+    """Which sentence updates which memory at which step, for all layers of a side.
 
-    Documents are ranked by their number of sentences, most first: those that have a
+    Documents are sorted by their number of sentences, the longest first, so that those with a
     sentence t are the first ``active[t]``.
+
+    Attributes:
+        order: ``(documents,)`` the numbers of the sorted documents.
+        inverse: ``(documents,)`` the index of each document among the sorted ones.
+        active: for every step, how many documents have a sentence.
+        masks: for every step ``(active, 1, 1, longest)`` True on real tokens, or None.
+        to_layout: ``(sentences,)`` from (step, sorted document) to the order of the layout.
+        reading: every sentence sees its own memory.
     """
 
     def __init__(self, layout: DocumentLayout, size: int, written: Tensor | None = None) -> None:
@@ -123,37 +132,36 @@ class MemoryPlan:
         Args:
             layout: sentences of every row; a row is (a part of) one document.
             size: memory vectors of a document.
-            written: ``(sentences,)`` tokens of each sentence, from its first, that the
-                memory is updated from (None: all of them).
+            written: ``(sentences,)`` how many tokens of each sentence, from its first, update
+                the memory (None: all of them).
         """
         device = layout.index.device
         counts = layout.sentence_counts
-        rank = counts.argsort(descending=True, stable=True)
-        ranked: list[int] = counts[rank].tolist()
-        self.documents = rank
-        self.rank = torch.empty_like(rank)
-        self.rank[rank] = torch.arange(rank.numel(), device=device)
+        self.order = counts.argsort(descending=True, stable=True)
+        self.inverse = torch.empty_like(self.order)
+        self.inverse[self.order] = torch.arange(self.order.numel(), device=device)
+        sorted_counts: list[int] = counts[self.order].tolist()
         self.active = [
-            sum(count > step for count in ranked) for step in range(max(ranked, default=0))
+            sum(count > step for count in sorted_counts)
+            for step in range(max(sorted_counts, default=0))
         ]
         lengths = layout.sentences.lengths if written is None else written
-        first = layout.first_sentences[rank]
-        order, slots = [], []
+        first = layout.first_sentences[self.order]
+        by_step, padded = [], []
         self.masks: list[Tensor | None] = []
-        self.widths: list[int] = []
+        self._widths: list[int] = []
         for step, active in enumerate(self.active):
             sentences = first[:active] + step
-            order.append(sentences)
-            members = Segments(layout.sentences.starts[sentences], lengths[sentences])
-            width = max(members.sizes)
-            index = segment_slots(members, torch.arange(active, device=device), width)
-            full = min(members.sizes) == width
+            by_step.append(sentences)
+            segments = Segments(layout.sentences.starts[sentences], lengths[sentences])
+            width = max(segments.sizes)
+            index = padded_index(segments, torch.arange(active, device=device), width)
+            full = min(segments.sizes) == width
             self.masks.append(None if full else index.ge(0)[:, None, None, :])
-            self.widths.append(width)
-            slots.append(index.flatten())
-        self._states = Gather.build(torch.cat(slots), layout.tokens)
-        # From (step, rank) back to the order of the layout.
-        self.to_layout = torch.argsort(torch.cat(order))
+            self._widths.append(width)
+            padded.append(index.flatten())
+        self._gather = Gather.build(torch.cat(padded), layout.tokens)
+        self.to_layout = torch.argsort(torch.cat(by_step))
         starts = torch.arange(len(layout.sentences), device=device) * size
         memories = Segments(starts, torch.full_like(starts, size))
         self.reading = AttentionPlan(
@@ -162,10 +170,10 @@ class MemoryPlan:
 
     def by_step(self, packed: Tensor) -> list[Tensor]:
         """``(tokens, dim)`` -> for every step ``(active, longest, dim)``, padding arbitrary."""
-        rows = packed if self._states is None else self._states.rows(packed)
-        # Not by slices: the gradient of a slice is a whole tensor of zeros around it.
-        sizes = [active * width for active, width in zip(self.active, self.widths, strict=True)]
-        parts = torch.split(rows, sizes)
+        padded = packed if self._gather is None else self._gather.pad(packed)
+        # Split, not sliced: the gradient of every slice would be a tensor of full size.
+        sizes = [active * width for active, width in zip(self.active, self._widths, strict=True)]
+        parts = torch.split(padded, sizes)
         return [
             part.view(active, -1, packed.size(1))
             for part, active in zip(parts, self.active, strict=True)
@@ -178,7 +186,7 @@ class MemoryPass:
     def __init__(
         self, flow: MemoryFlow, layout: DocumentLayout, written: Tensor | None = None
     ) -> None:
-        """``flow`` gives what enters the pass and takes what leaves it.
+        """``flow`` holds the memories at the beginning, and receives those at the end.
 
         ``layout`` and ``written`` are those of :class:`MemoryPlan`.
         """
@@ -188,7 +196,7 @@ class MemoryPass:
         self._plan: MemoryPlan | None = None
 
     def plan(self, size: int) -> MemoryPlan:
-        """The plan that all memories, of ``size`` vectors each, share."""
+        """The plan of all memories of this side, with ``size`` vectors each."""
         if self._plan is None:
             self._plan = MemoryPlan(self._layout, size, self._written)
         return self._plan
@@ -198,11 +206,11 @@ class RecurrentMemory(ResidualLayer):
     """The memory of one layer: initial vectors, update attention, output attention.
 
     Attributes:
-        number: of this memory in a :class:`MemoryFlow`.
+        number: the number of this memory in a :class:`MemoryFlow`.
     """
 
     def __init__(self, spec: LayerSpec, memory: MemorySpec, number: int = 0) -> None:
-        # Eq 2 and 3 normalise what they write: M would grow without end in a pre-norm model.
+        # Updates are post-norm in every model: with pre-norm, M would grow without bound.
         super().__init__(replace(spec, pre_norm=False))
         self.memory = memory
         self.number = number
@@ -220,18 +228,18 @@ class RecurrentMemory(ResidualLayer):
         self.output_attn_layer_norm = None if memory.printed_output else nn.LayerNorm(spec.dim)
 
     def forward(self, h: Tensor, this_pass: MemoryPass) -> Tensor:
-        """Update the memory sentence by sentence, then let every sentence read its own.
+        """Update the memory sentence by sentence, then let every sentence read its memory.
 
         Args:
-            h: ``(tokens, dim)`` packed, what self-attention hands on.
-            this_pass: over this batch; its flow gives the memory before the first sentences
-                and takes that after the last.
+            h: ``(tokens, dim)`` packed output of self-attention.
+            this_pass: the pass over this batch. Its flow holds the memory before the first
+                sentences and receives that after the last ones.
 
         Returns:
             ``(tokens, dim)``.
         """
         plan, flow, number = this_pass.plan(self.memory.size), this_pass.flow, self.number
-        start = flow.at_start(number, self.initial, plan.documents.numel())[plan.documents]
+        start = flow.at_start(number, self.initial, plan.order.numel())[plan.order]
         states = h
         if self.pre_norm and self.output_attn_layer_norm is not None:
             states = self.output_attn_layer_norm(h)
@@ -239,19 +247,19 @@ class RecurrentMemory(ResidualLayer):
         limited = torch.is_grad_enabled() and self.memory.bptt >= 0
         if earlier is None:
             with torch.set_grad_enabled(torch.is_grad_enabled() and self.memory.bptt < 0):
-                each, after = self._recur(states, plan, start)
-            # The learned initial memory learns from what reads it.
-            each[0] = start
-            flow.leaving[number] = after.detach()[plan.rank]
+                read, after = self._recur(states, plan, start)
+            # The initial memory is trained through the sentences that read it.
+            read[0] = start
+            flow.leaving[number] = after.detach()[plan.inverse]
         if limited and (earlier is not None or self.memory.bptt == 0):
-            before = (states.detach(), each) if earlier is None else earlier
-            each = [start, *self._update_each(*before, plan)]
+            before = (states.detach(), read) if earlier is None else earlier
+            read = [start, *self._update_each(*before, plan)]
         if limited:
-            flow.earlier[number] = states, each
-        memories = torch.cat(each)[plan.to_layout].flatten(0, 1)
-        if len(each) == 1 and self.training:
-            # Nothing reads what is written, but DistributedDataParallel wants a gradient,
-            # if only zero, for every parameter.
+            flow.earlier[number] = states, read
+        memories = torch.cat(read)[plan.to_layout].flatten(0, 1)
+        if len(read) == 1 and self.training:
+            # No sentence reads an update, but DistributedDataParallel needs a gradient, even
+            # a zero one, for every parameter.
             memories = memories + 0.0 * sum(parameter.sum() for parameter in self.parameters())
         return self._read(
             h, lambda query: self.output_attn(query, memories, memories, plan.reading)
@@ -269,27 +277,29 @@ class RecurrentMemory(ResidualLayer):
     def _recur(
         self, states: Tensor, plan: MemoryPlan, start: Tensor
     ) -> tuple[list[Tensor], Tensor]:
-        """The memory ``(active, size, dim)`` each step reads, and ``(documents, ..)`` at the end.
+        """The memory ``(active, size, dim)`` that each step reads, and ``(documents, ..)`` after.
 
-        Both are in the order of the plan's ranks.
+        Documents are in the order of the plan.
         """
-        each, ends = [], []
+        read, updated = [], []
         memory = start
         for active, key, value, mask in self._written(states, plan):
             memory = memory[:active]
-            each.append(memory)
+            read.append(memory)
             memory = self._update(memory, key, value, mask)
-            ends.append(memory)
-        last = [
-            end[following:] for end, following in zip(ends, [*plan.active[1:], 0], strict=True)
+            updated.append(memory)
+        # Documents that have no further sentence, step by step.
+        ended = [
+            memory[going_on:]
+            for memory, going_on in zip(updated, [*plan.active[1:], 0], strict=True)
         ]
-        return each, torch.cat(last[::-1])
+        return read, torch.cat(ended[::-1])
 
     def _update_each(
-        self, states: Tensor, each: list[Tensor], plan: MemoryPlan
+        self, states: Tensor, read: list[Tensor], plan: MemoryPlan
     ) -> Iterator[Tensor]:
-        """What the second step and all later ones read, from what each one read before."""
-        steps = zip(plan.active[1:], each, self._written(states, plan), strict=False)
+        """The memory that steps 1, 2, .. read: one update of what the step before has read."""
+        steps = zip(plan.active[1:], read, self._written(states, plan), strict=False)
         for active, memory, (_, key, value, mask) in steps:
             visible = None if mask is None else mask[:active]
             yield self._update(memory[:active], key[:active], value[:active], visible)
@@ -297,13 +307,13 @@ class RecurrentMemory(ResidualLayer):
     def _written(
         self, states: Tensor, plan: MemoryPlan
     ) -> Iterator[tuple[int, Tensor, Tensor, Tensor | None]]:
-        """For every step the active documents, keys, values and mask of its sentences."""
+        """For every step the number of active documents, and its keys, values and mask."""
         keys = plan.by_step(self.update_attn.k_proj(states))
         values = plan.by_step(self.update_attn.v_proj(states))
         return zip(plan.active, keys, values, plan.masks, strict=True)
 
     def _update(self, memory: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """Eq 4, 2 and 3: ``(rows, size, dim)`` from projected states ``(rows, longest, dim)``."""
+        """Eq 4, 2 and 3: the new ``(active, size, dim)``; key, value ``(active, longest, dim)``."""
         shape = memory.shape
         with_slots = (memory + self._slot_signal()).flatten(0, 1)
         updated = self._residual(
@@ -326,5 +336,13 @@ class RecurrentMemory(ResidualLayer):
         return self.output_attn.k_proj(memory), self.output_attn.v_proj(memory)
 
     def step(self, h: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """One new token of every hypothesis reads: ``(rows, dim) -> (rows, dim)``."""
+        """Let one new token of every hypothesis read the memory.
+
+        Args:
+            h: ``(hypotheses, dim)``.
+            key, value: as returned by :meth:`prepare`.
+
+        Returns:
+            ``(hypotheses, dim)``.
+        """
         return self._read(h, lambda query: self.output_attn.attend(query, key, value, None))

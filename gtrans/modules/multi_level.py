@@ -14,12 +14,12 @@ from gtrans.modules.layout import DocumentLayout
 
 @dataclass
 class GroupOutputs:
-    """What the groups of a decoder give before the output matrix.
+    """The outputs of a decoder's groups, before the output matrix.
 
     Attributes:
         features: ``(groups, tokens, dim)`` packed.
         log_weights: ``(groups,)`` log psi, normalised.
-        projection: ``(vocabulary, dim)`` the output matrix, the same for all groups.
+        projection: ``(vocabulary, dim)`` the output matrix of all groups.
         layout: layout of the decoder's input.
     """
 
@@ -30,38 +30,38 @@ class GroupOutputs:
 
 
 def smoothed_losses(
-    features: Tensor, projection: Tensor, target: Tensor, smoothing: float, rows: int
+    features: Tensor, projection: Tensor, target: Tensor, smoothing: float, chunk_size: int
 ) -> tuple[Tensor, Tensor]:
-    """Cross-entropy of every row, with the logits of ``rows`` rows in memory at a time.
+    """Cross-entropy of every token, with the logits of ``chunk_size`` tokens in memory at a time.
 
-    Logits are computed again for the gradient, so that neither pass keeps more of them.
+    Logits are computed again for the gradient, so that neither pass stores more of them.
 
     Args:
-        features: ``(n, dim)``.
+        features: ``(tokens, dim)``.
         projection: ``(vocabulary, dim)``.
-        target: ``(n,)`` ids.
-        smoothing: the share of the probability that goes to all words alike, as in
+        target: ``(tokens,)`` ids.
+        smoothing: the share of the probability that is spread over all words, as in
             fairseq's label-smoothed cross-entropy.
-        rows: rows of a piece.
+        chunk_size: tokens of a chunk.
 
     Returns:
-        the smoothed loss and the plain negative log-probability, ``(n,)`` each, natural,
+        the smoothed loss and the plain negative log-probability, ``(tokens,)`` each, natural,
         in single precision at least.
     """
-    pieces = zip(torch.split(features, rows), torch.split(target, rows), strict=True)
-    parts: list[tuple[Tensor, Tensor]] = [
+    chunks = zip(torch.split(features, chunk_size), torch.split(target, chunk_size), strict=True)
+    losses: list[tuple[Tensor, Tensor]] = [
         checkpoint(
             _smoothed_loss,
-            piece,
+            chunk,
             projection,
             ids,
             smoothing,
             use_reentrant=False,
             preserve_rng_state=False,
         )
-        for piece, ids in pieces
+        for chunk, ids in chunks
     ]
-    smoothed, plain = zip(*parts, strict=True)
+    smoothed, plain = zip(*losses, strict=True)
     return torch.cat(smoothed), torch.cat(plain)
 
 

@@ -1,6 +1,6 @@
-"""Positions of tokens: sinusoidal ones, that grow with the text, and learned ones.
+"""Embeddings of positions: sinusoidal ones, for texts of any length, and learned ones.
 
-Both are called with positions counted from 0 and add fairseq's offset themselves: there
+Both are called with positions counted from 0 and add fairseq's offset themselves: in fairseq
 the first token has position ``padding_idx + 1``, and checkpoints rely on it.
 """
 
@@ -13,16 +13,15 @@ from torch import Tensor, nn
 
 from gtrans.errors import GtransError
 
-# fairseq's padding index 1, and 1.
+# fairseq's padding_idx + 1.
 OFFSET = 2
 
 
 class SinusoidalPositions(nn.Module):
     """Sinusoidal embeddings (Vaswani et al. 2017) in fairseq's arrangement.
 
-    The first half of a vector holds the sines, the second the cosines. The table
-    is not part of the state dict and doubles whenever a longer text comes, so no
-    document is too long.
+    The first half of a vector holds the sines, the second the cosines. The table is not part
+    of the state dict, and it grows when a longer text comes, so no document is too long.
     """
 
     table: Tensor
@@ -49,10 +48,10 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Embedding):
-    """A table of positions, as BERT, BART and mBART have; the weight is ``(offset + size, dim)``.
+    """Learned positions, as in BERT, BART and mBART; the weight is ``(offset + size, dim)``.
 
-    The rows below ``offset`` belong to no position. In fairseq's tables there are two of them,
-    and the last one, that of padding, is zero; BERT's tables have none (``offset`` 0).
+    The first ``offset`` vectors belong to no position. fairseq's tables have two of them, of
+    which the second, for padding, is zero; BERT's tables have none.
     """
 
     def __init__(self, dim: int, size: int = 1024, offset: int = OFFSET) -> None:

@@ -1,4 +1,4 @@
-"""What all layers share: sizes and switches, residuals, norms, the feed-forward network.
+"""What all layers share: sizes and switches, residuals, norms and the feed-forward network.
 
 Parameter names follow fairseq's layers.
 """
@@ -31,10 +31,10 @@ class LayerSpec:
         dropout, attention_dropout, activation_dropout: probabilities.
         activation: name of the feed-forward network's activation.
         pre_norm: LayerNorm before each sublayer instead of after its residual.
-        rezero: no LayerNorm; a residual is scaled by a learned scalar of its layer that
-            begins at 0 (Bachlechner et al. 2020).
+        rezero: no LayerNorm; each layer has a learned scalar, 0 at the beginning, by which the
+            outputs of its sublayers are multiplied (Bachlechner et al. 2020).
         gate_bias: see :class:`gtrans.modules.attention.GlobalGate`.
-        norm_eps: what LayerNorm adds to a variance (BERT's models have 1e-12).
+        norm_eps: epsilon of LayerNorm (1e-12 in BERT).
     """
 
     dim: int
@@ -50,18 +50,18 @@ class LayerSpec:
     norm_eps: float = 1e-5
 
     def norm(self) -> nn.Module:
-        """A new LayerNorm of this layer's width; with ``rezero``, nothing in its place."""
+        """A new LayerNorm of this layer's width; with ``rezero`` the identity."""
         return nn.Identity() if self.rezero else nn.LayerNorm(self.dim, self.norm_eps)
 
     def attention(self, kind: str) -> DocumentAttention:
-        """A new attention of this layer's sizes."""
+        """A new attention of this layer's sizes, of one of the kinds of attention."""
         return DocumentAttention(
             self.dim, self.heads, self.attention_dropout, kind, self.gate_bias
         )
 
 
 class ResidualLayer(nn.Module):
-    """Residuals, norms and the feed-forward network that all kinds of layers share."""
+    """The residuals, norms and feed-forward network of every layer."""
 
     def __init__(self, spec: LayerSpec) -> None:
         super().__init__()
@@ -75,12 +75,12 @@ class ResidualLayer(nn.Module):
         self.residual_scale = nn.Parameter(torch.zeros(1)) if spec.rezero else None
 
     def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        share = self.spec.dropout
+        probability = self.spec.dropout
         if self.residual_scale is not None:
-            return x + self.residual_scale * dropout(sublayer(x), share, self.training)
+            return x + self.residual_scale * dropout(sublayer(x), probability, self.training)
         if self.spec.pre_norm:
-            return x + dropout(sublayer(norm(x)), share, self.training)
-        output: Tensor = norm(x + dropout(sublayer(x), share, self.training))
+            return x + dropout(sublayer(norm(x)), probability, self.training)
+        output: Tensor = norm(x + dropout(sublayer(x), probability, self.training))
         return output
 
     def _feed_forward(self, x: Tensor) -> Tensor:

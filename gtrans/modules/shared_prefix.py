@@ -1,13 +1,13 @@
-"""Translations of one source that begin alike: what they share is computed once.
+"""Translations of one source with a common prefix: its states are computed once.
 
-The rows of a batch are candidates, those of a source next to each other. Where a row
-begins with the same tokens as the row before it, it has no states of its own: the
-packed states hold every different beginning once, and the rest of a row attends to the
-states of the rows that it shares its beginning with. Sorted rows share as much as rows
-can, since the two that begin most alike stand next to each other.
+The rows of a batch are candidates, those of a source next to each other. A row has no states of
+its own for the prefix that it shares with the row before it: the packed states hold every
+different prefix once, and the rest of a row attends to the states of the rows with which it
+shares its prefix. Sorted rows share as much as possible, since the rows with the longest common
+prefix are then neighbours.
 
-Only attention between tokens needs to know, and the plans of
-:class:`gtrans.modules.group_attention.AttentionPlans` take it from the layout.
+Only attention between tokens depends on that;
+:class:`gtrans.modules.attention_plans.AttentionPlans` reads it from the layout.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from gtrans.modules.layout import DocumentLayout, Segments
 
 @dataclass(frozen=True)
 class SharedPrefixLayout(DocumentLayout):
-    """The layout of rows that share states; its tokens are the states there are.
+    """The layout of rows that share states; its tokens are the states that are computed.
 
     Attributes:
-        whole: the layout of the same rows, had each its own states.
-        own: ``(tokens,)`` number, among the tokens of ``whole``, of each token.
-        where: ``(tokens of whole,)`` the token that stands for each token of ``whole``.
-        begun: ``(sentences,)`` number, among the sentences of ``whole``, of each sentence
-            that has a token of its own; :attr:`sentences` has the own tokens of those.
+        whole: the layout of the same rows without sharing.
+        own: ``(tokens,)`` index of each token among the tokens of ``whole``.
+        where: ``(tokens of whole,)`` index of the token that computes each token of ``whole``.
+        begun: ``(sentences,)`` index among the sentences of ``whole`` of each sentence with
+            tokens that are not shared; :attr:`sentences` holds these tokens.
     """
 
     whole: DocumentLayout
@@ -40,7 +40,7 @@ class SharedPrefixLayout(DocumentLayout):
 
     @classmethod
     def of(cls, whole: DocumentLayout, tokens: Tensor, sources: Tensor) -> SharedPrefixLayout:
-        """Share what neighbouring rows of the same source have in common.
+        """Share the common prefixes of neighbouring rows of the same source.
 
         Args:
             whole: layout of ``tokens``.
@@ -48,14 +48,14 @@ class SharedPrefixLayout(DocumentLayout):
             sources: ``(rows,)`` the source of each row.
         """
         lengths = whole.documents.lengths
-        alike = tokens[1:].eq(tokens[:-1]).long().cumprod(1).sum(1)
+        common = tokens[1:].eq(tokens[:-1]).long().cumprod(1).sum(1)
         shared = torch.zeros_like(lengths)
-        shared[1:] = torch.where(sources[1:].eq(sources[:-1]), alike, 0)
-        # Every row keeps its last token, so that none is without states.
+        shared[1:] = torch.where(sources[1:].eq(sources[:-1]), common, 0)
+        # Every row keeps its last token, so that every row has states of its own.
         shared = torch.minimum(shared, (lengths - 1).clamp(min=0))
         is_own = whole.position >= shared[whole.row]
         own = is_own.nonzero().squeeze(1)
-        # (rows, length): the nearest row above that has a state of its own in that column
+        # (rows, length): the nearest row up to this one that computes its own state there
         owner = (whole.align(torch.where(is_own, whole.row + 1, 0)) - 1).cummax(0).values
         table = torch.full(whole.shape, -1, device=tokens.device)
         table[whole.row[own], whole.position[own]] = torch.arange(
@@ -93,18 +93,18 @@ class SharedPrefixLayout(DocumentLayout):
 
     @cached_property
     def visible_sentences(self) -> Segments:
-        """For each of :attr:`sentences` all its tokens, the shared ones included."""
+        """For each of :attr:`sentences` all its tokens, with the shared ones."""
         whole = self.whole.sentences
         return Segments(whole.starts[self.begun], whole.lengths[self.begun], self.where)
 
     @cached_property
     def visible_documents(self) -> Segments:
-        """For each row all its tokens, the shared ones included."""
+        """For each row all its tokens, with the shared ones."""
         whole = self.whole.documents
         return Segments(whole.starts, whole.lengths, self.where)
 
     def pad(self, packed: Tensor, value: float = 0.0) -> Tensor:
-        """``(tokens, ..) -> (rows, length, ..)``; what rows share stands in each of them."""
+        """``(tokens, ..) -> (rows, length, ..)``; shared states are copied into every row."""
         return self.whole.pad(packed[self.where], value)
 
     def choose(self, packed: Tensor, chosen: Tensor) -> Tensor:

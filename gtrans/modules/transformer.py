@@ -1,11 +1,10 @@
 """Transformer layers on packed states.
 
-Parameter names follow fairseq's layers. A layer knows nothing of documents: who sees whom
-stands in the plans of the batch (:class:`gtrans.modules.attention_plans.AttentionPlans`).
-A model may switch on two parts in a layer, which are off (None) in a new one:
+Parameter names follow fairseq's layers. A layer knows nothing of documents: the plans of the
+batch (:class:`gtrans.modules.attention_plans.AttentionPlans`) say which tokens see which
+others. A model may switch on two parts of a layer, which are off (None) in a new layer:
 ``context_attn``, a second attention next to self-attention in the encoder and next to
-attention to the encoder in the decoder, and ``memory``, which reads and writes the states
-after self-attention.
+cross-attention in the decoder, and ``memory``, which comes after self-attention.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["DecoderLayer", "EncoderLayer", "LayerSpec", "context_sources", "memo
 
 
 class TransformerLayer(ResidualLayer):
-    """A layer of either side, with the parts that a model may switch on."""
+    """A layer of the encoder or decoder, with the parts that a model may switch on."""
 
     context_attn: ContextAttention | None
     memory: RecurrentMemory | None
@@ -38,18 +37,18 @@ class TransformerLayer(ResidualLayer):
     def _with_context(
         self, query: Tensor, own: Tensor, plans: AttentionPlans, plan: AttentionPlan | None
     ) -> Tensor:
-        """``own``, combined with what the same query finds in the context if there is one."""
+        """``own (tokens, dim)``, combined with context attention if the layer has it."""
         if self.context_attn is None or plans.context is None or plan is None:
             return own
         combined: Tensor = self.context_attn(query, own, plans.context, plan)
         return combined
 
     def _with_memory(self, x: Tensor, plans: AttentionPlans) -> Tensor:
-        """``x (tokens, dim)`` after it has written to, and read, the memory if there is one."""
+        """``x (tokens, dim)`` after it has updated and read the memory, if the layer has one."""
         if self.memory is None or plans.memory is None:
             return x
-        remembered: Tensor = self.memory(x, plans.memory)
-        return remembered
+        output: Tensor = self.memory(x, plans.memory)
+        return output
 
 
 class EncoderLayer(TransformerLayer):
@@ -72,7 +71,8 @@ class EncoderLayer(TransformerLayer):
         Args:
             x: packed states.
             plans: the batch's attention plans.
-            order: as in :class:`gtrans.modules.attention.DocumentAttention`.
+            order: ``(tokens, dim)`` embedded sentence numbers, or None; see
+                :meth:`gtrans.modules.attention.DocumentAttention.forward`.
         """
         x = self._residual(
             x,
@@ -90,10 +90,10 @@ class EncoderLayer(TransformerLayer):
 
 
 class DecoderLayer(TransformerLayer):
-    """Causal self-attention, attention to the encoder, feed-forward network."""
+    """Causal self-attention, cross-attention and feed-forward network."""
 
     def __init__(self, spec: LayerSpec, attention: str, cross_attention: str) -> None:
-        """``attention`` and ``cross_attention`` are kinds of attention."""
+        """``attention`` and ``cross_attention``: see :data:`gtrans.modules.attention.KINDS`."""
         super().__init__(spec)
         self.self_attn = spec.attention(attention)
         self.self_attn_layer_norm = spec.norm()
@@ -108,14 +108,14 @@ class DecoderLayer(TransformerLayer):
         order: Tensor | None = None,
         source_order: Tensor | None = None,
     ) -> Tensor:
-        """One teacher-forced pass.
+        """One teacher-forced pass: ``(target tokens, dim) -> (target tokens, dim)``.
 
         Args:
             x: ``(target tokens, dim)`` packed.
             encoded: ``(source tokens, dim)`` packed encoder output.
             plans: the batch's attention plans.
-            order: ``(target tokens, dim)`` order of sentences, or None.
-            source_order: ``(source tokens, dim)``, or None.
+            order: ``(target tokens, dim)`` embedded sentence numbers, or None.
+            source_order: ``(source tokens, dim)`` the same of the source, or None.
         """
         x = self._residual(
             x,
@@ -145,14 +145,21 @@ class DecoderLayer(TransformerLayer):
         return self._feed_forward(x)
 
     def step(self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None) -> Tensor:
-        """One new token of every hypothesis: ``(rows, dim) -> (rows, dim)``."""
+        """One new token of every hypothesis: ``(hypotheses, dim) -> (hypotheses, dim)``.
+
+        Args:
+            x: states of the new tokens.
+            state: the search so far; updated in place.
+            layer: number of this layer.
+            order: ``(hypotheses, dim)`` embedded sentence numbers, or None.
+        """
         x = self._residual(
             x,
             self.self_attn_layer_norm,
             lambda h: self.self_attn.step_self(h, state, layer, order),
         )
         if self.memory is not None and state.memory is not None:
-            keys, values, _ = state.memory.of(layer)
+            keys, values, _ = state.memory.for_layer(layer)
             x = self.memory.step(x, keys, values)
         x = self._residual(
             x,
@@ -168,13 +175,13 @@ class DecoderLayer(TransformerLayer):
     ) -> Tensor:
         if self.context_attn is None or state.context is None:
             return own
-        return self.context_attn.step(query, own, *state.context.of(layer))
+        return self.context_attn.step(query, own, *state.context.for_layer(layer))
 
 
 def context_sources(
     layers: Iterable[nn.Module], context: PackedContext | None
 ) -> SharedSources | None:
-    """Keys and values of those decoder layers that attend to ``context``, projected once."""
+    """Keys and values of the decoder layers that attend to ``context``; None: there are none."""
     sources: dict[int, tuple[Tensor, Tensor]] = {}
     for number, layer in enumerate(layers):
         part = layer.context_attn
@@ -189,7 +196,13 @@ def context_sources(
 def memory_sources(
     layers: Iterable[nn.Module], flow: MemoryFlow, documents: int
 ) -> SharedSources | None:
-    """Keys and values of those decoder layers that have a memory, for one step of decoding."""
+    """Keys and values of the decoder layers that have a memory; None: there are none.
+
+    Args:
+        layers: the decoder layers.
+        flow: holds the memories.
+        documents: number of documents.
+    """
     sources = {
         number: layer.memory.prepare(flow, documents)
         for number, layer in enumerate(layers)

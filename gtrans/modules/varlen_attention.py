@@ -1,9 +1,9 @@
 """Attention inside segments by variable-length kernels (CUDA, half precision).
 
-FlashAttention reads packed queries and keys as they are, with the indices at which segments
-begin, so nothing is gathered and nothing padded. The kernels know neither dropout of
-weights nor fp32; :func:`suits` tells where they may run, and everywhere else the same
-model uses :func:`gtrans.modules.group_attention.segment_attention`.
+FlashAttention reads packed queries and keys directly, with the indices at which segments begin,
+so nothing is padded. The kernels have neither attention dropout nor fp32. :func:`suits` says
+whether they can be used; if not, the model uses
+:func:`gtrans.modules.group_attention.segment_attention`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _LARGEST_HEAD = 256
 
 
 def suits(query: Tensor, plan: AttentionPlan, heads: int, dropout: float) -> bool:
-    """Whether the kernels can do this.
+    """Whether the kernels can compute this attention.
 
     Args:
         query: ``(queries, dim)``.
-        plan: whose segments must cover all tokens in order, none of them empty: rows of
-            the keys that no segment holds would get no gradient at all, not zero.
+        plan: its segments must be consecutive, cover all tokens, and none may be empty: keys
+            in no segment would get no gradient instead of a zero one.
         heads: number of heads.
         dropout: probability of dropping an attention weight.
     """
@@ -52,14 +52,14 @@ def varlen_attention(
         query: ``(queries, dim)`` projected and packed.
         key: ``(keys, dim)``.
         value: ``(keys, dim)``.
-        plan: which segments match.
+        plan: the segments.
         heads: number of heads.
 
     Returns:
         ``(queries, dim)``.
 
     Raises:
-        ValueError: a plan whose segments leave tokens out.
+        ValueError: the segments of the plan do not cover all tokens.
     """
     if plan.boundaries is None:
         raise ValueError("variable-length attention needs segments that cover all tokens")
@@ -83,7 +83,7 @@ def _kernel() -> Callable[..., Any]:
 
 
 def _causality(causal: bool) -> dict[str, Any]:
-    """How this torch is told: ``is_causal`` in 2.10, a window without a right side since."""
+    """The argument for causal attention: ``is_causal`` in torch 2.10, ``window_size`` later."""
     if not causal:
         return {}
     if "is_causal" in inspect.signature(_kernel()).parameters:

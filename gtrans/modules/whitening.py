@@ -1,15 +1,14 @@
-"""States of a frozen encoder, made uncorrelated and of one variance.
+"""Whitening: states of a frozen encoder, made uncorrelated and of equal variance.
 
-What an encoder says of a word that is the subject of its sentence, and what makes one
-noun different from the next, may differ in variance by several orders of magnitude. An
-optimizer that scales every parameter by itself, as Adam does, cannot make up for that
-where the directions are no axes, so that a projection of such states learns the small
-ones last. An affine map with fixed parameters in front of the projections changes
-nothing of what they can express: keys and values of ``(x - m) W`` are keys and values
-of ``x`` with other weights and another bias, and the bias of a key has no effect.
+The variance of a frozen encoder's states may differ between directions by several orders of
+magnitude: one direction may tell subjects from objects, a far smaller one may tell two nouns
+apart. Adam scales every parameter on its own, which does not help where the directions are not
+the axes, so a projection of such states learns the small directions last.
 
-The map is ZCA whitening (Bell and Sejnowski 1997; Kessy, Lewin and Strimmer 2018), the
-one that keeps states closest to what they were.
+A fixed affine map before the projections does not change what they can express: keys and values
+of ``(x - m) W`` are keys and values of ``x`` with other weights and another bias, and the bias
+of a key has no effect. The map is ZCA whitening (Bell and Sejnowski 1997; Kessy, Lewin and
+Strimmer 2018), the whitening that changes states least.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ import torch
 from torch import Tensor, nn
 
 SHRINKAGE = 0.01
-"""Share of the mean variance that is added to every variance: noise stays noise."""
+"""Share of the mean variance that is added to every variance, so that noise stays small."""
 
 
 class Whitening(nn.Module):
-    """``(x - mean) map``; what comes in as it is until :meth:`measure` was called.
+    """``(x - mean) map``; the identity until :meth:`measure` is called.
 
     Attributes:
         mean: ``(dim,)``.
         map: ``(dim, dim)``, ``(C + SHRINKAGE trace(C) / dim)^(-1/2)`` with covariance ``C``.
-        of: ``(32,)`` bytes, the SHA-256 of the encoder whose states were measured; zeros
-            before.
+        of: ``(32,)`` bytes, the SHA-256 of the encoder whose states were measured; zeros before
+            that. (The name is part of checkpoints.)
     """
 
     mean: Tensor
@@ -38,7 +37,7 @@ class Whitening(nn.Module):
     of: Tensor
 
     def __init__(self, dim: int, raw: bool = False) -> None:
-        """``raw``: leave states as they are, and only remember whose they are."""
+        """``raw``: leave states as they are, and only store their encoder's fingerprint."""
         super().__init__()
         self.raw = raw
         self.register_buffer("mean", torch.zeros(dim))
@@ -48,24 +47,24 @@ class Whitening(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         """``(.., dim) -> (.., dim)`` in the precision of ``mean``."""
         if not self.raw:
-            # Some of BERT's outputs are far from 0: half precision would round away their rest.
+            # Some of BERT's outputs have a mean far from 0: half precision would lose the rest.
             states = (states.float() - self.mean.float()) @ self.map.float()
         return states.to(self.mean)
 
     @property
     def measured_on(self) -> str | None:
-        """The fingerprint given to :meth:`measure`, in hexadecimal; None before."""
+        """The fingerprint given to :meth:`measure`, in hexadecimal; None before that."""
         return bytes(self.of.tolist()).hex() if bool(self.of.any()) else None
 
     @torch.no_grad()
-    def measure(self, chunks: Iterable[Tensor], of: str) -> None:
-        """Take mean and covariance from states.
+    def measure(self, chunks: Iterable[Tensor], fingerprint: str) -> None:
+        """Set ``mean`` and ``map`` from states.
 
         Args:
-            chunks: each ``(states, dim)``; not looked at when ``raw``.
-            of: SHA-256 of their encoder, in hexadecimal.
+            chunks: each ``(states, dim)``; not read if ``raw``.
+            fingerprint: SHA-256 of their encoder, in hexadecimal.
         """
-        self.of.copy_(torch.tensor(list(bytes.fromhex(of))))
+        self.of.copy_(torch.tensor(list(bytes.fromhex(fingerprint))))
         if self.raw:
             return
         dim = self.mean.numel()
@@ -79,7 +78,7 @@ class Whitening(nn.Module):
         mean = total / count
         variances, axes = torch.linalg.eigh(squares / count - torch.outer(mean, mean))
         variances = variances.clamp_min(0)
-        # States that are all the same have no direction; they become zero.
-        least = (SHRINKAGE * variances.mean()).clamp_min(torch.finfo(torch.float).eps)
+        # The floor avoids a division by 0 if all states are equal; they become zero.
+        added = (SHRINKAGE * variances.mean()).clamp_min(torch.finfo(torch.float).eps)
         self.mean.copy_(mean)
-        self.map.copy_((axes * (variances + least).rsqrt()) @ axes.T)
+        self.map.copy_((axes * (variances + added).rsqrt()) @ axes.T)

@@ -1,7 +1,7 @@
 """fairseq tasks.
 
-Importing this package also prepares fairseq's commands for the project: checkpoints
-load under torch's ``weights_only=True``, and a user's mistake ends with one line.
+Importing this package also prepares fairseq's commands for the project: checkpoints load with
+torch's ``weights_only=True``, and a user's mistake is reported in one line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _one_line(
         _previous_hook(kind, error, trace)
 
 
-# fairseq's commands have no place of their own for user errors.
+# fairseq's commands do not handle user errors themselves.
 sys.excepthook = _one_line
 
 register_safe_globals()

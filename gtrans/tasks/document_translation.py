@@ -1,4 +1,4 @@
-"""The fairseq task that joins corpus, unit, model and decoding."""
+"""The fairseq task: it connects corpus, unit, model and search."""
 
 import logging
 import os
@@ -46,14 +46,15 @@ logger = logging.getLogger(__name__)
 
 _LANGUAGES = ("source_lang", "target_lang")
 
+
 @register_task("document_translation", dataclass=DocumentTranslationConfig)
 class DocumentTranslationTask(FairseqTask):
     """Translation of documents or sentences from one binarised corpus.
 
     Attributes:
-        parts: what takes part in training and validation, in the order in which it sees a
-            batch; complete once the model is built.
-        bert: the part that reads a BERT; None where the model reads none.
+        parts: parts in training and validation, in the order in which they see a batch; set
+            when the model is built.
+        bert: the part that reads a BERT; None if the model reads none.
     """
 
     cfg: DocumentTranslationConfig
@@ -78,8 +79,8 @@ class DocumentTranslationTask(FairseqTask):
         """Read the dictionaries.
 
         Raises:
-            GtransError: options out of range, no data, generation options that
-                document search does not follow.
+            GtransError: options out of range, no data, or generation options that document
+                search does not support.
         """
         check_options(cfg)
         root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
@@ -121,7 +122,7 @@ class DocumentTranslationTask(FairseqTask):
 
     @property
     def examples(self) -> ExampleBuilder:
-        """How this task's units become rows of a batch."""
+        """The builder of examples and batches from this task's units."""
         context = word_pieces = None
         if self.cfg.context_kind in ("fixed", "random"):
             text = self.cfg.context_sentence or ""
@@ -148,7 +149,7 @@ class DocumentTranslationTask(FairseqTask):
         """Load ``split`` and form the units that this task's model reads.
 
         Raises:
-            GtransError: missing files, sides that differ, sentence marks in the text.
+            GtransError: missing files, sides that do not match, or sentence marks in the text.
         """
         folders = data_folders(self.cfg)
         training = split == self.cfg.train_subset
@@ -177,7 +178,7 @@ class DocumentTranslationTask(FairseqTask):
             self.datasets[split] = dataset
 
     def _read_source(self, path: str, combine: bool) -> tuple[Any, Any | None]:
-        """The source, and its word pieces where the model reads both."""
+        """The source lines, and their word pieces if the model reads both."""
         if self.bert is None:
             return self._read(path, self._source, combine), None
         pieces = self._read(f"{path}.bert", self._source, combine)
@@ -189,23 +190,27 @@ class DocumentTranslationTask(FairseqTask):
         return read_lines(path, dictionary, self.cfg.dataset_impl, combine)
 
     def max_positions(self) -> tuple[int, int]:
-        """No limit: positions grow with the document."""
+        """No limit for fairseq; lengths are checked when a split is loaded."""
         return sys.maxsize, sys.maxsize
 
     # ----------------------------------------------------------------- model
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model; from a checkpoint, take over the unit it was trained with."""
-        made_for = model_class(cfg)
+        """Build the model; one from a checkpoint has the unit it was trained with.
+
+        Raises:
+            GtransError: the model cannot read the unit or the corpus.
+        """
+        model_type = model_class(cfg)
         if from_checkpoint:
             self._adopt(cfg)
         else:
             with open_dict(cfg):
-                adopt_unit(self.cfg, made_for, cfg.get("_name"))
+                adopt_unit(self.cfg, model_type, cfg.get("_name"))
                 for name in (*UNIT_FIELDS, *_LANGUAGES):
                     cfg[name] = getattr(self.cfg, name)
-                made_for.adapt_to_unit(cfg, str(self.cfg.unit))
-        self._use_bert(made_for, cfg, from_checkpoint)
+                model_type.adapt_to_unit(cfg, str(self.cfg.unit))
+        self._use_bert(model_type, cfg, from_checkpoint)
         model = super().build_model(cfg, from_checkpoint)
         self._longest = model.max_positions()
         if not from_checkpoint:
@@ -220,7 +225,7 @@ class DocumentTranslationTask(FairseqTask):
         return model
 
     def _use_bert(self, model: type[DocumentModel], cfg: Any, from_checkpoint: bool) -> None:
-        """Get what the model needs of a BERT."""
+        """Set up the BERT that the model reads, if it reads one."""
         use = model.bert_use(cfg)
         if use is None:
             return
@@ -236,23 +241,23 @@ class DocumentTranslationTask(FairseqTask):
             self._declare_symbols()
 
     def _start_from_bert(self, model: DocumentModel) -> None:
-        """Make the encoder that BERT; a checkpoint that is resumed replaces it again."""
+        """Initialise the encoder with the BERT; a checkpoint that is resumed replaces it later."""
         if self.bert is None or self.bert.use != BERT_PIECES:
             return
         weights = BertWeights(self.bert.pieces)
         loaded = model.start_from_bert(weights)
         # For the optimizer two_rate_adam.
         mark_pretrained(model, {name for name, _ in model.named_parameters()} - loaded)
-        logger.info("the encoder begins as the BERT %s", weights.name)
+        logger.info("the encoder is initialised with the BERT %s", weights.name)
 
     def _adopt(self, cfg: Any) -> None:
-        trained, here = (
-            "-".join(str(options.get(name)) for name in _LANGUAGES) for options in (cfg, self.cfg)
-        )
+        """Take over the unit and the languages of a checkpoint's model options ``cfg``."""
+        trained = "-".join(str(cfg.get(name)) for name in _LANGUAGES)
+        here = "-".join(str(self.cfg.get(name)) for name in _LANGUAGES)
         if cfg.get("source_lang") and trained != here:
             raise GtransError(
-                f"the checkpoint translates {trained}, but the data folder is taken for {here}; "
-                "give --source-lang and --target-lang, or another folder."
+                f"the checkpoint translates {trained}, but the languages of the data folder are "
+                f"{here}; give --source-lang and --target-lang, or another folder."
             )
         with open_dict(self.cfg):
             for name in UNIT_FIELDS:
@@ -264,8 +269,8 @@ class DocumentTranslationTask(FairseqTask):
         if os.path.isfile(path):
             warm_start(model, path, dictionaries_of(self), self.cfg.copy_local_to_global)
         else:
-            # A resumed run has its parameters from its own checkpoint; whether this is
-            # one is known when the first batch comes.
+            # A resumed run loads its own checkpoint and does not need the file. If nothing has
+            # been loaded when training begins, the file was needed.
             self._missing_init = path
             model.register_load_state_dict_post_hook(self._resumed)
         self._two_rates = self.cfg.lr_scale_pretrained != 1
@@ -277,10 +282,10 @@ class DocumentTranslationTask(FairseqTask):
     # -------------------------------------------------------------- training
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
-        """The parts begin an epoch.
+        """Let the parts begin an epoch.
 
         Raises:
-            GtransError: the model was to start from a checkpoint that is not there.
+            GtransError: there is no checkpoint ``--init-from``, and no run is resumed.
         """
         super().begin_epoch(epoch, model)
         if self._missing_init is not None:
@@ -289,12 +294,12 @@ class DocumentTranslationTask(FairseqTask):
             part.begin_epoch(epoch, model, self.datasets[self.cfg.train_subset])
 
     def begin_valid_epoch(self, epoch: int, model: Any) -> None:
-        """The parts begin validation."""
+        """Let the parts begin validation."""
         for part in self.parts:
             part.begin_validation()
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        """As fairseq; the batches of streams stay in their order and come anew every epoch."""
+        """As in fairseq, but the batches of streams keep their order."""
         workers, epoch = int(kwargs.get("num_shards", 1)), int(kwargs.get("epoch", 1))
         for part in self.parts:
             part.begin_batches(dataset, workers, epoch)
@@ -313,11 +318,15 @@ class DocumentTranslationTask(FairseqTask):
         update_num: int,
         ignore_grad: bool = False,
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """One batch, forward and backward, as the parts have made it."""
+        """As in fairseq, on the batch that the parts return.
+
+        Raises:
+            GtransError: two learning rates, but another optimizer than ``two_rate_adam``.
+        """
         if self._two_rates and "lr_scale" not in optimizer.optimizer.param_groups[0]:
             raise GtransError(
-                "`--lr-scale-pretrained` needs the optimizer two_rate_adam (the command line puts "
-                "it in the place of adam); choose it, or set the scale to 1."
+                "`--lr-scale-pretrained` needs the optimizer two_rate_adam (on the command line, "
+                "adam becomes two_rate_adam); choose it, or set the scale to 1."
             )
         batch = self._before(Batch(sample, model, "train", update_num, ignore_grad))
         result: tuple[Tensor, int, dict[str, Any]] = super().train_step(
@@ -329,7 +338,7 @@ class DocumentTranslationTask(FairseqTask):
     def valid_step(
         self, sample: Sample, model: Any, criterion: Any
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """One batch without gradient, as the parts have made it."""
+        """As in fairseq, on the batch that the parts return."""
         batch = self._before(Batch(sample, model, "valid"))
         result: tuple[Tensor, int, dict[str, Any]] = super().valid_step(
             batch.sample, model, criterion
@@ -349,17 +358,20 @@ class DocumentTranslationTask(FairseqTask):
     # ----------------------------------------------------------------- input
 
     def complete_input(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
-        """``net_input`` as models take it: BERT's output in the place of word pieces."""
+        """``net_input`` as models take it, with BERT's output instead of word pieces."""
         return dict(net_input) if self.bert is None else self.bert.complete(net_input)
 
     def source_encoder(self) -> Any:
-        """What turns plain text into tokens of the source (its ``encode``)."""
+        """An object whose ``encode`` turns a plain sentence into tokens of the source."""
         if self.bert is not None and self.bert.use == BERT_PIECES:
             return self.bert
         return load_pipeline(data_folders(self.cfg)[0], str(self.cfg.source_lang))
 
     def word_pieces(self, sentences: Sequence[str]) -> list[Tensor] | None:
-        """Plain sentences in BERT's word pieces, where a model reads them, too."""
+        """Plain sentences in BERT's word pieces, ``(pieces + 1,)`` each with ``[SEP]``.
+
+        None if the model does not read them besides the source.
+        """
         if self.bert is None or self.bert.use == BERT_PIECES:
             return None
         return self.bert.pieces.encode(sentences)
@@ -390,10 +402,10 @@ class DocumentTranslationTask(FairseqTask):
         prefix_tokens: Tensor | None = None,
         constraints: Tensor | None = None,
     ) -> list[list[dict[str, Any]]]:
-        """Hypotheses of every sentence of the batch's documents.
+        """The hypotheses of every sentence of a batch.
 
-        See :meth:`~gtrans.decoding.generator.DocumentGenerator.batch`. Samples of
-        ``fairseq-interactive`` hold the sentences of one document.
+        See :meth:`~gtrans.decoding.generator.DocumentGenerator.batch`. A batch of
+        ``fairseq-interactive``, which has no ``id``, holds the sentences of one document.
         """
         if "id" not in sample:
             return generator.document(sample["net_input"]["src_tokens"])
@@ -402,24 +414,25 @@ class DocumentTranslationTask(FairseqTask):
     def get_interactive_tokens_and_lengths(
         self, lines: list[str], encode_fn: Any
     ) -> tuple[list[list[tuple[int, Tensor]]], list[int]]:
-        """The documents that ``lines`` close (an empty line, or the end of a file).
+        """The documents that ``lines`` complete, and the tokens of each.
+
+        A document ends with an empty line or with the end of a file.
 
         Raises:
-            GtransError: the model reads BERT's word pieces, which prepared text has not.
+            GtransError: the model reads BERT's word pieces, which need plain text.
         """
         if self.bert is not None:
             raise GtransError(
-                "fairseq-interactive reads prepared text, but this model needs the plain one for "
+                "fairseq-interactive reads prepared text, but this model needs plain text for "
                 "BERT; use `gtrans translate --input -`."
             )
+
+        def encode(line: str) -> Tensor:
+            ids: Tensor = self._source.encode_line(encode_fn(line), add_if_not_exist=False)
+            return ids.long()
+
         documents = [
-            [
-                (
-                    number,
-                    self._source.encode_line(encode_fn(line), add_if_not_exist=False).long(),
-                )
-                for number, line in document
-            ]
+            [(number, encode(line)) for number, line in document]
             for document in self._lines.add(lines)
         ]
         return documents, [sum(len(ids) for _, ids in document) for document in documents]

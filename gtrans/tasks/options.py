@@ -1,4 +1,4 @@
-"""Options of the document task, and what they name on disk."""
+"""Options of the document task, and the files that they name."""
 
 import os
 from dataclasses import dataclass, field
@@ -19,47 +19,56 @@ from gtrans.models.base.contract import DocumentModel
 
 @dataclass
 class DocumentTranslationConfig(UnitConfig, FairseqDataclass):
-    """Data, streams, BERT, word dropout, and what to start from."""
+    """Data, streams, BERT, word dropout and starting points."""
 
     data: Optional[str] = option(
-        None, "folder made by fairseq-preprocess; several joined by ':' take turns, one an epoch"
+        None, "folder made by gtrans prepare; several joined by ':' take turns, one an epoch"
     )
     source_lang: Optional[str] = field(
-        default=None, metadata={"help": "source language", "argparse_alias": "-s"}
+        default=None,
+        metadata={
+            "help": "source language (default: as in the data folder)",
+            "argparse_alias": "-s",
+        },
     )
     target_lang: Optional[str] = field(
-        default=None, metadata={"help": "target language", "argparse_alias": "-t"}
+        default=None,
+        metadata={
+            "help": "target language (default: as in the data folder)",
+            "argparse_alias": "-t",
+        },
     )
     min_window: int = option(
-        5, "with unit stream: fewest sentences of a document that an update reads"
+        5, "with --unit stream: fewest sentences of a document that an update reads"
     )
     max_window: int = option(
         10,
-        "with unit stream: most sentences of a document that an update reads; the number is drawn "
-        "anew for every update (0: whole documents)",
+        "with --unit stream: most sentences of a document that an update reads; the number is "
+        "drawn for every update (0: whole documents); whole documents converge best in the paper",
     )
     bert_cache: Optional[str] = option(
         None,
-        "folder for the output of the frozen BERT, computed once for each window; several runs "
-        "may share it (default: bert-features in the data folder)",
+        "folder where the output of the frozen BERT is kept, computed once for each window; "
+        "several runs may share it (default: bert-features in the data folder)",
     )
-    bert_cache_gb: float = option(20.0, "most gigabytes of that folder; 0: keep nothing")
+    bert_cache_gb: float = option(
+        20.0, "largest size of the --bert-cache folder in gigabytes (0: keep nothing)"
+    )
     word_dropout: float = option(
-        0.0, "probability of replacing a word of source and decoder input by <mask> in training"
+        0.0, "share of the words of both inputs that become <mask> in training"
     )
-    word_dropout_epochs: int = option(
-        0, "number of first epochs with word dropout (0: all)"
-    )
+    word_dropout_epochs: int = option(0, "how many first epochs have word dropout (0: all)")
     init_from: Optional[str] = option(
         None,
-        "checkpoint of a sentence (or document) model to start from; not needed when resuming",
+        "checkpoint of a sentence or document model to start from; not needed when resuming",
     )
     copy_local_to_global: bool = option(
         False, "with --init-from: start global attention from the group attention of its layer"
     )
     lr_scale_pretrained: float = option(
-        0.2, "with --init-from: learning rate of loaded parameters as a part of --lr (0: "
-        "they stay as they are)",
+        0.2,
+        "with --init-from: learning rate of the loaded parameters as a share of --lr (0: they stay "
+        "as they are, as in the document-aware Transformer)",
     )
     dataset_impl: Any = II("dataset.dataset_impl")
     train_subset: str = II("dataset.train_subset")
@@ -115,7 +124,7 @@ def check_options(cfg: Any) -> None:
 
 
 def task_unit(cfg: Any) -> Unit:
-    """The unit that the options describe; where they are silent, documents.
+    """The unit that the options describe; documents if they name none.
 
     Raises:
         GtransError: an option out of range.
@@ -124,16 +133,16 @@ def task_unit(cfg: Any) -> Unit:
 
 
 def stream_options(cfg: Any) -> StreamOptions:
-    """The windows of training on streams.
+    """How long the windows of training on streams are.
 
     Raises:
-        GtransError: lengths that make no window.
+        GtransError: lengths out of range.
     """
     return StreamOptions(int(cfg.min_window), int(cfg.max_window), int(cfg.seed))
 
 
 def adopt_unit(cfg: Any, model: type[DocumentModel], arch: Optional[str]) -> None:
-    """Fill in what is left open of the unit with what ``model`` is made for.
+    """Fill in the options of the unit that the user left open with what ``model`` is made for.
 
     Sentence marks are those of the architecture ``arch``.
 
@@ -156,18 +165,20 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], arch: Optional[str]) -> Non
 
 
 def model_class(cfg: Any) -> type[DocumentModel]:
-    """The class of the model that ``cfg`` names; hydra does not look at the name.
+    """The class of the model that ``cfg`` names (hydra does not check the name).
 
     Raises:
-        GtransError: there is no such model, or it is none of this project.
+        GtransError: there is no such model, or it does not belong to this project.
     """
     name = str(cfg.get("_name"))
-    found = ARCH_MODEL_REGISTRY.get(name)
-    if isinstance(found, type) and issubclass(found, DocumentModel):
-        return found
+    registered = ARCH_MODEL_REGISTRY.get(name)
+    if isinstance(registered, type) and issubclass(registered, DocumentModel):
+        return registered
     known = ", ".join(sorted(architectures()))
-    what = f"there is no model '{name}'" if found is None else f"`--arch {name}` is fairseq's own"
-    raise GtransError(f"{what}; those of this project are {known}.")
+    problem = f"there is no model '{name}'"
+    if registered is not None:
+        problem = f"`--arch {name}` is fairseq's own"
+    raise GtransError(f"{problem}; those of this project are {known}.")
 
 
 def architectures() -> list[str]:

@@ -10,12 +10,12 @@ from gtrans.errors import GtransError
 
 
 def has_side(folder: str, split: str, pair: str, lang: str | None) -> bool:
-    """Whether one side of a split is there."""
+    """Whether a split has a side ``lang``."""
     return (Path(folder) / f"{split}.{pair}.{lang}.idx").is_file()
 
 
 def split_pair(folder: str, split: str, source_lang: str | None, target_lang: str | None) -> str:
-    """The language pair as the split's files name it, in either order.
+    """The language pair in the names of the split's files, which may be in either order.
 
     Raises:
         GtransError: there is no such split.
@@ -34,7 +34,7 @@ def read_lines(path: str, dictionary: Dictionary, dataset_impl: Any, combine: bo
     """An indexed dataset of lines.
 
     Raises:
-        GtransError: it is not there, or holds sentence marks inside a line.
+        GtransError: there is no such file, or a line holds a sentence mark.
     """
     lines = data_utils.load_indexed_dataset(path, dictionary, dataset_impl, combine=combine)
     if lines is None:

@@ -106,7 +106,7 @@ def test_units_hold_every_sentence_once_and_in_order(words: list[int], limit: in
 def test_sides_that_differ_are_refused_with_the_line() -> None:
     with pytest.raises(GtransError, match="^x: line 3 is empty on the source side but not on"):
         units_of([3, 3, 0, 3], [3, 3, 3, 3], DOCUMENT)
-    with pytest.raises(GtransError, match="source has 2 lines, the target 3; they part at line 3"):
+    with pytest.raises(GtransError, match="target 3; they differ from line 3 on"):
         units_of([3, 3], [3, 3, 3], DOCUMENT)
 
 

@@ -40,20 +40,20 @@ COUNTS = [3, 7, 1, 12, 5, 2, 9, 4]
     st.integers(2, 30),
 )
 def test_every_sentence_is_read_once_in_the_order_of_its_document(
-    counts, streams, rows, length, room
+    counts, streams, tracks, length, most
 ):
     queue = list(reversed(range(len(counts))))
 
     def fits(runs: Any) -> bool:
-        return sum(run.count for run in runs) <= room
+        return sum(run.count for run in runs) <= most
 
-    windows = stream_windows(counts, queue, streams, rows, lambda: length, fits)
+    windows = stream_windows(counts, queue, streams, tracks, lambda: length, fits)
     assert len(windows) == streams
     owner: dict[int, int] = {}
     read: dict[int, list[int]] = {}
-    for stream, of in enumerate(windows):
-        for window in of:
-            assert window and (fits(window) or len(window) <= rows)
+    for stream, of_stream in enumerate(windows):
+        for window in of_stream:
+            assert window and (fits(window) or len(window) <= tracks)
             for run in window:
                 assert owner.setdefault(run.document, stream) == stream
                 read.setdefault(run.document, []).extend(
@@ -62,11 +62,11 @@ def test_every_sentence_is_read_once_in_the_order_of_its_document(
     assert read == {document: list(range(count)) for document, count in enumerate(counts)}
 
 
-def test_rows_advance_in_step_and_the_next_document_begins_where_one_ends():
+def test_tracks_advance_in_step_and_the_next_document_begins_where_one_ends():
     (windows,) = stream_windows([3, 2, 5], [0, 1, 2], 1, 2, lambda: 2, lambda runs: True)
     assert windows == [
         [Run(0, 0, 2), Run(1, 0, 2)],
-        [Run(0, 2, 1), Run(2, 0, 1)],  # the second row has no document left
+        [Run(0, 2, 1), Run(2, 0, 1)],  # the second track has no document left
         [Run(2, 1, 2)],
         [Run(2, 3, 2)],
     ]

@@ -1,14 +1,14 @@
 """What all systems are built from; nothing here belongs to one paper.
 
 =====================  ==============================================================
-``contract``           what task, search, criteria, analysis and commands ask of a model
-``model``              a Transformer that keeps the contract: the base of every system
+``contract``           what task, search, criteria, analysis and commands use of a model
+``model``              a Transformer that fulfils the contract: the base of every system
 ``encoder, decoder``   its two stacks, which a system may replace
 ``options, presets``   options and named sizes, and how a system is registered
 ``parts``              layer fusion, recurrent memory, context attention: switched on by a
                        system
 ``warm_start``         starting from another model's parameters
-``bert_encoder``       an encoder that begins as a BERT; ``xlmr_start`` likewise XLM-R
-``stock_search``       the models under fairseq's own beam search
+``bert_encoder``       an encoder that is initialised with a BERT; ``xlmr_start``: with XLM-R
+``stock_search``       lets fairseq's own beam search run the models
 =====================  ==============================================================
 """

@@ -1,9 +1,9 @@
 """An encoder that is a BERT: its vocabulary, embeddings and layers, fine-tuned with the model.
 
-The source comes in BERT's word pieces (:mod:`gtrans.tasks.parts.bert`), ``<s>`` and ``</s>``
-being ``[CLS]`` and ``[SEP]``. The layers are those of every other encoder here, with
-BERT's GELU and the epsilon of its LayerNorm; its learned positions, token types and the
-LayerNorm on the embeddings stand in front of them, and embeddings are not scaled.
+The source consists of BERT's word pieces (:mod:`gtrans.tasks.parts.bert`); ``<s>`` and ``</s>``
+are ``[CLS]`` and ``[SEP]``. The layers are those of every other encoder here, with BERT's GELU
+and LayerNorm epsilon. The embeddings are BERT's: not scaled, with learned positions, token
+types and a LayerNorm.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from gtrans.modules.positions import LearnedPositions
 
 @dataclass
 class BertSourceConfig(UnitTransformerConfig):
-    """The BERT that the encoder was."""
+    """The BERT of the encoder."""
 
     bert_pieces: Optional[str] = option(None, "set by the task")
     bert_positions: Optional[int] = option(None, "set by the task")
@@ -36,10 +36,10 @@ class BertSourceConfig(UnitTransformerConfig):
 
 
 class BertEncoder(Encoder):
-    """To be put in front of an encoder class, which then is a BERT.
+    """Mixin before an encoder class, which it makes a BERT.
 
     Attributes:
-        embed_segments: ``(2, dim)`` the token types.
+        embed_segments: ``(2, dim)`` embeddings of the token types.
     """
 
     embed_segments: nn.Embedding | None
@@ -47,12 +47,12 @@ class BertEncoder(Encoder):
     def __init__(
         self, cfg: Any, dictionary: Dictionary, embed_tokens: nn.Embedding, design: StackDesign
     ) -> None:
-        own = OmegaConf.create(cfg)
-        with open_dict(own):
-            own.no_scale_embedding = True
-            own.learned_positions = own.layernorm_embedding = False
+        bert_cfg = OmegaConf.create(cfg)
+        with open_dict(bert_cfg):
+            bert_cfg.no_scale_embedding = True
+            bert_cfg.learned_positions = bert_cfg.layernorm_embedding = False
         spec = replace(design.spec, activation="gelu", pre_norm=False)
-        super().__init__(own, dictionary, embed_tokens, replace(design, spec=spec))
+        super().__init__(bert_cfg, dictionary, embed_tokens, replace(design, spec=spec))
         dim = embed_tokens.embedding_dim
         self.embed_positions = LearnedPositions(dim, int(cfg.bert_positions), offset=0)
         self.layernorm_embedding = nn.LayerNorm(dim)
@@ -64,17 +64,17 @@ class BertEncoder(Encoder):
     def embedded(
         self, src_tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
     ) -> Tensor:
-        """As in the base class; where nothing tells segments apart, all are of type 0."""
+        """As in the base class; without ``segments`` all tokens have token type 0."""
         if segments is None and self.embed_segments is not None:
             segments = self.embed_segments.weight[0]
         return super().embedded(src_tokens, layout, segments)
 
     @torch.no_grad()
     def start_from(self, bert: BertWeights) -> set[str]:
-        """Take over the parameters of a BERT; returns the names of those that it has.
+        """Copy the parameters of a BERT; returns the names of the loaded parameters.
 
         Raises:
-            GtransError: it has other sizes than this encoder.
+            GtransError: the BERT has other sizes than this encoder.
         """
         layer: Any = self.layers[0]
         for flag, own, there in (
@@ -99,15 +99,15 @@ class BertEncoder(Encoder):
 
 
 class BertSourceTransformer(Transformer):
-    """A system whose encoder is a :class:`BertEncoder`: to be put before its class."""
+    """Mixin before a system's class, for a system whose encoder is a :class:`BertEncoder`."""
 
     encoder: BertEncoder
 
     @classmethod
     def bert_use(cls, cfg: Any) -> str | None:
-        """The source comes in BERT's word pieces."""
+        """The source in BERT's word pieces."""
         return BERT_PIECES
 
     def start_from_bert(self, bert: BertWeights) -> set[str]:
-        """Make the encoder that BERT; returns the names of the parameters that it has."""
+        """See :meth:`gtrans.models.base.contract.DocumentModel.start_from_bert`."""
         return {f"encoder.{name}" for name in self.encoder.start_from(bert)}

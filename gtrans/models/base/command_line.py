@@ -1,4 +1,4 @@
-"""Stock options that mean for this project's architectures what they say."""
+"""Adjusts fairseq's own options for this project's architectures."""
 
 import argparse
 
@@ -6,15 +6,15 @@ from gtrans.errors import GtransError
 
 
 def adjust_command_line(args: argparse.Namespace) -> None:
-    """Make stock options mean for our architectures what they say.
+    """Give fairseq's own options the meaning that a user expects.
 
-    * ``--bf16``: fairseq takes it for a TPU and fails to import one; here it is
-      bfloat16 on the device at hand, as ``common.bf16=true`` is under hydra.
-    * ``--optimizer adam`` with ``--init-from``: becomes ``two_rate_adam`` with the
-      same options, so that new and loaded parameters train at their own rates.
+    * ``--bf16``: fairseq expects a TPU and fails to import its library; here it is bfloat16 on
+      the available device, as ``common.bf16=true`` is under hydra.
+    * ``--optimizer adam`` with ``--init-from`` becomes ``two_rate_adam`` with the same
+      options, so that new and loaded parameters have different learning rates.
 
     Raises:
-        GtransError: ``--fp16`` that would flatten the parameters of two rates into one.
+        GtransError: ``--fp16`` would flatten parameters with two learning rates into one.
     """
     if getattr(args, "bf16", False):
         args.tpu = False

@@ -1,7 +1,7 @@
-"""What a model of this project is asked for, and by whom.
+"""The contract: what a model offers to task, search, force decoding, criteria and analysis.
 
-A system subclasses :class:`gtrans.models.base.model.Transformer`, which keeps this contract,
-and states where it differs. Nobody who uses a model asks it for anything that is not here.
+A system subclasses :class:`gtrans.models.base.model.Transformer`, which fulfils this contract,
+and overrides what differs. Code that uses a model relies on nothing that is not here.
 """
 
 from __future__ import annotations
@@ -19,25 +19,30 @@ from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.whitening import Whitening
 
-# What a model can read of a BERT, see :meth:`DocumentModel.bert_use`.
+# What a model can read from a BERT (:meth:`DocumentModel.bert_use`).
 BERT_FEATURES, BERT_PIECES = "features", "pieces"
 
 
 class SearchState(Protocol):
-    """What a decoder remembers between two steps of a search; rows are hypotheses."""
+    """What a decoder remembers between two steps of a search."""
 
     def reorder(self, rows: Tensor, common: int) -> None:
-        """Continue row ``i`` from old row ``rows[i]``; the first ``common`` tokens agree."""
+        """Let hypothesis ``i`` continue the old hypothesis ``rows[i]`` of the same document.
+
+        Args:
+            rows: ``(hypotheses,)``.
+            common: the first ``common`` tokens are the same in all hypotheses of a document.
+        """
 
     def keep(self, documents: Tensor) -> None:
-        """Go on with these documents only."""
+        """Drop all other documents; ``documents (n,)`` are indices."""
 
 
 class CarriedState(Protocol):
-    """What a model carries from sentence to sentence of the documents of a batch."""
+    """What a model carries from one sentence to the next in the documents of a batch."""
 
     def following(self, documents: Tensor) -> CarriedState:
-        """What enters the next sentences of these documents."""
+        """The state with which the next sentences of ``documents (n,)`` begin."""
 
 
 class SearchableModel(Protocol):
@@ -53,18 +58,18 @@ class SearchableModel(Protocol):
 class DocumentModel(FairseqEncoderDecoderModel):
     """The contract.
 
-    Class attributes are read by the task before a model is built:
+    The task reads the class attributes before it builds a model.
 
     Attributes:
         options: the class of the model's options.
         presets: its named sizes, each an ``--arch``.
-        units: what the task may cut for this model (:data:`gtrans.data.units.UNITS`), the
-            default first.
-        context_sides: where a window may have its neighbours
+        units: units that the model can read (:data:`gtrans.data.units.UNITS`), the default
+            first.
+        context_sides: sides on which a window may have its neighbours
             (:data:`gtrans.data.units.CONTEXT_SIDES`), the default first.
-        context_size: neighbours before and after the current sentence by default.
-        sentence_marks: sentence marks by architecture, where an architecture is a pretrained
-            model that has seen others than ``both``.
+        context_size: default number of neighbours before and after the current sentence.
+        sentence_marks: architecture to sentence marks, for pretrained models whose marks are
+            not ``both``.
         has_group_outputs: whether ``forward`` takes ``groups_only``.
     """
 
@@ -80,18 +85,19 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def bert_use(cls, cfg: Any) -> str | None:
-        """What a model with options ``cfg`` reads of the BERT that a corpus was prepared with.
+        """What a model with options ``cfg`` reads from the BERT that a corpus was prepared with.
 
-        :data:`BERT_FEATURES`: with every batch, the output of the frozen BERT
-        (``context_states (context tokens, width)`` and ``context_lengths (batch,)``);
-        :data:`BERT_PIECES`: the source in word pieces, because the encoder is a BERT; None:
-        nothing.
+        Returns:
+            :data:`BERT_FEATURES`: with every batch the output of the frozen BERT
+            (``context_states (context tokens, width)`` and ``context_lengths (batch,)``);
+            :data:`BERT_PIECES`: the source in word pieces, because the encoder is a BERT;
+            None: nothing.
         """
         return None
 
     @classmethod
     def adapt_to_unit(cls, cfg: Any, unit: str) -> None:
-        """Change, in the options ``cfg`` of a new model, what makes no sense for ``unit``."""
+        """Change options in ``cfg``, those of a new model, that make no sense for ``unit``."""
 
     # ---- training and force decoding -----------------------------------------------------------
 
@@ -111,42 +117,51 @@ class DocumentModel(FairseqEncoderDecoderModel):
         Args:
             src_tokens: ``(batch, source length)`` rows as
                 :class:`gtrans.data.examples.ExampleBuilder` makes them, padded on either side.
-            src_lengths: unused; the padding tells the lengths.
-            prev_output_tokens: ``(rows, target length)`` decoder input, padded on the right.
-            source_of_row: ``(rows,)`` the row of ``src_tokens`` that each row of the target
-                translates; rows of one source stand next to each other. None: one target for
-                every source.
-            predict_at: ``(rows, target length)`` True on the tokens whose logits are wanted:
-                they are ``(True entries, vocabulary)`` then, row by row.
-            source: the rest of a batch's ``net_input``: ``current (batch,)`` in windows, the
-                number, in its row, of the sentence that the row is there for; what a BERT says
-                of the source; the ``memory`` that rows begin with. Models with
-                ``has_group_outputs`` also take ``groups_only``.
+            src_lengths: unused; lengths are known from the padding.
+            prev_output_tokens: ``(targets, target length)`` decoder input, padded on the right.
+            source_of_row: ``(targets,)`` the row of ``src_tokens`` that each target translates;
+                targets of one source stand next to each other. None: one target for every
+                source, in the same order.
+            predict_at: ``(targets, target length)`` True on the tokens whose logits are wanted.
+                The logits are then ``(True entries, vocabulary)``, target by target.
+            source: the rest of ``net_input``: in windows ``current (batch,)``, the number of
+                the current sentence in its row; BERT's output for the source; the ``memory``
+                that rows begin with. Models with ``has_group_outputs`` also take
+                ``groups_only``.
 
         Returns:
             the logits, and a dictionary for fairseq. With ``groups_only=True`` a
-            :class:`gtrans.modules.multi_level.GroupOutputs` stands in the place of the logits.
+            :class:`gtrans.modules.multi_level.GroupOutputs` instead of the logits.
         """
 
     @abstractmethod
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
-        """The encoded rows; ``source`` is ``net_input`` without the decoder's input."""
+        """Encode the sources of a batch; ``source`` is ``net_input`` without decoder input."""
 
     @abstractmethod
     def new_parameters(self) -> set[str]:
-        """Names of the parameters that a sentence Transformer lacks: they learn at ``--lr``."""
+        """Names of the parameters that a sentence Transformer lacks; they are trained at ``--lr``.
+
+        Parameters that ``--init-from`` has loaded are trained at ``--lr-scale-pretrained`` of it.
+        """
 
     @abstractmethod
     def use_backend(self, backend: str) -> None:
-        """How attention is computed from now on, one of the ``BACKENDS`` of group attention."""
+        """Compute attention by ``backend`` from now on.
+
+        Args:
+            backend: one of :data:`gtrans.modules.group_attention.BACKENDS`.
+        """
 
     # ---- search --------------------------------------------------------------------------------
 
     @abstractmethod
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> SearchState:
-        """Encode a batch of rows for ``beam`` hypotheses each.
+        """Encode a batch and begin a search with ``beam`` hypotheses for each source.
 
-        ``source`` is ``net_input`` without the decoder's input.
+        Args:
+            source: ``net_input`` without the decoder's input.
+            beam: hypotheses of each source.
         """
 
     @abstractmethod
@@ -156,7 +171,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         Args:
             tokens: ``(hypotheses,)`` the newest token.
             opens: ``(hypotheses,)`` whether that token opens a sentence.
-            state: what :meth:`begin_decoding` gave; updated in place.
+            state: as returned by :meth:`begin_decoding`; updated in place.
         """
 
     # ---- documents that are read sentence by sentence ------------------------------------------
@@ -167,23 +182,29 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return False
 
     def new_memory(self) -> CarriedState:
-        """What enters the first sentences of documents, in search sentence by sentence.
+        """The state with which the first sentences of documents begin.
 
         Raises:
-            NotImplementedError: this model translates documents, or rows, at once.
+            NotImplementedError: the model carries nothing from sentence to sentence.
         """
         raise NotImplementedError(f"{type(self).__name__} carries nothing between sentences")
 
     def read(self, src_tokens: Tensor, prev_output_tokens: Tensor, memory: Any) -> None:
-        """Let ``memory`` take what is left of these rows, without gradient."""
+        """Update ``memory`` by reading these rows, without gradient.
+
+        Args:
+            src_tokens: ``(batch, source length)``.
+            prev_output_tokens: ``(batch, target length)``.
+            memory: the model's own :class:`CarriedState`; updated in place.
+        """
         raise NotImplementedError(f"{type(self).__name__} carries nothing between sentences")
 
     def remember(self, prev_output_tokens: Tensor, memory: Any) -> None:
-        """Let ``memory``, with which decoding began, take what its finished sentences leave.
+        """Update ``memory`` with the finished translations of one sentence of each document.
 
         Args:
             prev_output_tokens: ``(documents, longest)`` decoder input of the translations.
-            memory: what :meth:`begin_decoding` got as ``source["memory"]``.
+            memory: the state that :meth:`begin_decoding` got as ``source["memory"]``.
         """
         raise NotImplementedError(f"{type(self).__name__} carries nothing between sentences")
 
@@ -191,15 +212,15 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @property
     def bert_whitening(self) -> Whitening | None:
-        """What measures a BERT's output before the first update; None where none is read."""
+        """The map that is fitted to BERT's output before the first update; None without a BERT."""
         return None
 
     def start_from_bert(self, bert: BertWeights) -> set[str]:
-        """Make the encoder that BERT; returns the names of the parameters that it has.
+        """Initialise the encoder with that BERT; returns the names of the loaded parameters.
 
         Raises:
-            GtransError: the BERT has other sizes.
-            NotImplementedError: the encoder is none.
+            GtransError: the BERT has other sizes than the encoder.
+            NotImplementedError: the encoder is not a BERT.
         """
         raise NotImplementedError(f"the encoder of {type(self).__name__} is no BERT")
 
@@ -209,4 +230,9 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def layouts(
         self, src_tokens: Tensor, prev_output_tokens: Tensor
     ) -> tuple[DocumentLayout, DocumentLayout]:
-        """Where the sentences of a batch stand, on the source and on the target side."""
+        """The sentence structure of a batch, on the source and on the target side.
+
+        Args:
+            src_tokens: ``(batch, source length)``.
+            prev_output_tokens: ``(batch, target length)``.
+        """

@@ -1,4 +1,4 @@
-"""The decoder that all systems share, and may replace."""
+"""The decoder that all systems share; a system may replace it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class Decoder(StockDecoder):
     leaves them as they are, so every search can treat them as logits.
 
     Attributes:
-        opening: opens every sentence, in rows that ``</s>`` does not open.
+        opening: id of the symbol that opens every sentence; in rows that begin with ``</s>``,
+            ``</s>`` opens them.
     """
 
     embed_positions: LearnedPositions | None
@@ -98,35 +99,35 @@ class Decoder(StockDecoder):
     ) -> tuple[Any, dict[str, Any]]:
         """Logits ``(batch, length, vocabulary)`` of every next token.
 
-        Rows of one source (``encoder_out.source_of_row``) that follow each other share the
-        states of what they have in common.
+        Neighbouring rows of one source (``encoder_out.source_of_row``) share the states of
+        their common prefix.
 
         Args:
             prev_output_tokens: ``(batch, length)`` decoder input, padded on the right.
             encoder_out: the encoded sources.
             predict_at: see :meth:`gtrans.models.base.contract.DocumentModel.forward`.
-            groups_only: give the :class:`~gtrans.modules.multi_level.GroupOutputs` in the place
-                of logits, for a criterion that does not want all of them in memory.
-            return_all_layers: the dictionary then holds ``"layers"``: the embedded input and
-                every layer's output, ``(tokens, dim)``, and ``"layout"``.
+            groups_only: return :class:`~gtrans.modules.multi_level.GroupOutputs` instead of
+                logits, for a criterion that does not hold all logits in memory.
+            return_all_layers: the dictionary also holds ``"layers"`` (the embedded input and
+                every layer's output, ``(tokens, dim)`` each) and ``"layout"``.
             memory: as in :meth:`gtrans.models.base.encoder.Encoder.forward`.
         """
         layers: list[Tensor] = []
         features, layout = self.states(
             prev_output_tokens, encoder_out, memory, layers if return_all_layers else None
         )
-        more: dict[str, Any] = {"attn": None}
+        extra: dict[str, Any] = {"attn": None}
         if return_all_layers:
-            more.update(layers=layers, layout=layout)
+            extra.update(layers=layers, layout=layout)
         if groups_only:
             projection = self.output_projection.weight
-            return GroupOutputs(features, self.log_weights(), projection, layout), more
+            return GroupOutputs(features, self.log_weights(), projection, layout), extra
         if predict_at is not None:
-            return self._logits(_of_tokens(features, layout, predict_at)), more
+            return self._logits(_choose(features, layout, predict_at)), extra
         if features.size(0) == 1:
-            # States are padded, not logits, which take far more room.
-            return self.output_projection(layout.pad(features[0])), more
-        return layout.pad(self._logits(features)), more
+            # Padding states instead of logits, which are far wider, saves memory.
+            return self.output_projection(layout.pad(features[0])), extra
+        return layout.pad(self._logits(features)), extra
 
     def states(
         self,
@@ -135,19 +136,20 @@ class Decoder(StockDecoder):
         memory: MemoryFlow | None = None,
         layers: list[Tensor] | None = None,
     ) -> tuple[Tensor, DocumentLayout]:
-        """What :meth:`teacher_forced` projects, ``(groups, tokens, dim)``, and its layout.
+        """States before the output projection, ``(groups, tokens, dim)``, and their layout.
 
-        ``layers``, where given, takes the embedded input and every layer's output.
+        The embedded input and every layer's output are appended to ``layers``, if it is given.
         """
         layout = self.layout(prev_output_tokens)
-        passing = None
+        memory_pass = None
         if memory is not None:
-            passing = MemoryPass(memory, layout, self._words(layout, prev_output_tokens))
+            lengths = self.lengths_without_end(layout, prev_output_tokens)
+            memory_pass = MemoryPass(memory, layout, lengths)
         source_of_row = encoder_out.source_of_row
         if source_of_row is not None:
             layout = SharedPrefixLayout.of(layout, prev_output_tokens, source_of_row)
         plans = AttentionPlans(
-            encoder_out.layout, layout, encoder_out.context, source_of_row, passing
+            encoder_out.layout, layout, encoder_out.context, source_of_row, memory_pass
         )
         x = self._embedded(layout.pack(prev_output_tokens), self.embed.positions(layout))
         order = self.embed.order(layout.sentence)
@@ -166,14 +168,14 @@ class Decoder(StockDecoder):
         return self._run(x, run), layout
 
     def layout(self, prev_output_tokens: Tensor) -> DocumentLayout:
-        """Where the sentences of ``prev_output_tokens (batch, length)`` stand."""
+        """The sentence structure of ``prev_output_tokens (batch, length)``."""
         dictionary = self.dictionary
         return DocumentLayout.of_target(
             prev_output_tokens, dictionary.pad(), self.opening, dictionary.eos()
         )
 
     def log_weights(self) -> Tensor:
-        """``(groups in use,)`` log psi (GTRANS, Eq 6); of a single group, 0."""
+        """``(groups in use,)`` log psi (GTRANS, Eq 6); 0 for a single group."""
         if self.probabilities is None:
             return self.output_projection.weight.new_zeros(1, dtype=torch.float32)
         return self.probabilities.log_weights(self.groups)
@@ -181,7 +183,7 @@ class Decoder(StockDecoder):
     def begin(
         self, encoder_out: EncoderOutput, beam: int, memory: MemoryFlow | None = None
     ) -> DecodeState:
-        """The state before the first token of every row, ``beam`` hypotheses each."""
+        """The state before the first token, with ``beam`` hypotheses for every source."""
         layout, order = encoder_out.layout, encoder_out.order
         used = self.used_layers
         kinds = effective_kinds(self.cross_kinds[:used], layout)
@@ -222,9 +224,9 @@ class Decoder(StockDecoder):
         return self._logits(self.step_states(tokens, opens, state))
 
     def step_states(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
-        """What :meth:`step` projects: ``(groups, hypotheses, dim)``."""
+        """States of a :meth:`step` before the output projection: ``(groups, hypotheses, dim)``."""
         state.advance(opens)
-        positions = state.slot if self.embed.by_sentence else state.document_position
+        positions = state.position_in_sentence if self.embed.by_sentence else state.position
         order = self.embed.order(state.sentence)
 
         def run(number: int, x: Tensor) -> Tensor:
@@ -236,29 +238,29 @@ class Decoder(StockDecoder):
         return self._run(self._embedded(tokens, positions), run)
 
     def _run(self, x: Tensor, run: Callable[[int, Tensor], Tensor]) -> Tensor:
-        """The layers in use on ``x (rows, dim)``: ``(groups in use, rows, dim)``."""
+        """The layers in use on ``x (tokens, dim)``: ``(groups in use, tokens, dim)``."""
         features, _ = run_layers(self.fusion, self.used_layers, x, run)
         return features if self.layer_norm is None else self.layer_norm(features)
 
     def _logits(self, features: Tensor) -> Tensor:
-        """``(groups, rows, dim) -> (rows, vocabulary)``."""
+        """``(groups, tokens, dim) -> (tokens, vocabulary)``."""
         if features.size(0) == 1:
             logits: Tensor = self.output_projection(features[0])
             return logits
         return fuse_probabilities(self.output_projection(features), self.log_weights())
 
     def _sources(self, encoder_out: EncoderOutput) -> list[Tensor]:
-        """What each layer attends to of the source, packed."""
+        """The packed source states that each layer attends to."""
         if self.transparent is None:
             return [encoder_out.states] * len(self.layers)
         sources: list[Tensor] = self.transparent(encoder_out.layers)
         return sources
 
-    def _words(self, layout: DocumentLayout, prev_output_tokens: Tensor) -> Tensor:
-        """``(sentences,)`` tokens of each sentence of the input, its end mark left out.
+    def lengths_without_end(self, layout: DocumentLayout, prev_output_tokens: Tensor) -> Tensor:
+        """``(sentences,)`` tokens of each sentence of the decoder input, without its end mark.
 
-        Inside a row ``<s> .. </s> <s> ..`` the end mark is input, too, at its end it is not:
-        a sentence must leave the same memory wherever its row ends.
+        In a row ``<s> .. </s> <s> ..`` all sentences but the last one have their end mark in
+        the input. Memory must not depend on that, so it never reads an end mark.
         """
         sentences = layout.sentences
         last = layout.pack(prev_output_tokens)[sentences.starts + sentences.lengths - 1]
@@ -272,10 +274,10 @@ class Decoder(StockDecoder):
         return x
 
     def max_positions(self) -> int:
-        """The longest row; sinusoidal positions grow on demand."""
+        """Most tokens of a row; sinusoidal positions have no limit."""
         return longest_row(self.embed_positions, self.embed)
 
 
-def _of_tokens(features: Tensor, layout: DocumentLayout, chosen: Tensor) -> Tensor:
+def _choose(features: Tensor, layout: DocumentLayout, chosen: Tensor) -> Tensor:
     """``(groups, tokens, dim) -> (groups, chosen, dim)``."""
     return layout.choose(features.transpose(0, 1), chosen).transpose(0, 1)

@@ -1,4 +1,4 @@
-"""The encoder that all systems share, and may replace."""
+"""The encoder that all systems share; a system may replace it."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from gtrans.modules.transformer import EncoderLayer, LayerSpec
 
 @dataclass(frozen=True)
 class StackDesign:
-    """How a system wants the stack of one side.
+    """How a system builds the stack of one side.
 
     Attributes:
         spec: sizes and switches of its layers.
-        self_kinds: kind of self-attention of every layer, the lowest first
+        self_kinds: kind of self-attention of every layer, the bottom layer first
             (:data:`gtrans.modules.attention.KINDS`).
-        cross_kinds: of the decoder's attention to the encoder; empty in encoders.
-        fusion: makes what uses the states of the layers.
+        cross_kinds: the same for cross-attention; empty in encoders.
+        fusion: builds the fusion of the layers.
         by_sentence: positions restart in every sentence.
         final_norm: a pre-norm stack ends with a LayerNorm.
-        used_layers: only so many bottom layers run; None: all.
+        used_layers: how many layers run, from the bottom; None: all.
         groups: first and last group of a decoder's fusion that predict words, from 1; None:
             all.
-        transparent: each decoder layer attends to its own mixture of all encoder layers; their
-            number, in both stacks. 0: to the encoder's result.
+        transparent: number of encoder layers if each decoder layer attends to its own mixture
+            of them (set in both stacks); 0: it attends to the encoder's output.
     """
 
     spec: LayerSpec
@@ -57,7 +57,7 @@ class Encoder(StockEncoder):
     """Embeds a batch of rows and runs the layers on the packed tokens.
 
     Attributes:
-        closing: the last symbol of every source sentence.
+        closing: id of the last symbol of every source sentence.
     """
 
     embed_positions: LearnedPositions | None
@@ -92,18 +92,18 @@ class Encoder(StockEncoder):
         context: PackedContext | None = None,
         memory: MemoryFlow | None = None,
     ) -> EncoderOutput:
-        """Encode rows.
+        """Encode the sources of a batch.
 
         Args:
             src_tokens: ``(batch, length)``, padded on either side.
-            src_lengths: unused; the padding tells the lengths.
+            src_lengths: unused; lengths are known from the padding.
             return_all_layers: put the outputs of all layers into ``layers``.
-            context: what context attention reads, of each row.
-            memory: what enters the memories of the layers, and takes what leaves them.
+            context: the context of each row, for context attention.
+            memory: the memory with which the rows begin; it receives that with which they end.
         """
         layout = self.layout(src_tokens)
-        passing = None if memory is None else MemoryPass(memory, layout)
-        plans = AttentionPlans(layout, context=context, memory=passing)
+        memory_pass = None if memory is None else MemoryPass(memory, layout)
+        plans = AttentionPlans(layout, context=context, memory=memory_pass)
         x = self.embedded(src_tokens, layout)
         order = self.embed.order(layout.sentence)
         outputs: list[Tensor] = []
@@ -121,13 +121,13 @@ class Encoder(StockEncoder):
         return EncoderOutput(x, layout, order, states if self.gives_layers else outputs, context)
 
     def layout(self, src_tokens: Tensor) -> DocumentLayout:
-        """Where the sentences of ``src_tokens (batch, length)`` stand."""
+        """The sentence structure of ``src_tokens (batch, length)``."""
         return DocumentLayout.of_source(src_tokens, self.dictionary.pad(), self.closing)
 
     def embedded(
         self, src_tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
     ) -> Tensor:
-        """``(tokens, dim)`` packed; ``segments (tokens, dim)`` are embedded already."""
+        """``(tokens, dim)`` packed embeddings; ``segments (tokens, dim)`` are added to them."""
         x: Tensor = self.embed(
             layout.pack(src_tokens),
             self.embed.positions(layout),
@@ -139,10 +139,10 @@ class Encoder(StockEncoder):
         return x
 
     def max_positions(self) -> int:
-        """The longest row; sinusoidal positions grow on demand."""
+        """Most tokens of a row; sinusoidal positions have no limit."""
         return longest_row(self.embed_positions, self.embed)
 
 
 def longest_row(learned: LearnedPositions | None, embed: Embedder) -> int:
-    """How many tokens a row may have with these positions."""
+    """Most tokens that a row may have with these positions."""
     return sys.maxsize if learned is None or embed.by_sentence else learned.size

@@ -1,4 +1,4 @@
-"""The Transformer that every system is built on; it keeps the contract."""
+"""The Transformer that every system is built on; it fulfils the contract."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.memory import MemoryFlow, MemorySpec
 from gtrans.modules.residual import LayerSpec
 
-# Parts of a model that a sentence Transformer does not have, by the names of their parameters.
-_PARTS = (
+# Names of parameters that a sentence Transformer does not have contain one of these.
+_NEW_PARTS = (
     ".context_attn.",
     ".memory.",
     ".fusion.",
@@ -38,11 +38,13 @@ Model = TypeVar("Model", bound="Transformer")
 
 @dataclass(frozen=True)
 class AttentionKinds:
-    """Kinds of attention, layer by layer from the lowest (:data:`gtrans.modules.attention.KINDS`).
+    """The kind of attention of every layer, the bottom layer first.
+
+    Kinds are those of :data:`gtrans.modules.attention.KINDS`.
 
     Attributes:
-        encoder, decoder: of self-attention.
-        cross: of the decoder's attention to the encoder.
+        encoder, decoder: kinds of self-attention.
+        cross: kinds of cross-attention.
     """
 
     encoder: Sequence[str]
@@ -59,14 +61,14 @@ class AttentionKinds:
 class Transformer(DocumentModel):
     """An encoder and a decoder, from options to beam search.
 
-    As it stands it attends over its whole unit. A system says by :meth:`attention_kinds`,
-    :meth:`layer_spec` and :meth:`design` what its stacks are like, switches on parts in
+    The base attends over its whole unit. A system describes its stacks in
+    :meth:`attention_kinds`, :meth:`layer_spec` and :meth:`design`, switches on parts in
     :meth:`add_parts`, and replaces :meth:`encode`, ``encoder_type`` or ``decoder_type`` where
-    it reads or writes in another way.
+    it reads or writes differently.
 
     Attributes:
-        memory_spec: what its memories share; None where no layer has one
-            (:func:`gtrans.models.base.parts.memory.add_memories`).
+        memory_spec: settings of its memories
+            (:func:`gtrans.models.base.parts.memory.add_memories`); None: no layer has one.
     """
 
     encoder: Encoder
@@ -84,7 +86,7 @@ class Transformer(DocumentModel):
 
     @classmethod
     def build_model(cls: type[Model], cfg: Any, task: Any) -> Model:
-        """Build from options; sizes left open come from the preset ``cfg._name``.
+        """Build from options; sizes that are None come from the preset ``cfg._name``.
 
         Raises:
             GtransError: options that contradict each other.
@@ -95,12 +97,12 @@ class Transformer(DocumentModel):
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
-        """Raises GtransError for complete options that contradict each other."""
+        """Raises GtransError for options that contradict each other; ``cfg`` has all sizes."""
         check_stack(cfg, task)
 
     @classmethod
     def build_from_options(cls: type[Model], cfg: Any, task: Any) -> Model:
-        """Build from complete options."""
+        """Build from options with all sizes."""
         source, target = task.source_dictionary, task.target_dictionary
         dim = int(cfg.encoder_embed_dim or 0)
         encoder_table = decoder_table = word_table(len(source), dim, source.pad())
@@ -116,7 +118,7 @@ class Transformer(DocumentModel):
 
     @classmethod
     def attention_kinds(cls, cfg: Any) -> AttentionKinds:
-        """The kind of every attention; here all see the whole unit."""
+        """The kind of attention of every layer; in the base all see the whole unit."""
         return AttentionKinds.all("global", cfg)
 
     @classmethod
@@ -131,7 +133,7 @@ class Transformer(DocumentModel):
 
     @classmethod
     def design(cls, cfg: Any, side: str) -> StackDesign:
-        """The stack of one side."""
+        """How the stack of one side (``encoder`` or ``decoder``) is built."""
         kinds = cls.attention_kinds(cfg)
         is_decoder = side == "decoder"
         return StackDesign(
@@ -146,17 +148,17 @@ class Transformer(DocumentModel):
         """Switch on the parts of :mod:`gtrans.models.base.parts` that the options name."""
 
     def use_backend(self, backend: str) -> None:
-        """How attention is computed from now on, one of the backends of group attention."""
+        """See :meth:`gtrans.models.base.contract.DocumentModel.use_backend`."""
         for module in self.modules():
             if isinstance(module, MultiheadAttention):
                 module.backend = backend
 
     def new_parameters(self) -> set[str]:
-        """Global attention and gates, and the parts."""
+        """Names of the parameters of global attention, gates and parts."""
         parts = {
             name
             for name, _ in self.named_parameters()
-            if any(part in name for part in _PARTS)
+            if any(part in name for part in _NEW_PARTS)
         }
         return new_parameters(self) | parts
 
@@ -176,8 +178,8 @@ class Transformer(DocumentModel):
     ) -> tuple[Any, dict[str, Any]]:
         """See :meth:`gtrans.models.base.contract.DocumentModel.forward`.
 
-        ``memory``: with what :class:`~gtrans.modules.memory.MemoryFlow` the rows begin (None:
-        all begin a document); it takes what they end with.
+        ``memory`` is the :class:`~gtrans.modules.memory.MemoryFlow` with which the rows begin
+        (None: all rows begin a document); it receives the memory with which they end.
         """
         flow = self._flow(memory)
         if self.memory_spec is not None and flow is not None and torch.is_grad_enabled():
@@ -200,23 +202,24 @@ class Transformer(DocumentModel):
 
     @property
     def shares_prefixes(self) -> bool:
-        """Whether translations of one source may share the states of what they have in common.
+        """Whether translations of one source may share the states of a common prefix.
 
-        Not where each of them writes a memory of its own.
+        They may not if each of them writes its own memory.
         """
         return not self.has_memory
 
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
-        """The encoded rows; all sentences of a window are treated alike."""
+        """See the contract; the base treats all sentences of a window alike."""
         encoded: EncoderOutput = self.encoder(source["src_tokens"], memory=source.get("memory"))
         return encoded
 
     # ---- search --------------------------------------------------------------------------------
 
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
-        """Encode a batch of rows for beam search.
+        """See :meth:`gtrans.models.base.contract.DocumentModel.begin_decoding`.
 
-        With memories a row is one sentence, and ``source["memory"]`` what enters it.
+        In a model with memories every source is one sentence, and ``source["memory"]`` is the
+        memory with which it begins.
         """
         flow = self._flow(source.get("memory"))
         encoded = self.encode({**source, "memory": flow})
@@ -238,7 +241,7 @@ class Transformer(DocumentModel):
         return self.memory_spec is not None
 
     def _flow(self, memory: MemoryFlow | None) -> MemoryFlow | None:
-        """What the memories of the layers begin with; None where there are none."""
+        """The memory with which a pass begins; None in models without memories."""
         if not self.has_memory:
             return None
         return MemoryFlow() if memory is None else memory
@@ -249,12 +252,12 @@ class Transformer(DocumentModel):
 
     @torch.no_grad()
     def read(self, src_tokens: Tensor, prev_output_tokens: Tensor, memory: Any) -> None:
-        """Let ``memory`` take what is left of these rows, without gradient."""
+        """See :meth:`gtrans.models.base.contract.DocumentModel.read`."""
         self._read(src_tokens, prev_output_tokens, memory)
 
     @torch.no_grad()
     def remember(self, prev_output_tokens: Tensor, memory: Any) -> None:
-        """Let ``memory`` take what is left of sentences whose decoding it began."""
+        """See :meth:`gtrans.models.base.contract.DocumentModel.remember`."""
         if not self.has_memory:
             return
         if memory.encoded is None:
@@ -276,12 +279,12 @@ class Transformer(DocumentModel):
     def layouts(
         self, src_tokens: Tensor, prev_output_tokens: Tensor
     ) -> tuple[DocumentLayout, DocumentLayout]:
-        """As encoder and decoder read them."""
+        """See :meth:`gtrans.models.base.contract.DocumentModel.layouts`."""
         return self.encoder.layout(src_tokens), self.decoder.layout(prev_output_tokens)
 
 
 def at_least(least: int, **values: int | None) -> None:
-    """Raises GtransError for an option, named as in its class, that is below ``least``."""
+    """Raises GtransError for an option in ``values`` (name=value) that is below ``least``."""
     for name, value in values.items():
         if value is None or value < least:
             flag = name.replace("_", "-")

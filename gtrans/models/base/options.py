@@ -1,4 +1,4 @@
-"""Options that all systems share, what follows from them, and their sizes."""
+"""Options and sizes that all systems share, and what is built from them."""
 
 import math
 from collections.abc import Mapping
@@ -21,13 +21,17 @@ _Activation = ChoiceEnum(list(ACTIVATIONS))
 
 @dataclass
 class StackConfig(DocumentModelConfig):
-    """Sizes of encoder and decoder."""
+    """Sizes, dropout and embeddings."""
 
     encoder_layers: Optional[int] = size_option("encoder layers")
     decoder_layers: Optional[int] = size_option("decoder layers")
     encoder_embed_dim: Optional[int] = size_option("width of the model, the same on both sides")
-    encoder_ffn_embed_dim: Optional[int] = size_option("width of the encoder's feed-forward nets")
-    decoder_ffn_embed_dim: Optional[int] = size_option("width of the decoder's feed-forward nets")
+    encoder_ffn_embed_dim: Optional[int] = size_option(
+        "width of the encoder's feed-forward networks"
+    )
+    decoder_ffn_embed_dim: Optional[int] = size_option(
+        "width of the decoder's feed-forward networks"
+    )
     encoder_attention_heads: Optional[int] = size_option("attention heads in the encoder")
     decoder_attention_heads: Optional[int] = size_option("attention heads in the decoder")
     dropout: float = option(0.1, "dropout after embeddings and sublayers")
@@ -36,29 +40,35 @@ class StackConfig(DocumentModelConfig):
     activation_fn: Optional[_Activation] = size_option(  # type: ignore[valid-type]
         "activation of feed-forward networks"
     )
-    layernorm_embedding: Optional[bool] = size_option("LayerNorm on embeddings")
+    layernorm_embedding: Optional[bool] = size_option("LayerNorm on the embeddings")
     learned_positions: Optional[bool] = size_option(
-        "a learned table of positions, not sinusoids that grow with the text"
+        "learned positions; otherwise sinusoidal ones, which have no longest text"
     )
-    max_positions: Optional[int] = size_option("rows of that table: the longest text")
+    max_positions: Optional[int] = size_option("how many positions --learned-positions learns")
     share_decoder_input_output_embed: bool = option(
-        False, "one table for decoder input and output"
+        False, "one table of embeddings for the decoder's input and output"
     )
     share_all_embeddings: Optional[bool] = size_option(
-        "one table for encoder, decoder and output (needs a joint dictionary)"
+        "one table of embeddings for encoder, decoder and output (needs a joint dictionary)"
     )
     no_scale_embedding: Optional[bool] = size_option("do not scale embeddings by sqrt(dim)")
     attention_backend: ChoiceEnum(list(BACKENDS)) = option(  # type: ignore[valid-type]
-        "regroup", "how attention within sentences and documents is computed"
+        "regroup",
+        "how attention is computed: regroup: sentences of similar length together; dense: as in "
+        "the equations; varlen: FlashAttention on CUDA in half precision, else as regroup",
     )
 
 
 @dataclass
 class TransformerConfig(StackConfig):
-    """Pre-norm or post-norm."""
+    """Norms."""
 
-    encoder_normalize_before: Optional[bool] = size_option("pre-norm encoder layers")
-    decoder_normalize_before: Optional[bool] = size_option("pre-norm decoder layers")
+    encoder_normalize_before: Optional[bool] = size_option(
+        "pre-norm encoder layers, otherwise post-norm"
+    )
+    decoder_normalize_before: Optional[bool] = size_option(
+        "pre-norm decoder layers, otherwise post-norm"
+    )
     no_decoder_final_norm: bool = option(
         False, "no LayerNorm after the last layer of a pre-norm decoder"
     )
@@ -66,16 +76,16 @@ class TransformerConfig(StackConfig):
 
 @dataclass
 class UnitTransformerConfig(TransformerConfig):
-    """How several sentences are read at once."""
+    """Positions."""
 
     positions: ChoiceEnum(["document", "sentence"]) = option(  # type: ignore[valid-type]
         "document",
-        "positions count through the unit (papers), or restart in every sentence, and attention "
-        "across sentences is told the number of the sentence",
+        "document: positions count through the unit (paper); sentence: they restart in every "
+        "sentence (lossless start, with --gate-bias 10)",
     )
 
 
-# What a preset says besides its sizes: the Transformer of Vaswani et al. 2017.
+# The switches of a preset besides its sizes: the Transformer of Vaswani et al. 2017.
 PLAIN_SWITCHES: dict[str, Any] = {
     "activation_fn": "relu",
     "layernorm_embedding": False,
@@ -98,12 +108,12 @@ def sizes(
     """One preset: equal sizes on both sides.
 
     Args:
-        layers: of the encoder, and of the decoder unless ``decoder_layers`` says otherwise.
+        layers: encoder layers, and decoder layers if ``decoder_layers`` is None.
         dim: width of the model.
-        ffn_dim: width of feed-forward nets.
+        ffn_dim: width of the feed-forward networks.
         heads: attention heads.
-        decoder_layers: see ``layers``.
-        switches: further options of the preset (None: a post-norm Transformer).
+        decoder_layers: decoder layers.
+        switches: further options of the preset (None: those of a post-norm Transformer).
     """
     return {
         "encoder_layers": layers,
@@ -136,7 +146,7 @@ def check_stack(cfg: StackConfig, task: Any) -> None:
 
 
 def layer_spec(cfg: StackConfig, side: str, pre_norm: bool, **further: Any) -> LayerSpec:
-    """Sizes and switches of the layers of one side; ``further`` ones of :class:`LayerSpec`."""
+    """Sizes and switches of the layers of one side; ``further``: fields of :class:`LayerSpec`."""
     return LayerSpec(
         dim=int(cfg.encoder_embed_dim or 0),
         ffn_dim=getattr(cfg, f"{side}_ffn_embed_dim"),
@@ -151,14 +161,14 @@ def layer_spec(cfg: StackConfig, side: str, pre_norm: bool, **further: Any) -> L
 
 
 def embedder(cfg: StackConfig, by_sentence: bool = False) -> Embedder:
-    """What embeds the tokens of one side; ``by_sentence``: positions restart in a sentence."""
+    """The embedder of one side; ``by_sentence``: positions restart in every sentence."""
     dim = int(cfg.encoder_embed_dim or 0)
     scale = 1.0 if cfg.no_scale_embedding else math.sqrt(dim)
     return Embedder(dim, scale, float(cfg.dropout), by_sentence)
 
 
 def positions_and_norm(cfg: StackConfig) -> tuple[LearnedPositions | None, nn.LayerNorm | None]:
-    """The table of positions and the LayerNorm on embeddings, where a model has them."""
+    """The learned positions and the LayerNorm on embeddings, each None if the model has none."""
     dim = int(cfg.encoder_embed_dim or 0)
     size = int(cfg.max_positions or 0)
     return (

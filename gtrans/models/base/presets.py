@@ -1,8 +1,8 @@
-"""Named sizes of models, and how a system is registered.
+"""Presets (named sizes of models), and how a system is registered.
 
-fairseq calls the function registered with an architecture for the command line
-only; with a configuration file the sizes must be filled in when the model is
-built. Both read the same table.
+On the command line fairseq fills in a preset through the function that is registered with the
+architecture. With a configuration file it does not call that function, so the model fills in
+its preset when it is built. Both read the same table.
 """
 
 import argparse
@@ -26,23 +26,23 @@ Model = TypeVar("Model", bound=type)
 
 
 def size_option(help_text: str) -> Any:
-    """A field for a size; left open, it is the preset's (see :func:`resolve_sizes`)."""
+    """A field for a size whose default is the preset's (:func:`resolve_sizes`)."""
     return option(None, f"{help_text} (default: the preset's)")
 
 
 @dataclass
 class DocumentModelConfig(UnitConfig, FairseqDataclass):
-    """What a checkpoint must know of the units its model was trained on.
+    """Units, contexts and sentence marks, as a checkpoint records them.
 
-    The task fills these in when it builds a new model, and uses them when it loads one, so
-    that nobody has to remember them in decoding.
+    The task fills these in when it builds a new model and uses them when it loads one, so that
+    nobody has to give them again in decoding.
     """
 
     source_lang: Optional[str] = option(None, "set by the task")
     target_lang: Optional[str] = option(None, "set by the task")
 
     def _get_all_attributes(self) -> list[str]:
-        """Names of the options that the command line gets: tasks have those above already."""
+        """Names of the options on the command line; the task has declared those above already."""
         names: list[str] = super()._get_all_attributes()
         return [name for name in names if name not in DocumentModelConfig.__dataclass_fields__]
 
@@ -53,7 +53,7 @@ def register_system(
     """Register a model class under ``name``, and every preset as ``--arch`` and hydra's ``model``.
 
     Args:
-        name: of the model; where it is a preset, too, that of its default sizes.
+        name: name of the model; it may also be the name of its default preset.
         options: the class of its options.
         presets: the sizes of every architecture.
     """
@@ -91,10 +91,10 @@ def _register_preset(
 
 
 def resolve_sizes(cfg: Any, dataclass: type[Config], presets: Presets) -> Config:
-    """``cfg`` with all of ``dataclass``'s fields, open sizes filled in from its preset.
+    """``cfg`` with all fields of ``dataclass``; sizes that are None come from its preset.
 
     Raises:
-        GtransError: a key that the model does not have.
+        GtransError: ``cfg`` has an option that the model does not have.
     """
     name = getattr(cfg, "_name", None)
     try:
@@ -112,7 +112,7 @@ def resolve_sizes(cfg: Any, dataclass: type[Config], presets: Presets) -> Config
 
 
 def _plain(cfg: Any) -> Any:
-    """Options as a dictionary; those that are None are open."""
+    """Options as a dictionary, without those that are None."""
     if isinstance(cfg, DictConfig):
         options: Any = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
     elif isinstance(cfg, argparse.Namespace):

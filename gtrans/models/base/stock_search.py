@@ -1,10 +1,10 @@
-"""Our models under fairseq's own beam search, as the stock translation tasks use it.
+"""Lets fairseq's own beam search, which its translation task uses, run this project's models.
 
-Our models decode with ``begin`` and ``step`` and a state that knows which rows are
-hypotheses of one source, so that keys and values of a source are computed and kept once.
-fairseq repeats the encoder's output for every hypothesis, and reorders it together with
-an ``incremental_state``. The two base classes here translate: repeating and reordering
-only note row numbers, and the state is made at the first step.
+The models decode with ``begin`` and ``step`` and a state that knows which hypotheses belong to
+one source, so that keys and values of a source are computed and stored once. fairseq instead
+repeats the encoder's output for every hypothesis, and reorders it together with an
+``incremental_state``. The two base classes here adapt one to the other: repeating and
+reordering only record row numbers, and the state is created at the first step.
 """
 
 from abc import abstractmethod
@@ -25,24 +25,24 @@ class StockEncoder(FairseqEncoder):
     """An encoder whose ``forward`` gives an :class:`EncoderOutput`."""
 
     def reorder_encoder_out(self, encoder_out: EncoderOutput, new_order: Tensor) -> EncoderOutput:
-        """Row ``i`` goes on from row ``new_order[i]``."""
+        """Row ``i`` continues row ``new_order[i]``."""
         return encoder_out.reordered(new_order)
 
 
 class StockDecoder(FairseqIncrementalDecoder):
-    """A decoder that is called by fairseq and written in terms of three methods."""
+    """A decoder for fairseq, written with three methods: teacher_forced, begin and step."""
 
-    # Logits ``(batch, length, vocabulary)`` of every next token, and more outputs, from the
-    # decoder's input, the encoded source and options of its own.
+    # From the decoder's input, the encoded source and options of its own: logits
+    # ``(batch, length, vocabulary)`` of every next token, and a dictionary of other outputs.
     teacher_forced: Callable[..., tuple[Any, dict[str, Any]]]
 
     @abstractmethod
     def begin(self, encoder_out: EncoderOutput, beam: int) -> DecodeState:
-        """The state before the first token of every source, ``beam`` hypotheses each."""
+        """The state before the first token, with ``beam`` hypotheses for every source."""
 
     @abstractmethod
     def step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
-        """Logits ``(rows, vocabulary)`` after one more token of every hypothesis."""
+        """Logits ``(hypotheses, vocabulary)`` after one more token of every hypothesis."""
 
     def forward(
         self,
@@ -51,7 +51,7 @@ class StockDecoder(FairseqIncrementalDecoder):
         incremental_state: Optional[dict[str, Any]] = None,
         **options: Any,
     ) -> tuple[Any, dict[str, Any]]:
-        """Teacher-forced, or with ``incremental_state`` one step of fairseq's search.
+        """A teacher-forced pass, or with ``incremental_state`` one step of fairseq's search.
 
         Args:
             prev_output_tokens: ``(batch, length)``; in a step all tokens so far.
@@ -60,8 +60,8 @@ class StockDecoder(FairseqIncrementalDecoder):
             options: further arguments of :meth:`teacher_forced`.
 
         Returns:
-            logits ``(batch, length, vocabulary)``, in a step those of the last token only,
-            and a dictionary with at least ``attn``, which fairseq looks for.
+            logits ``(batch, length, vocabulary)``, in a step ``(batch, 1, vocabulary)`` of the
+            last token, and a dictionary with at least ``attn``, which fairseq reads.
         """
         if incremental_state is None:
             return self.teacher_forced(prev_output_tokens, encoder_out, **options)
@@ -75,31 +75,31 @@ class StockDecoder(FairseqIncrementalDecoder):
             logits = self.step(tokens, opens, state)
         return logits[:, None], {"attn": None}
 
-    def _begin(self, encoder_out: EncoderOutput, rows: int) -> DecodeState:
+    def _begin(self, encoder_out: EncoderOutput, hypotheses: int) -> DecodeState:
         sources = encoder_out.layout.shape[0]
-        beam = max(rows // sources, 1)
-        own = torch.arange(sources, device=encoder_out.states.device).repeat_interleave(beam)
-        if encoder_out.source_of_row is None or torch.equal(
-            encoder_out.source_of_row, own
-        ):
+        beam = max(hypotheses // sources, 1)
+        numbers = torch.arange(sources, device=encoder_out.states.device)
+        in_order = numbers.repeat_interleave(beam)
+        if encoder_out.source_of_row is None or torch.equal(encoder_out.source_of_row, in_order):
             return self.begin(encoder_out, beam)
         return self.begin(encoder_out.copied(), 1)
 
     def reorder_incremental_state(
         self, incremental_state: dict[str, Any], new_order: Tensor
     ) -> None:
-        """Row ``i`` goes on from row ``new_order[i]``; sources that are left out are dropped.
+        """Hypothesis ``i`` continues hypothesis ``new_order[i]``; sources without any are dropped.
 
-        Hypotheses stay next to those of the same source, as in all of fairseq's searches.
+        The hypotheses of a source stay next to each other, as in all of fairseq's searches.
         """
         state = incremental_state.get(_STATE)
         if state is None:
             return
-        origins = new_order.view(-1, state.beam)
-        sources = torch.div(origins[:, 0], state.beam, rounding_mode="floor")
+        parents = new_order.view(-1, state.beam)
+        sources = torch.div(parents[:, 0], state.beam, rounding_mode="floor")
         numbers = torch.arange(sources.numel(), device=new_order.device)
         if sources.numel() != state.document.numel() or not torch.equal(sources, numbers):
             state.keep(sources)
-        rows = (origins - (sources - numbers)[:, None] * state.beam).flatten()
-        if not torch.equal(rows, torch.arange(rows.numel(), device=rows.device)):
-            state.reorder(rows, 0)
+        # The same parents, counted among the sources that are left.
+        remaining = (parents - (sources - numbers)[:, None] * state.beam).flatten()
+        if not torch.equal(remaining, torch.arange(remaining.numel(), device=remaining.device)):
+            state.reorder(remaining, 0)

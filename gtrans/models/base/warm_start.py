@@ -1,4 +1,4 @@
-"""Starting a model from the parameters of another one, and saying what happened."""
+"""Starting a model from the parameters of another one, with a report of what was loaded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NO_PARAMETERS = re.compile(r"(^|\.)(version|_float_tensor|embed_positions\.weig
 
 
 def rename(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A state dict under this project's names, without entries that are no parameters."""
+    """A state dict with this project's names, without entries that are not parameters."""
     renamed = {}
     for name, tensor in state.items():
         if _NO_PARAMETERS.search(name):
@@ -41,7 +41,16 @@ def rename(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @dataclass
 class WarmStartReport:
-    """Names of tensors by what happened to them."""
+    """Names of tensors, by what happened to them.
+
+    Attributes:
+        loaded: copied under the same name.
+        renamed: copied from another name.
+        copied: global attention that was started from group attention.
+        grown: embeddings whose vocabulary differs, copied symbol by symbol.
+        new: initialised as in a new model.
+        ignored: tensors of the checkpoint that the model does not have.
+    """
 
     loaded: list[str] = field(default_factory=list)
     renamed: list[str] = field(default_factory=list)
@@ -52,7 +61,7 @@ class WarmStartReport:
 
     def lines(self, path: str) -> list[str]:
         """The report as text."""
-        rows = (
+        counts = (
             ("loaded", self.loaded),
             ("renamed", self.renamed),
             ("copied local-to-global", self.copied),
@@ -62,7 +71,7 @@ class WarmStartReport:
         )
         return [f"initialised from {path}:"] + [
             f"  {len(names):5d} {label}" + (f" ({_shorten(names)})" if names else "")
-            for label, names in rows
+            for label, names in counts
         ]
 
 
@@ -76,9 +85,9 @@ def warm_start(
     dictionaries: dict[str, Dictionary],
     copy_local_to_global: bool = False,
 ) -> WarmStartReport:
-    """Load what fits from the checkpoint at ``path`` into ``model``.
+    """Load the parameters that fit from the checkpoint at ``path`` into ``model``.
 
-    Embedding rows are copied by symbol when the vocabularies differ; the old one is
+    Embeddings are copied symbol by symbol when the vocabularies differ. The old vocabulary is
     read from the data folder that the checkpoint names, or from ``dict.txt`` next to it.
 
     Args:
@@ -89,7 +98,7 @@ def warm_start(
         copy_local_to_global: start global attention from the group attention of its layer.
 
     Raises:
-        GtransError: unreadable checkpoint, another width, or nothing fits.
+        GtransError: an unreadable checkpoint, other sizes, or no tensor that fits.
     """
     checkpoint = read_checkpoint(path)
     original = checkpoint["model"]
@@ -106,8 +115,8 @@ def warm_start(
     for name, tensor in own.items():
         if name in state:
             source = state[name]
-            by_row = re.search(r"(embed_tokens|output_projection)\.weight$", name)
-            if by_row and old_symbols.differ(dictionaries, name, source):
+            by_symbol = re.search(r"(embed_tokens|output_projection)\.weight$", name)
+            if by_symbol and old_symbols.differ(dictionaries, name, source):
                 result[name] = old_symbols.grow(dictionaries, name, source, tensor)
                 report.grown.append(name)
                 continue
@@ -134,7 +143,7 @@ def warm_start(
 
 
 class _OldVocabulary:
-    """The symbols a checkpoint was trained with, as far as they can be found."""
+    """The symbols with which a checkpoint was trained, if they can be found."""
 
     def __init__(self, checkpoint: dict[str, Any], path: str) -> None:
         self.path = path
@@ -146,7 +155,7 @@ class _OldVocabulary:
         model = (cfg.get("model") if isinstance(cfg, dict) else None) or {}
         get = model.get if hasattr(model, "get") else lambda name: getattr(model, name, None)
         if get("bert_pieces"):
-            # The encoder's words are BERT's; no dictionary of the folder has them.
+            # The encoder's vocabulary is BERT's, which no dictionary of the folder holds.
             self._read["encoder"] = None
 
     def _dictionary(self, side: str) -> Dictionary | None:
@@ -154,9 +163,11 @@ class _OldVocabulary:
             data = Path(str(self.options.get("data") or "").split(":")[0])
             pair = [self.options.get(f"{name}_lang") for name in ("source", "target")]
             if not all(pair) and data.is_dir():
-                # Languages that the command line left open are not in the options either.
+                # Languages that the command line did not name are not in the options either.
                 pair = list(data_utils.infer_language_pair(str(data)))
-            file = data / f"dict.{pair[side == 'decoder']}.txt"
+            source_lang, target_lang = pair
+            lang = target_lang if side == "decoder" else source_lang
+            file = data / f"dict.{lang}.txt"
             if not file.is_file():
                 # Published models have one dictionary, next to the checkpoint.
                 file = Path(self.path).with_name("dict.txt")
@@ -164,10 +175,10 @@ class _OldVocabulary:
         return self._read[side]
 
     def symbols(self, side: str, rows: int) -> list[str] | None:
-        """The symbols of an embedding of ``rows`` rows; None when its dictionary is not there.
+        """The symbols of an embedding of ``rows`` rows; None if its dictionary is missing.
 
-        After the dictionary's own come those that a task has added: ``[lang]`` of each
-        language and the mask. A row that nothing is known about has the empty symbol.
+        After the dictionary's own symbols come those that a task has added: ``[lang]`` of each
+        language and the mask. A row whose symbol is unknown has the empty symbol.
         """
         dictionary = self._dictionary(side)
         if dictionary is None:
@@ -199,11 +210,11 @@ class _OldVocabulary:
                 raise GtransError(
                     f"--init-from {self.path}: it has {source.size(0)} symbols and this model "
                     f"{len(new)}, and its dictionary ({self.options.get('data')}/dict.*.txt) is "
-                    "not there to tell which is which; put it back."
+                    "missing, so its symbols are unknown; put it back."
                 )
             logger.warning(
-                "the dictionary of %s is not to be found; its %d symbols are taken for the "
-                "first ones of this model's dictionary",
+                "cannot find the dictionary of %s; its %d symbols are taken for the first ones of "
+                "this model's dictionary",
                 self.path,
                 source.size(0),
             )
@@ -216,5 +227,5 @@ class _OldVocabulary:
 
 
 def dictionaries_of(task: Any) -> dict[str, Dictionary]:
-    """The dictionaries of a task, by the side of the model that uses them."""
+    """The dictionaries of a task under ``encoder`` and ``decoder``."""
     return {"encoder": task.source_dictionary, "decoder": task.target_dictionary}

@@ -1,8 +1,8 @@
 """Starting encoder and decoder of a translation model from XLM-R.
 
-Following XLM-T (Ma et al. 2020), to which the GTRANS paper refers: the encoder and the
-embeddings are those of XLM-R; a decoder layer has its self-attention and feed-forward
-network from the XLM-R layer of the same number; cross-attention is new.
+As in XLM-T (Ma et al. 2020), to which the GTRANS paper refers: the encoder and the embeddings
+are those of XLM-R; self-attention and feed-forward network of a decoder layer come from the
+XLM-R layer of the same number; cross-attention is new.
 """
 
 import logging
@@ -34,19 +34,20 @@ _PARTS = {
 def start_from_xlmr(
     model: nn.Module, folder: str, dictionaries: dict[str, Dictionary]
 ) -> WarmStartReport:
-    """Load what fits of the XLM-R in ``folder`` into ``model``, words by their symbol.
+    """Load the XLM-R in ``folder`` into ``model``; embeddings are copied symbol by symbol.
 
     Args:
         model: with an ``encoder`` and a ``decoder`` of this project; changed in place.
-        folder: as ``save_pretrained`` of `transformers` writes model and tokenizer. Nothing
+        folder: model and tokenizer, written by ``save_pretrained`` of `transformers`. No code
             in it is run.
         dictionaries: those of ``encoder`` and ``decoder``.
 
     Returns:
-        what was loaded and what not; it goes to the log, too.
+        the report of what was loaded, which is also logged.
 
     Raises:
-        GtransError: no XLM-R is there, its sizes are others, or no word is the same.
+        GtransError: the folder holds no XLM-R, its sizes differ, or no word is in both
+            vocabularies.
     """
     config, state, symbols = _read(folder)
     _check_sizes(model, config, folder)
@@ -58,8 +59,8 @@ def start_from_xlmr(
         for kind in ("weight", "bias"):
             renamed[f"{norm}.{kind}"] = state[f"embeddings.LayerNorm.{kind}"]
     report = WarmStartReport(renamed=[name for name in renamed if name in own])
-    positions_of = [f"{side}.embed_positions.weight" for side in ("encoder", "decoder")]
-    missing = sorted({*renamed, *positions_of} - set(own))
+    position_tables = [f"{side}.embed_positions.weight" for side in ("encoder", "decoder")]
+    missing = sorted({*renamed, *position_tables} - set(own))
     different = [n for n in report.renamed if renamed[n].shape != own[n].shape]
     if missing or different:
         name = (missing + different)[0]
@@ -68,7 +69,7 @@ def start_from_xlmr(
             "gtrans_fusion_xlmr_base, sizes like those of XLM-R, and a post-norm --system."
         )
     words = state["embeddings.word_embeddings.weight"]
-    found = 0
+    most_known = 0
     for side, name in (
         ("encoder", "encoder.embed_tokens"),
         ("decoder", "decoder.embed_tokens"),
@@ -81,14 +82,14 @@ def start_from_xlmr(
                 known += 1
         renamed[f"{name}.weight"] = table
         report.grown.append(f"{name}.weight: {known} of {table.size(0)} words")
-        found = max(found, known - dictionaries[side].nspecial)
-    if found <= 0:
+        most_known = max(most_known, known - dictionaries[side].nspecial)
+    if most_known <= 0:
         raise GtransError(
             f"--init-xlmr {folder}: its vocabulary has no word of this corpus; prepare the corpus "
             "with its sentencepiece model."
         )
-    for name in positions_of:
-        # XLM-R adds the one token type that it has to every position.
+    for name in position_tables:
+        # XLM-R has a single token type, which it adds to every position.
         positions = state["embeddings.position_embeddings.weight"].clone()
         positions[OFFSET:] += state["embeddings.token_type_embeddings.weight"][0]
         rows = min(positions.size(0), own[name].size(0))
@@ -102,16 +103,17 @@ def start_from_xlmr(
 
 
 def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
-    """Its configuration, its parameters, and the row of each symbol."""
+    """Configuration, parameters, and the embedding row of each symbol."""
     try:
         from transformers import AutoConfig, AutoModel, AutoTokenizer
-        from transformers.utils import logging as chatter
+        from transformers.utils import logging as transformers_logging
     except ImportError as error:
         raise GtransError(
-            "`--init-xlmr` needs the optional part 'bert': pip install -e '.[bert]'."
+            "`--init-xlmr` needs the library transformers: pip install -e '.[bert]'."
         ) from error
-    verbosity = chatter.get_verbosity()
-    chatter.set_verbosity(logging.ERROR)  # it lists the parts that we leave out, such as the pooler
+    verbosity = transformers_logging.get_verbosity()
+    # It would list the parts that are left out on purpose, such as the pooler.
+    transformers_logging.set_verbosity(logging.ERROR)
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
         if config.model_type != "xlm-roberta":
@@ -124,13 +126,13 @@ def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
         first = str(error).splitlines()[0].rstrip(".")
         raise GtransError(f"--init-xlmr {folder}: not a readable XLM-R ({first}).") from error
     finally:
-        chatter.set_verbosity(verbosity)
+        transformers_logging.set_verbosity(verbosity)
     return config, model.state_dict(), symbols
 
 
 def _check_sizes(model: nn.Module, config: Any, folder: str) -> None:
     spec = model.encoder.layers[0].spec  # type: ignore[union-attr,index]
-    for what, here, there in (
+    for flag, here, there in (
         ("--encoder-embed-dim", spec.dim, config.hidden_size),
         ("--encoder-attention-heads", spec.heads, config.num_attention_heads),
         ("--encoder-ffn-embed-dim", spec.ffn_dim, config.intermediate_size),
@@ -138,7 +140,7 @@ def _check_sizes(model: nn.Module, config: Any, folder: str) -> None:
     ):
         if here != there:
             raise GtransError(
-                f"--init-xlmr {folder}: `{what}` must be {there}, as in this XLM-R, but is {here}."
+                f"--init-xlmr {folder}: `{flag}` must be {there}, as in this XLM-R, but is {here}."
             )
     for side in ("encoder", "decoder"):
         layers = len(getattr(model, side).layers)

@@ -1,7 +1,6 @@
-"""What takes part in a task's work at a few named moments.
+"""Parts of a task, which it calls at a few named moments.
 
-The task holds its parts in a list, in the order in which they see a batch: word dropout, what
-a BERT says of it, the memory that enters it.
+The task calls its parts in this order: word dropout, BERT's output, memory.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ class Batch:
     """A batch on its way to the model.
 
     Attributes:
-        sample: as fairseq hands it on; its ``net_input`` is what the model gets.
+        sample: fairseq's batch; the model gets its ``net_input``.
         model: the model.
         phase: ``train`` or ``valid``.
         update: number of the update.
-        dummy: it stands for a batch that this worker does not have: it is no progress.
+        dummy: this worker has no batch left; the sample is a dummy that must not count.
     """
 
     sample: Sample
@@ -32,25 +31,25 @@ class Batch:
 
     def with_input(self, **net_input: Any) -> Batch:
         """The batch with entries of ``net_input`` replaced or added."""
-        own = {**self.sample["net_input"], **net_input}
-        return replace(self, sample={**self.sample, "net_input": own})
+        changed = {**self.sample["net_input"], **net_input}
+        return replace(self, sample={**self.sample, "net_input": changed})
 
 
 class TaskPart:
-    """A part of a task; it overrides the moments that concern it."""
+    """A part of a task; it overrides the methods that it needs."""
 
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
-        """Before the first batch of an epoch on the training set ``dataset``."""
+        """Called before the first batch of an epoch; ``dataset`` is the training set."""
 
     def begin_validation(self) -> None:
-        """Before validation."""
+        """Called before validation."""
 
     def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
-        """Before the batches of ``dataset`` are formed for this many workers."""
+        """Called before the batches of ``dataset`` are formed for ``workers`` workers."""
 
     def before_batch(self, batch: Batch) -> Batch:
-        """Before a model sees the batch: what it is to see."""
+        """Called before the model reads a batch; returns what it reads instead."""
         return batch
 
     def after_batch(self, batch: Batch) -> None:
-        """After forward and backward, if nothing failed; ``batch`` is what the model saw."""
+        """Called after a step without error, with the batch that the model has read."""

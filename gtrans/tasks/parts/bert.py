@@ -1,11 +1,11 @@
 """What a task does for models that read BERT's word pieces.
 
-A model class says by :meth:`~gtrans.models.base.contract.DocumentModel.bert_use` what it needs:
+:meth:`~gtrans.models.base.contract.DocumentModel.bert_use` says what a model needs:
 
-* features: with every batch the output of the frozen BERT on each row's context and
-  sentence. The task owns that BERT, and keeps what it has computed on disk.
-* pieces: the source in word pieces instead of the corpus's own tokens, because the
-  model's encoder is a BERT itself.
+* features: with every batch the output of the frozen BERT on each row's context and sentence.
+  The task owns that BERT, and keeps its output on disk.
+* pieces: the source in word pieces instead of the corpus's tokens, because the model's encoder
+  is a BERT.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from gtrans.text.word_piece_files import recorded_word_pieces
 logger = logging.getLogger(__name__)
 
 _CACHE_FOLDER = "bert-features"
-# Training windows whose features are measured before the first update, and how many at once.
+# Training windows whose features whitening is measured on, and how many of them in a batch.
 _MEASURED, _MEASURED_AT_ONCE = 2048, 256
-# An interruption costs no more of BERT's work than that.
+# How much of BERT's work an interruption may cost.
 _FLUSH_SECONDS = 60
 
 
@@ -48,14 +48,14 @@ class BertPart(TaskPart):
 
     Attributes:
         use: :data:`~gtrans.models.base.contract.BERT_FEATURES` or ``BERT_PIECES``.
-        pieces: its tokenizer.
+        pieces: the BERT's tokenizer.
     """
 
     def __init__(self, use: str, data: str, cfg: Any) -> None:
-        """``cfg``: options of the task.
+        """A part for the data folder ``data``; ``cfg``: options of the task.
 
         Raises:
-            GtransError: the folder was prepared without BERT, or its BERT is not there.
+            GtransError: the folder was prepared without BERT, or its BERT is missing.
         """
         self.use = use
         self.data = data
@@ -78,7 +78,7 @@ class BertPart(TaskPart):
 
     @property
     def traits(self) -> dict[str, Any]:
-        """What a checkpoint says of the BERT it was trained with."""
+        """The model options in which a checkpoint records the BERT it was trained with."""
         if self.use == BERT_FEATURES:
             return {"bert_dim": self.frozen.dim, "bert_fingerprint": self.frozen.fingerprint}
         return {
@@ -88,7 +88,7 @@ class BertPart(TaskPart):
         }
 
     def check(self, cfg: Any) -> None:
-        """Raises GtransError when the checkpoint with model options ``cfg`` had another BERT."""
+        """Raises GtransError if the model with options ``cfg`` was trained with another BERT."""
         for name, here in self.traits.items():
             trained = cfg.get(name)
             if trained is not None and trained != here:
@@ -108,7 +108,7 @@ class BertPart(TaskPart):
     # ----------------------------------------------------------------- pieces
 
     def become_source(self, dictionary: Dictionary) -> None:
-        """Turn ``dictionary`` into that of the word pieces, in place."""
+        """Replace the symbols of ``dictionary`` by the word pieces, in place."""
         symbols = self.pieces.symbols
         dictionary.symbols[:] = symbols
         dictionary.count[:] = [1] * len(symbols)
@@ -116,7 +116,7 @@ class BertPart(TaskPart):
         dictionary.indices.update({symbol: number for number, symbol in enumerate(symbols)})
 
     def encode(self, sentence: str) -> str:
-        """Word pieces of a plain sentence, between spaces."""
+        """Word pieces of a plain sentence, separated by spaces."""
         (ids,) = self.pieces.encode([sentence])
         return " ".join(self.pieces.symbols[number] for number in ids[:-1].tolist())
 
@@ -137,11 +137,17 @@ class BertPart(TaskPart):
         return WordPieceExamples(pieces.longest, context)
 
     def report_cut(self, sizes: Any, units: Units, name: str) -> None:
-        """Say how many windows lose part of their context; ``sizes (lines,)`` of the stream."""
-        length = units.source.sums(
-            np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64) - 1)])
-        ) + 3
-        cut = int((length > self.pieces.longest).sum())
+        """Log how many windows lose part of their context.
+
+        Args:
+            sizes: ``(lines,)`` word pieces of every line, with ``[SEP]``.
+            units: the lines of each window.
+            name: name of the corpus in the message.
+        """
+        totals = np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64) - 1)])
+        # [CLS] and two [SEP] are added.
+        lengths = units.source.sums(totals) + 3
+        cut = int((lengths > self.pieces.longest).sum())
         if cut:
             logger.info(
                 "%s: %d of %d windows have more than the %d word pieces that BERT reads at once; "
@@ -152,19 +158,19 @@ class BertPart(TaskPart):
     def complete(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
         """``net_input`` as models take it.
 
-        Where it has ``word_pieces (batch, pieces)``, ``context_states`` and ``context_lengths``
-        stand in their place: BERT's output.
+        ``word_pieces (batch, pieces)``, if it has them, are replaced by BERT's output:
+        ``context_states (context tokens, width)`` and ``context_lengths (batch,)``.
         """
-        found = dict(net_input)
-        if "word_pieces" not in found:
-            return found
-        padded: Tensor = found.pop("word_pieces")
+        completed = dict(net_input)
+        if "word_pieces" not in completed:
+            return completed
+        padded: Tensor = completed.pop("word_pieces")
         device = padded.device
         rows = [row[row.ne(PAD)] for row in padded.cpu()]
         cache = self._cache
         keys = [cache.key(row) for row in rows]
         features = cache.get(keys)
-        missing = {keys[n]: rows[n] for n, known in enumerate(features) if known is None}
+        missing = {keys[n]: rows[n] for n, cached in enumerate(features) if cached is None}
         if missing:
             computed = dict(
                 zip(missing, self.frozen(list(missing.values()), device), strict=True)
@@ -172,24 +178,24 @@ class BertPart(TaskPart):
             for key, states in computed.items():
                 cache.put(key, states)
             features = [
-                computed[key] if known is None else known
-                for key, known in zip(keys, features, strict=True)
+                computed[key] if cached is None else cached
+                for key, cached in zip(keys, features, strict=True)
             ]
             if time.monotonic() - self._flushed > _FLUSH_SECONDS:
                 self.flush()
-        states = torch.cat([one for one in features if one is not None])
+        states = torch.cat([of_row for of_row in features if of_row is not None])
         lengths = torch.tensor([len(row) for row in rows])
-        found["context_states"] = states.to(device).float()
-        found["context_lengths"] = lengths.to(device)
-        return found
+        completed["context_states"] = states.to(device).float()
+        completed["context_lengths"] = lengths.to(device)
+        return completed
 
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
-        """Keep features; let a new model measure some, check one that has.
+        """Write features to disk; measure the whitening of a new model, or check an old one's.
 
-        Every process of a run looks at the same units.
+        Every process of a run measures the same units.
 
         Raises:
-            GtransError: the parameters are those of a model that has read another BERT.
+            GtransError: the whitening was measured with another BERT.
         """
         self.flush()
         whitening = model.bert_whitening
@@ -211,11 +217,11 @@ class BertPart(TaskPart):
             yield self.complete({"word_pieces": pieces})["context_states"]
 
     def begin_validation(self) -> None:
-        """Keep what has been computed."""
+        """Write features to disk."""
         self.flush()
 
     def before_batch(self, batch: Batch) -> Batch:
-        """The batch with BERT's output in the place of word pieces."""
+        """The batch with BERT's output instead of word pieces."""
         completed = self.complete(batch.sample["net_input"])
         return replace(batch, sample={**batch.sample, "net_input": completed})
 

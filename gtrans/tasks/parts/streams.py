@@ -1,4 +1,4 @@
-"""Training on streams: memory that waits between the windows of a document."""
+"""Training on streams: the memory of each document is kept between its windows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gtrans.tasks.parts import Batch, TaskPart
 class MemoryInFlight:
     """The memories of documents between two of their windows.
 
-    A memory is found by its document and the sentence that it precedes, never by the
-    order of calls: a batch that is tried again finds what it found before, one that
-    failed leaves nothing, and what is not there is made by reading the document up to
-    that sentence.
+    A memory is stored under its document and the sentence that comes next, independently of the
+    order of calls: a batch that is repeated gets the same memory again, and one that failed
+    stores nothing. A memory that is missing is computed by reading the document up to that
+    sentence.
     """
 
     def __init__(self) -> None:
-        # document -> sentence that comes next -> memory; None after the last sentence
+        # document -> next sentence -> memory; None after the last sentence
         self._kept: dict[int, dict[int, Tensor | None]] = {}
         self._update = -1
 
@@ -31,7 +31,7 @@ class MemoryInFlight:
         self._kept.clear()
 
     def flow(self, model: Any, dataset: StreamDataset, runs: list[Run]) -> MemoryFlow:
-        """What enters a window of these runs."""
+        """The memories with which a window of these runs begins."""
         memories = [self._entering(model, dataset, run) for run in runs]
         fresh = torch.tensor([memory is None for memory in memories])
         known = next((memory for memory in memories if memory is not None), None)
@@ -66,14 +66,14 @@ class MemoryInFlight:
     def keep(
         self, flow: MemoryFlow, dataset: StreamDataset, runs: list[Run], update: int
     ) -> None:
-        """Keep what has left a window in the given update.
+        """Store the memories with which a window ends in the given update.
 
-        What entered it is kept, too, until the next update: the whole update may be tried
-        again.
+        Those with which it began are kept until the next update, since fairseq may repeat the
+        whole update.
         """
         if update != self._update:
             self._update = update
-            latest = {document: max(kept) for document, kept in self._kept.items()}
+            latest = {document: max(by_position) for document, by_position in self._kept.items()}
             self._kept = {
                 document: {position: self._kept[document][position]}
                 for document, position in latest.items()
@@ -87,28 +87,28 @@ class MemoryInFlight:
 
 
 class Streams(TaskPart):
-    """Documents in progress: each window begins with the memory that the last one left."""
+    """Each window of a document begins with the memory with which the window before ended."""
 
     def __init__(self, cfg: Any) -> None:
-        """``cfg``: options of the task; ``update_freq`` is read in training only."""
+        """``cfg``: options of the task (``update_freq`` is needed in training only)."""
         self._cfg = cfg
         self._in_flight = {"train": MemoryInFlight(), "valid": MemoryInFlight()}
         self._training_set: Any = None
 
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
-        """All documents begin anew."""
+        """Forget the memories: all documents begin anew."""
         self._training_set = dataset
         for in_flight in self._in_flight.values():
             in_flight.clear()
 
     def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
-        """Streams are made for this many workers and batches of an update."""
+        """Set the numbers of workers and of batches in an update, for which streams are made."""
         if isinstance(dataset, StreamDataset):
             by_epoch = list(self._cfg.update_freq)
             dataset.arrange(workers, int(by_epoch[min(epoch, len(by_epoch)) - 1]))
 
     def before_batch(self, batch: Batch) -> Batch:
-        """The batch with the memory that enters it."""
+        """The batch with the memory with which it begins."""
         runs = self._runs(batch)
         if not runs:
             return batch
@@ -116,14 +116,14 @@ class Streams(TaskPart):
         return batch.with_input(memory=in_flight.flow(batch.model, self._training_set, runs))
 
     def after_batch(self, batch: Batch) -> None:
-        """Keep what leaves the batch."""
+        """Store the memory with which the batch ends."""
         runs = self._runs(batch)
         if runs:
             flow = batch.sample["net_input"]["memory"]
             self._in_flight[batch.phase].keep(flow, self._training_set, runs, batch.update)
 
     def _runs(self, batch: Batch) -> list[Run]:
-        """What the batch reads of documents in progress; none of a dummy."""
+        """The runs of the batch; none if it is a dummy or the model has no memory."""
         if batch.dummy or not batch.model.has_memory:
             return []
         return [Run(*run) for run in batch.sample.get("runs", ())]

@@ -13,26 +13,26 @@ from gtrans.tasks.parts import Batch, TaskPart
 
 
 class WordDropout(TaskPart):
-    """Words of source and decoder input become ``<mask>`` for the first epochs, or all."""
+    """Words of source and decoder input become ``<mask>``, in the first epochs or in all."""
 
     def __init__(
         self, cfg: Any, source: Dictionary, target: Dictionary, marks: Sequence[int]
     ) -> None:
-        """``cfg``: options of the task; ``marks``: symbols that are no words."""
+        """``cfg``: options of the task; ``marks``: symbols that are not words."""
         self._ratio = float(cfg.word_dropout)
         self._epochs = int(cfg.word_dropout_epochs)
-        # The seed is an option of training: a task that only decodes may have none.
+        # The seed is read later: it is an option of training, and decoding may have none.
         self._cfg = cfg
         self._inputs = (("src_tokens", source), ("prev_output_tokens", target))
         self._marks = tuple(marks)
         self._epoch = 1
 
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
-        """The draw depends on the epoch."""
+        """Remember the epoch."""
         self._epoch = epoch
 
     def before_batch(self, batch: Batch) -> Batch:
-        """Drop words of a training batch."""
+        """The batch with masked words, in training."""
         over = self._epochs and self._epoch > self._epochs
         if batch.phase != "train" or self._ratio == 0 or over:
             return batch

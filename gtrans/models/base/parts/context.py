@@ -1,4 +1,4 @@
-"""Context attention as a part: a second attention in every layer of a side."""
+"""Context attention as a part: a second attention in every layer of the encoder or decoder."""
 
 from dataclasses import dataclass
 from typing import Any, Optional
@@ -19,18 +19,20 @@ class ContextConfig:
     """Context attention."""
 
     bert_integration: ChoiceEnum(list(INTEGRATIONS)) = option(  # type: ignore[valid-type]
-        "both", "layers of which side attend to the context (table 5.3)"
+        "both", "which layers attend to the context (table 5.3)"
     )
     combine: ChoiceEnum(list(COMBINATIONS)) = option(  # type: ignore[valid-type]
-        "gate", "gate: context gates (paper); mean: the mean of both attentions (BERT-fused)"
+        "gate",
+        "how a layer combines its own attention with context attention: gate: by context gates "
+        "(paper); mean: by their mean (BERT-fused)",
     )
     drop_net: float = option(
-        1.0, "with --combine mean: how often training has only one of the two attentions"
+        1.0, "with --combine mean: how often training uses only one of the two attentions"
     )
     context_gate_bias: Optional[float] = option(
         None,
-        "context gates begin at sigmoid(BIAS) on the side of the Transformer whatever the input, "
-        "so that a large value starts as the sentence model (default: random gates)",
+        "context gates begin at sigmoid(BIAS) on the side of the layer's own attention, so that a "
+        "large value starts as the sentence model (default: random gates)",
     )
 
 

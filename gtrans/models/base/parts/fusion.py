@@ -20,18 +20,25 @@ class FusionConfig:
     """Layer fusion."""
 
     encoder_group_size: int = option(
-        3, "layers of a group of the encoder; 1: dense fusion, all layers: the last one only"
+        3,
+        "layers in a group of the encoder (1: dense fusion; the number of its layers: no fusion)",
     )
-    decoder_group_size: int = option(2, "layers of a group of the decoder")
-    no_encoder_fusion: bool = option(False, "the encoder gives its last layer (table VIII)")
-    no_decoder_fusion: bool = option(False, "the decoder gives its last layer (table VIII)")
+    decoder_group_size: int = option(2, "layers in a group of the decoder")
+    no_encoder_fusion: bool = option(
+        False, "no fusion in the encoder: its output is that of its last layer (table VIII)"
+    )
+    no_decoder_fusion: bool = option(
+        False, "no fusion in the decoder: its output is that of its last layer (table VIII)"
+    )
     use_groups: Optional[str] = option(
         None,
-        "in decoding: these groups of the decoder only, FIRST:LAST from 1 (table VI; default: all)",
+        "in decoding: only these groups of the decoder, FIRST:LAST from 1, as --model-overrides "
+        "\"{'use_groups': '3:6'}\" (table VI; default: all)",
     )
     keep_encoder_layers: Optional[int] = option(
         None,
-        "in decoding: only this many bottom layers of the encoder (figure 7; default: all)",
+        "in decoding: how many of the encoder's layers run, from the bottom (figure 7; default: "
+        "all)",
     )
 
 

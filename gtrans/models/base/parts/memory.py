@@ -21,23 +21,24 @@ class MemoryConfig:
 
     memory_size: int = option(16, "memory vectors of a document (0: no memory)")
     memory_side: ChoiceEnum(["both", *SIDES]) = option(  # type: ignore[valid-type]
-        "both", "side whose layers have a memory (table 3)"
+        "both", "which side's layers have a memory (table 3)"
     )
     memory_layers: str = option(
-        "top", "layers that have a memory: top, all, or numbers from 0 as in 5, 4-5 or 0,5"
+        "top",
+        "layers that have a memory: top, all, or their numbers from 0, as in 5, 4-5 or 0,5",
     )
     memory_bptt: int = option(
         1,
-        "how many sentences back a sentence's gradient reaches (0: it stays in the sentence; "
-        "-1: to the beginning of the window)",
+        "how many sentences back a sentence's gradient reaches (0: none; -1: to the beginning of "
+        "the window, which is faster)",
     )
     memory_slots: ChoiceEnum(list(SLOTS)) = option(  # type: ignore[valid-type]
-        "sinusoidal", "what tells the memory vectors apart (Eq 4)"
+        "sinusoidal", "embedding that distinguishes the memory vectors (Eq 4)"
     )
     memory_output: ChoiceEnum(list(OUTPUTS)) = option(  # type: ignore[valid-type]
         "residual",
-        "residual: output attention inside residual and LayerNorm, as in the authors' program; "
-        "printed: Eq 5 as it stands, in the place of the states",
+        "how a layer reads its memory: residual: with residual and LayerNorm, as in the authors' "
+        "program; printed: without them, as Eq 5 is printed",
     )
 
 
@@ -49,10 +50,10 @@ def check_memory(cfg: Any) -> None:
 
 
 def add_memories(model: Transformer, cfg: Any) -> None:
-    """Give the layers that ``cfg`` names a memory each; none with ``memory_size`` 0.
+    """Give each layer that ``cfg`` names a memory; none with ``memory_size`` 0.
 
-    Memories are numbered through the encoder's layers and on through the decoder's; see
-    :class:`gtrans.modules.memory.MemoryFlow`.
+    Memories are numbered from the encoder's bottom layer to the decoder's top layer, as
+    :class:`gtrans.modules.memory.MemoryFlow` counts them.
     """
     chosen = _chosen_layers(cfg)
     if not chosen:
@@ -84,13 +85,13 @@ def parse_layers(text: str, layers: int) -> list[int]:
     """The layers that ``--memory-layers TEXT`` means in a side of ``layers`` layers.
 
     Raises:
-        GtransError: it cannot be read, or names a layer that is not there.
+        GtransError: a text that cannot be parsed, or a layer that does not exist.
     """
     text = {"top": str(layers - 1), "all": f"0-{layers - 1}"}.get(text, text)
     chosen: set[int] = set()
     for part in text.split(","):
-        found = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
-        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if not first <= last < layers:
             raise GtransError(
                 f"`--memory-layers` must be top, all, or layers between 0 and {layers - 1} as in "
