@@ -16,7 +16,7 @@ The model is the base with :mod:`gtrans.models.base.parts.fusion`; attention see
 unit.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
 
@@ -121,14 +121,16 @@ class GtransFusion(Transformer):
         return False
 
     @classmethod
+    def ends_with_norm(cls, cfg: Any, side: str) -> bool:
+        """Every pre-norm stack does."""
+        return True
+
+    @classmethod
     def design(cls, cfg: Any, side: str) -> StackDesign:
         """The stack of one side, fused as ``--system`` says."""
-        kinds = cls.attention_kinds(cfg)
         is_decoder = side == "decoder"
-        return StackDesign(
-            spec=cls.layer_spec(cfg, side),
-            self_kinds=kinds.decoder if is_decoder else kinds.encoder,
-            cross_kinds=kinds.cross if is_decoder else (),
+        return replace(
+            super().design(cfg, side),
             fusion=lambda: _layer_fusion(cfg, side),
             used_layers=None if is_decoder else cfg.keep_encoder_layers,
             groups=used_groups(cfg, cls._groups(cfg)) if is_decoder else None,

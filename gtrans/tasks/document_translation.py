@@ -4,7 +4,6 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from fairseq.data import Dictionary, data_utils
@@ -12,7 +11,6 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
-from gtrans.data.document_dataset import DocumentDataset, check_sides, document_units
 from gtrans.data.examples import ContextText, ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.interactive import InteractiveDocuments, LineBuffer, read_to_end
@@ -32,14 +30,13 @@ from gtrans.tasks.options import (
     data_folders,
     model_class,
     read_dictionary,
-    stream_options,
     task_unit,
 )
 from gtrans.tasks.parts import Batch, Sample, TaskPart
 from gtrans.tasks.parts.bert import BertPart
 from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
-from gtrans.tasks.splits import has_side, read_lines, split_pair
+from gtrans.tasks.splits import SplitReader
 from gtrans.text.prepared_folder import load_pipeline
 
 logger = logging.getLogger(__name__)
@@ -154,40 +151,8 @@ class DocumentTranslationTask(FairseqTask):
         folders = data_folders(self.cfg)
         training = split == self.cfg.train_subset
         folder = folders[(epoch - 1) % len(folders)] if training else folders[0]
-        source_lang, target_lang = self.cfg.source_lang, self.cfg.target_lang
-        pair = split_pair(folder, split, source_lang, target_lang)
-        name = str(Path(folder) / f"{split}.{pair}")
-        source, pieces = self._read_source(f"{name}.{source_lang}", combine)
-        target = None
-        if training or has_side(folder, split, pair, target_lang):
-            target = self._read(f"{name}.{target_lang}", self._target, combine)
-        examples = self.examples
-        target_sizes = None if target is None else target.sizes
-        units = document_units(source.sizes, target_sizes, examples.unit, name)
-        if self.bert is not None and pieces is not None:
-            check_sides(source.sizes == 1, pieces.sizes == 1, f"{name}.{source_lang}.bert")
-            self.bert.report_cut(pieces.sizes, units, name)
-        sentences = int((source.sizes > 1).sum())
-        logger.info("%s %s: %d units, %d sentences", split, pair, len(units), sentences)
-        options = stream_options(self.cfg)
-        if training and self.cfg.unit == "stream" and options.max_window:
-            self.datasets[split] = StreamDataset(source, target, units, examples, options=options)
-        else:
-            dataset = DocumentDataset(source, target, units, examples, training, pieces)
-            dataset.check_lengths(self._longest, name)
-            self.datasets[split] = dataset
-
-    def _read_source(self, path: str, combine: bool) -> tuple[Any, Any | None]:
-        """The source lines, and their word pieces if the model reads both."""
-        if self.bert is None:
-            return self._read(path, self._source, combine), None
-        pieces = self._read(f"{path}.bert", self._source, combine)
-        if self.bert.use == BERT_PIECES:
-            return pieces, None
-        return self._read(path, self._source, combine), pieces
-
-    def _read(self, path: str, dictionary: Dictionary, combine: bool) -> Any:
-        return read_lines(path, dictionary, self.cfg.dataset_impl, combine)
+        reader = SplitReader(self.cfg, (self._source, self._target), self.bert, combine)
+        self.datasets[split] = reader.read(folder, split, self.examples, training, self._longest)
 
     def max_positions(self) -> tuple[int, int]:
         """No limit for fairseq; lengths are checked when a split is loaded."""

@@ -1,12 +1,25 @@
 """Binarised splits of a data folder."""
 
+import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from fairseq.data import Dictionary, data_utils
 
-from gtrans.data.document_dataset import check_no_marks
+from gtrans.data.document_dataset import (
+    DocumentDataset,
+    check_no_marks,
+    check_sides,
+    document_units,
+)
+from gtrans.data.examples import ExampleBuilder
+from gtrans.data.stream import StreamDataset
 from gtrans.errors import GtransError
+from gtrans.models.base.contract import BERT_PIECES
+from gtrans.tasks.options import stream_options
+from gtrans.tasks.parts.bert import BertPart
+
+logger = logging.getLogger(__name__)
 
 
 def has_side(folder: str, split: str, pair: str, lang: str | None) -> bool:
@@ -41,3 +54,81 @@ def read_lines(path: str, dictionary: Dictionary, dataset_impl: Any, combine: bo
         raise GtransError(f"{path}.idx: there is no such binarised file.")
     check_no_marks(lines, dictionary, path)
     return lines
+
+
+class SplitReader:
+    """Reads splits of a data folder as the units of a task."""
+
+    def __init__(
+        self,
+        cfg: Any,
+        dictionaries: tuple[Dictionary, Dictionary],
+        bert: Optional[BertPart],
+        combine: bool,
+    ) -> None:
+        """Read for a task.
+
+        Args:
+            cfg: options of the task.
+            dictionaries: of source and target.
+            bert: the part of the task that reads a BERT, or None.
+            combine: join the numbered parts of a split, as fairseq does.
+        """
+        self._cfg = cfg
+        self._source, self._target = dictionaries
+        self._bert = bert
+        self._combine = combine
+
+    def read(
+        self,
+        folder: str,
+        split: str,
+        examples: ExampleBuilder,
+        training: bool,
+        longest: tuple[int, int],
+    ) -> DocumentDataset:
+        """A split in units.
+
+        Args:
+            folder: the data folder.
+            split: name of the split.
+            examples: how units become rows.
+            training: it is the training set.
+            longest: most tokens of a unit that the model can read, on both sides.
+
+        Raises:
+            GtransError: missing files, sides that do not match, units that are too long, or
+                sentence marks in the text.
+        """
+        source_lang, target_lang = self._cfg.source_lang, self._cfg.target_lang
+        pair = split_pair(folder, split, source_lang, target_lang)
+        name = str(Path(folder) / f"{split}.{pair}")
+        source, word_pieces = self._read_source(f"{name}.{source_lang}")
+        target = None
+        if training or has_side(folder, split, pair, target_lang):
+            target = self._lines(f"{name}.{target_lang}", self._target)
+        target_sizes = None if target is None else target.sizes
+        units = document_units(source.sizes, target_sizes, examples.unit, name)
+        if self._bert is not None and word_pieces is not None:
+            check_sides(source.sizes == 1, word_pieces.sizes == 1, f"{name}.{source_lang}.bert")
+            self._bert.report_cut(word_pieces.sizes, units, name)
+        sentences = int((source.sizes > 1).sum())
+        logger.info("%s %s: %d units, %d sentences", split, pair, len(units), sentences)
+        options = stream_options(self._cfg)
+        if training and self._cfg.unit == "stream" and options.max_window:
+            return StreamDataset(source, target, units, examples, options=options)
+        dataset = DocumentDataset(source, target, units, examples, training, word_pieces)
+        dataset.check_lengths(longest, name)
+        return dataset
+
+    def _read_source(self, path: str) -> tuple[Any, Any | None]:
+        """The source lines, and their word pieces if the model reads both."""
+        if self._bert is None:
+            return self._lines(path, self._source), None
+        word_pieces = self._lines(f"{path}.bert", self._source)
+        if self._bert.use == BERT_PIECES:
+            return word_pieces, None
+        return self._lines(path, self._source), word_pieces
+
+    def _lines(self, path: str, dictionary: Dictionary) -> Any:
+        return read_lines(path, dictionary, self._cfg.dataset_impl, self._combine)

@@ -68,8 +68,7 @@ class Decoder(StockDecoder):
         )
         self.used_layers = design.used_layers or len(self.layers)
         self.fusion = design.fusion()
-        normalised = self.fusion.normalises or not (spec.pre_norm and design.final_norm)
-        self.layer_norm = None if normalised else spec.norm()
+        self.layer_norm = design.norm_after(self.fusion)
         self.transparent: TransparentAttention | None = None
         if design.transparent:
             self.transparent = TransparentAttention(design.transparent, len(self.layers))

@@ -52,6 +52,11 @@ class StackDesign:
     groups: tuple[int, int] | None = None
     transparent: int = 0
 
+    def norm_after(self, fusion: LayerFusion) -> nn.Module | None:
+        """The LayerNorm at the end of the stack, or None."""
+        ends_normalised = fusion.normalises or not (self.spec.pre_norm and self.final_norm)
+        return None if ends_normalised else self.spec.norm()
+
 
 class Encoder(StockEncoder):
     """Embeds a batch of rows and runs the layers on the packed tokens.
@@ -78,8 +83,7 @@ class Encoder(StockEncoder):
         self.embed = embedder(cfg, design.by_sentence)
         self.layers = nn.ModuleList(EncoderLayer(spec, kind) for kind in design.self_kinds)
         self.fusion = design.fusion()
-        normalised = self.fusion.normalises or not (spec.pre_norm and design.final_norm)
-        self.layer_norm = None if normalised else spec.norm()
+        self.layer_norm = design.norm_after(self.fusion)
         self.used_layers = design.used_layers or len(self.layers)
         self.gives_layers = design.transparent > 0
 

@@ -132,6 +132,11 @@ class Transformer(DocumentModel):
         return str(cfg.positions) == "sentence"
 
     @classmethod
+    def ends_with_norm(cls, cfg: Any, side: str) -> bool:
+        """Whether a pre-norm stack ends with a LayerNorm."""
+        return side == "encoder" or not cfg.no_decoder_final_norm
+
+    @classmethod
     def design(cls, cfg: Any, side: str) -> StackDesign:
         """How the stack of one side (``encoder`` or ``decoder``) is built."""
         kinds = cls.attention_kinds(cfg)
@@ -141,7 +146,7 @@ class Transformer(DocumentModel):
             self_kinds=kinds.decoder if is_decoder else kinds.encoder,
             cross_kinds=kinds.cross if is_decoder else (),
             by_sentence=cls.positions_restart(cfg),
-            final_norm=not (is_decoder and cfg.no_decoder_final_norm),
+            final_norm=cls.ends_with_norm(cfg, side),
         )
 
     def add_parts(self, cfg: Any) -> None:
