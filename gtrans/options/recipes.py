@@ -25,7 +25,7 @@ from gtrans.options.catalogue import (
 from gtrans.options.rendering import section
 
 EVERY = "every.yaml"
-COMMAND = "gtrans options --write-configs"
+COMMAND = "gtrans options --write"
 
 # Of fairseq's many options those that a training with this project is likely to need, in the
 # order of the file; fairseq's own texts are for other readers, and some are not true here.
@@ -233,5 +233,7 @@ def configurations(folder: Path) -> dict[Path, str]:
     """
     recipes = sorted(path for path in folder.glob("recipes/*.yaml") if path.name != EVERY)
     if not recipes:
-        raise GtransError(f"{folder}/recipes: there are no recipes; name the folder configs/.")
+        raise GtransError(
+            f"{folder}/recipes: there are no recipes; name the folder of the project."
+        )
     return {folder / path.name: configuration(path) for path in recipes}
