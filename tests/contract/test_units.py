@@ -35,7 +35,8 @@ def checkpoint(
         "train", prepared_with_bert, "--user-dir", "gtrans", "--task", "document_translation",
         *case.flags, *TRAINING, "--save-dir", folder, "--bert-cache", folder.parent / "features",
     )  # fmt: skip
-    assert "valid" in done.stdout and "num_updates 2" in done.stdout + done.stderr
+    printed = done.stdout + done.stderr
+    assert "valid" in printed and "num_updates 2" in printed
     return folder / "checkpoint_best.pt"
 
 
