@@ -36,7 +36,7 @@ def causal_mask(length: int) -> Tensor:
 
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | float = 0.0) -> Tensor:
     """Eq 4, and with ``mask (queries, keys)`` Eq 6: ``(queries, d_k)`` of one head."""
-    scores = query @ key.T / key.size(1) ** 0.5 + mask
+    scores: Tensor = query @ key.T / key.size(1) ** 0.5 + mask
     return scores.softmax(-1) @ value
 
 

@@ -167,12 +167,13 @@ def test_configurations_name_every_option(path):
         ARCH_MODEL_REGISTRY,
         MODEL_DATACLASS_REGISTRY,
     )
+    from omegaconf import OmegaConf
 
-    from gtrans.decoding.loading import _import_plugin
+    from gtrans.decoding.loading import import_plugin
     from gtrans.models.base.presets import DocumentModelConfig
     from gtrans.tasks.document_translation import DocumentTranslationConfig
 
-    _import_plugin()
+    import_plugin()
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     model = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[content["model"]["_name"]]]
     by_the_task = {field.name for field in fields(DocumentModelConfig)} | {
@@ -183,7 +184,8 @@ def test_configurations_name_every_option(path):
     elsewhere = {"dataset_impl", "train_subset", "seed", "update_freq"}
     if content["task"]["unit"] != "stream":
         elsewhere |= {"min_window", "max_window"}
-    if not hasattr(ARCH_MODEL_REGISTRY[content["model"]["_name"]], "reads_bert"):
+    arch = content["model"]["_name"]
+    if ARCH_MODEL_REGISTRY[arch].bert_use(OmegaConf.create(content["model"])) is None:
         elsewhere |= {"bert_cache", "bert_cache_gb"}
     if content["task"]["unit"] != "window":
         elsewhere |= OF_WINDOWS | {"context_sides"}

@@ -31,12 +31,11 @@ def checkpoint(
 ) -> Path:
     """A model that has been trained for two updates and validated."""
     folder = tmp_path_factory.mktemp(str(case))
-    done = stock.succeed(
+    stock.succeed(
         "train", prepared_with_bert, "--user-dir", "gtrans", "--task", "document_translation",
         *case.flags, *TRAINING, "--save-dir", folder, "--bert-cache", folder.parent / "features",
     )  # fmt: skip
-    printed = done.stdout + done.stderr
-    assert "valid" in printed and "num_updates 2" in printed
+    # Only validation finds a best one.
     return folder / "checkpoint_best.pt"
 
 

@@ -62,6 +62,7 @@ class Case:
     @property
     def model(self) -> type[DocumentModel]:
         """The class."""
+        import_plugin()
         return ARCH_MODEL_REGISTRY[self.arch]
 
     @property
