@@ -13,8 +13,8 @@ from torch import Tensor
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.errors import GtransError
 
-# Names that fairseq-train gives: checkpointE.pt at the end of an epoch, checkpoint_E_U.pt
-# at an update. The number that tells their order is the group.
+# File names of fairseq-train: checkpointE.pt after epoch E, checkpoint_E_U.pt after update U.
+# The group is the number by which they are ordered.
 BY_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 BY_UPDATE = re.compile(r"checkpoint_\d+_(\d+)\.pt")
 
@@ -28,10 +28,10 @@ def last_checkpoints(
         folder: where ``fairseq-train`` has saved them.
         count: how many.
         names: :data:`BY_EPOCH` or :data:`BY_UPDATE`.
-        upto: the last epoch or update that counts (None: there is no limit).
+        upto: later epochs or updates are ignored (None: there is no limit).
 
     Raises:
-        GtransError: fewer are there.
+        GtransError: there are fewer.
     """
     if not folder.is_dir():
         raise GtransError(f"{folder}: there is no such folder.")
@@ -43,7 +43,7 @@ def last_checkpoints(
     if len(found) < count:
         kind = "epochs" if names is BY_EPOCH else "updates"
         raise GtransError(
-            f"{folder}: {count} checkpoints are wanted, but it has {len(found)} of {kind}"
+            f"{folder}: {count} checkpoints are needed, but it has {len(found)} of {kind}"
             + ("" if upto is None else f" up to {upto}")
             + "; train with --keep-last-epochs or --keep-interval-updates large enough."
         )
@@ -51,14 +51,14 @@ def last_checkpoints(
 
 
 def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
-    """Write a checkpoint with the mean of all parameters; the rest is the last one's.
+    """Write a checkpoint with the means of all parameters.
 
-    The state of the optimizer is left out: the average is for decoding, and for starting
-    other models. The file is written as a whole or not at all.
+    Everything else is copied from the last checkpoint, except the state of the optimizer: the
+    average is meant for decoding and for starting other models. The file is written as a whole
+    or not at all.
 
     Args:
-        paths: checkpoints of one model, in order; each is read once, with torch's check
-            that it holds no code.
+        paths: checkpoints of one model, in order; each is read once, and no code in it is run.
         target: the file to write.
 
     Returns:
@@ -69,7 +69,7 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
             be written.
     """
     if not paths:
-        raise GtransError("no checkpoint is given to average.")
+        raise GtransError("there is no checkpoint to average; name at least one.")
     if not target.parent.is_dir():
         raise GtransError(f"{target}: there is no folder {target.parent}; make it first.")
     sums: dict[str, Tensor] = {}
@@ -89,7 +89,7 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
     averaged: dict[str, Tensor] = {}
     shared: dict[tuple[int, torch.Size], Tensor] = {}
     for name, tensor in state["model"].items():
-        # Tables that are one in the model stay one in the file.
+        # Parameters that are shared in the model stay shared in the file.
         key = tensor.data_ptr(), tensor.shape
         if key not in shared or tensor.numel() == 0:
             mean = sums[name] / len(paths) if tensor.is_floating_point() else sums[name]
@@ -110,7 +110,9 @@ def _check_same(
 ) -> None:
     for name in sorted(first.keys() ^ other.keys()):
         has, lacks = (first_path, path) if name in first else (path, first_path)
-        raise GtransError(f"{has}: has a tensor {name} that {lacks} lacks; not the same model.")
+        raise GtransError(
+            f"{has}: has a tensor {name} that is missing in {lacks}; not the same model."
+        )
     for name, tensor in first.items():
         if tensor.shape != other[name].shape:
             raise GtransError(

@@ -1,9 +1,9 @@
-"""Reading checkpoints without running anything that is in them.
+"""Reading checkpoints without running any code that is in them.
 
-torch loads checkpoints with ``weights_only=True``: tensors and plain containers. A run
-of ``fairseq-train`` writes nothing else, but older files, other tasks and fairseq's own
-exchange between processes hold a few harmless classes; they are named here, once.
-Whatever else a file contains makes torch refuse it.
+Checkpoints are loaded with ``weights_only=True``, which accepts tensors and plain containers.
+``fairseq-train`` writes nothing else. Older files, other tasks and fairseq's own exchange
+between processes also contain a few harmless classes, which are listed here. torch refuses a
+file that contains anything else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gtrans.identity.files import replacing
 
 
 def register_safe_globals() -> None:
-    """Allow the harmless classes that fairseq puts next to tensors and plain containers."""
+    """Allow the harmless classes that fairseq saves besides tensors and plain containers."""
     import collections
 
     import numpy as np
@@ -35,8 +35,8 @@ def register_safe_globals() -> None:
         [
             # The options in checkpoints of fairseq before 0.10.
             argparse.Namespace,
-            # Meters of validation with BLEU hold numbers and arrays of numpy. Its functions
-            # have moved: their first names are those that numpy 1 wrote.
+            # Meters of validation with BLEU hold numbers and arrays of numpy. Both names of
+            # its functions are listed, that of numpy 1 and that of numpy 2.
             np.dtype,
             np.ndarray,
             *(type(np.dtype(number)) for number in numbers),
@@ -66,8 +66,8 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     """The dictionary in a checkpoint file, on the CPU.
 
     Raises:
-        GtransError: the file is missing, no checkpoint, or holds anything that is
-            neither data nor one of the harmless classes.
+        GtransError: the file is missing, is no checkpoint, or contains more than data and the
+            harmless classes.
     """
     register_safe_globals()
     path = Path(path)

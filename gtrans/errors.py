@@ -1,12 +1,12 @@
-"""The one exception for mistakes that a user can mend."""
+"""The exception for mistakes that a user can correct."""
 
 from __future__ import annotations
 
 
 class GtransError(ValueError):
-    """A user's mistake, told in one line.
+    """A user's mistake, described in one line.
 
-    The message names the file and line, or the flag and its value, and the way
-    out. ``gtrans`` commands print it as ``gtrans: error: MESSAGE`` and exit with
-    status 1; no stack trace is shown.
+    The message names the file and line, or the flag and its value, and says what to do. The
+    ``gtrans`` commands print it as ``gtrans: error: MESSAGE`` without a stack trace and exit
+    with status 1.
     """

@@ -1,4 +1,4 @@
-"""What the user is told while the work goes on."""
+"""Progress messages."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import sys
 
 
 def say(text: str) -> None:
-    """Tell the user how the work goes."""
+    """Print a progress message to standard error."""
     print(text, file=sys.stderr, flush=True)

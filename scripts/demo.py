@@ -1,10 +1,9 @@
-"""The main job on the embedded corpus, from nothing to a table of scores.
+"""Run the whole pipeline on the embedded corpus and print a table of scores.
 
-corpus -> preparation -> sentence Transformer -> G-Transformer started from it ->
-translation of the test documents -> s-BLEU, d-BLEU and contrastive accuracy of both.
-
-Every step is a command that a user would type; it is printed before it runs, and its
-whole output goes to OUT/log/. The results are in OUT/results.json.
+The steps are: corpus, preparation, sentence Transformer, G-Transformer initialised with it,
+translation of the test documents, then s-BLEU, d-BLEU and contrastive accuracy of both.
+Every step is a command that a user would type. It is printed before it runs, and its output
+is written to OUT/log/. The results are written to OUT/results.json.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ SENTENCE = [
     *("--arch", "gtransformer_tiny", "--unit", "sentence", "--doc-mode", "full"),
     *("--warmup-updates", "100"),
 ]
-# Positions as in the sentence model, gates on its side: a start that loses little.
+# Positions as in the sentence model and almost closed gates: a start close to the sentence model.
 DOCUMENT = [
     *("--arch", "gtransformer_tiny", "--unit", "document", "--positions", "sentence"),
     *("--gate-bias", "2", "--lr-scale-pretrained", "0.5", "--warmup-updates", "100"),
@@ -219,13 +218,23 @@ def _table(results: dict[str, Any]) -> list[str]:
 def main() -> None:
     """Parse the options and run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder of the results")
-    parser.add_argument("--sentence-updates", type=int, default=400)
-    parser.add_argument("--document-updates", type=int, default=330)
-    parser.add_argument("--docs", type=int, default=4000, help="documents of the corpus")
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder to write")
     parser.add_argument(
-        "--memory-updates", type=int, default=0,
-        help="train the Transformer with recurrent memory, too (0: do not; 300 are enough)",
+        "--sentence-updates", type=int, default=400, metavar="N",
+        help="updates of the sentence Transformer (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--document-updates", type=int, default=330, metavar="N",
+        help="updates of the G-Transformer (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--docs", type=int, default=4000, metavar="N",
+        help="documents of the corpus (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--memory-updates", type=int, default=0, metavar="N",
+        help="also train the Transformer with recurrent memory, for N updates (300 are enough; "
+        "default: 0, do not train it)",
     )  # fmt: skip
     args = parser.parse_args()
     updates = {"sentence": args.sentence_updates, "gtransformer": args.document_updates}

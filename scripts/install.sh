@@ -144,7 +144,7 @@ if [ -n "$remake" ]; then
     [ ! -e $VENV/pyvenv.cfg ] || echo "install: making $VENV anew: $remake"
 fi
 
-# fairseq-fixed is built from source except where a ready wheel exists.
+# fairseq-fixed is compiled from source unless there is a wheel.
 case "$have $(uname -m)" in
 3.12.*' x86_64') ;;
 *)

@@ -20,8 +20,9 @@ usage() {
   cat <<EOF
 usage: exp_gtransformer/$NAME.sh --corpus NAME --data DIR --out DIR [options] [-- ...]
 
-$SUMMARY Tested is the best model by validation loss of 80 epochs (bilingual), or the average of
-the last 5 of 15 epochs (multilingual). Beam 8; tokenised BLEU, as the paper has it, and sacreBLEU.
+$SUMMARY The tested model is the one with the best validation loss in 80 epochs (bilingual), or the
+average of the last 5 of 15 epochs (multilingual). Beam 8; tokenised BLEU, as in the paper, and
+sacreBLEU.
 
   --corpus NAME         iwslt14 (De-En, small), wmt14 (En-De, big), ldc (Zh-En, base): text in
                         DIR/NAME/{train,dev,test}.LANG;
@@ -34,7 +35,7 @@ the last 5 of 15 epochs (multilingual). Beam 8; tokenised BLEU, as the paper has
                         another pair than that of the corpus
   --langs L,L,..        multilingual: English first, then all others (opus100 needs it)
   --xlmr DIR            opus100: the folder of XLM-R base
-  --out DIR             everything is written there; run again, a script goes on where it stopped
+  --out DIR             folder to write; run a script again to continue where it stopped
   --system NAME         gtrans, post-norm, pre-norm, ta, dlcl, rezero, mlrf (default: gtrans)
   --bpe-merges N        joint BPE merges of bilingual text
   --arch NAME, --dropout P, --max-tokens N, --update-freq N, --epochs N

@@ -11,12 +11,12 @@ usage() {
 usage: exp_gtransformer/$NAME.sh --path CKPT --data-bin DIR --sets DIR [options] [-- ...]
 
 Table 4 of the paper: how often a model gives the consistent translation the best score, for
-deixis, lexical cohesion, ellipsis (infl.) and ellipsis (VP), by the distance of what it has to
-agree with, with 95% intervals and beside it the same with contexts of other instances. One
-command; it is printed before it runs.
+deixis, lexical cohesion, ellipsis (infl.) and ellipsis (VP), by the distance of the sentence that
+decides it, with 95% intervals. The last column has the same with contexts of other instances. It
+is one command, which is printed before it runs.
 
   --path CKPT           checkpoint of an English-Russian model, of any system and unit
-  --data-bin DIR        folder made by gtrans prepare, that of the model
+  --data-bin DIR        data folder of the model, made by gtrans prepare
   --sets DIR            folder with deixis_test.json, lex_cohesion_test.json, ellipsis_infl.json
                         and ellipsis_vp.json, gzipped (.gz) or not
   --dry-run             print the command only, check no file

@@ -7,7 +7,7 @@ SUMMARY="Prepare a corpus for mBART: text to OUT/data with mBART's own SentenceP
 steps; with --trim yes its vocabulary is cut to the corpus first, into OUT/mbart.
   --mbart DIR           folder with mBART's model.pt and sentence.bpe.model (and dict.txt); the
                         folder mbart.cc25 of fairseq, or a checkpoint that gtrans convert made of
-                        Hugging Face's files, as model.pt beside their SentencePiece model
+                        Hugging Face's files, as model.pt next to their SentencePiece model
   --trim WHETHER        yes or no (default: yes)"
 TRAINS=no
 # shellcheck source=../lib/common.sh

@@ -17,7 +17,7 @@ declare -A TRAINING_OPTION=(
   [sentence-updates]=0 [document-updates]=0 [patience]=10 [seed]=1 [start]=paper
   [sentence-checkpoint]="" [beam]=5
 )
-declare -A GIVEN=() # the options that stand on the command line
+declare -A GIVEN=() # the options that are given on the command line
 DRY_RUN=no
 # shellcheck disable=SC2034 # the scripts use them: what follows --, and --cpu without a GPU
 EXTRA=() DEVICE=()
@@ -44,14 +44,14 @@ text: UTF-8, one sentence per line, an empty line between documents, both langua
 files are DIR/NAME/{train,dev,test}.LANG, gzipped (.gz) or not
   --data DIR            folder of the corpora
   --corpus NAME         ${CORPORA[*]}
-  --train-prefix PREFIX files PREFIX.LANG[.gz] in the place of DIR/NAME/train.LANG; with these
-  --valid-prefix PREFIX   three, any other corpus does (--data and --corpus are then not needed)
+  --train-prefix PREFIX files PREFIX.LANG[.gz] instead of DIR/NAME/train.LANG; give all three
+  --valid-prefix PREFIX   for another corpus (--data and --corpus are then not needed)
   --test-prefix PREFIX
   --source-lang LANG    source language (default: ${OPTION[source-lang]})
   --target-lang LANG    target language (default: ${OPTION[target-lang]})
 
 output and preparation
-  --out DIR             everything is written there; run again, a script goes on where it stopped
+  --out DIR             folder to write; run a script again to continue where it stopped
   --bpe-merges N        joint BPE merges (default: ${OPTION[bpe-merges]})
   --workers N           processes of the preparation (default: ${OPTION[workers]})
   --sentence-data DIR   take truecasers, BPE and vocabulary from this prepared folder, that of an
@@ -278,7 +278,7 @@ prepare() {
   local vocabulary=(--bpe-merges "${OPTION[bpe-merges]}") gtrans
   if [[ -n ${OPTION[sentence-data]} ]]; then
     [[ -z ${GIVEN[bpe-merges]+given} ]] ||
-      die "\`--bpe-merges\` cannot stand beside \`--sentence-data\`, which decides it."
+      die "\`--bpe-merges\` cannot be combined with \`--sentence-data\`, which decides it."
     vocabulary=(--reuse "${OPTION[sentence-data]}")
   fi
   gtrans=$(program gtrans)

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Transformer with recurrent memory (Feng et al. 2022, §4.2): learned token positions, AdamW (its
-# weight decay is not told). A sentence model at 5e-4 with 4,000 updates of warm-up; from it the
+# weight decay is not given). A sentence model at 5e-4 with 4,000 updates of warm-up; from it the
 # memory model, whose memories learn at 3e-4 and what is loaded at 0.2 of it, 6e-5. Dropout and
 # warm-up depend on the corpus. Results are the mean of two runs.
 set -euo pipefail
 NAME=run-memory
-SUMMARY="Train a sentence Transformer, fine-tune a Transformer with recurrent memory from it, test
-both, and all of it once more with the next seed (--seed): preparation (if OUT/data is not
-complete), training into OUT/memory-sentence-SEED and OUT/memory-SEED, translation to
-OUT/test.MODEL.LANG, scores, and their mean over the runs in OUT/scores.memory.txt. Corpora other
-than nc2016 and europarl7 are trained with the settings of iwslt17 (TED).
+SUMMARY="Train a sentence Transformer, fine-tune a Transformer with recurrent memory from it and test
+both; then do the same with the next seed (--seed): preparation (if OUT/data is not complete),
+training into OUT/memory-sentence-SEED and OUT/memory-SEED, translation to OUT/test.MODEL.LANG,
+scores, and their mean over the runs in OUT/scores.memory.txt. Corpora other than nc2016 and
+europarl7 are trained with the settings of iwslt17 (TED).
   --runs N              runs whose scores are averaged (default: 2)
-  --min-window N        least sentences of a document that an update reads (default: 5)
-  --max-window N        most of them; 0: whole documents (default: 10)"
+  --min-window N        fewest sentences of a document that an update reads (default: 5)
+  --max-window N        most sentences that an update reads; 0: whole documents (default: 10)"
 TRAINS=yes
 # shellcheck source=../lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"

@@ -1,10 +1,9 @@
 """How widely attention is spread, and how far gates are open.
 
-Bao et al. 2021 (§3.2, figures 4, 5 and 8) tell a Transformer that has failed on long input
-from one that has not by the entropy of its attention. Here it is measured from outside,
-while a model reads a corpus, by the observers of
-:class:`gtrans.modules.attention.MultiheadAttention` and by hooks on the gates: a model that
-nobody watches pays nothing.
+Bao et al. 2021 (§3.2, figures 4, 5 and 8) use the entropy of attention to show whether a
+Transformer has failed on long input. Here it is measured from outside while a model reads a
+corpus: by the observers of :class:`gtrans.modules.attention.MultiheadAttention` and by hooks on
+the gates. A model that is not observed does no extra work.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ _KINDS = (
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an attention or a gate stands.
+class Location:
+    """Where an attention or a gate is in the model.
 
     Attributes:
         side: ``encoder``, ``decoder`` or ``context_encoder``.
         kind: ``self``, ``cross``, ``context`` or ``memory``.
         layer: from 1, the lowest.
-        range: ``group`` or ``global`` where a model has both kinds of attention, else empty.
+        range: ``group`` or ``global`` if the model has both kinds of attention, otherwise empty.
     """
 
     side: str
@@ -50,8 +49,8 @@ class Place:
     range: str = ""
 
     @classmethod
-    def of(cls, name: str, range_: str = "") -> Place | None:
-        """The place of the module ``name`` of a model; None for one in no layer."""
+    def of(cls, name: str, range_: str = "") -> Location | None:
+        """The location of the module ``name`` of a model; None if it is in no layer."""
         found = _NAME.search(name)
         if found is None:
             return None
@@ -60,38 +59,39 @@ class Place:
 
     @property
     def order(self) -> tuple[int, int, str, int]:
-        """To sort places by, as the data flow."""
+        """Sort key: the order in which data pass through the model."""
         return _SIDES.index(self.side), _ORDER.index(self.kind), self.range, self.layer
 
 
 @dataclass
 class Spread:
-    """How widely one attention is spread, in bits, over all queries that were seen.
+    """The entropies of one attention in bits, summed over all queries that were seen.
 
     Attributes:
-        queries: how many.
-        entropy: sum over queries of the entropy of the mean distribution of all heads (as
-            in the authors' program).
-        head_entropy: sum of the mean entropy of a head.
-        most: sum of the entropy of a uniform distribution over what the query sees.
+        queries: number of queries.
+        entropy: sum of the entropies of the mean weights of all heads (as in the authors'
+            program).
+        head_entropy: sum of the entropies of single heads, averaged over the heads.
+        max_entropy: sum of the entropies of uniform attention over all keys that a query sees.
     """
 
     queries: int = 0
     entropy: float = 0.0
     head_entropy: float = 0.0
-    most: float = 0.0
+    max_entropy: float = 0.0
 
     def add(self, weights: Tensor, visible: Tensor) -> None:
         """Count one call.
 
         Args:
-            weights: ``(heads, queries, keys)``, 0 where nothing is seen.
-            visible: ``(queries, keys)``.
+            weights: attention weights, ``(heads, queries, keys)``; 0 for keys that a query
+                does not see.
+            visible: which keys a query sees, ``(queries, keys)``.
         """
         self.queries += weights.size(1)
         self.entropy += float(_entropy(weights.mean(0)))
         self.head_entropy += float(_entropy(weights)) / weights.size(0)
-        self.most += float(visible.sum(1).clamp(min=1).double().log2().sum())
+        self.max_entropy += float(visible.sum(1).clamp(min=1).double().log2().sum())
 
 
 def _entropy(weights: Tensor) -> Tensor:
@@ -101,10 +101,10 @@ def _entropy(weights: Tensor) -> Tensor:
 
 @dataclass
 class Opening:
-    """How much of the wider attention a gate lets in: its mean share.
+    """How far a gate is open: the mean weight that it gives to the wider attention.
 
     Attributes:
-        values: numbers that were averaged.
+        values: number of gate values.
         total: their sum.
     """
 
@@ -124,38 +124,38 @@ class Opening:
 
 @dataclass
 class Measurements:
-    """What was seen of a model, by place."""
+    """Attention and gates of a model, by location."""
 
-    attention: dict[Place, Spread] = field(default_factory=dict)
-    gates: dict[Place, Opening] = field(default_factory=dict)
+    attention: dict[Location, Spread] = field(default_factory=dict)
+    gates: dict[Location, Opening] = field(default_factory=dict)
 
-    def ordered_attention(self) -> list[tuple[Place, Spread]]:
+    def ordered_attention(self) -> list[tuple[Location, Spread]]:
         """By side, kind, range and layer."""
         return sorted(self.attention.items(), key=lambda item: item[0].order)
 
-    def ordered_gates(self) -> list[tuple[Place, Opening]]:
+    def ordered_gates(self) -> list[tuple[Location, Opening]]:
         """Likewise."""
         return sorted(self.gates.items(), key=lambda item: item[0].order)
 
 
 @contextmanager
 def watched(model: nn.Module) -> Iterator[Measurements]:
-    """Watch every attention and every gate of ``model`` as long as the context lasts."""
+    """Observe every attention and every gate of ``model`` inside the ``with`` block."""
     seen = Measurements()
     hooks = []
     observed: list[tuple[MultiheadAttention, Callable[[Tensor, AttentionPlan], None] | None]] = []
     for name, module in model.named_modules():
         if isinstance(module, MultiheadAttention):
-            place = Place.of(name, _range(module, name))
-            if place is not None:
+            location = Location.of(name, _range(module, name))
+            if location is not None:
                 observed.append((module, module.observer))
-                module.observer = _observer(seen, place)
+                module.observer = _observer(seen, location)
         elif isinstance(module, GlobalGate | ContextGate):
-            place = Place.of(name)
-            if place is not None:
-                # The context's share is the gate itself where the equation puts it first.
+            location = Location.of(name)
+            if location is not None:
+                # The context's weight is g where the equation has g * context, otherwise 1 - g.
                 sign = 1 if isinstance(module, ContextGate) and module.context_first else -1
-                hook = _gate_hook(seen.gates.setdefault(place, Opening()), sign)
+                hook = _gate_hook(seen.gates.setdefault(location, Opening()), sign)
                 hooks.append(module.proj.register_forward_hook(hook))
     try:
         yield seen
@@ -172,9 +172,9 @@ def _range(attention: MultiheadAttention, name: str) -> str:
     return "global" if name.endswith(".global_attn") else ""
 
 
-def _observer(seen: Measurements, place: Place) -> Callable[[Tensor, AttentionPlan], None]:
+def _observer(seen: Measurements, location: Location) -> Callable[[Tensor, AttentionPlan], None]:
     def observe(weights: Tensor, plan: AttentionPlan) -> None:
-        seen.attention.setdefault(place, Spread()).add(weights.detach(), plan.visible)
+        seen.attention.setdefault(location, Spread()).add(weights.detach(), plan.visible)
 
     return observe
 

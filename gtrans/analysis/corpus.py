@@ -1,4 +1,4 @@
-"""What is to be seen of a checkpoint while it reads a corpus."""
+"""Analysis of a checkpoint while it reads a corpus."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gtrans.analysis.attention import Measurements, watched
-from gtrans.analysis.reach import Reach, add_row
+from gtrans.analysis.reach import Reach, add_gradients
 from gtrans.checkpoints import read_checkpoint
 from gtrans.decoding.batching import make_batches
 from gtrans.decoding.loading import load_models
@@ -18,21 +18,21 @@ from gtrans.errors import GtransError
 
 @dataclass
 class Analysis:
-    """What was found of one checkpoint.
+    """What was measured of one checkpoint.
 
     Attributes:
         path: the checkpoint.
-        updates: how long it was trained.
-        unit: what it reads.
-        rows: units that were read.
+        updates: number of updates of its training.
+        unit: the unit that it reads.
+        units: how many of them were read.
         seen: attention and gates.
-        reach: gradients, if they were asked for.
+        reach: gradients, if they were measured.
     """
 
     path: str
     updates: int
     unit: str
-    rows: int
+    units: int
     seen: Measurements
     reach: Reach | None
 
@@ -54,27 +54,27 @@ def analyse(
         path: the checkpoint.
         data: the data folder.
         split: of ``data``, with a target side.
-        units: read at most so many, evenly spread over the split.
-        farthest: measure gradients up to this distance, in sentences; None: none.
-        max_tokens: of a batch, padding included.
-        cpu: stay on the CPU.
-        fp16: half precision, on a GPU.
+        units: the most units to read, evenly spread over the split.
+        farthest: the largest distance of gradients, in sentences; None: no gradients.
+        max_tokens: largest batch in tokens, padding included.
+        cpu: run on the CPU.
+        fp16: compute in half precision, on a GPU.
 
     Raises:
-        GtransError: the checkpoint or the split is missing or damaged, or gradients of a
-            model that does not give them.
+        GtransError: the checkpoint or the split is missing or damaged, or the model does not
+            support gradients.
     """
-    # A memory's gradient ends, in training, after a few sentences.
+    # In training the gradient of a memory stops after a few sentences; here it does not.
     (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
     history = read_checkpoint(path).get("optimizer_history") or [{}]
     device = next(model.parameters()).device
     batches = list(_batches(task, split, units, max_tokens))
     reach = None if farthest is None else Reach()
-    # First, since not every model gives them.
+    # First, because some models are refused here.
     if reach is not None and farthest is not None:
         for sample in _batches(task, split, units, 1):
             net_input = task.complete_input(_on(sample["net_input"], device))
-            add_row(reach, model, net_input, sample["target"].to(device), farthest)
+            add_gradients(reach, model, net_input, sample["target"].to(device), farthest)
     with torch.no_grad(), watched(model) as seen:
         for sample in batches:
             model(**task.complete_input(_on(sample["net_input"], device)))
@@ -102,20 +102,20 @@ def _batches(task: Any, split: str, units: int, max_tokens: int) -> Iterator[dic
 
 
 def as_json(found: Analysis) -> dict[str, Any]:
-    """What was found, for programs; means over queries, in bits."""
+    """The analysis as an object for JSON; entropies are means over queries, in bits."""
     attention = [
         {
-            **asdict(place),
+            **asdict(location),
             "queries": spread.queries,
             "entropy": spread.entropy / spread.queries,
             "head_entropy": spread.head_entropy / spread.queries,
-            "most": spread.most / spread.queries,
+            "most": spread.max_entropy / spread.queries,
         }
-        for place, spread in found.seen.ordered_attention()
+        for location, spread in found.seen.ordered_attention()
     ]
     gates = [
-        {"side": place.side, "kind": place.kind, "layer": place.layer, "open": opening.mean}
-        for place, opening in found.seen.ordered_gates()
+        {"side": gate.side, "kind": gate.kind, "layer": gate.layer, "open": opening.mean}
+        for gate, opening in found.seen.ordered_gates()
     ]
     gradients = None
     if found.reach is not None:
@@ -128,7 +128,7 @@ def as_json(found: Analysis) -> dict[str, Any]:
         "path": found.path,
         "updates": found.updates,
         "unit": found.unit,
-        "units": found.rows,
+        "units": found.units,
         "attention": attention,
         "gates": gates,
         "gradients": gradients,

@@ -1,4 +1,4 @@
-"""Plots of what :mod:`gtrans.analysis.corpus` has found, by matplotlib."""
+"""Plots of the results of :mod:`gtrans.analysis.corpus`, by matplotlib."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUFFIXES = (".png", ".pdf", ".svg")
 
 
 def check_plot(path: Path) -> None:
-    """Raises GtransError where ``path`` cannot become a plot, before anything is computed."""
+    """Raises GtransError, before anything is computed, if no plot can be written to ``path``."""
     if path.suffix not in SUFFIXES:
         raise GtransError(f"`--plot` must end in {', '.join(SUFFIXES)}, but is '{path}'.")
     if not path.absolute().parent.is_dir():
@@ -26,7 +26,7 @@ def check_plot(path: Path) -> None:
 
 
 def _figure_class() -> Any:
-    # fairseq lets every library tell all it does.
+    # fairseq makes every library log at level INFO.
     for library in ("matplotlib", "PIL"):
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
@@ -53,9 +53,9 @@ def _entropies(axes: Any, found: Sequence[Analysis]) -> None:
     lines: dict[str, list[tuple[int, float]]] = {}
     for one in found:
         sums: dict[tuple[str, int], tuple[float, int]] = {}
-        for place, spread in one.seen.attention.items():
-            name = " ".join(filter(None, (place.side, place.kind, place.range)))
-            key = name, one.updates if over_updates else place.layer
+        for location, spread in one.seen.attention.items():
+            name = " ".join(filter(None, (location.side, location.kind, location.range)))
+            key = name, one.updates if over_updates else location.layer
             entropy, queries = sums.get(key, (0.0, 0))
             sums[key] = entropy + spread.entropy, queries + spread.queries
         for (name, x), (entropy, queries) in sums.items():

@@ -1,9 +1,8 @@
-"""From how far away gradients come: which sentences a translation depends on.
+"""Gradients by distance: which sentences a translation depends on.
 
-Feng et al. 2022 (§5.3, figure 4) compare the gradient that the loss of a sentence has at
-earlier sentences. The loss of each target sentence is differentiated by itself, with
-respect to the embedded words of all sentences that the model has read; what is told is
-the mean norm of such a gradient at a word, by the number of sentences between.
+As in Feng et al. 2022 (§5.3, figure 4), the loss of each target sentence is differentiated
+with respect to the embedded words of all sentences that the model has read. The result is the
+mean norm of this gradient at a word, by the distance in sentences.
 """
 
 from __future__ import annotations
@@ -28,9 +27,10 @@ class Reach:
     """Sums of gradient norms by side and distance.
 
     Attributes:
-        norms: side and distance (sentences from the word's to that of the loss; 0 is the
-            same, a negative one stands behind it) to the sum over words.
-        words: likewise, how many words.
+        norms: sum of the norms over words, by side and distance. The distance is the number
+            of sentences from the word to the loss: 0 is the same sentence, a negative distance
+            is a later one.
+        words: number of words, by side and distance.
     """
 
     norms: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
@@ -50,9 +50,9 @@ class Reach:
 
         Args:
             side: one of :data:`SIDES`.
-            gradient: ``(words, dim)`` of a loss.
-            distance: ``(words,)`` sentences from each word to those of the loss; negative
-                after them.
+            gradient: gradient of a loss at the embedded words, ``(words, dim)``.
+            distance: sentences from each word to the loss, ``(words,)``; negative for later
+                sentences.
         """
         norms = gradient.norm(dim=1).double()
         for value in torch.unique(distance).tolist():
@@ -61,17 +61,17 @@ class Reach:
             self.words[side, value] += chosen.numel()
 
 
-def add_row(
+def add_gradients(
     reach: Reach, model: Any, net_input: Mapping[str, Tensor], target: Tensor, farthest: int
 ) -> None:
-    """Differentiate the losses of one row's sentences.
+    """Differentiate the losses of all sentences of one row.
 
     Args:
-        reach: takes the norms.
+        reach: the norms are added to it.
         model: a model of this project, in evaluation mode.
-        net_input: of one row.
-        target: ``(1, length)`` ids.
-        farthest: what stands farther away is left out.
+        net_input: the input of the model, a batch of one row.
+        target: target ids, ``(1, length)``.
+        farthest: words at larger distances are left out.
 
     Raises:
         GtransError: the model does not embed all words of a row at once.
@@ -97,7 +97,8 @@ def add_row(
     losses = nn.functional.cross_entropy(logits[real].float(), target[real], reduction="none")
     states = [embedded[side][0] for side in SIDES]
     numbers = torch.unique(sentence).tolist()
-    # Where the target is the current sentence of a window alone, it is not its first source.
+    # In a window whose target is the current sentence alone, source sentences before the
+    # current one shift its number.
     alone = "current" in net_input and int(layouts["target"].sentence_counts) == 1
     shift = int(net_input["current"]) if alone else 0
     for number in numbers:
@@ -114,7 +115,7 @@ def add_row(
 
 @contextmanager
 def _embedded(model: Any) -> Iterator[dict[str, list[Tensor]]]:
-    """The embedded words of both sides, each of them a leaf that takes a gradient."""
+    """Collect the embedded words of both sides as leaves of autograd."""
     found: dict[str, list[Tensor]] = {side: [] for side in SIDES}
 
     def keep(side: str) -> Any:

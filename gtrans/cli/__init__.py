@@ -1,6 +1,7 @@
 """The ``gtrans`` command: one entry point, one module per subcommand.
 
-A subcommand is a module ``gtrans.cli.<name>`` (dashes become underscores) with
+A subcommand is a module ``gtrans.cli.<name>`` (dashes become underscores; what several of them
+share is in :mod:`gtrans.cli.shared`) with
 
 * a docstring: the first line is its help, the rest its description;
 * ``EXAMPLE``: the command line shown at the end of ``--help``;
@@ -22,16 +23,16 @@ from gtrans.errors import GtransError
 
 COMMANDS = {
     "make-corpus": "write the embedded English-German document corpus and its contrastive sets",
-    "prepare": "plain text to a binarised document corpus (Moses, BPE, fairseq-preprocess)",
-    "translate": "translate whole documents, line by line aligned with the input",
-    "score": "BLEU over sentences and documents, chrF, TER, METEOR; intervals and tests",
-    "contrast": "accuracy of a model on a contrastive set, by phenomenon and distance",
-    "analyse": "attention, gates and gradients of a trained model, by layer and distance",
-    "cxmi": "how much a model's translations gain in probability by context",
-    "options": "architectures and their options, each with meaning and default",
+    "prepare": "turn plain text into a binarised document corpus (Moses, BPE, fairseq-preprocess)",
+    "translate": "translate whole documents; each line of the output translates its input line",
+    "score": "score translations: BLEU, chrF, TER, METEOR; confidence intervals, significance",
+    "contrast": "measure a model's accuracy on contrastive sets, by phenomenon and distance",
+    "analyse": "measure attention, gates and gradients of a trained model",
+    "cxmi": "measure how much context raises the probability of the reference",
+    "options": "list the architectures, or explain the options of one of them",
     "average": "average checkpoints of one training run",
-    "convert": "read checkpoints of other programs",
-    "trim-vocab": "keep only the pieces of a pretrained model that a corpus uses",
+    "convert": "convert a checkpoint of another program",
+    "trim-vocab": "reduce a pretrained model to the subword pieces that a corpus uses",
 }
 
 
@@ -62,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     module.add_arguments(parser)
     args = parser.parse_args(argv[1:])
-    # What fairseq notes while it is imported and loads data is not about this command.
+    # What fairseq logs while it is imported and loads data is not about this command.
     for name in ("fairseq", "gtrans"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:

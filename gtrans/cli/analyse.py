@@ -1,18 +1,19 @@
-"""What a model does with its context: spread of attention, gates, reach of gradients.
+"""Measure how a model uses context: entropy of attention, openness of gates, gradients.
 
-The model reads the prepared split --split with its references, in the unit it was trained
-with. Told are, for every layer,
+The model reads the split --split with its references, in the unit that it was trained with.
+The output has, for every layer,
 
-  attention  the entropy of its distributions in bits: of the mean of all heads, of a head,
-             and at most, if it were the same on everything that may be seen
-  gates      the mean share of the wider attention (global, or that to a context)
+  attention  the entropy of the attention weights in bits: of the mean of all heads, the mean
+             over single heads, and the maximum, which uniform attention would reach
+  gates      how far the gates are open: the mean weight that they give to the wider
+             attention (global attention, or attention to a context)
 
-With --gradients also from where the gradient of a sentence's loss comes: its mean norm at
-an embedded word, by the number of sentences between, as a multiple of that in the
-sentence itself (source and target; negative distances are sentences that follow).
+With --gradients it also has the gradients of each sentence's loss: their mean norm at an
+embedded word of another sentence, relative to that at a word of the sentence itself. They
+are listed by the distance in sentences; negative distances are later sentences.
 
-Several checkpoints of one run show how that develops; --plot draws the attention's
-entropy (over updates if there are several), and the gradients if they are asked for.
+Give several checkpoints of one run to see how the values change during training. --plot
+draws the entropy (over updates if there are several checkpoints) and the gradients.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gtrans.cli._model import add_scoring, check_scoring
-from gtrans.cli._table import aligned
+from gtrans.cli.shared.model_options import add_scoring, check_scoring
+from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
 
 if TYPE_CHECKING:
@@ -41,18 +42,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans analyse``."""
     files = parser.add_argument_group("files")
     files.add_argument(
-        "--path", required=True, nargs="+", metavar="CKPT", help="checkpoints, each by itself"
+        "--path",
+        required=True,
+        nargs="+",
+        metavar="CKPT",
+        help="checkpoints; each is analysed by itself",
     )
     files.add_argument(
-        "--data", required=True, metavar="DIR", help="folder made by 'gtrans prepare'"
+        "--data", required=True, metavar="DIR", help="data folder, made by 'gtrans prepare'"
     )
     files.add_argument(
-        "--split", default="valid", help="split of it to read (default: %(default)s)"
+        "--split", default="valid", help="split of --data to read (default: %(default)s)"
     )
     files.add_argument(
-        "--plot", metavar="FILE", help="draw what was found: .png, .pdf or .svg (extra: plots)"
+        "--plot",
+        metavar="FILE",
+        help="draw the results into a .png, .pdf or .svg file (needs the extra 'plots')",
     )
-    what = parser.add_argument_group("what")
+    what = parser.add_argument_group("measurements")
     what.add_argument(
         "--units",
         type=int,
@@ -66,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=5,
         metavar="N",
-        help="with --gradients: the largest distance (default: %(default)s)",
+        help="with --gradients: the largest distance in sentences (default: %(default)s)",
     )
     add_scoring(parser)
 
@@ -76,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
 
     Raises:
         GtransError: a checkpoint, the data folder or its split is missing or damaged, an
-            option has an impossible value, or gradients of a model that does not give them.
+            option has an impossible value, or the model does not support gradients.
     """
     check_scoring(args)
     for flag, least in (("units", 1), ("farthest", 0)):
@@ -109,14 +116,14 @@ def run(args: argparse.Namespace) -> None:
 
 def report(found: Analysis) -> list[str]:
     """Tables of one checkpoint."""
-    lines = [f"{found.path}: {found.updates} updates, {found.rows} units ({found.unit})", ""]
+    lines = [f"{found.path}: {found.updates} updates, {found.units} units ({found.unit})", ""]
     header = ("attention", "range", "layer", "entropy", "of a head", "at most")
     rows: list[Sequence[str]] = [header]
-    for place, spread in found.seen.ordered_attention():
-        bits = (spread.entropy, spread.head_entropy, spread.most)
+    for location, spread in found.seen.ordered_attention():
+        bits = (spread.entropy, spread.head_entropy, spread.max_entropy)
         rows.append(
             (
-                f"{place.side} {place.kind}", place.range, str(place.layer),
+                f"{location.side} {location.kind}", location.range, str(location.layer),
                 *(f"{value / spread.queries:.2f}" for value in bits),
             )
         )  # fmt: skip
@@ -124,9 +131,9 @@ def report(found: Analysis) -> list[str]:
     gates = found.seen.ordered_gates()
     if gates:
         shares = [("gate", "layer", "open")]
-        for place, opening in gates:
-            name = f"{place.side} {place.kind}"
-            shares.append((name, str(place.layer), f"{opening.mean:.3f}"))
+        for location, opening in gates:
+            name = f"{location.side} {location.kind}"
+            shares.append((name, str(location.layer), f"{opening.mean:.3f}"))
         lines += ["", *aligned(shares, {0})]
     if found.reach is not None:
         lines += ["", *_gradients(found.reach)]
@@ -147,5 +154,3 @@ def _gradients(reach: Reach) -> list[str]:
         ]
         rows.append((str(distance), *cells))
     return aligned(rows, {0})
-
-

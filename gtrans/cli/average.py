@@ -1,10 +1,11 @@
 """Average the parameters of several checkpoints of one training run.
 
-Give the checkpoints, or the folder of the run and how many of the last ones: of epochs
-(checkpointE.pt, which fairseq-train keeps with --keep-last-epochs) or of updates
-(checkpoint_E_U.pt, kept with --save-interval-updates and --keep-interval-updates). The
-result decodes and starts other models; it has no state of the optimizer to resume from.
-Nothing in a checkpoint is run.
+Give the checkpoints, or the folder of the run and the number of last checkpoints to average:
+--last-epochs for checkpointE.pt (kept by fairseq-train --keep-last-epochs), --last-updates for
+checkpoint_E_U.pt (kept by --save-interval-updates and --keep-interval-updates).
+
+The average can translate and can start other models (--init-from). It has no optimizer state,
+so training cannot be resumed from it. No code inside a checkpoint is run.
 """
 
 from __future__ import annotations
@@ -21,25 +22,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans average``."""
     parser.add_argument(
         "inputs", type=Path, nargs="+", metavar="CKPT|DIR",
-        help="checkpoints, or with --last-epochs or --last-updates the folder of a run",
+        help="checkpoints; with --last-epochs or --last-updates: the folder of the run",
     )  # fmt: skip
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="CKPT", help="file to write"
-    )
+    parser.add_argument("--output", type=Path, required=True, metavar="CKPT", help="file to write")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--last-epochs", type=int, metavar="N", help="the last N checkpoints of epochs"
+        "--last-epochs", type=int, metavar="N", help="average the checkpoints of the last N epochs"
     )
     which.add_argument(
-        "--last-updates", type=int, metavar="N", help="the last N checkpoints of updates"
+        "--last-updates",
+        type=int,
+        metavar="N",
+        help="average the last N checkpoints made by updates",
     )
     parser.add_argument(
-        "--upto", type=int, metavar="N", help="the last epoch (or update) that counts"
+        "--upto", type=int, metavar="N", help="ignore later epochs (or updates) than this one"
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Average and say what."""
+    """Average, and print which checkpoints went in."""
     # Imported on demand: torch needs seconds, which --help should not.
     from gtrans.averaging import BY_EPOCH, BY_UPDATE, average_checkpoints, last_checkpoints
 

@@ -1,20 +1,20 @@
-"""Accuracy of a model on contrastive sets, by phenomenon and distance.
+"""Measure a model's accuracy on contrastive sets, by phenomenon and distance.
 
-An item is a source document with its right translation and wrong ones, which differ in
-what only the context decides. The model scores every candidate: the sum of the
-log-probabilities of its words and end marks, the document read as a whole or sentence by
-sentence, as the model was trained. An item counts as right if the right candidate has
-strictly the highest score. Intervals are Wilson's, 95%.
+An item is a source document with its right translation and one or more wrong ones. They
+differ where only the context tells which is right. The model scores every candidate by the sum
+of the log-probabilities of its words and end marks, and reads the item in the unit that it was
+trained with. An item counts as right only if the right candidate scores higher than all
+others. The intervals are 95% Wilson intervals.
 
---random-context adds a control: the same items, each with the context of another one. A
-model that uses context falls there to what one without context reaches.
+--random-context adds a control: the same items, each with the context of another item. A model
+that uses context should be no better there than a model without context.
 
-Published sets are read as they are:
+Published sets are read in their own formats:
 
   contrapro      contrapro.json with --documents, or a folder with en.txt, de.txt (<SEP> form)
   consistency    deixis_test.json, lex_cohesion_test.json, ellipsis_infl.json, ellipsis_vp.json
   discevalmt     anaphora.json, lexical-choice.json
-  large-pronoun  the JSON file with --documents, or NAME.current.src beside its contexts
+  large-pronoun  the JSON file with --documents, or NAME.current.src next to its contexts
   jsonl          one JSON object per line, described in docs/evaluation.md
 """
 
@@ -26,8 +26,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gtrans.cli._model import add_context, add_model_files, add_scoring, check_scoring, context_of
-from gtrans.cli._table import aligned
+from gtrans.cli.shared.model_options import (
+    add_context,
+    add_model_files,
+    add_scoring,
+    check_scoring,
+    context_of,
+)
+from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import (
     READERS,
@@ -55,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         nargs="+",
         metavar="FILE",
-        help="contrastive sets, gzipped or not; a folder where a set has several files",
+        help="contrastive sets, gzipped or not; the folder, for a set of several files",
     )
     files.add_argument(
         "--format",
@@ -66,27 +72,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--documents",
         metavar="DIR",
-        help="documents that JSON files of contrapro and large-pronoun take contexts from",
+        help="for JSON files of contrapro and large-pronoun: the folder of the documents that "
+        "contain the contexts",
     )
     files.add_argument(
         "--context",
         type=int,
         default=1,
         metavar="N",
-        help="most sentences of context of those two formats (default: %(default)s)",
+        help="for these two formats: the most sentences of context (default: %(default)s)",
     )
     control = parser.add_argument_group("control")
     control.add_argument(
         "--random-context",
         action="store_true",
-        help="score all items with the context of another item of their set as well",
+        help="also score every item with the context of another item",
     )
     control.add_argument(
         "--seed",
         type=int,
         default=1,
         metavar="N",
-        help="chooses those contexts (default: %(default)s)",
+        help="random seed for the choice of these contexts (default: %(default)s)",
     )
     add_context(parser)
     add_scoring(parser)
@@ -149,8 +156,8 @@ def report(table: Table, control: Table | None, unit: str) -> dict[str, Any]:
     {phenomenon: {"1": [low, high], ..}}, "items": {phenomenon: {"1": number, ..}}, "cue":
     {phenomenon: {"1": side, ..}}, "by_phenomenon": {phenomenon: whole}, "by_distance":
     {"1": whole, ..}, "all": whole}`` with ``{"accuracy": .., "interval": [low, high],
-    "items": number}`` for ``whole``; with a control also ``"random_context"``, where all that
-    holds accuracies stands once more.
+    "items": number}`` for ``whole``. With a control there is also ``"random_context"``, which
+    repeats all entries that hold accuracies.
     """
 
     def of_distances(
@@ -188,32 +195,34 @@ def report(table: Table, control: Table | None, unit: str) -> dict[str, Any]:
 def lines(table: Table, control: Table | None) -> list[str]:
     """The table as text: a heading, and a line for each phenomenon and distance.
 
-    Sums follow where they say more: of a phenomenon over its distances, and of all.
+    Totals follow where there is more than one line to add up: per phenomenon, and over all.
     """
     rows = [["phenomenon", "distance", "accuracy", "95% interval", "items", "cue"]]
     rows[0] += ["random context"] if control is not None else []
     other = {} if control is None else control
 
-    def add(phenomenon: str, distance: str, cell: Cell, beside: Cell | None) -> None:
+    def add(phenomenon: str, distance: str, cell: Cell, control_cell: Cell | None) -> None:
         low, high = cell.interval
         row = [phenomenon, distance, f"{100 * cell.accuracy:.1f}"]
         row += [f"{100 * low:.1f}-{100 * high:.1f}", str(cell.items), cell.cue]
-        rows.append(row if beside is None else [*row, f"{100 * beside.accuracy:.1f}"])
+        if control_cell is not None:
+            row.append(f"{100 * control_cell.accuracy:.1f}")
+        rows.append(row)
 
     for phenomenon, cells in table.items():
         controls = other.get(phenomenon, {})
         for distance, cell in cells.items():
             add(phenomenon, _distance(distance), cell, controls.get(distance))
         if len(cells) > 1:
-            beside = pooled(controls.values()) if controls else None
-            add(phenomenon, "all", pooled(cells.values()), beside)
+            control_cell = pooled(controls.values()) if controls else None
+            add(phenomenon, "all", pooled(cells.values()), control_cell)
     if len(table) > 1:
         sums, controls = by_distance(table), by_distance(other)
         for distance, cell in sums.items():
             add("all", _distance(distance), cell, controls.get(distance))
         if len(sums) > 1:
-            beside = pooled(controls.values()) if controls else None
-            add("all", "all", pooled(sums.values()), beside)
+            control_cell = pooled(controls.values()) if controls else None
+            add("all", "all", pooled(sums.values()), control_cell)
     return aligned(rows, words={0, 5})
 
 

@@ -1,18 +1,18 @@
-"""Turn a checkpoint of another program into one that all commands here read.
+"""Convert a checkpoint of another program into one that all gtrans commands can read.
 
 --from g-transformer  IN is a checkpoint of the authors' G-Transformer (fairseq 0.9).
 --from fairseq        IN is BART or mBART as fairseq saves it (mbart.cc25/model.pt).
 --from huggingface    IN is a folder with BART, mBART or mBART-50 as Hugging Face saves it
                       (config.json and model.safetensors or pytorch_model.bin).
---from gtrans         IN is a checkpoint of this project; for --extend-positions.
+--from gtrans         IN is a checkpoint of this project; only for --extend-positions.
 
-Layers, widths, global layers and shared embeddings are found in the tensors themselves. DIR
-holds the dictionaries that the model was trained with (dict.LANG.txt, as `gtrans prepare`
-writes them). What was found, renamed and ignored is printed; a model with parts that do not
-exist here is refused.
+Numbers of layers, widths, global layers and shared embeddings are read from the tensors.
+--data DIR holds the dictionaries that the model was trained with (dict.LANG.txt, as
+`gtrans prepare` writes them). The command prints what it found, renamed and ignored. It refuses
+a model with parts that gtrans does not have.
 
-The new checkpoint translates (`gtrans translate`, `fairseq-generate DIR --user-dir gtrans
---task document_translation --path OUT.pt`) and starts training (`--init-from`,
+The new checkpoint can translate (`gtrans translate`, or `fairseq-generate DIR --user-dir gtrans
+--task document_translation --path OUT.pt`) and can start training (`--init-from`,
 `--finetune-from-model`).
 """
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["g-transformer", "fairseq", "huggingface", "gtrans"],
         help="the program that wrote IN",
     )
-    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the dictionaries")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder with the dictionaries")
     parser.add_argument(
         "--source-lang", metavar="LANG", help="source language (default: as in IN or in DIR)"
     )
@@ -45,38 +45,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--langs",
         metavar="L1,L2,..",
-        help="all languages that have a symbol, in their order (default: as in IN; for Hugging "
-        "Face those of mbart-large-cc25 or mbart-large-50)",
+        help="all languages that have a symbol, in the order of the symbols (default: as in IN; "
+        "for Hugging Face those of mbart-large-cc25 or mbart-large-50)",
     )
     parser.add_argument(
         "--sentence-marks",
         choices=["both", "end", "bart", "mbart", "mbart50"],
-        help="the marks around sentences (default: those of the kind of model)",
+        help="the marks around each sentence (default: those of this kind of model)",
     )
     parser.add_argument(
         "--unit",
         choices=["document", "sentence"],
-        help="what the model was trained on (default: document for g-transformer, else sentence)",
+        help="the unit that the model was trained on (default: document for g-transformer, "
+        "otherwise sentence)",
     )
     parser.add_argument(
         "--max-doc-tokens",
         type=int,
         default=512,
         metavar="N",
-        help="most tokens of a document unit (default: %(default)s, as the authors have it)",
+        help="longest document unit in tokens (default: %(default)s, as in the authors' program)",
     )
     parser.add_argument(
         "--extend-positions",
         type=int,
         metavar="N",
-        help="give the model N learned positions; the new ones begin as copies of the old",
+        help="give the model N learned positions; the new ones start as copies of the old ones",
     )
     parser.add_argument("source", type=Path, metavar="IN", help="checkpoint to read")
     parser.add_argument("target", type=Path, metavar="OUT.pt", help="checkpoint to write")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Convert and say what was found."""
+    """Convert, and print what was found."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.conversion.converting import ConversionOptions, convert
     from gtrans.conversion.positions import extend_own

@@ -1,12 +1,13 @@
-"""How much a model's translations gain in probability by context.
+"""Measure how much context raises the probability of the reference (CXMI).
 
-Conditional cross-mutual information (Fernandes et al. 2021): the log-probability of the
-reference given its source and the context that the model reads, minus that given its source
-alone, in nats, averaged over sentences. Above 0, context helps. Both come from the same
-model, which without context reads every sentence as a document of its own; or, with
---without, from a second model (usually one trained on sentences).
+Conditional cross-mutual information (Fernandes et al. 2021) is a difference of two
+log-probabilities of the reference: that given source and context, minus that given the source
+alone. It is in nats, averaged over sentences. Above 0, context helps.
 
-The 95% interval is a bootstrap over documents. --output writes a line per sentence.
+Both come from the same model, which reads every sentence as a document of its own where it is
+to do without context. With --without, the second comes from another model (usually one trained
+on sentences). The 95% interval is a bootstrap over documents. --output writes the values of
+every sentence.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtrans.cli._model import add_model_files, add_scoring, check_scoring
+from gtrans.cli.shared.model_options import add_model_files, add_scoring, check_scoring
 from gtrans.data.documents import read_parallel
 from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
@@ -42,31 +43,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--src",
         required=True,
         metavar="FILE",
-        help="source, one sentence per line, an empty line between documents",
+        help="source: one sentence per line, an empty line between documents",
     )
-    files.add_argument("--ref", required=True, metavar="FILE", help="reference, line by line")
+    files.add_argument("--ref", required=True, metavar="FILE", help="reference, in the same lines")
     files.add_argument(
         "--without",
         metavar="CKPT[:CKPT..]",
-        help="model without context (default: that of --path, its context cut off)",
+        help="model without context (default: the model of --path, without its context)",
     )
     files.add_argument(
-        "--without-data", metavar="DIR", help="its data folder (default: that of --data)"
+        "--without-data", metavar="DIR", help="data folder of --without (default: --data)"
     )
     files.add_argument(
         "--output",
         metavar="FILE",
-        help="write a line per sentence: JSON if FILE ends in .jsonl, else values between tabs",
+        help="write one line per sentence: JSON if FILE ends in .jsonl, otherwise values "
+        "separated by tabs",
     )
     parser.add_argument(
         "--context",
         type=int,
         metavar="N",
-        help="only the N sentences before a sentence are its context (default: all that the "
-        "model's unit reads)",
+        help="give each sentence only the N sentences before it as context (default: all that "
+        "the model's unit contains)",
     )
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="of the bootstrap (default: %(default)s)"
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="random seed of the bootstrap (default: %(default)s)",
     )
     add_scoring(parser)
 
@@ -164,7 +170,12 @@ def log_probabilities(
             first.append(end - 1 - begin)
     scores = iter(
         score_documents(
-            models, task, parts, first=first, plain=texts, max_tokens=max_tokens,
+            models,
+            task,
+            parts,
+            first=first,
+            plain=texts,
+            max_tokens=max_tokens,
             progress="sentences",
         )
     )

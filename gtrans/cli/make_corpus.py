@@ -1,11 +1,11 @@
 """Write the embedded English-German document corpus and its contrastive sets.
 
-The corpus comes from a small grammar in which a right translation needs earlier
-sentences: pronouns, forms of address, verb ellipsis and words of free choice. DIR
-receives train, valid and test (`.en` and `.de`, one sentence a line, an empty line
-between documents), contrastive/PHENOMENON.jsonl and corpus.json. The same options give
-the same bytes. A system that translates sentence by sentence scores 50% on the
-contrastive sets, by construction.
+The corpus comes from a small grammar in which some translations depend on earlier
+sentences: pronouns, forms of address, verb ellipsis, and words with two translations of
+which a document keeps one. The command writes train, valid and test (`.en` and `.de`, one
+sentence per line, an empty line between documents), contrastive/PHENOMENON.jsonl and
+corpus.json to DIR. The same options always give the same bytes. By construction, a system
+that translates sentence by sentence scores 50% on the contrastive sets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans make-corpus``."""
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="S", help="names the corpus (default: %(default)s)"
+        "--seed",
+        type=int,
+        default=1,
+        metavar="S",
+        help="random seed of the corpus (default: %(default)s)",
     )
     parser.add_argument(
         "--docs",
@@ -31,11 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=4000,
         metavar="N",
         help="documents of train, valid and test together (default: %(default)s); valid and"
-        " test have a twentieth each, but 50 to 200",
+        " test get a twentieth each, but at least 50 and at most 200",
     )
-    parser.add_argument(
-        "--pair", default=PAIR, help="language pair; the grammar knows %(default)s only"
-    )
+    parser.add_argument("--pair", default=PAIR, help="language pair; there is only %(default)s")
     parser.add_argument(
         "--items",
         type=int,
@@ -46,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write the corpus and say what was written."""
+    """Write the corpus, and print what was written."""
     if args.pair != PAIR:
         raise GtransError(
             f"`--pair` must be {PAIR}, but is {args.pair}; the grammar knows no other pair."

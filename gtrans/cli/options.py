@@ -1,10 +1,11 @@
-"""List the architectures, or the options of one of them with meaning and default.
+"""List the architectures, or explain the options of one of them.
 
-Without an architecture all are listed, with their sizes and the units that they read. With
-one: the options of its task and its model, in groups, as fairseq-train takes them; --yaml
-shows them as sections of a configuration file for fairseq-hydra-train. --write writes
-what follows from the code anew: the files configs/NAME.yaml, from configs/recipes/NAME.yaml
-and the options' own explanations, and the tables of systems in README.md and docs/.
+Without ARCH, all architectures are listed with their sizes and the units that they read.
+With ARCH, the options of its task and its model are listed in groups, each with meaning and
+default, as flags of fairseq-train. --yaml shows them as a configuration file for
+fairseq-hydra-train. --write generates the files configs/NAME.yaml, from
+configs/recipes/NAME.yaml and the help texts of the options, and the tables of systems in
+README.md and docs/.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ EXAMPLE = "gtrans options gtransformer_base"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans options``."""
-    parser.add_argument("arch", nargs="?", metavar="ARCH", help="an architecture, as in --arch")
     parser.add_argument(
-        "--yaml", action="store_true", help="show them as a configuration file has them"
+        "arch", nargs="?", metavar="ARCH", help="architecture (--arch of fairseq-train)"
+    )
+    parser.add_argument(
+        "--yaml", action="store_true", help="show the options as a configuration file"
     )
     parser.add_argument(
         "--write", type=Path, nargs="?", const=Path(), metavar="DIR",
-        help="write configs/*.yaml and the tables of systems of the project in DIR "
+        help="generate configs/*.yaml and the tables of systems of the project in DIR "
         "(default: the current folder)",
     )  # fmt: skip
 
@@ -33,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print or write."""
     if args.write is not None and (args.arch or args.yaml):
-        raise GtransError("`--write` writes all files; give neither ARCH nor --yaml.")
+        raise GtransError("`--write` writes all files; leave out ARCH and --yaml.")
     if args.yaml and not args.arch:
         raise GtransError("`--yaml` needs an architecture; `gtrans options` lists them.")
     # Imported on demand: torch needs seconds, which --help should not.

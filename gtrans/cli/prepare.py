@@ -1,11 +1,11 @@
 """Turn plain-text documents into a binarised corpus for fairseq-train.
 
-A document is a run of lines, one sentence each; an empty line (or a line <d>) stands
-between documents, at the same places in both languages. PREFIX.LANG is a UTF-8 file,
-gzipped (PREFIX.LANG.gz) or not. All inputs are checked before anything is written.
+The text has one sentence per line and an empty line (or a line <d>) between documents, at
+the same lines in both languages. PREFIX.LANG is a UTF-8 file, which may be gzipped
+(PREFIX.LANG.gz). All input files are checked before anything is written.
 
-Run the same command again after an interruption: finished steps are skipped. After a
-change of an input file or an option only what depends on it is made anew.
+After an interruption, run the same command again: it skips finished steps. If an input file
+or an option has changed, only the steps that depend on it are repeated.
 """
 
 from __future__ import annotations
@@ -30,70 +30,78 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     corpus.add_argument("--source-lang", required=True, metavar="LANG", help="source language")
     corpus.add_argument("--target-lang", required=True, metavar="LANG", help="target language")
     corpus.add_argument(
-        "--train", nargs="+", default=[], metavar="PREFIX", help="training text; joined if several"
+        "--train", nargs="+", default=[], metavar="PREFIX", help="training text; several are joined"
     )
-    corpus.add_argument("--valid", metavar="PREFIX", help="development text")
+    corpus.add_argument("--valid", metavar="PREFIX", help="validation text")
     corpus.add_argument(
-        "--test", nargs="+", default=[], metavar="PREFIX", help="test text: test, test1, ..."
+        "--test",
+        nargs="+",
+        default=[],
+        metavar="PREFIX",
+        help="test text; several become the splits test, test1, ...",
     )
-    corpus.add_argument("--out", required=True, type=Path, metavar="DIR", help="data folder")
+    corpus.add_argument(
+        "--out", required=True, type=Path, metavar="DIR", help="data folder to write"
+    )
 
     text = parser.add_argument_group("text")
     text.add_argument(
         "--reuse",
         type=Path,
         metavar="DIR",
-        help="use the text options, truecasers, BPE and dictionary of this prepared folder",
+        help="use the text options, truecasers, BPE and dictionary of this data folder",
     )
     text.add_argument(
-        "--bpe-merges", type=int, metavar="N", help=f"joint BPE merges (default {DEFAULT_MERGES})"
+        "--bpe-merges", type=int, metavar="N", help=f"joint BPE merges (default: {DEFAULT_MERGES})"
     )
     text.add_argument(
         "--bpe-vocabulary-threshold",
         type=int,
         metavar="N",
-        help="split BPE pieces that the training text of a language has fewer than N times",
+        help="split BPE pieces that occur fewer than N times in the training text of a language",
     )
     text.add_argument(
-        "--no-normalise", action="store_true", help="leave out Moses punctuation normalisation"
+        "--no-normalise", action="store_true", help="skip Moses punctuation normalisation"
     )
     text.add_argument(
-        "--no-tokenise", action="store_true", help="the text is tokenised already, words as given"
+        "--no-tokenise",
+        action="store_true",
+        help="skip tokenisation: the text is tokenised already",
     )
-    text.add_argument("--no-truecase", action="store_true", help="leave out truecasing")
+    text.add_argument("--no-truecase", action="store_true", help="skip truecasing")
     text.add_argument(
         "--sentencepiece",
         type=Path,
         metavar="MODEL",
-        help="segment the plain text with this model, as mBART needs it (sentence.bpe.model), "
-        "instead of Moses steps and BPE",
+        help="segment the plain text with this SentencePiece model instead of Moses steps and BPE; "
+        "mBART needs its sentence.bpe.model",
     )
     text.add_argument(
         "--byte-bpe",
         type=Path,
         metavar="DIR",
-        help="segment the plain text with the byte-level BPE in this folder, as BART needs it "
-        "(encoder.json and vocab.bpe, or vocab.json and merges.txt)",
+        help="segment the plain text with the byte-level BPE in this folder instead of Moses steps "
+        "and BPE; BART needs it (encoder.json and vocab.bpe, or vocab.json and merges.txt)",
     )
     text.add_argument(
         "--dictionary",
         type=Path,
         metavar="DICT",
-        help="with --sentencepiece or --byte-bpe: the pieces to use (dict.txt; default: all pieces "
-        "of the model)",
+        help="with --sentencepiece or --byte-bpe: dict.txt with the pieces to use (default: all "
+        "pieces of the model)",
     )
     text.add_argument(
         "--bert",
         metavar="NAME_OR_DIR",
-        help="also write the plain source in the word pieces of this BERT: a local folder, or a "
-        "name on the Hugging Face hub (bert-base-uncased)",
+        help="also segment the plain source into the word pieces of this BERT: a local folder, or "
+        "a name on the Hugging Face hub (bert-base-uncased)",
     )
 
     run_group = parser.add_argument_group("run")
-    run_group.add_argument("--workers", type=int, default=1, metavar="N", help="processes (1)")
     run_group.add_argument(
-        "--force", action="store_true", help="make everything in --out anew"
+        "--workers", type=int, default=1, metavar="N", help="processes (default: 1)"
     )
+    run_group.add_argument("--force", action="store_true", help="repeat all steps, finished or not")
 
 
 def run(args: argparse.Namespace) -> None:

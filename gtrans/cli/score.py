@@ -1,15 +1,16 @@
 """Score translated documents: BLEU over sentences and documents, chrF, TER, METEOR.
 
-Every score comes with its full signature, a 95% interval and, for several systems, three
-tests against the first one. Whole documents are resampled.
+Every score has its full signature and a 95% confidence interval. If there are several
+systems, three significance tests compare each with the first. Whole documents are resampled.
 
-The empty lines of the reference (or its lines "<d>") define the documents. A hypothesis
-has the same lines; an empty line where the reference has a sentence is an empty
-translation. A hypothesis without any boundary is taken by the reference's, if it has as
-many sentences. Gzipped files are unpacked. Only text is needed, of whatever program.
+The empty lines of the reference (or its lines "<d>") separate the documents. A translation
+has the same lines; where the reference has a sentence and the translation an empty line, the
+translation of that sentence is empty. A translation without document boundaries gets those
+of the reference if it has as many sentences. Files may be gzipped. The command needs text
+only, so it scores the output of any program.
 
-d-BLEU is given over whole documents, and over instances: consecutive sentences of a
-document up to --max-doc-tokens, as the document model reads them. See docs/evaluation.md.
+d-BLEU is computed over whole documents, and over instances: consecutive sentences of a
+document up to --max-doc-tokens, as a document model reads them. See docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gtrans.cli._score_options import CONSISTENCY, add_arguments, check_values, system_names
+from gtrans.cli.shared.score_options import CONSISTENCY, add_arguments, check_values, system_names
 from gtrans.data.documents import read_documents, read_parallel
 from gtrans.data.instances import split_instances
 from gtrans.errors import GtransError
@@ -96,8 +97,8 @@ def _compare_with_reference(
     for name, documents in systems.items():
         if lines := tokenized_lines(documents):
             report.notes.append(
-                f"{name}: {lines} sentences end in a loose full stop; scores are for "
-                "detokenised text"
+                f"{name}: {lines} sentences end in a space and a full stop; is this tokenised "
+                "text? Scores are meant for detokenised text"
             )
     wanted = args.metrics or (DOCUMENT_METRICS if args.documents_only else DEFAULT_METRICS)
     keys = [key for key in wanted if key != CONSISTENCY]
@@ -106,7 +107,7 @@ def _compare_with_reference(
     else:
         corpus = _corpus(args, references, sources)
         report.counts["instances"] = sum(map(len, corpus.instances))
-    # What a tool lacks is told before the work begins.
+    # First, so that a missing input of a tool is reported before the slow work.
     by_tools = _run_tools(args, report, external.Texts(sources, references, systems))
     if "ter" in keys and report.counts["sentences"] * len(systems) >= SLOW_FOR_TER:
         print(
@@ -130,11 +131,11 @@ def _compare_with_reference(
 
 
 def _corpus(args: argparse.Namespace, references: Documents, sources: Documents | None) -> Corpus:
-    """The references with their instances, and how a signature names those."""
+    """The references with their instances, and the name of an instance in signatures."""
     counted_in = "bpe" if args.data else "words"
     unit = f"instance({args.max_doc_tokens},{counted_in})"
     if sources is None:
-        # Other lengths give other instances, hence another score: the signature tells.
+        # Other lengths give other instances and another score, so the signature says which.
         unit += "|lengths:ref"
     source_lang, target_lang = _languages(args.data) if args.data else ("", "")
     target_lengths = _lengths(references, args.data, target_lang)
@@ -207,18 +208,18 @@ def _judge_consistency(
 def _run_tools(
     args: argparse.Namespace, report: Report, texts: external.Texts
 ) -> dict[str, Measurement]:
-    """Write the texts of the tools that are asked for, and read what they scored.
+    """Write the texts for the requested tools, and read the scores that they have written.
 
     Returns:
-        What there is of scores by sentence; other scores are put into the report.
+        the scores that are available by sentence; all others are put into the report.
     """
     folder: Path = args.external_dir
     found = {}
     for key, wanted in (("comet", args.comet), ("doc_comet", args.doc_comet)):
         if wanted:
-            place = folder / key.replace("_", "-") / args.comet_model.replace("/", "_")
+            comet_folder = folder / key.replace("_", "-") / args.comet_model.replace("/", "_")
             instructions, measured = external.comet(
-                place, texts, args.comet_model, context=key == "doc_comet"
+                comet_folder, texts, args.comet_model, context=key == "doc_comet"
             )
             if measured is None:
                 report.pending[key] = instructions
@@ -243,20 +244,20 @@ def _add_tool(
 
 
 def _resampling_notes(report: Report) -> list[str]:
-    """Warnings where there is little to resample."""
+    """Warnings for a corpus with few units to resample."""
     kinds = {resampled.unit: resampled.units for resampled in report.resampled.values()}
     notes = []
     for unit, units in kinds.items():
         if units == 1:
             notes.append(
-                f"a single {unit} cannot be resampled, so there is no interval and no test of "
-                "it; --resample sentence resamples sentences as if they were independent"
+                f"a single {unit} cannot be resampled, so there is no interval and no resampling "
+                "test; --resample sentence resamples sentences as if they were independent"
             )
         elif units < FEW_UNITS:
             notes.append(f"an interval from {units} {unit}s is rough, and often too narrow")
         if 1 < units < MIN_UNITS_FOR_RANDOMISATION and len(report.systems) > 1:
             notes.append(
-                f"with {units} {unit}s randomisation finds no difference at p < 0.05, "
-                f"however large: {2 / 2**units:.3g} is its smallest p"
+                f"with {units} {unit}s randomisation cannot reach p < 0.05, however large the "
+                f"difference: its smallest p is {2 / 2**units:.3g}"
             )
     return notes

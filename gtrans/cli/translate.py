@@ -1,18 +1,18 @@
 """Translate whole documents, from text or from a binarised split.
 
-Text has one sentence per line and an empty line (or a line <d>) between documents. It
-goes through the preparation of --data, the model, and back. The output has a line for
-every line of the input, empty lines in the same places; only they are empty lines.
+The input text has one sentence per line and an empty line (or a line <d>) between documents.
+It is tokenised and segmented as the corpus in --data was. The output is plain text with one
+line for every line of the input; its empty lines are the document boundaries of the input.
 
-Interrupted, the same command goes on where it stopped: OUTPUT.partial keeps what is
-finished, OUTPUT appears when all is.
+After an interruption, run the same command again: it continues where it stopped. Finished
+translations are kept in OUTPUT.partial; OUTPUT appears when everything is translated.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from gtrans.cli._model import add_context, add_device, add_model_files, context_of
+from gtrans.cli.shared.model_options import add_context, add_device, add_model_files, context_of
 
 EXAMPLE = (
     "gtrans translate --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -25,16 +25,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument_group("files")
     add_model_files(files)
     source = files.add_mutually_exclusive_group(required=True)
-    source.add_argument("--input", metavar="FILE", help="text, gzipped or not; - reads it")
-    source.add_argument("--split", metavar="NAME", help="binarised split of --data, e.g. test")
-    files.add_argument("--output", required=True, metavar="FILE", help="translation; - prints")
+    source.add_argument("--input", metavar="FILE", help="text, gzipped or not; - is standard input")
+    source.add_argument("--split", metavar="NAME", help="binarised split of --data, such as test")
+    files.add_argument(
+        "--output", required=True, metavar="FILE", help="translation; - is standard output"
+    )
     search = parser.add_argument_group("search")
     for flag, default, help_text in (
-        ("--beam", 5, "hypotheses kept"),
-        ("--max-len-a", 2.0, "A: a sentence of n words gets at most A n + B words"),
-        ("--max-len-b", 50.0, "B"),
-        ("--min-len", 1, "words that a sentence has at least"),
-        ("--lenpen", 1.0, "scores are divided by length ** LENPEN; above 1 favours long output"),
+        ("--beam", 5, "beam size"),
+        ("--max-len-a", 2.0, "A: a source sentence of n tokens gets at most A n + B tokens"),
+        ("--max-len-b", 50.0, "B in the line above"),
+        ("--min-len", 1, "least number of tokens in a translated sentence"),
+        (
+            "--lenpen",
+            1.0,
+            "length penalty: scores are divided by length ** LENPEN, so that values "
+            "above 1 favour long translations",
+        ),
         ("--unkpen", 0.0, "penalty for <unk>"),
     ):
         search.add_argument(
@@ -56,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-doc-tokens",
         type=int,
         metavar="N",
-        help="longest instance, two marks per sentence included (default: as trained)",
+        help="longest instance in tokens; a sentence counts two more for its begin and end marks "
+        "(default: as in training)",
     )
     add_device(unit)
     add_context(parser)

@@ -1,16 +1,17 @@
-"""Keep only the pieces of a pretrained model's vocabulary that a corpus uses.
+"""Reduce the vocabulary of a pretrained model to the subword pieces that a corpus uses.
 
 CKPT is BART or mBART as fairseq saves it (mbart.cc25/model.pt), or a checkpoint of this
-project, such as `gtrans convert` writes. DATA is the corpus, prepared with the model's whole
-vocabulary (`gtrans prepare --sentencepiece sentence.bpe.model`). OUT gets model.pt, dict.txt and
-sentence.bpe.model; prepare the corpus once more with them, and train from the new file:
+project, such as `gtrans convert` writes. --data is the corpus, prepared with the model's whole
+vocabulary (`gtrans prepare --sentencepiece sentence.bpe.model`). The command writes model.pt,
+dict.txt and sentence.bpe.model to --out. Prepare the corpus again with them, and train from the
+new model:
 
   gtrans prepare --sentencepiece OUT/sentence.bpe.model --dictionary OUT/dict.txt ...
   fairseq-train ... --init-from OUT/model.pt
 
-Special symbols, language symbols and the mask stay. A piece that is gone is segmented into
-smaller ones; the characters of all kept pieces are kept for it. Logits of kept pieces do not
-change.
+Special symbols, language symbols and the mask are kept. A removed piece is segmented into
+smaller kept ones, so the single characters of all kept pieces are kept as well. The logits of
+kept pieces do not change.
 """
 
 from __future__ import annotations
@@ -23,22 +24,20 @@ EXAMPLE = "gtrans trim-vocab --data data-full --out mbart.small mbart.cc25/model
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans trim-vocab``."""
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="prepared corpus"
-    )
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="prepared corpus")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument(
         "--splits",
         nargs="+",
         default=["train", "valid"],
         metavar="NAME",
-        help="splits of DIR whose pieces are kept (default: train valid)",
+        help="splits of --data whose pieces are kept (default: train valid)",
     )
     parser.add_argument("checkpoint", type=Path, metavar="CKPT", help="checkpoint to read")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Trim and say what is left."""
+    """Trim, and print what is left."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.conversion.trimming import trim
 

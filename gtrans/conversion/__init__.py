@@ -1,5 +1,6 @@
 """Checkpoints of other programs become checkpoints of this project.
 
-A module for each source reads a file of its format as a :class:`~gtrans.conversion.source.Source`;
-:mod:`gtrans.conversion.converting` makes a checkpoint of any of them.
+There is a module for each format, which reads a
+:class:`~gtrans.conversion.foreign_checkpoint.ForeignCheckpoint`;
+:mod:`gtrans.conversion.converting` makes a checkpoint of this project from it.
 """

@@ -1,7 +1,7 @@
-"""A checkpoint of this project from one of another program.
+"""Convert a checkpoint of another program into one of this project.
 
-The new model is built and loaded as every command will build and load it, so a file that
-has been written can be read.
+The new model is created and loaded in the same way as by all commands, so a converted file can
+certainly be read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from gtrans.checkpoints import write_checkpoint
-from gtrans.conversion.files import as_trainer, check_target
+from gtrans.conversion.files import as_fairseq_checkpoint, check_target
+from gtrans.conversion.foreign_checkpoint import ForeignCheckpoint
 from gtrans.conversion.g_transformer import read_g_transformer
 from gtrans.conversion.hugging_face import read_hugging_face
 from gtrans.conversion.model_options import (
@@ -32,7 +33,6 @@ from gtrans.conversion.model_options import (
 )
 from gtrans.conversion.positions import extend_positions
 from gtrans.conversion.pretrained import read_pretrained
-from gtrans.conversion.source import Source
 from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.errors import GtransError
@@ -40,7 +40,7 @@ from gtrans.models.gtransformer import GTransformerConfig
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
 
-READERS: dict[str, Callable[[Path], Source]] = {
+READERS: dict[str, Callable[[Path], ForeignCheckpoint]] = {
     "g-transformer": read_g_transformer,
     "fairseq": read_pretrained,
     "huggingface": read_hugging_face,
@@ -49,16 +49,16 @@ READERS: dict[str, Callable[[Path], Source]] = {
 
 @dataclass(frozen=True)
 class ConversionOptions:
-    """What a checkpoint does not say of itself; None: what it says, or is known of its kind.
+    """What a checkpoint does not contain. None means: as in the checkpoint or usual for its kind.
 
     Attributes:
         data: folder of the dictionaries that the model was trained with.
-        source_lang, target_lang: what it is to translate.
-        langs: all languages that have a symbol, in their order: ``en_XX,de_DE``.
-        marks: how its sentences are marked.
-        unit: what the model was trained on.
-        max_doc_tokens: most tokens of a document unit.
-        extend_positions: size of the new table of positions.
+        source_lang, target_lang: languages to translate from and to.
+        langs: all languages that have a symbol, in the order of the symbols: ``en_XX,de_DE``.
+        marks: the marks around sentences.
+        unit: the unit that the model was trained on.
+        max_doc_tokens: longest document unit in tokens.
+        extend_positions: new number of learned positions.
     """
 
     data: Path
@@ -73,14 +73,14 @@ class ConversionOptions:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a conversion found.
+    """The result of a conversion.
 
     Attributes:
         model: options of the new model.
-        symbols: size of the source and the target vocabulary.
-        kept: tensors that have the same name here.
-        renamed: tensors that have another name here.
-        ignored: entries without meaning for the model.
+        symbols: sizes of the source and the target vocabulary.
+        kept: tensors that keep their name.
+        renamed: tensors that have got another name.
+        ignored: entries that are not parameters of the model.
     """
 
     model: GTransformerConfig
@@ -90,7 +90,7 @@ class Summary:
     ignored: list[str]
 
     def lines(self) -> list[str]:
-        """The report as text."""
+        """The result as text."""
         model = self.model
         norms = [
             "pre-norm" if before else "post-norm"
@@ -122,7 +122,7 @@ class Summary:
         ]
 
     def _embedding(self) -> list[str]:
-        """What sets BART's models apart."""
+        """A line about the embeddings of BART's models; empty for other models."""
         model = self.model
         if not model.learned_positions:
             return []
@@ -137,36 +137,36 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
 
     Args:
         program: one of :data:`READERS`.
-        path: file to read; a folder where the program writes one.
-        target: file to write; nothing is left of it when anything is wrong.
-        options: what the checkpoint does not say.
+        path: file to read, or folder for programs that write one.
+        target: file to write; after an error it does not exist.
+        options: what the checkpoint does not contain.
 
     Raises:
-        GtransError: unreadable or foreign checkpoint, parts that this model does not have,
-            dictionaries of another size, a ``target`` that cannot be written.
+        GtransError: the checkpoint is unreadable, of another program or has parts that gtrans
+            does not have, the dictionaries have another size, or ``target`` cannot be written.
     """
     check_target(path, target)
-    source = READERS[program](path)
-    state = source.state
-    refuse_missing_parts(state, source.args, path)
-    langs = split_languages(options.langs) or source.langs
+    foreign = READERS[program](path)
+    state = foreign.state
+    refuse_missing_parts(state, foreign.args, path)
+    langs = split_languages(options.langs) or foreign.langs
     task_cfg = DocumentTranslationConfig(
         data=os.path.abspath(options.data),
-        source_lang=options.source_lang or source.source_lang,
-        target_lang=options.target_lang or source.target_lang,
-        unit=options.unit or source.unit,
+        source_lang=options.source_lang or foreign.source_lang,
+        target_lang=options.target_lang or foreign.target_lang,
+        unit=options.unit or foreign.unit,
         max_doc_tokens=options.max_doc_tokens,
-        sentence_marks=options.marks or source.marks,
+        sentence_marks=options.marks or foreign.marks,
         langs=",".join(langs) or None,
     )
     task_cfg._name = "document_translation"
     root = OmegaConf.structured(FairseqConfig)
     root.task = task_cfg
-    # Languages that are left open are inferred; other groups of the options are looked up.
+    # setup_task infers missing languages, and reads other groups of the options.
     task = DocumentTranslationTask.setup_task(root.task)
     _check_vocabulary(state, task, langs, path)
     joint = task.source_dictionary == task.target_dictionary
-    model_cfg = model_options(state, source.args, joint, source.doc_mode, path)
+    model_cfg = model_options(state, foreign.args, joint, foreign.doc_mode, path)
     for name in (*UNIT_FIELDS, "source_lang", "target_lang"):
         setattr(model_cfg, name, getattr(root.task, name))
     if options.extend_positions is not None:
@@ -177,19 +177,19 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
     check_shapes(state, model.state_dict(), path)
     model.load_state_dict(state)
     criterion = LabelSmoothedCrossEntropyCriterionConfig(
-        label_smoothing=float(getattr(source.args, "label_smoothing", 0.0) or 0.0)
+        label_smoothing=float(getattr(foreign.args, "label_smoothing", 0.0) or 0.0)
     )
     criterion._name = "label_smoothed_cross_entropy"
     root.model, root.criterion = model_cfg, criterion
-    write_checkpoint(as_trainer(root, model.state_dict()), target)
+    write_checkpoint(as_fairseq_checkpoint(root, model.state_dict()), target)
     return Summary(
         model_cfg,
         (len(task.source_dictionary), len(task.target_dictionary)),
-        kept=[name for name in source.original if name in state],
+        kept=[name for name in foreign.original if name in state],
         renamed=[
-            name for name in source.original if name not in state and name not in source.ignored
+            name for name in foreign.original if name not in state and name not in foreign.ignored
         ],
-        ignored=source.ignored,
+        ignored=foreign.ignored,
     )
 
 

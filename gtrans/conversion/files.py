@@ -1,4 +1,4 @@
-"""Checkpoint files that conversions write."""
+"""Checkpoint files to be written by conversions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def check_target(source: Path, target: Path) -> None:
         raise GtransError(f"{target}: this is a folder; name a file in it.")
 
 
-def as_trainer(root: Any, state: dict[str, Tensor]) -> dict[str, Any]:
-    """The checkpoint that fairseq's trainer would write before the first update."""
+def as_fairseq_checkpoint(root: Any, state: dict[str, Tensor]) -> dict[str, Any]:
+    """The checkpoint of options and parameters as fairseq's trainer writes it at update 0."""
     return {
         "args": None,
         "cfg": OmegaConf.to_container(root, resolve=True, enum_to_str=True),
         "model": state,
         "criterion": None,
-        # fairseq reads the last entry of this history even when it is told to forget it.
+        # fairseq reads the last entry of this history even with --reset-optimizer.
         "optimizer_history": [
             {
                 "criterion_name": "LabelSmoothedCrossEntropyCriterion",

@@ -1,7 +1,7 @@
 """Checkpoints of the authors' G-Transformer.
 
-Their file is ``{'args': argparse.Namespace, 'model': state dict}``, with ``[lang]`` of
-each of ``args.langs`` and ``<mask>`` behind the dictionary's own symbols.
+Their file is ``{'args': argparse.Namespace, 'model': state dict}``. Its vocabulary has the
+dictionary's own symbols, then ``[lang]`` for each of ``args.langs``, then ``<mask>``.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import argparse
 from pathlib import Path
 
 from gtrans.checkpoints import read_checkpoint
-from gtrans.conversion.source import Source, is_parameter, own_names
+from gtrans.conversion.foreign_checkpoint import ForeignCheckpoint, is_parameter, own_names
 from gtrans.data.symbols import split_languages
 from gtrans.errors import GtransError
 
 
-def read_g_transformer(path: Path) -> Source:
+def read_g_transformer(path: Path) -> ForeignCheckpoint:
     """The checkpoint at ``path``.
 
     Raises:
-        GtransError: unreadable, not of that program, or without its languages.
+        GtransError: it is unreadable, of another program, or does not name its languages.
     """
     checkpoint = read_checkpoint(path)
     args = checkpoint.get("args")
@@ -36,7 +36,7 @@ def read_g_transformer(path: Path) -> Source:
         if len(langs) != 2:
             raise GtransError(f"{path}: its options name no source and target language.")
         source, target = langs
-    return Source(
+    return ForeignCheckpoint(
         path,
         own_names({name: entry for name, entry in original.items() if name not in ignored}),
         args,

@@ -1,7 +1,7 @@
 """BART, mBART and mBART-50 as Hugging Face saves them: a folder with ``config.json`` and weights.
 
-Rows of the embeddings are in fairseq's order: the dictionary's symbols, for mBART the
-languages, ``<mask>``.
+The rows of the embeddings are in fairseq's order: the symbols of the dictionary, then (mBART)
+the languages, then ``<mask>``.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gtrans.conversion.foreign_checkpoint import ForeignCheckpoint, is_parameter
 from gtrans.conversion.languages import MBART25, MBART50
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
-from gtrans.conversion.source import Source, is_parameter
 from gtrans.data.symbols import split_languages
 from gtrans.errors import GtransError
 
@@ -35,11 +35,11 @@ _OPTIONS = {
 }
 
 
-def read_hugging_face(folder: Path) -> Source:
+def read_hugging_face(folder: Path) -> ForeignCheckpoint:
     """The model in ``folder``.
 
     Raises:
-        GtransError: no such folder, files that are missing, another kind of model.
+        GtransError: the folder or a file is missing, or the model is of another kind.
     """
     config = _read_json(folder / "config.json", folder)
     kind = config.get("model_type")
@@ -56,9 +56,9 @@ def read_hugging_face(folder: Path) -> Source:
     marks, langs = "bart", ""
     if kind == "mbart":
         starts_with_end = config.get("decoder_start_token_id") == _END
-        many = config.get("tokenizer_class") == "MBart50Tokenizer" or starts_with_end
-        marks, langs = ("mbart50", MBART50) if many else ("mbart", MBART25)
-    return Source(
+        is_mbart50 = config.get("tokenizer_class") == "MBart50Tokenizer" or starts_with_end
+        marks, langs = ("mbart50", MBART50) if is_mbart50 else ("mbart", MBART25)
+    return ForeignCheckpoint(
         folder,
         state,
         args,
@@ -127,7 +127,7 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 def _own_names(
     original: dict[str, Tensor], folder: Path
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """The tensors under their names here, and what has no meaning for the model."""
+    """The parameters under their names in this project, and the names of all other entries."""
     state: dict[str, Tensor] = {}
     ignored: list[str] = []
     named = {name.removeprefix("model."): name for name in original}

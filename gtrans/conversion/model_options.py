@@ -1,7 +1,7 @@
 """Options of the model that fits a state dict.
 
-What the model is made of is read from the tensors, and only what they cannot tell (heads,
-activation, dropout) from the options beside them.
+Layers and sizes are read from the tensors; what tensors cannot show (heads, activation, dropout)
+is read from the options in the checkpoint.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DECODER_TABLE = "decoder.embed_tokens.weight"
 OUTPUT = "decoder.output_projection.weight"
 POSITIONS = "encoder.embed_positions.weight"
 
-# Parts of fairseq's Transformer that this model does not have, by their tensors' names.
+# Parts of fairseq's Transformer that this model does not have, by the names of their tensors.
 _MISSING_PARTS = (
     (r"\.adaptive_softmax\.", "an adaptive softmax (--adaptive-softmax-cutoff)"),
     (r"\.project_(in|out)_dim\.", "embeddings of another width than its layers"),
@@ -52,7 +52,7 @@ def refuse_missing_parts(
     if activation not in ACTIVATIONS:
         parts.append(f"the activation {activation} (there is {', '.join(ACTIVATIONS)})")
     if parts:
-        raise GtransError(f"{path}: it has what this model does not have: {'; '.join(parts)}.")
+        raise GtransError(f"{path}: it has parts that gtrans does not have: {'; '.join(parts)}.")
     for name in (ENCODER_TABLE, DECODER_TABLE, *(f"{s}.layers.0.fc1.weight" for s in SIDES)):
         if name not in state:
             raise GtransError(f"{path}: not a G-Transformer, it holds no {name}.")
@@ -68,11 +68,11 @@ def model_options(
     """Options of the model that fits the checkpoint at ``path``.
 
     Args:
-        state: its tensors, under their names here.
+        state: its tensors, under their names in this project.
         args: its options.
-        joint: both sides have one dictionary.
-        named_mode: the doc_mode that its tensors had names of.
-        path: for messages.
+        joint: both sides share one dictionary.
+        named_mode: the doc_mode to which the names of its tensors point.
+        path: the checkpoint, for messages.
     """
 
     def option(name: str, default: Any) -> Any:
@@ -97,8 +97,8 @@ def model_options(
     )
     doc_mode = "partial"
     if not (encoder_top or decoder_top or cross_top):
-        # Without gates nothing tells whether attention is grouped, not even the tensors' names:
-        # the last version of the authors' program says self_attn_local in both modes.
+        # Without gates, only the options say whether attention is grouped. The names of tensors
+        # do not: the last version of the authors' program has self_attn_local in both modes.
         doc_mode = "full" if option("doc_mode", named_mode) == "full" else "partial"
     cfg = GTransformerConfig(
         encoder_layers=layers["encoder"],
@@ -145,7 +145,7 @@ def _count_layers(state: Mapping[str, Tensor], side: str, path: Path) -> int:
 def _count_global(
     state: Mapping[str, Tensor], side: str, attention: str, layers: int, path: Path
 ) -> int:
-    """How many layers from the top have global attention beside group attention."""
+    """Number of top layers that have global attention in addition to group attention."""
     names = [f"{side}.layers.{number}.{attention}" for number in range(layers)]
     has_global = [f"{name}.gate.proj.weight" in state for name in names]
     count = sum(has_global)
@@ -161,14 +161,13 @@ def _count_global(
 def check_shapes(state: Mapping[str, Tensor], own: Mapping[str, Tensor], path: Path) -> None:
     """Raises GtransError unless ``state`` has the names and shapes of ``own``."""
     unknown, absent = ([n for n in a if n not in b] for a, b in ((state, own), (own, state)))
-    for names, what in ((unknown, "this model has no place for"), (absent, "it lacks")):
+    for names, what in ((unknown, "this model does not have"), (absent, "it lacks")):
         if names:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             raise GtransError(f"{path}: {what} {', '.join(names[:3])}{more}.")
     for name, tensor in own.items():
         if state[name].shape != tensor.shape:
             raise GtransError(
-                f"{path}: {name} is {tuple(state[name].shape)} there, but {tuple(tensor.shape)} "
-                "in the model that the other tensors describe; this model needs the same width "
-                "everywhere."
+                f"{path}: {name} has the shape {tuple(state[name].shape)}, but the other tensors "
+                f"need {tuple(tensor.shape)}; all parts of this model must have the same width."
             )

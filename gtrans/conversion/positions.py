@@ -18,18 +18,18 @@ _NAMES = tuple(f"{side}.embed_positions.weight" for side in ("encoder", "decoder
 def extend_positions(
     state: dict[str, Tensor], size: int | None, wanted: int, path: Path
 ) -> int:
-    """Give the tables in ``state`` ``wanted`` positions instead of ``size``, in place.
+    """Extend the position tables in ``state`` from ``size`` to ``wanted`` positions, in place.
 
-    A new position begins as a copy of the one ``size`` before it, as Longformer's
-    (Beltagy et al. 2020): what the model has learnt of near positions then holds
-    everywhere but at the seams, and nothing changes for texts of up to ``size`` tokens.
+    A new position starts as a copy of the one ``size`` before it, as in Longformer (Beltagy et
+    al. 2020). So what the model has learnt about neighbouring positions still holds, except at
+    the seams, and nothing changes for texts of up to ``size`` tokens.
 
     Raises:
         GtransError: the model has no learned positions, or has enough of them.
     """
     if size is None:
         raise GtransError(
-            f"{path}: its positions are not learned and know no limit; leave out "
+            f"{path}: its positions are not learned and have no limit; leave out "
             "`--extend-positions`."
         )
     if wanted <= size:
@@ -46,14 +46,14 @@ def extend_positions(
 def extend_own(path: Path, target: Path, wanted: int) -> str:
     """Write this project's checkpoint ``path`` with ``wanted`` positions as ``target``.
 
-    Optimiser states of the tables no longer fit, so training starts from the new file
-    (``--init-from``, ``--finetune-from-model``) and does not resume in it.
+    The optimizer state does not fit the new tables and is dropped: training can start from the
+    new file (``--init-from``, ``--finetune-from-model``) but not resume from it.
 
     Returns:
-        what was done, in a line.
+        a line that says what was done.
 
     Raises:
-        GtransError: as :func:`extend_positions`, or an unreadable checkpoint.
+        GtransError: the checkpoint is unreadable, or as in :func:`extend_positions`.
     """
     check_target(path, target)
     checkpoint = read_checkpoint(path)

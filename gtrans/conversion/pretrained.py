@@ -1,7 +1,7 @@
 """BART and mBART as fairseq saves them (``bart.large/model.pt``, ``mbart.cc25/model.pt``).
 
-The file is ``{'args': argparse.Namespace, 'model': state dict, ..}``. Behind the symbols
-of ``dict.txt`` stand ``[lang]`` of each of ``args.langs`` and ``<mask>``.
+The file is ``{'args': argparse.Namespace, 'model': state dict, ..}``. Its vocabulary has the
+symbols of ``dict.txt``, then ``[lang]`` for each of ``args.langs``, then ``<mask>``.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import argparse
 from pathlib import Path
 
 from gtrans.checkpoints import read_checkpoint
-from gtrans.conversion.source import Source, is_parameter, own_names
+from gtrans.conversion.foreign_checkpoint import ForeignCheckpoint, is_parameter, own_names
 from gtrans.data.symbols import split_languages
 from gtrans.errors import GtransError
 
-# Where the weights are to be had; nothing here downloads them.
+# Where the user can get the weights; nothing here downloads them.
 DOWNLOADS = (
     "download https://dl.fbaipublicfiles.com/fairseq/models/mbart/mbart.cc25.v2.tar.gz (or "
     "https://dl.fbaipublicfiles.com/fairseq/models/bart.large.tar.gz) and unpack it there"
 )
-# Heads for classification, which BART's checkpoints may have beside the model.
+# Heads for classification, which BART's checkpoints may have in addition.
 _OTHER_HEADS = "classification_heads."
 
 
-def read_pretrained(path: Path) -> Source:
+def read_pretrained(path: Path) -> ForeignCheckpoint:
     """The checkpoint at ``path``.
 
     Raises:
-        GtransError: missing, unreadable, or without options.
+        GtransError: it is missing, unreadable, or has no options.
     """
     if not path.is_file():
         raise GtransError(f"{path}: there is no such checkpoint; {DOWNLOADS}.")
@@ -47,10 +47,10 @@ def read_pretrained(path: Path) -> Source:
     langs = split_languages(getattr(args, "langs", None))
     marks = "bart"
     if langs:
-        # Multilingual fine-tuning (mBART-50) puts the symbol first, pretraining last.
+        # Multilingual fine-tuning (mBART-50) puts the language symbol first, pretraining last.
         first = getattr(args, "decoder_langtok", False)
         marks = "mbart50" if first else "mbart"
-    return Source(
+    return ForeignCheckpoint(
         path,
         own_names({name: entry for name, entry in original.items() if name not in ignored}),
         args,

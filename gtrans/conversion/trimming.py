@@ -1,15 +1,15 @@
-"""A pretrained model without the pieces that a corpus does not use.
+"""Removal of the subword pieces that a corpus does not use from a pretrained model.
 
-Of the 250,000 pieces of mBART a corpus of two languages uses a tenth; the others cost
-memory for their embeddings, their gradients, Adam's two moments and their logits. Kept are
-the special symbols, the language symbols, the mask, every piece that stands in the binarised
-corpus, and the single characters those pieces are made of, so that later text in the same
-alphabets can always be segmented. All kept rows are those of the model, so logits of kept
-pieces are the same; their softmax is over fewer pieces.
+A corpus of two languages uses about a tenth of mBART's 250,000 pieces. The others cost memory
+for embeddings, gradients, Adam's two moments and logits. Trimming keeps the special symbols, the
+language symbols, the mask, all pieces of the binarised corpus, and the single characters of
+these pieces, so that other text in the same alphabets can be segmented. Kept rows of the
+embeddings are not changed, so the logits of kept pieces are the same; only the softmax is over
+fewer pieces.
 
-SentencePiece's model is copied as it is. Text that is prepared with the new dictionary is
-segmented without the pieces that are gone
-(:class:`gtrans.text.sentencepiece_pipeline.SentencePiecePipeline`).
+SentencePiece's model is copied without change. Text that is prepared with the new dictionary is
+segmented without the removed pieces, see
+:class:`gtrans.text.sentencepiece_pipeline.SentencePiecePipeline`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CHECKPOINT_FILE, DICTIONARY_FILE, SENTENCEPIECE_FILE = (
 
 @dataclass(frozen=True)
 class Trimmed:
-    """What trimming has kept: pieces before and after, and parameters before and after."""
+    """Numbers of pieces and of parameters, each before and after trimming."""
 
     pieces: tuple[int, int]
     parameters: tuple[int, int]
@@ -55,12 +55,12 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     Args:
         checkpoint: BART or mBART as fairseq saves it, or a checkpoint of this project.
         data: folder of ``gtrans prepare --sentencepiece`` with the model's own dictionary.
-        out: folder to write; it is made.
+        out: folder to write; it is created if necessary.
         splits: the splits of ``data`` whose pieces are kept.
 
     Raises:
-        GtransError: files that are missing, a vocabulary that is not the data's, embeddings
-            that are not shared.
+        GtransError: a file is missing, or the model has another vocabulary than the data, or
+            different vocabularies.
     """
     state = read_state(data)
     if state.get("pieces") != SENTENCEPIECE.name:
@@ -73,9 +73,9 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     langs = split_languages(_options(loaded).get("langs"))
     if rows != len(dictionary) + len(langs) + 1:
         raise GtransError(
-            f"{checkpoint}: it has {rows} symbols, but '{data}' has {len(dictionary)} pieces, to "
-            f"which {len(langs)} languages and the mask come; prepare the corpus with the model's "
-            "own dictionary."
+            f"{checkpoint}: it has {rows} symbols, but '{data}' has {len(dictionary)} pieces, plus "
+            f"{len(langs)} languages and the mask; prepare the corpus with the model's own "
+            "dictionary."
         )
     used = used_symbols(data, languages, splits, len(dictionary))
     kept = _kept(dictionary, used)
@@ -87,7 +87,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
             table = tensors[name]
             if table.size(0) != rows:
                 raise GtransError(f"{checkpoint}: {name} has another vocabulary.")
-            # Tables that are one stay one.
+            # Shared tables stay shared.
             tensors[name] = shared.setdefault(table.data_ptr(), table[index])
     if not out.exists():
         check_target(checkpoint, out)
@@ -107,10 +107,10 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
 def used_symbols(
     data: Path, languages: tuple[str, str], splits: Sequence[str], size: int
 ) -> set[int]:
-    """Ids that stand in the binarised ``splits``, on either side.
+    """The ids that occur in the binarised ``splits``, on either side.
 
     Raises:
-        GtransError: a split is not there.
+        GtransError: a split is missing.
     """
     counts = np.zeros(size, np.int64)
     for split in splits:
@@ -125,7 +125,7 @@ def used_symbols(
 
 
 def _kept(dictionary: Dictionary, used: set[int]) -> list[int]:
-    """Ids to keep, in order: special ones, used ones, the characters of used ones."""
+    """The ids to keep, ascending: special symbols, used pieces, and their characters."""
     specials = set(range(dictionary.nspecial))
     characters = {SPACE}.union(*(dictionary.symbols[number] for number in used - specials))
     single = {dictionary.indices[one] for one in characters if one in dictionary.indices}
@@ -133,7 +133,7 @@ def _kept(dictionary: Dictionary, used: set[int]) -> list[int]:
 
 
 def _options(checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """The options that tell the languages, in either form."""
+    """The options of the task, which include the languages, from old and new checkpoints."""
     cfg, args = checkpoint.get("cfg"), checkpoint.get("args")
     if isinstance(cfg, dict) and cfg.get("task"):
         task = cfg["task"]
@@ -142,7 +142,7 @@ def _options(checkpoint: dict[str, Any]) -> dict[str, Any]:
 
 
 def _name_data(checkpoint: dict[str, Any], folder: Path) -> None:
-    """Let the checkpoint name the folder of its new dictionary."""
+    """Set the data folder of the checkpoint to that of the new dictionary."""
     path = str(folder.resolve())
     if isinstance(checkpoint.get("args"), argparse.Namespace):
         checkpoint["args"].data = path
@@ -152,7 +152,7 @@ def _name_data(checkpoint: dict[str, Any], folder: Path) -> None:
 
 
 def _parameters(tensors: dict[str, Any]) -> int:
-    """Numbers in different tensors, shared ones once."""
+    """Number of parameters; shared tensors count once."""
     different = {
         entry.data_ptr(): entry.numel() for entry in tensors.values() if isinstance(entry, Tensor)
     }

@@ -1,8 +1,8 @@
 """Contrastive items made from the grammar of the generated corpus.
 
-Items come in pairs of twins: one document, and the same document with another cue. The
-right last sentence of one is the wrong one of the other; see
-:mod:`gtrans.corpus` for why that leaves nothing to a sentence-level model.
+Items come in pairs of twins: a document, and the same document with another cue. The right last
+sentence of one is the wrong one of the other. :mod:`gtrans.corpus` explains why a sentence-level
+model cannot do better than chance.
 """
 
 from __future__ import annotations

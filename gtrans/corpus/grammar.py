@@ -5,8 +5,8 @@ A document is made in three steps. A *plan* gives every sentence a role and reco
 Then a template is drawn for every role, and a word for every field of the template. A
 pronoun shares the field ``thing`` with its antecedent, an ellipsis the field ``verb``
 with its own; ``you`` and the word of free choice are shared by the whole document.
-Putting another word in the place of a shared one therefore changes the cue and what
-depends on it, and nothing else: this is how contrastive twins are made.
+Replacing a shared word therefore changes the cue and what depends on it, and nothing else. This
+is how contrastive twins are made.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class Document:
 
 @dataclass
 class _Plan:
-    """Roles of the sentences of a document to be."""
+    """Roles of the sentences of a document that is being generated."""
 
     roles: list[Role]
     links: list[Link] = field(default_factory=list)
@@ -261,9 +261,9 @@ class _Plan:
         return any(link.phenomenon == phenomenon and link.spans(index) for link in self.links)
 
 
-# How many links of a phenomenon a document tries for; one that finds no room is dropped.
-# Half of the documents say `you`, most hold a word of free choice. The first mention of either
-# is beyond any translator; one word a document keeps the ceiling of a test score high.
+# Number of links of a phenomenon that a document should get; a link that does not fit is dropped.
+# Half of the documents contain `you`, most contain a word of free choice. Nobody can predict the
+# first mention of either; with one such word per document, high test scores remain possible.
 _WANTED = {
     "pronoun": (1, 1, 2),
     "formality": (0, 1, 2),
@@ -271,7 +271,7 @@ _WANTED = {
     "lexical": (1, 2, 2),
 }
 
-# Mostly 6 to 8 sentences; the short ones have the lengths of the shortest contrastive items.
+# Mostly 6 to 8 sentences; some are as short as the shortest contrastive items.
 _LENGTHS = (2, 3, 4, 5, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 8, 8, 8, 8, 8)
 
 
@@ -291,7 +291,7 @@ def _plan(rng: random.Random, length: int, ending: tuple[str, int] | None) -> _P
         for _ in range(rng.choice(_WANTED[name]))
     ]
     rng.shuffle(wanted)
-    # Long links first: they find no room any more once the short ones are in.
+    # Long links first, because they would not fit after the short ones.
     wanted.sort(key=lambda pair: -pair[0])
     for distance, name in wanted:
         fitting = [
@@ -300,7 +300,7 @@ def _plan(rng: random.Random, length: int, ending: tuple[str, int] | None) -> _P
             for cue in range(max(0, use - max(DISTANCES)), use)
             if plan.fits(link := Link(name, cue, use))
         ]
-        # Another distance is tried where one finds no room.
+        # If a distance does not fit, another one is taken.
         fitting = [link for link in fitting if link.distance == distance] or fitting
         if fitting:
             plan.add(rng.choice(fitting))
@@ -315,7 +315,7 @@ class _Words:
         self._left: dict[str, list[Entry]] = {}
 
     def fill(self, template: Template, given: Mapping[str, Entry]) -> dict[str, Entry]:
-        """Words for all fields of ``template``, those of ``given`` among them."""
+        """Words for all fields of ``template``, including those in ``given``."""
         words = {name: word for name, word in given.items() if name in template.fields}
         for name in template.fields:
             if name not in words:
@@ -329,7 +329,7 @@ class _Words:
                 left.extend(POOLS[name])
                 self._rng.shuffle(left)
             word = left.pop()
-            # Names are persons too: nobody reports about himself.
+            # Names are persons, too, and nobody reports about himself.
             if word not in used.values():
                 return word
 

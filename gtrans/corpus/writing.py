@@ -1,13 +1,12 @@
 """The files of the generated corpus, see :mod:`gtrans.corpus`.
 
-``{train,valid,test}.{en,de}``: one sentence a line, an empty line between documents.
-``contrastive/<phenomenon>.jsonl``: one item a line, by distance, twins adjacent.
-``corpus.json``: what was asked for and how much of it there is; written last.
+``{train,valid,test}.{en,de}``: one sentence per line, an empty line between documents.
+``contrastive/<phenomenon>.jsonl``: one item per line, by distance, twins next to each other.
+``corpus.json``: the options, and counts of documents, sentences and items; written last.
 
-Every document and every contrastive set has a random stream of its own, named by the
-seed: the contrastive sets do not change with the number of documents, and no document
-changes with the number of others, unless an equal one was there before it. Standard
-library only.
+Every document and every contrastive set has its own random generator, seeded by the seed and its
+name. So the contrastive sets do not depend on the number of documents, and a document depends on
+others only if it would repeat an earlier one. This module needs the standard library only.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from gtrans.errors import GtransError
 from gtrans.identity.files import replacing
 
 GRAMMAR_VERSION = 1
-"""Grows whenever the same seed gives other bytes."""
+"""Increases whenever the same seed gives other bytes."""
 
 PAIR = "en-de"
 MIN_DOCS = 200
@@ -38,7 +37,7 @@ SPLITS = ("train", "valid", "test")
 
 
 def write_corpus(out: Path, seed: int, docs: int, items: int = 400) -> dict[str, Any]:
-    """Write the corpus of ``seed`` into the folder ``out``; returns what corpus.json says.
+    """Write the corpus of ``seed`` into the folder ``out``; returns the contents of corpus.json.
 
     ``docs`` counts the documents of the three splits together, ``items`` the contrastive
     items per phenomenon and distance. Files of an earlier run are replaced, each as a

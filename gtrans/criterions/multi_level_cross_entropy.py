@@ -23,7 +23,7 @@ class MultiLevelCrossEntropyConfig(FairseqDataclass):
 
     label_smoothing: float = option(0.0, "epsilon of label smoothing, 0: none")
     softmax_rows: int = option(
-        1024, "rows of logits, one for each word and group, that are in memory at once"
+        1024, "most rows of logits in memory at once; each word has one row per group"
     )
     sentence_avg: bool = II("optimization.sentence_avg")
 
@@ -32,9 +32,10 @@ class MultiLevelCrossEntropyConfig(FairseqDataclass):
 class MultiLevelCrossEntropy(FairseqCriterion):
     """``sum_i psi_i CE(P_i)`` over the groups of the decoder, with label smoothing.
 
-    In the logs, in bits a word: ``loss`` is Eq 7 with label smoothing, ``nll_loss`` (and
-    ``ppl``) that of the fused probability (Eq 5), ``loss_group_i`` the smoothed loss of
-    group i. ``weight_group_i`` is its weight psi. A model without groups counts as one.
+    The logs have, in bits per word: ``loss``, Eq 7 with label smoothing; ``nll_loss`` (and
+    ``ppl``), that of the fused probability (Eq 5) without smoothing; ``loss_group_i``, the
+    smoothed loss of group i. ``weight_group_i`` is the weight psi of group i. A model without
+    groups counts as one group.
     """
 
     def __init__(
@@ -49,12 +50,12 @@ class MultiLevelCrossEntropy(FairseqCriterion):
             raise GtransError(f"`--softmax-rows` must be at least 1, but is {softmax_rows}.")
         self.sentence_avg = sentence_avg
         self.smoothing = label_smoothing
-        self.rows = softmax_rows
+        self.softmax_rows = softmax_rows
 
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """The loss of a batch, the number to divide it by, and what goes to the logs.
+        """The loss of a batch, the number to divide it by, and the values for the logs.
 
         Raises:
             GtransError: the model has no groups to train.
@@ -76,7 +77,7 @@ class MultiLevelCrossEntropy(FairseqCriterion):
             outputs.projection,
             target.repeat(groups),
             self.smoothing,
-            self.rows,
+            self.softmax_rows,
         )
         each = smoothed.view(groups, words).sum(1)
         weights = outputs.log_weights.exp()
@@ -116,5 +117,5 @@ class MultiLevelCrossEntropy(FairseqCriterion):
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """Whether the logs of workers may be summed: they may."""
+        """The logs of several workers can be summed."""
         return True

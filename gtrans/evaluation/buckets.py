@@ -1,8 +1,8 @@
 """BLEU by position in the document, by sentence length and by document length.
 
-A bucket's score is the corpus BLEU of its sentences (or documents) alone, from the
-statistics that were counted for the whole corpus. Scores of small buckets scatter, and
-BLEU falls and rises with length whatever the system; compare systems within a bucket.
+The score of a bucket is the corpus BLEU of its sentences (or documents), from the statistics
+that were counted for the whole corpus. Scores of small buckets are noisy, and BLEU depends on
+length for every system; so compare systems within a bucket, not buckets.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ class Bucket:
     Attributes:
         first: the smallest value in it (position or length, counted from 1).
         last: the largest value; None if there is no upper bound.
-        counts: how many ``sentences`` and, where documents are put in buckets,
-            ``documents`` it has.
-        scores: for each key (a metric, or ``mean_of_positions``) the score by system;
-            empty if there is nothing in the bucket.
+        counts: its number of ``sentences`` and, for buckets of documents, of ``documents``.
+        scores: by key (a metric, or ``mean_of_positions``), then by system; empty for an
+            empty bucket.
     """
 
     first: int
@@ -43,16 +42,16 @@ class Bucket:
 
     @property
     def label(self) -> str:
-        """Its values in words."""
+        """Its range as text."""
         return f"{self.first} and more" if self.last is None else f"{self.first} to {self.last}"
 
 
 def by_position(s_bleu: Measurement, per_bucket: int = POSITIONS_PER_BUCKET) -> list[Bucket]:
-    """s-BLEU by the place of a sentence in its document, counted from 1.
+    """s-BLEU by the position of a sentence in its document, counted from 1.
 
-    Feng et al. (2022), recurrent memory, figure 3, compute BLEU at each position and average
-    over the positions of a range: ``mean_of_positions``.
-    ``s_bleu`` is the corpus BLEU of all sentences of the range, which scatters less.
+    ``mean_of_positions`` is BLEU at each position, averaged over the positions of a bucket, as in
+    Feng et al. (2022), recurrent memory, figure 3. ``s_bleu`` is the corpus BLEU of all
+    sentences of the bucket, which is less noisy.
     """
     starts = np.searchsorted(s_bleu.documents, s_bleu.documents)
     positions = np.arange(len(s_bleu.documents)) - starts + 1
@@ -63,8 +62,8 @@ def by_position(s_bleu: Measurement, per_bucket: int = POSITIONS_PER_BUCKET) -> 
         present = np.unique(positions[inside])
         scores = _scores(s_bleu, inside)
         scores["mean_of_positions"] = {
-            system: float(np.mean([s_bleu.score(system, positions == place) for place in present]))
-            for system in s_bleu.rows
+            system: float(np.mean([s_bleu.score(system, positions == n) for n in present]))
+            for system in s_bleu.statistics
         }
         buckets.append(Bucket(first, last, {"sentences": int(inside.sum())}, scores))
     return buckets
@@ -75,10 +74,10 @@ def by_sentence_length(
 ) -> list[Bucket]:
     """s-BLEU by the length of the reference in tokens of the BLEU tokeniser.
 
-    Yang et al. (2022), layer fusion, figure 12, show long sentences apart from short ones.
+    Yang et al. (2022), layer fusion, figure 12, report long sentences separately.
     """
-    system = next(iter(s_bleu.rows))
-    lengths = s_bleu.rows[system][:, _REFERENCE_LENGTH]
+    system = next(iter(s_bleu.statistics))
+    lengths = s_bleu.statistics[system][:, _REFERENCE_LENGTH]
     return [
         Bucket(first, last, {"sentences": int(inside.sum())}, _scores(s_bleu, inside))
         for first, last, inside in _intervals(lengths, bounds)
@@ -94,8 +93,8 @@ def by_document_length(
 
     Args:
         measurements: s-BLEU and d-BLEU, or only one of them.
-        sentences: for each document, the sentences of its reference.
-        bounds: largest length of each bucket but the last, ascending.
+        sentences: number of sentences of each document of the reference.
+        bounds: largest length in each bucket except the last, ascending.
     """
     lengths = np.array(sentences)
     buckets = []
@@ -111,7 +110,7 @@ def by_document_length(
 def _intervals(
     values: NDArray[Any], bounds: Sequence[int]
 ) -> list[tuple[int, int | None, NDArray[np.bool_]]]:
-    """First and last value of each bucket, and which values are in it."""
+    """The first value, the last value and the members of each bucket."""
     edges = [0, *bounds]
     inside = [(low < values) & (values <= high) for low, high in zip(edges, bounds, strict=False)]
     inside.append(values > edges[-1])
@@ -123,5 +122,5 @@ def _scores(measurement: Measurement, inside: NDArray[np.bool_]) -> dict[str, di
     if not inside.any():
         return {}
     return {
-        measurement.key: {system: measurement.score(system, inside) for system in measurement.rows}
+        measurement.key: {name: measurement.score(name, inside) for name in measurement.statistics}
     }

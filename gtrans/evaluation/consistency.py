@@ -1,23 +1,22 @@
 """Lexical consistency: is a repeated source term translated the same way throughout?
 
-The score is that of Lyu et al. (2021), lexical translation consistency ratio: of all
-pairs of sentences of a document that share a source term, the share in which its
-translations are the same. What it rests on is fixed here, without any model or word list:
+The score is the lexical translation consistency ratio of Lyu et al. (2021): of all pairs of
+sentences of a document that share a source term, the share in which the term has the same
+translation. The definitions are as follows; no model and no word list is needed:
 
-* a *term* is a source word of at least four letters that stands in two or more sentences
-  of the document, and in at most 3% (or 10) of the corpus's sentences: a word more
-  frequent than that is taken for a function word;
-* its *translation* in a sentence is the target word with which it is associated most, by
-  Dice's coefficient of the sentences that contain them, provided that the target word has
-  no stronger association with another word of the sentence. The associations are those
-  of the source with the translation and the reference together;
-* a pair of sentences is *consistent* if the translation found in one of them stands in
-  the other as well; it counts if there is a translation in at least one of them. Words
-  are the same if their stems are, where the target language has a stemmer, else if they
-  differ in case at most.
+* A *term* is a source word of at least four letters that occurs in two or more sentences of
+  the document. It occurs in at most 3% of the sentences of the corpus (or in at most 10), since
+  more frequent words are probably function words.
+* The *translation* of a term in a sentence is the target word with the highest Dice
+  coefficient. A word that has a higher coefficient with another source word of the sentence is
+  not accepted. Coefficients are counted over the sentence pairs of source and translation and
+  those of source and reference together.
+* A pair of sentences counts if a translation is found in at least one of them. It is
+  *consistent* if a translation that is found in one sentence also occurs in the other. Words
+  are compared by their stems if the target language has a stemmer, otherwise without case.
 
-Consistency is no quality: "the" for everything is consistent. The reference's own value
-tells how consistent a translator is who varies where it reads better.
+A consistent translation need not be good: "the" for every word is consistent. The value of the
+reference shows how consistent a human translator is.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Words = list[str]
 
 @dataclass(frozen=True)
 class Consistency:
-    """How consistently a translation renders repeated terms.
+    """How consistently a translation translates repeated terms.
 
     Attributes:
         consistent: pairs of sentences with the same translation of a term.
@@ -58,7 +57,7 @@ class Consistency:
 
 
 def signature(tokenizer: str, target_lang: str) -> str:
-    """What a value depends on."""
+    """The signature of a score: everything that it depends on."""
     stemmer = stem_function(target_lang)[0] or "no"
     return (
         f"term:{MIN_LETTERS}+letters,2+sentences,max:{MAX_SHARE:.0%}or{MAX_SENTENCES}"
@@ -67,7 +66,7 @@ def signature(tokenizer: str, target_lang: str) -> str:
 
 
 class ConsistencyJudge:
-    """Judges translations of one text.
+    """Measures the consistency of translations of one text.
 
     Args:
         sources: documents of sentences.
@@ -102,12 +101,12 @@ class ConsistencyJudge:
         dice = _Dice(self._frequency, self._references, _Pairs(self._source, target))
         consistent = pairs = found = 0
         for source_document, target_document in zip(self._source, target, strict=True):
-            renderings: dict[str, list[tuple[str | None, Words]]] = defaultdict(list)
+            translations_of: dict[str, list[tuple[str | None, Words]]] = defaultdict(list)
             for source_words, target_words in zip(source_document, target_document, strict=True):
                 for term in self._terms.intersection(source_words):
                     word = dice.translation(term, source_words, target_words)
-                    renderings[term].append((word, target_words))
-            for occurrences in renderings.values():
+                    translations_of[term].append((word, target_words))
+            for occurrences in translations_of.values():
                 agree = [
                     one in other_words or other in one_words
                     for (one, one_words), (other, other_words) in combinations(occurrences, 2)
@@ -124,7 +123,7 @@ def _source_words(sentence: str) -> Words:
 
 
 def _core(word: str) -> str:
-    """A word without the marks around it."""
+    """A word without the punctuation around it."""
     begin, end = 0, len(word)
     while begin < end and not word[begin].isalnum():
         begin += 1
@@ -150,7 +149,7 @@ def _target_words(
 
 
 class _Pairs:
-    """In how many sentence pairs a target word, or a pair of words, occurs."""
+    """Counts of sentence pairs that contain a target word, or a source and a target word."""
 
     def __init__(self, source: list[list[Words]], target: list[list[Words]]) -> None:
         self.target: Counter[str] = Counter()
@@ -170,16 +169,16 @@ class _Dice:
         self._source, self._one, self._other = source, one, other
 
     def translation(self, term: str, source: Words, target: Words) -> str | None:
-        """The word of ``target`` that renders ``term``; None if there is none.
+        """The word of ``target`` that translates ``term``; None if there is none.
 
-        Of equally associated words, the one whose place fits the term's best.
+        Of words with the same coefficient, the one with the closest relative position is taken.
         """
         if not target:
             return None
-        place = source.index(term) / len(source)
+        position = source.index(term) / len(source)
         best = max(
             range(len(target)),
-            key=lambda i: (self._dice(term, target[i]), -abs(place - i / len(target))),
+            key=lambda i: (self._dice(term, target[i]), -abs(position - i / len(target))),
         )
         strength = self._dice(term, target[best])
         if any(self._dice(other, target[best]) > strength for other in source):

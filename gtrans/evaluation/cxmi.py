@@ -6,9 +6,9 @@ Machine Translation", ACL 2021, section 2.2:
     CXMI(C -> Y | X) = H(Y | X) - H(Y | X, C)
                      = 1/N sum_i log q(y_i | x_i, C_i) - log q(y_i | x_i)
 
-over the N sentence pairs of a held-out corpus, in nats per sentence; the references are the
-``y_i``. A summand is the pointwise CXMI of a sentence (Fernandes et al. 2023). No torch and
-no fairseq here.
+over the N sentence pairs of a held-out corpus, in nats per sentence; the ``y_i`` are the
+references. Each summand is the pointwise CXMI of a sentence (Fernandes et al. 2023). This module
+imports neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Sentence:
 
     @property
     def cxmi(self) -> float:
-        """What context adds to the log-probability."""
+        """The gain in log-probability through context."""
         return self.with_context - self.without_context
 
 
@@ -50,8 +50,8 @@ class Cxmi:
     Attributes:
         value: nats per sentence.
         interval: 95% interval of ``value``.
-        resampled: what the interval's bootstrap draws: ``documents``, since sentences of one
-            are alike; ``sentences`` where there is but one document.
+        resampled: what the bootstrap draws: ``documents``, because sentences of a document are
+            not independent; ``sentences`` if there is only one document.
         per_token: nats per token.
         sentences, documents: how many there are.
     """

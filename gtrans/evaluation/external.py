@@ -1,11 +1,11 @@
 """Scores of tools that need an environment of their own: COMET, Doc-COMET, BlonDe, ctxpro.
 
-They pin old packages, so they meet this program in files only. For each tool a folder is
-written with the texts as its command takes them, and the command is told; it is run by
-hand in a second environment; the next call of ``gtrans score`` reads what it wrote. A
-result that belongs to other texts than the folder's is refused.
+These tools pin old packages, so they are not imported: data are exchanged in files. The first
+call of ``gtrans score`` writes the texts for a tool into a folder and prints the commands of
+the tool. The user runs them in a second environment. The next call of ``gtrans score`` reads
+the results. A result that does not belong to the texts in the folder is refused.
 
-Texts are written only when they changed, so a result stays valid.
+Texts are written only if they have changed, so that a result stays valid.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.scores import Documents, Measurement, Rows
+from gtrans.evaluation.scores import Documents, Measurement, Statistics
 from gtrans.identity.files import atomic_writer
 
 CONTEXT_SENTENCES = 2
@@ -52,7 +52,7 @@ checked = hashlib.sha256(text).hexdigest()
 
 @dataclass(frozen=True)
 class Texts:
-    """What is scored: documents of sentences, empty ones allowed in ``systems``."""
+    """The texts to score: documents of sentences; sentences in ``systems`` may be empty."""
 
     sources: Documents | None
     references: Documents
@@ -66,8 +66,8 @@ class Instructions:
     Attributes:
         label: the tool's name.
         folder: where its files are.
-        install: commands that make its environment, to be run once.
-        commands: commands that score, to be run in ``folder`` in that environment.
+        install: commands that create its environment, to be run once.
+        commands: commands that compute the scores, to be run in ``folder`` in that environment.
     """
 
     label: str
@@ -78,10 +78,10 @@ class Instructions:
     def lines(self) -> list[str]:
         """The instructions in words."""
         return [
-            f"{self.label}: texts are in {self.folder}; no scores there yet. In a second "
-            "environment (once):",
+            f"{self.label}: the texts are in {self.folder}, which has no scores yet. Create a "
+            "second environment (once):",
             *(f"    {command}" for command in self.install),
-            "then, and afterwards this command again:",
+            "Compute the scores in it, then run this command again:",
             f"    cd {shlex.quote(str(self.folder))}",
             *(f"    {command}" for command in self.commands),
         ]
@@ -103,14 +103,14 @@ def comet(
     reference and before the translation.
 
     Returns:
-        Instructions, and the scores (from about 0 to 1) if there are any.
+        instructions, and the scores (from about 0 to 1) if they have been computed.
 
     Raises:
         GtransError: there is no source, or the scores belong to other texts.
     """
     label = "Doc-COMET" if context else "COMET"
     if texts.sources is None:
-        raise GtransError(f"{label} compares with the source as well; give it with --src")
+        raise GtransError(f"{label} needs the source; give it with --src")
     references = _flat(texts.references)
     columns = {"src.txt": _flat(texts.sources), "ref.txt": references}
     columns |= {f"hyp.{name}.txt": _flat(system) for name, system in texts.systems.items()}
@@ -124,13 +124,15 @@ def comet(
     _write(folder, {name: "".join(f"{x}\n" for x in lines) for name, lines in columns.items()})
     files = [f"hyp.{name}.txt" for name in texts.systems]
     command = ["comet-score", "-s", "src.txt", "-t", *files, "-r", "ref.txt", "--model", model]
-    command += ["--enable-context"] * context + ["--to_json", RESULT]
+    if context:
+        command.append("--enable-context")
+    command += ["--to_json", RESULT]
     instructions = Instructions(label, folder, _COMET_INSTALL, (shlex.join(command),))
     result = _read_json(folder / RESULT)
     if result is None:
         return instructions, None
-    rows = {
-        name: _comet_rows(folder / RESULT, result, file, columns[file])
+    statistics = {
+        name: _comet_statistics(folder / RESULT, result, file, columns[file])
         for name, file in zip(texts.systems, files, strict=True)
     }
     unit = f"context:{CONTEXT_SENTENCES},reference|" if context else ""
@@ -140,7 +142,7 @@ def comet(
         unit="sentence",
         higher_is_better=True,
         signature=f"model:{model}|{unit}aggregate:mean|unit:sentence",
-        rows=rows,
+        statistics=statistics,
         documents=np.repeat(
             np.arange(len(texts.references)), [len(document) for document in texts.references]
         ),
@@ -149,18 +151,18 @@ def comet(
 
 
 def _with_context(lines: list[str], context: list[str], sizes: Sequence[int]) -> list[str]:
-    """Each line after the last lines of the context that stand before it in its document."""
+    """Each line, preceded by the context lines just before it in its document."""
     joined = []
     starts = np.cumsum([0, *sizes]).tolist()
     for start, end in pairwise(starts):
-        for place in range(start, end):
-            before = context[max(start, place - CONTEXT_SENTENCES) : place]
-            joined.append(SEPARATOR.join([*before, lines[place]]))
+        for number in range(start, end):
+            before = context[max(start, number - CONTEXT_SENTENCES) : number]
+            joined.append(SEPARATOR.join([*before, lines[number]]))
     return joined
 
 
-def _comet_rows(path: Path, result: Any, file: str, lines: list[str]) -> Rows:
-    """Rows ``(score, 1)``, one per sentence."""
+def _comet_statistics(path: Path, result: Any, file: str, lines: list[str]) -> Statistics:
+    """Statistics ``(score, 1)`` of each sentence; their sums give the mean score."""
     found = {Path(name).name: entries for name, entries in result.items()}.get(file)
     if found is None:
         raise GtransError(f"{path} has no scores of {file}; run the tool's command again")
@@ -171,8 +173,8 @@ def _comet_rows(path: Path, result: Any, file: str, lines: list[str]) -> Rows:
     for number, line in enumerate(lines):
         if number >= len(scored) or scored[number][0].strip() != line.strip():
             raise GtransError(
-                f"{path} holds the scores of other texts: line {number + 1} of {file} is not in "
-                "its place; run the tool's command again"
+                f"{path} holds the scores of other texts: it lacks line {number + 1} of {file}; "
+                "run the tool's command again"
             )
     return np.array([[score, 1.0] for _, score in scored])
 
@@ -186,7 +188,7 @@ def blonde(
         GtransError: the target language is not English, or the scores belong to other texts.
     """
     if target_lang not in ("", "en"):
-        raise GtransError(f"BlonDe knows English only, but --target-lang is {target_lang}")
+        raise GtransError(f"BlonDe supports English only, but --target-lang is {target_lang}")
     documents = json.dumps(
         {
             "references": [list(document) for document in texts.references],
@@ -223,21 +225,20 @@ def ctxpro(
 ) -> tuple[Instructions, dict[str, dict[str, Any]] | None]:
     """ctxpro (Wicks and Post, 2023): is the expected word in the last sentence?
 
-    Each document is one example of the set: some sentences of context, then the sentence
-    that is tested.
+    Each document is one example of the set: some sentences of context, then the tested sentence.
 
     Returns:
-        Instructions, and by system the accuracy in percent with its counts, in all and by
-        rule, once every system has been scored.
+        instructions; and, once every system has been scored, the accuracy in percent and its
+        counts by system, in total and by rule.
 
     Raises:
-        GtransError: the language is not given, or a result is older than its text.
+        GtransError: the language is missing, or a result is older than its text.
     """
     if not target_lang:
-        raise GtransError("ctxpro splits sentences by language; give it with --target-lang")
+        raise GtransError("ctxpro needs the target language; give it with --target-lang")
     name_of = re.sub(r"[^\w.-]+", "_", evalset)
     if Path(evalset).is_file():
-        evalset = str(Path(evalset).resolve())  # the command is run elsewhere
+        evalset = str(Path(evalset).resolve())  # the command runs in another folder
     _write(
         folder,
         {
@@ -288,7 +289,7 @@ def _flat(documents: Documents) -> list[str]:
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files that differ from what is there."""
+    """Write the files whose contents have changed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():

@@ -1,8 +1,8 @@
-"""Bring translations to the documents and sentences of their reference.
+"""Match translations with the documents and sentences of their reference.
 
-A file of translations may hold empty ones, and may have lost its document boundaries.
-What cannot be matched for certain is refused: a score over shifted sentences still
-looks like a score.
+A file of translations may contain empty ones, and may lack document boundaries. Files that
+cannot be matched with certainty are refused, because nobody would notice that a score is of
+shifted sentences.
 """
 
 from __future__ import annotations
@@ -19,35 +19,36 @@ from gtrans.data.documents import (
 )
 from gtrans.errors import GtransError
 
-_WAY_OUT = "--documents-only scores documents without pairs of sentences"
+_WAY_OUT = "--documents-only scores documents without aligned sentences"
 
 
 def read_hypotheses(
     path: str | os.PathLike[str], reference_path: str | os.PathLike[str]
 ) -> list[Document]:
-    """Read translations as documents of the reference's shape.
+    """Read translations as documents with the same sentences as the reference.
 
-    Three readings, of which the first that fits is taken:
+    The first of three rules that fits is applied:
 
-    1. line by line: every translation stands at the line of a sentence of the reference,
-       and the file reaches the line of the last one. Where the reference has a sentence
-       and the translation an empty line, the translation is empty;
-    2. by sentences: no boundary between documents, and as many sentences as the reference;
-    3. by documents: the same numbers of sentences in the documents of both files.
+    1. by lines: every translation is in the same line as a sentence of the reference, and
+       the file is at least as long as the line of the last one. If the reference has a
+       sentence and the translation an empty line, the translation is empty;
+    2. by sentences: there is no boundary between documents, and the number of sentences is
+       that of the reference;
+    3. by documents: the documents of both files have the same numbers of sentences.
 
-    They cannot contradict each other: where two of them fit, no translation is empty,
-    and sentences are matched in order.
+    The rules cannot contradict each other: if two of them fit, no translation is empty, and
+    sentences are matched in order.
 
     Args:
         path: the file of translations.
         reference_path: the file whose boundaries define the documents.
 
     Returns:
-        Documents of sentences; an empty translation is ``""``.
+        documents of sentences; an empty translation is ``""``.
 
     Raises:
-        GtransError: a file cannot be read, or no reading fits; the message names both
-            files and the first line where they differ.
+        GtransError: a file cannot be read, or no rule fits; the message names both files
+            and the first line where they differ.
     """
     references = read_documents(reference_path)
     reference_lines = [number for number, text in iterate_lines(reference_path) if text is not None]
@@ -60,7 +61,7 @@ def read_hypotheses(
             return [document for document, _ in read_parallel(path, reference_path)]
         except GtransError as error:
             raise GtransError(
-                f"{error} (unless the files match line by line); {_WAY_OUT}"
+                f"{error} (unless the files have the same lines); {_WAY_OUT}"
             ) from None
     elif len(sentences) == len(reference_lines):
         flat = list(sentences.values())
@@ -75,7 +76,7 @@ def read_hypotheses(
         raise GtransError(
             f"{path} has {len(sentences)} sentences and no document boundary, but "
             f"{reference_path} has {len(reference_lines)} sentences: {where} "
-            "has no counterpart; an empty translation needs the reference's boundaries as well; "
+            "has no counterpart; a file with empty translations needs the reference's boundaries; "
             f"{_WAY_OUT}"
         )
     remaining = iter(flat)
@@ -85,9 +86,9 @@ def read_hypotheses(
 def read_hypothesis_documents(
     path: str | os.PathLike[str], reference_path: str | os.PathLike[str]
 ) -> list[Document]:
-    """Read translations whose sentences need not be those of the reference.
+    """Read translations of whole documents, whose sentences need not match the reference.
 
-    Their documents must be: the same number of them, in the same order.
+    Both files must have the same documents in the same order.
 
     Args:
         path: the file of translations, with a boundary between documents.
@@ -100,11 +101,11 @@ def read_hypothesis_documents(
     if len(documents) != len(references):
         raise GtransError(
             f"{path} has {len(documents)} documents, but {reference_path} has {len(references)}; "
-            "without pairs of sentences, both files need a boundary after every document"
+            "both files need the same documents, with a boundary after each of them"
         )
     return documents
 
 
 def _count_lines(path: str | os.PathLike[str]) -> int:
-    """Lines of a file, the empty ones at its end included."""
+    """Number of lines of a file, including empty ones at its end."""
     return sum(1 for _ in iterate_raw_lines(path))

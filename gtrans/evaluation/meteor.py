@@ -1,9 +1,9 @@
-"""METEOR as a metric of sacreBLEU's kind, computed by nltk.
+"""METEOR as a metric class of sacreBLEU, computed by nltk.
 
-nltk implements Lavie and Agarwal (2007): exact matches, then stems, then synonyms, with
-one set of parameters for all languages. The METEOR 1.5 of the papers (Denkowski and
-Lavie, 2014) has parameters tuned per language, weights function words and matches
-paraphrases, so its figures are higher, and not comparable; the signature says so.
+nltk implements Lavie and Agarwal (2007): exact matches, then stems, then synonyms, with one
+set of parameters for all languages. The papers report METEOR 1.5 (Denkowski and Lavie, 2014),
+which tunes its parameters per language, gives function words a lower weight and matches
+paraphrases. Its scores are higher and not comparable; the signature says so.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ STEMMERS = {
     "ru": "russian",
     "sv": "swedish",
 }
-"""Snowball's stemmer for a language; English has Porter's, nltk's default for METEOR."""
+"""Snowball's stemmers by language; English uses Porter's, nltk's default for METEOR."""
 
 
 class _NoWordNet:
-    """Stands in for WordNet where there is none: no word has synonyms."""
+    """Replaces a missing WordNet: no word has synonyms."""
 
     def synsets(self, word: str) -> list[Any]:
         return []
 
 
 class _Stemmer:
-    """A stemmer that remembers; without one, a word is its own stem."""
+    """A stemmer with a cache; without a stemmer, a word is its own stem."""
 
     def __init__(self, stem: Callable[[str], str] | None) -> None:
         self.stem = cache(stem or str)
@@ -63,12 +63,12 @@ def stem_function(lang: str) -> tuple[str, Callable[[str], str] | None]:
 
 
 def _wordnet(lang: str) -> Any:
-    """English WordNet if nltk finds it on this machine, else None. Nothing is fetched."""
+    """English WordNet if nltk finds it on this machine, otherwise None; nothing is downloaded."""
     if lang != "en":
         return None
-    for place in ("corpora/wordnet", "corpora/wordnet.zip"):
+    for resource in ("corpora/wordnet", "corpora/wordnet.zip"):
         try:
-            nltk.data.find(place)
+            nltk.data.find(resource)
         except LookupError:
             continue
         from nltk.corpus import wordnet
@@ -78,7 +78,7 @@ def _wordnet(lang: str) -> Any:
 
 
 class METEORSignature(Signature):
-    """What a METEOR score depends on."""
+    """The signature of METEOR: everything that a score depends on."""
 
     def __init__(self, args: dict[str, Any]) -> None:
         super().__init__(args)
@@ -100,8 +100,8 @@ class METEOR(Metric):
     """Mean METEOR of the segments, times 100.
 
     Args:
-        tokenizer: one of sacreBLEU's.
-        lang: the language of the translations; it decides about stems and synonyms.
+        tokenizer: a tokeniser of sacreBLEU.
+        lang: the language of the translations; it chooses stemmer and synonyms.
     """
 
     _SIGNATURE_TYPE = METEORSignature

@@ -1,4 +1,4 @@
-"""What ``gtrans score`` prints: one JSON object, or tables to read."""
+"""The output of ``gtrans score``: a JSON object, or text with tables."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from gtrans.evaluation.significance import Comparison, Resampling, seed
 
 @dataclass
 class Report:
-    """Everything that was found out about some systems.
+    """All results for some systems.
 
     Attributes:
         systems: their names; the first one is the baseline.
-        counts: of sentences, documents and instances.
-        measurements: by key.
-        resampled: confidence and comparisons, by key.
-        buckets: by the key of their table.
-        consistency: by system; and ``consistency_of_reference``.
-        tools: by tool and system, scores of tools that work on whole corpora.
-        pending: tools that have not been run yet.
-        notes: what a reader should know before believing the figures.
+        counts: numbers of sentences, documents and instances.
+        measurements: the metrics, by key.
+        resampled: confidence intervals and comparisons, by key of the metric.
+        buckets: scores of parts of the corpus, by key of their table.
+        consistency: lexical consistency, by system.
+        consistency_of_reference: that of the reference.
+        consistency_signature: the signature of both.
+        tools: scores of tools for whole corpora, by tool and system.
+        pending: instructions for tools that have not been run yet.
+        notes: warnings about the results.
     """
 
     systems: list[str]
@@ -48,7 +50,7 @@ class Report:
 def to_json(report: Report) -> dict[str, Any]:
     """The report as an object.
 
-    The scores of a single system stand at the top level; those of several under
+    The scores of a single system are at the top level; those of several systems are under
     ``systems``, by name.
     """
     by_system = {name: _system(report, name) for name in report.systems}
@@ -177,7 +179,7 @@ def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...
         cells = ["" if rows else measurement.label, name, f"{measurement.score(name):.{digits}f}"]
         if name in resampled.confidence:
             low, high = resampled.confidence[name].interval
-            # A bound a hair below zero is no "-0.00".
+            # Adding 0.0 turns "-0.00" into "0.00".
             low, high = (round(bound, digits) + 0.0 for bound in (low, high))
             cells.append(f"{low:.{digits}f} to {high:.{digits}f}")
         if name in resampled.comparisons:
@@ -214,7 +216,7 @@ def _bucket_lines(report: Report, key: str, buckets: Sequence[Bucket]) -> list[s
 
 
 def _aligned(rows: Sequence[tuple[str, ...]], left: int = 2) -> list[str]:
-    """Columns side by side, the first ``left`` ones flush left; empty ones are left out."""
+    """The lines of a table, its first ``left`` columns flush left; empty columns are omitted."""
     columns = max(map(len, rows))
     cells = [[*row, *[""] * (columns - len(row))] for row in rows]
     kept = [i for i in range(columns) if any(row[i] for row in cells[1:])]

@@ -1,14 +1,14 @@
 """Corpus scores of translated documents, each over a named unit.
 
-Bao et al. (2021), G-Transformer, Appendix A, define s-BLEU (pairs of sentences) and
-d-BLEU ("matching n-grams in the whole document"). BLEU needs segments, and the score
-depends on them: n-grams are clipped, and matched, within a segment. So every signature
-here adds to sacreBLEU's the unit that was one segment.
+Bao et al. (2021), G-Transformer, Appendix A, define s-BLEU (over aligned sentences) and
+d-BLEU ("matching n-grams in the whole document"). BLEU matches and clips n-grams within a
+segment, so a score depends on what a segment is. Therefore every signature has the unit of the
+segments in addition to what sacreBLEU writes.
 
-All arithmetic is sacreBLEU's (METEOR's is nltk's). Every metric is a function of sums
-over segments; :func:`measure` counts each segment of each system once, and whatever
-comes after (corpus scores, subsets, resampling) only adds up the rows it kept. This
-module imports neither torch nor fairseq.
+All scores are computed by sacreBLEU (METEOR by nltk). Every metric is a function of statistics
+that are summed over segments. :func:`measure` counts each segment of each system once; corpus
+scores, subsets and resampling only add up these statistics. This module imports neither torch
+nor fairseq.
 """
 
 from __future__ import annotations
@@ -29,27 +29,29 @@ from sacrebleu.metrics.ter import TER
 from gtrans.errors import GtransError
 
 Unit = Literal["sentence", "document", "instance"]
-Rows = NDArray[np.float64]
+Statistics = NDArray[np.float64]
 Documents = Sequence[Sequence[str]]
 
 TOKENIZERS = tuple(BLEU.TOKENIZERS)
 
-# References are analysed in pieces of this many segments, for all systems together:
-# the character n-grams of a whole corpus would take gigabytes.
-_PIECE = 256
-_PARALLEL_FROM = 4000  # segments of all systems; below, starting processes does not pay
-_TOKENIZED_LINES = 100  # as many lines with a loose full stop make sacreBLEU suspicious
+# This many references are analysed at a time, for all systems together: the character n-grams
+# of a whole corpus would take gigabytes.
+_SEGMENTS_AT_ONCE = 256
+_PARALLEL_FROM = 4000  # segments of all systems; for fewer, one process is faster
+_TOKENIZED_LINES = 100  # sacreBLEU, too, warns from this number of lines that end in " ."
 _NO_SPACES = ("zh", "ja", "ja-mecab")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a metric may be told.
+    """Options of the metrics.
 
-    ``tokenize`` is one of :data:`TOKENIZERS`; ``None`` leaves the choice to sacreBLEU,
-    which recommends one for ``target_lang`` (``zh``, ``ja``, ``ko``; otherwise ``13a``).
-    METEOR's stemmer and synonyms, and TER's treatment of Chinese and Japanese, follow
-    from ``target_lang`` as well.
+    Attributes:
+        tokenize: one of :data:`TOKENIZERS`; None: the one that sacreBLEU recommends for
+            ``target_lang`` (``zh``, ``ja``, ``ko``; otherwise ``13a``).
+        target_lang: language of the translations; also chooses METEOR's stemmer and synonyms,
+            and how TER treats Chinese and Japanese.
+        lowercase: ignore case.
     """
 
     tokenize: str | None = None
@@ -59,10 +61,14 @@ class Options:
 
 @dataclass(frozen=True)
 class Metric:
-    """A row of :data:`METRICS`: how a score is called, its segments, its arithmetic.
+    """An entry of :data:`METRICS`.
 
-    ``build`` makes a metric of sacreBLEU's kind: statistics of a segment, which add up,
-    and a score of their sum.
+    Attributes:
+        label: name in tables.
+        unit: unit of a segment.
+        build: makes the metric object of sacreBLEU, which computes the statistics of a
+            segment, and a score from their sum.
+        higher_is_better: false for error rates.
     """
 
     label: str
@@ -73,7 +79,7 @@ class Metric:
 
 @cache
 def build_bleu(options: Options) -> Any:
-    """sacreBLEU's BLEU; one object, whatever the segments.
+    """sacreBLEU's BLEU; the same object for all units of segments.
 
     Raises:
         GtransError: the tokeniser needs a package or model that is not there.
@@ -105,13 +111,13 @@ def _chrf_pp(options: Options) -> Any:
 
 
 def _ter(options: Options) -> Any:
-    # Without this a Chinese sentence is one word, and TER the share of wrong sentences.
+    # Without this, a Chinese sentence would count as a single word.
     asian = options.target_lang in _NO_SPACES or options.tokenize in _NO_SPACES
     return TER(normalized=asian, asian_support=asian)
 
 
 def _meteor(options: Options) -> Any:
-    # Imported on demand: nltk takes longer to start than a small corpus to score.
+    # Imported on demand: importing nltk takes longer than scoring a small corpus.
     from gtrans.evaluation.meteor import METEOR
 
     return METEOR(build_bleu(options).tokenizer, options.target_lang)
@@ -130,15 +136,15 @@ METRICS: dict[str, Metric] = {
 """Every score that :func:`measure` can compute, in the order of reports."""
 
 DOCUMENT_METRICS = tuple(key for key, spec in METRICS.items() if spec.unit == "document")
-"""Those that need no pairs of sentences."""
+"""The metrics that need no aligned sentences."""
 
 DEFAULT_METRICS = tuple(key for key in METRICS if key != "d_chrf_pp")
-"""Those that are computed without being asked for, where there are pairs of sentences."""
+"""The metrics that are computed by default if the sentences are aligned."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """References, and the segments that they are cut into.
+    """References, and how they are divided into segments.
 
     Attributes:
         references: documents of sentences, at least one sentence in all.
@@ -152,7 +158,7 @@ class Corpus:
     instance_unit: str = "instance"
 
     def __post_init__(self) -> None:
-        """Raises ValueError: the instances are not those of the references."""
+        """Raises ValueError if the instances do not cover the references."""
         for document, spans in zip(self.references, self.instances, strict=True):
             if [index for span in spans for index in span] != list(range(len(document))):
                 raise ValueError("the instances do not take every sentence once, in order")
@@ -182,9 +188,9 @@ class Measurement:
         unit: what one segment is.
         higher_is_better: false for error rates.
         signature: to be reported with every score.
-        rows: for each system, the statistics of every segment, (segments, columns).
+        statistics: for each system, the statistics of every segment, (segments, columns).
         documents: the document of every segment, counted from 0.
-        compute: the score of a sum of rows.
+        compute: the score from the sum of statistics.
     """
 
     key: str
@@ -192,14 +198,16 @@ class Measurement:
     unit: Unit
     higher_is_better: bool
     signature: str
-    rows: Mapping[str, Rows]
+    statistics: Mapping[str, Statistics]
     documents: NDArray[np.int64]
     compute: Callable[[list[float]], float]
 
     def score(self, system: str, segments: NDArray[Any] | None = None) -> float:
         """The corpus score of a system, or that of some of its segments alone."""
-        rows = self.rows[system]
-        return self.compute((rows if segments is None else rows[segments]).sum(0).tolist())
+        chosen = self.statistics[system]
+        if segments is not None:
+            chosen = chosen[segments]
+        return self.compute(chosen.sum(0).tolist())
 
 
 def measure(
@@ -209,23 +217,23 @@ def measure(
     options: Options | None = None,
     jobs: int = 1,
 ) -> dict[str, Measurement]:
-    """Count every segment of every system under the metrics ``keys``.
+    """Compute the statistics of every segment of every system for the metrics ``keys``.
 
     Args:
         corpus: references and their segments.
-        systems: by name, the documents of a system. An empty sentence is an empty
-            translation. Only metrics of the unit ``document`` take a document with
-            another number of sentences than its reference.
+        systems: the documents of each system, by name. An empty sentence is an empty
+            translation. A document must have as many sentences as its reference, unless all
+            metrics are of the unit ``document``.
         keys: keys of :data:`METRICS`.
         options: tokeniser, case, language.
-        jobs: processes that count a large corpus. The result is the same.
+        jobs: number of processes for a large corpus; it does not change the result.
 
     Returns:
-        Measurements by key, in the order of :data:`METRICS`.
+        measurements by key, in the order of :data:`METRICS`.
 
     Raises:
         GtransError: the tokeniser cannot be used.
-        ValueError: a system has not the documents (and sentences) of the references.
+        ValueError: a system does not have the documents (and sentences) of the references.
     """
     sentences_matter = any(METRICS[key].unit != "document" for key in keys)
     shape = [len(document) for document in corpus.references]
@@ -237,8 +245,8 @@ def measure(
     options = options or Options()
     keys = [key for key in METRICS if key in keys]
     for key in keys:
-        _metric(key, options)  # one that cannot be used is told before the work begins
-    # TER takes longest by far: begun last, it would leave all processes but one idle.
+        _metric(key, options)  # an error in a metric is raised before the slow work
+    # TER takes longest by far: started last, it would leave all processes but one idle.
     slow_first = sorted(keys, key=lambda key: key != "ter")
     tasks = [task for key in slow_first for task in _tasks(key, options, corpus, systems)]
     if jobs > 1 and sum(shape) * len(systems) >= _PARALLEL_FROM:
@@ -246,19 +254,19 @@ def measure(
             counted = list(pool.map(_count, tasks))
     else:
         counted = [_count(task) for task in tasks]
-    rows: dict[str, list[list[Any]]] = {key: [[] for _ in systems] for key in keys}
-    for task, pieces in zip(tasks, counted, strict=True):
-        for collected, piece in zip(rows[task.key], pieces, strict=True):
-            collected += piece
+    statistics: dict[str, list[list[Any]]] = {key: [[] for _ in systems] for key in keys}
+    for task, by_system in zip(tasks, counted, strict=True):
+        for collected, part in zip(statistics[task.key], by_system, strict=True):
+            collected += part
     return {
-        key: _measurement(key, options, corpus, dict(zip(systems, rows[key], strict=True)))
+        key: _measurement(key, options, corpus, dict(zip(systems, statistics[key], strict=True)))
         for key in keys
     }
 
 
 @dataclass(frozen=True)
 class _Task:
-    """Some segments of all systems, to be counted under one metric."""
+    """Some segments of all systems, to be counted for one metric."""
 
     key: str
     options: Options
@@ -268,7 +276,7 @@ class _Task:
 
 @cache
 def _metric(key: str, options: Options) -> Any:
-    """One object per process: tokenisers are slow to build, and remember words."""
+    """One object per process, because tokenisers are slow to create and cache words."""
     return METRICS[key].build(options)
 
 
@@ -279,9 +287,9 @@ def _tasks(
     spans = None if unit == "document" else corpus.spans(unit)
     references = _join(corpus.references, spans)
     segments = [_join(documents, spans) for documents in systems.values()]
-    for start in range(0, len(references), _PIECE):
-        piece = slice(start, start + _PIECE)
-        yield _Task(key, options, references[piece], [texts[piece] for texts in segments])
+    for start in range(0, len(references), _SEGMENTS_AT_ONCE):
+        part = slice(start, start + _SEGMENTS_AT_ONCE)
+        yield _Task(key, options, references[part], [texts[part] for texts in segments])
 
 
 def _count(task: _Task) -> list[list[Any]]:
@@ -292,7 +300,7 @@ def _count(task: _Task) -> list[list[Any]]:
 
 
 def _measurement(
-    key: str, options: Options, corpus: Corpus, rows: Mapping[str, list[Any]]
+    key: str, options: Options, corpus: Corpus, statistics: Mapping[str, list[Any]]
 ) -> Measurement:
     spec, metric = METRICS[key], _metric(key, options)
     metric.num_refs = 1
@@ -302,9 +310,11 @@ def _measurement(
         unit=spec.unit,
         higher_is_better=spec.higher_is_better,
         signature=f"{metric.get_signature()}|unit:{corpus.unit_name(spec.unit)}",
-        rows={name: np.array(values, dtype=np.float64) for name, values in rows.items()},
+        statistics={
+            name: np.array(values, dtype=np.float64) for name, values in statistics.items()
+        },
         documents=np.repeat(
-            np.arange(len(corpus.references)), [len(pieces) for pieces in corpus.spans(spec.unit)]
+            np.arange(len(corpus.references)), [len(spans) for spans in corpus.spans(spec.unit)]
         ),
         compute=lambda sums: float(metric._compute_score_from_stats(sums).score),
     )
@@ -319,15 +329,15 @@ def _join(documents: Documents, spans: Sequence[Sequence[range]] | None) -> list
         return [" ".join(filter(None, document)) for document in documents]
     return [
         " ".join(filter(None, document[span.start : span.stop]))
-        for document, pieces in zip(documents, spans, strict=True)
-        for span in pieces
+        for document, spans_of_document in zip(documents, spans, strict=True)
+        for span in spans_of_document
     ]
 
 
 def tokenized_lines(documents: Documents) -> int:
-    """How many sentences end in a loose full stop, if that is suspiciously many; else 0.
+    """Number of sentences that end in a space and a full stop; 0 if there are only a few.
 
-    Detokenised text has none. The threshold is sacreBLEU's.
+    Detokenised text has none. The threshold is that of sacreBLEU.
     """
     count = sum(sentence.endswith(" .") for document in documents for sentence in document)
     return count if count >= _TOKENIZED_LINES else 0

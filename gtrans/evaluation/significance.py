@@ -1,20 +1,19 @@
-"""Is the difference between two systems more than chance?
+"""Significance tests: is the difference between two systems more than chance?
 
-Sentences of one document are not independent: a system that gets a document's topic
-right gets many of its sentences right. So documents are drawn, or swapped, whole. The
-resampling is sacreBLEU's ``PairedTest``; its segments must be what is resampled, which
-for d-BLEU are documents anyhow. For a score over sentences or instances the statistics
-of a document's segments are added up first: the corpus score stays the same to the last
-digit, and a resampled corpus then consists of whole documents.
+Sentences of one document are not independent: a system that gets the topic of a document
+right gets many of its sentences right. So whole documents are drawn or swapped. The resampling
+is done by sacreBLEU's ``PairedTest``, which resamples its segments. For d-BLEU these are
+documents. For a score over sentences or instances, the statistics of the segments of a document
+are summed first; this does not change the corpus score.
 
-Two p-values are given. sacreBLEU's own counts only trials *above* the observed
-difference, so that two equal translations differ with p = 1/(trials + 1), and so do two
-systems on three documents, of which there are but eight ways to swap; and its paired
-bootstrap compares both tails with one, which rejects twice as often as it says. Ours
-takes the same trials and counts those *at least* as large as the observed difference,
-in both directions (for the bootstrap, around its mean).
+Two p-values are given. That of sacreBLEU counts only trials *above* the observed difference.
+So two equal translations get p = 1/(trials + 1), and so do any two systems on three documents,
+which can be swapped in only eight combinations. In addition, its paired bootstrap compares both
+tails with one, so it rejects twice as often as it should. Our p-value uses the same trials and
+counts those *at least* as large as the observed difference, in both directions (for the
+bootstrap, around its mean).
 
-Further: the sign test of Collins et al. (2005), used by Bao et al. (2021).
+There is also the sign test of Collins et al. (2005), which Bao et al. (2021) use.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 from scipy.stats import binomtest
 
-from gtrans.evaluation.scores import Measurement, Rows
+from gtrans.evaluation.scores import Measurement, Statistics
 
 Resample = Literal["document", "sentence", "none"]
 BOOTSTRAP_TRIALS = 1000
 RANDOMISATION_TRIALS = 10_000
-# Two scores whose difference is smaller are the same but for rounding.
+# Smaller differences between scores are rounding errors.
 _ROUNDING = 1e-9
 
 
@@ -55,7 +54,7 @@ class Confidence:
 
 @dataclass(frozen=True)
 class PairedResult:
-    """One resampling test: ours, and what sacreBLEU makes of the same trials."""
+    """The result of one resampling test: our p-value and that of sacreBLEU."""
 
     p: float
     p_sacrebleu: float
@@ -64,7 +63,7 @@ class PairedResult:
 
 @dataclass(frozen=True)
 class SignTest:
-    """Segments whose exchange makes the baseline better, worse, or neither."""
+    """Number of segments whose exchange makes the baseline better, worse, or neither."""
 
     better: int
     worse: int
@@ -74,14 +73,14 @@ class SignTest:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A system against the baseline.
+    """A system compared with the baseline.
 
     Attributes:
         difference: the system's score minus the baseline's.
-        interval: 95% of the bootstrap's differences; None where nothing was resampled.
-        bootstrap: paired bootstrap; None where nothing was resampled.
-        randomisation: paired approximate randomisation; likewise.
-        sign_test: over the metric's segments.
+        interval: 95% interval of the bootstrap's differences; None without resampling.
+        bootstrap: paired bootstrap; None without resampling.
+        randomisation: paired approximate randomisation; None without resampling.
+        sign_test: sign test over the segments of the metric.
     """
 
     difference: float
@@ -93,13 +92,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Resampling:
-    """Confidence and comparisons of one metric.
+    """Confidence intervals and comparisons of one metric.
 
     Attributes:
-        unit: what was resampled: ``document``, or the metric's own segment.
-        units: how many of them there are.
+        unit: what was resampled: ``document``, or the unit of the metric's segments.
+        units: number of these units.
         confidence: by system; empty if there are too few units.
-        comparisons: by system, without the first one, which is the baseline.
+        comparisons: by system, for all but the first one, which is the baseline.
     """
 
     unit: str
@@ -109,9 +108,9 @@ class Resampling:
 
 
 class _Trials(Metric):
-    """A metric for ``PairedTest`` whose hypotheses are rows of statistics already.
+    """A metric for ``PairedTest`` that takes statistics in place of hypotheses.
 
-    It keeps the score of every trial, in order: ``PairedTest`` tells only its p-value.
+    It keeps the score of every trial, in order, because ``PairedTest`` returns only its p-value.
     """
 
     def __init__(self, measurement: Measurement) -> None:
@@ -131,7 +130,7 @@ class _Trials(Metric):
         self.scores.append(value)
         return _Value(value)
 
-    # Abstract in sacreBLEU; its tests call none of them, for statistics come ready-made.
+    # Abstract in sacreBLEU; not called here, because the statistics are given.
 
     def _preprocess_segment(self, sent: str) -> str:
         raise NotImplementedError
@@ -145,14 +144,14 @@ class _Trials(Metric):
 
 @dataclass(frozen=True)
 class _Value:
-    """As much of a sacreBLEU score as ``PairedTest`` looks at."""
+    """The attributes of a sacreBLEU score that ``PairedTest`` uses."""
 
     score: float
     name: str = "score"
 
 
 def seed() -> str:
-    """The seed of all resampling, as sacreBLEU takes it from the environment."""
+    """The random seed of all resampling, as sacreBLEU reads it from the environment."""
     return os.environ.get("SACREBLEU_SEED", "12345").lower()
 
 
@@ -163,31 +162,31 @@ def resample(
     bootstrap_trials: int = BOOTSTRAP_TRIALS,
     randomisation_trials: int = RANDOMISATION_TRIALS,
 ) -> Resampling:
-    """Confidence intervals of all systems, and the first one against each other one.
+    """Confidence intervals of all systems, and comparisons of each system with the first.
 
     Args:
         measurement: one metric on all systems.
-        unit: what is drawn and swapped whole. ``sentence`` means the metric's own
-            segment, as ``sacrebleu --paired-bs`` has it; ``none`` leaves the sign test.
-        bootstrap_trials: resampled corpora of the bootstrap.
-        randomisation_trials: those of approximate randomisation.
+        unit: the unit to resample. ``sentence`` means the segments of the metric, as in
+            ``sacrebleu --paired-bs``; ``none`` computes the sign test only.
+        bootstrap_trials: number of resampled corpora of the bootstrap.
+        randomisation_trials: number of trials of approximate randomisation.
 
     Returns:
-        Without confidence, bootstrap and randomisation where there is only one unit: it
-        cannot be resampled.
+        the results; a single unit cannot be resampled, so there are then no confidence
+        intervals, no bootstrap and no randomisation.
     """
     grouped = unit == "document" and measurement.unit != "document"
-    rows = {
+    statistics = {
         name: _sum_by_document(values, measurement.documents) if grouped else values
-        for name, values in measurement.rows.items()
+        for name, values in measurement.statistics.items()
     }
-    baseline, *others = rows
-    units = len(rows[baseline])
+    baseline, *others = statistics
+    units = len(statistics[baseline])
     confidence: dict[str, Confidence] = {}
     paired: dict[str, tuple[tuple[float, float], PairedResult, PairedResult]] = {}
     if unit != "none" and units > 1:
         confidence, paired = _paired_tests(
-            measurement, rows, bootstrap_trials, randomisation_trials
+            measurement, statistics, bootstrap_trials, randomisation_trials
         )
     comparisons = {}
     for name in others:
@@ -202,29 +201,32 @@ def resample(
     return Resampling("document" if grouped else measurement.unit, units, confidence, comparisons)
 
 
-def _sum_by_document(rows: Rows, documents: NDArray[np.int64]) -> Rows:
-    sums = np.zeros((documents[-1] + 1, rows.shape[1]))
-    np.add.at(sums, documents, rows)
+def _sum_by_document(statistics: Statistics, documents: NDArray[np.int64]) -> Statistics:
+    sums = np.zeros((documents[-1] + 1, statistics.shape[1]))
+    np.add.at(sums, documents, statistics)
     return sums
 
 
 def _paired_tests(
-    measurement: Measurement, rows: dict[str, Rows], bootstrap_trials: int, swap_trials: int
+    measurement: Measurement,
+    statistics: dict[str, Statistics],
+    bootstrap_trials: int,
+    swap_trials: int,
 ) -> tuple[
     dict[str, Confidence], dict[str, tuple[tuple[float, float], PairedResult, PairedResult]]
 ]:
-    """Both tests of ``PairedTest``, with our p-values beside its own."""
-    baseline, *others = rows
-    drawn, drawn_results = _paired_test("bs", measurement, rows, bootstrap_trials)
+    """Both tests of ``PairedTest``, with our p-values and its own."""
+    baseline, *others = statistics
+    drawn, drawn_results = _paired_test("bs", measurement, statistics, bootstrap_trials)
     confidence = {
         name: Confidence(float(result.mean), float(result.ci), bootstrap_trials)
         for name, result in drawn_results.items()
     }
     if not others:
         return confidence, {}
-    swapped, swapped_results = _paired_test("ar", measurement, rows, swap_trials)
-    # Each test first computes the baseline (the bootstrap with its trials), then for every
-    # other system its score, the trials of one side and those of the other.
+    swapped, swapped_results = _paired_test("ar", measurement, statistics, swap_trials)
+    # Each test first computes the score of the baseline (the bootstrap also its trials). Then it
+    # computes, for every other system, its score, the trials of one side and those of the other.
     drawn_scores, swapped_scores = drawn[1 + bootstrap_trials :], swapped[1:]
     paired = {}
     for name in others:
@@ -248,22 +250,22 @@ def _paired_tests(
 
 
 def _paired_test(
-    kind: str, measurement: Measurement, rows: dict[str, Rows], trials: int
+    kind: str, measurement: Measurement, statistics: dict[str, Statistics], trials: int
 ) -> tuple[NDArray[Any], dict[str, Any]]:
-    """Every score that sacreBLEU's test computes, in order, and its result by system."""
+    """All scores that sacreBLEU's test computes, in order, and its result by system."""
     metric = _Trials(measurement)
-    systems: Any = list(rows.items())
+    systems: Any = list(statistics.items())
     _, results = PairedTest(systems, {"": metric}, None, test_type=kind, n_samples=trials)()
-    return np.array(metric.scores), dict(zip(rows, results["score"], strict=True))
+    return np.array(metric.scores), dict(zip(statistics, results["score"], strict=True))
 
 
 def _take(scores: NDArray[Any], trials: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The two runs of trials after a system's own score, and what comes after them."""
+    """The trials of both sides, which follow the score of a system, and the remaining scores."""
     return scores[1 : 1 + trials], scores[1 + trials : 1 + 2 * trials], scores[1 + 2 * trials :]
 
 
 def _p_value(trials: NDArray[Any], observed: float) -> float:
-    """Share of trials at least as far from zero as what was observed, itself included."""
+    """Share of trials at least as far from zero as the observed value, which counts as one."""
     extreme = np.count_nonzero(np.abs(trials) >= abs(observed) - _ROUNDING)
     return float((extreme + 1) / (len(trials) + 1))
 
@@ -271,12 +273,11 @@ def _p_value(trials: NDArray[Any], observed: float) -> float:
 def sign_test(measurement: Measurement, baseline: str, system: str) -> SignTest:
     """The sign test of Collins et al. (2005), two-sided.
 
-    A corpus score has no values for single segments. So each segment of the baseline is
-    exchanged for the system's, one at a time, and the corpus score goes up, down or
-    neither. Under the null hypothesis up and down are equally probable; segments that
-    change nothing do not count.
+    A corpus score has no values for single segments. So one segment of the baseline at a time
+    is exchanged for that of the system, and the corpus score goes up, down or neither. Under
+    the null hypothesis up and down are equally probable; segments without effect do not count.
     """
-    old, new = measurement.rows[baseline], measurement.rows[system]
+    old, new = measurement.statistics[baseline], measurement.statistics[system]
     total = old.sum(0)
     before = measurement.compute(total.tolist())
     better = worse = 0

@@ -1,4 +1,4 @@
-"""Digests: short names of what a thing was made from."""
+"""Digests of files and values, to recognise what has changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def fingerprint(*parts: object) -> str:
-    """A digest of anything that JSON can write."""
+    """SHA-256 of values that JSON can represent."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

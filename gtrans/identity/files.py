@@ -1,4 +1,4 @@
-"""The one writer of files: a file has its name only when it is complete."""
+"""Atomic writing of files: a file gets its name only when it is complete."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import TextIO
 def replacing(*paths: Path) -> Iterator[list[Path]]:
     """Temporary names for files that are written together.
 
-    At the end each temporary file is renamed to the one of ``paths`` it stands for, which
-    replaces an older file of that name. After an exception the old files are as they were
-    and the temporary ones are deleted.
+    At the end each temporary file is renamed to its path in ``paths`` and replaces an older
+    file of that name. After an exception the old files are unchanged and the temporary ones are
+    deleted.
     """
     temporary = [path.with_name(f".{path.name}.tmp") for path in paths]
     try:

@@ -12,16 +12,16 @@ from gtrans.messages import say
 
 
 class StepRecord:
-    """Steps that are finished in a folder, kept in one JSON file of that folder.
+    """The finished steps of a folder, saved in one JSON file of that folder.
 
     Args:
-        folder: where the steps leave their outputs.
-        file_name: the JSON file.
-        header: what else stands in the JSON file.
-        last: the step that depends on all others; it is forgotten as soon as one of them is
-            made anew, so that its presence in the record means that the folder is complete.
-        finished: the record of an earlier run: step name to fingerprint and outputs
-            (file name inside the folder to size in bytes).
+        folder: the folder to which the steps write.
+        file_name: name of the JSON file.
+        header: further entries of the JSON file.
+        last: the step that depends on all others. It is forgotten as soon as another step is
+            repeated, so the folder is complete if it is in the record.
+        finished: the record of an earlier run: by step name, the fingerprint and the outputs
+            (sizes in bytes by file name inside the folder).
     """
 
     def __init__(
@@ -57,22 +57,27 @@ class StepRecord:
                 if path.resolve().is_relative_to(self._folder.resolve()):
                     path.unlink(missing_ok=True)
 
-    def step(self, name: str, mark: str, outputs: Sequence[str], work: Callable[[], None]) -> None:
-        """Call ``work``, which makes ``outputs``, unless the record says that it is done.
+    def step(
+        self, name: str, fingerprint: str, outputs: Sequence[str], work: Callable[[], None]
+    ) -> None:
+        """Run a step unless the record says that it is finished.
 
         Args:
-            mark: fingerprint of all that the outputs depend on.
+            name: name of the step.
+            fingerprint: digest of everything that the outputs depend on.
+            outputs: names of the files that the step writes.
+            work: runs the step.
         """
         record = self._finished.get(name)
-        changed = record is not None and record["fingerprint"] != mark
+        changed = record is not None and record["fingerprint"] != fingerprint
         if record is not None and not changed and self._intact(record["outputs"]):
-            say(f"{name}: finished before, skipped")
+            say(f"{name}: finished earlier, skipped")
             return
-        say(f"{name}: {'input or option changed, made anew' if changed else 'started'}")
+        say(f"{name}: {'input or option changed, repeated' if changed else 'started'}")
         self.forget([self._last, name])
         work()
         sizes = {output: (self._folder / output).stat().st_size for output in outputs}
-        self._finished[name] = {"fingerprint": mark, "outputs": sizes}
+        self._finished[name] = {"fingerprint": fingerprint, "outputs": sizes}
         self.save()
 
     def _intact(self, outputs: dict[str, int]) -> bool:

@@ -1,4 +1,4 @@
-"""Adam with one learning rate for new and another for loaded parameters."""
+"""Adam with one learning rate for new parameters and another for loaded ones."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,19 +16,19 @@ PRETRAINED = "pretrained"
 
 @dataclass
 class TwoRateAdamConfig(FairseqAdamConfig):
-    """Adam's options and the share of the learning rate that loaded parameters get."""
+    """Adam's options, and the learning rate of loaded parameters."""
 
     lr_scale_pretrained: float = field(
         default=II("task.lr_scale_pretrained"),
-        metadata={"help": "learning rate of loaded parameters, as a part of --lr"},
+        metadata={"help": "learning rate of loaded parameters, as a fraction of --lr"},
     )
 
 
 def mark_pretrained(model: nn.Module, new: Iterable[str]) -> None:
     """Mark all parameters except those named in ``new`` as loaded.
 
-    The mark is the attribute ``param_group``: of all attributes fairseq copies
-    that one to the fp32 parameters it trains under fp16 and bf16.
+    The mark is the attribute ``param_group``, the only attribute that fairseq copies to the
+    fp32 parameters that it trains under fp16 and bf16.
     """
     names = set(new)
     for name, parameter in model.named_parameters():
@@ -52,13 +52,13 @@ class TwoRateAdam(FairseqAdam):
         if set(groups) == {1.0} and cfg.lr_scale_pretrained != 1:
             raise GtransError(
                 "the optimizer two_rate_adam finds no loaded parameters; give --init-from "
-                "(task.init_from), or choose adam; --fp16 hides them without "
+                "(task.init_from), or choose adam; with --fp16 also give "
                 "--fp16-no-flatten-grads."
             )
         if set(groups) == {0.0}:
             raise GtransError(
-                "`--lr-scale-pretrained 0` leaves nothing to train, for this model has no "
-                "parameters that its start lacks; give a scale above 0."
+                "`--lr-scale-pretrained 0` leaves nothing to train, because all parameters of "
+                "this model were loaded; give a scale above 0."
             )
         super().__init__(
             cfg,
@@ -71,7 +71,7 @@ class TwoRateAdam(FairseqAdam):
 
     @property
     def supports_flat_params(self) -> bool:
-        """One flat parameter cannot have two rates."""
+        """No: one flat parameter cannot have two learning rates."""
         return False
 
     def get_lr(self) -> float:
@@ -80,7 +80,7 @@ class TwoRateAdam(FairseqAdam):
         return float(group["lr"] / group["lr_scale"])
 
     def set_lr(self, lr: float) -> None:
-        """Set the rate of new parameters; loaded ones follow at their share."""
+        """Set the rate of new parameters; that of loaded ones is scaled accordingly."""
         for group in self.param_groups:
             group["lr"] = lr * group["lr_scale"]
 

@@ -1,8 +1,8 @@
 """All options of an architecture, read from fairseq's registries.
 
-Meaning and default of an option stand where its field is defined. The group in which it
-is shown is the dataclass that declares it, under the first line of that class's
-docstring; so a new option appears everywhere by itself.
+Meaning and default of an option are written where its field is defined. Options are shown in
+groups, one for each dataclass that declares some of them; the title of a group is the first line
+of that class's docstring. So a new option appears everywhere by itself.
 """
 
 import argparse
@@ -40,12 +40,15 @@ class Option:
     """One option.
 
     Attributes:
-        section: hydra's name of where it belongs: task, model, optimizer, ...
-        title: what the options of its group are about.
-        ours: whether this project defines it, not fairseq.
-        default: its plain value; an interpolation is the text ``${...}``.
-        becomes: what an open default is filled in with for the architecture, or None.
-        choices: the values it may have, if they are listed.
+        section: section of hydra's configuration: task, model, optimizer, ...
+        name: name of the field.
+        title: title of its group.
+        ours: defined by this project, not by fairseq.
+        help: its help text.
+        default: default of the field; an interpolation is the text ``${...}``.
+        arch_default: the value that the architecture fills in for a default of None.
+        choices: the allowed values, if they are listed.
+        kind: type of the value, if it is a single class.
     """
 
     section: str
@@ -54,20 +57,20 @@ class Option:
     ours: bool
     help: str
     default: Any
-    becomes: Any
+    arch_default: Any
     choices: tuple[str, ...]
     kind: type | None
 
     @property
     def flag(self) -> str:
-        """Its name on the command line, where fairseq gives ``data`` without dashes."""
+        """Its name on the command line, where fairseq has ``data`` without dashes."""
         return self.name if self.name == "data" else f"--{self.name.replace('_', '-')}"
 
-    def told(self) -> tuple[str, str]:
-        """Meaning and default in words: a help text may end with ``(default: WORDS)``."""
+    def meaning_and_default(self) -> tuple[str, str]:
+        """Meaning and default as text; a help text may end with ``(default: WORDS)``."""
         match = re.fullmatch(r"(.*?)\s*\(default: (.*)\)", self.help, re.DOTALL)
         text, words = (match[1], match[2]) if match else (self.help, "")
-        known = self.becomes if self.default is None else self.default
+        known = self.arch_default if self.default is None else self.default
         if words and (known is None or str(known).startswith("${")):
             return text, words
         default = known if isinstance(known, str) else plain(known)
@@ -75,13 +78,13 @@ class Option:
 
 
 def plain(value: Any) -> str:
-    """A value as it stands in a configuration file."""
+    """A value as it is written in a configuration file."""
     text = yaml.safe_dump(value, default_flow_style=True, width=10_000).strip()
     return str(text.removesuffix("...").strip())
 
 
 def architectures() -> dict[str, Any]:
-    """The architectures of this project, each with its class of model; models by name."""
+    """The architectures of this project, each with its model class, sorted by model."""
     _register()
     from gtrans.tasks.options import architectures as known
 
@@ -104,7 +107,7 @@ def summary(model: Any) -> str:
 
 
 def model_of(arch: str) -> Any:
-    """The class of an architecture.
+    """The model class of an architecture.
 
     Raises:
         GtransError: this project has no such architecture.
@@ -118,18 +121,18 @@ def model_of(arch: str) -> Any:
 
 
 def siblings(arch: str) -> list[str]:
-    """The architectures of the same model, this one among them."""
+    """All architectures of the same model, including this one."""
     model = ARCH_MODEL_NAME_REGISTRY[arch]
     return [name for name, of in ARCH_MODEL_NAME_REGISTRY.items() if of == model]
 
 
 def task_options(arch: str) -> list[Option]:
-    """The options of the document task; open ones become what ``arch`` is made for."""
+    """The options of the document task, with the defaults of ``arch``."""
     model = model_of(arch)
     schema = TASK_DATACLASS_REGISTRY[TASK]
-    becomes = _adopted(schema, model, arch)
+    completed = _adopted(schema, model, arch)
     found = []
-    for option in _options("task", schema, becomes or {}):
+    for option in _options("task", schema, completed or {}):
         choices = tuple(
             choice
             for choice in option.choices
@@ -140,7 +143,7 @@ def task_options(arch: str) -> list[Option]:
 
 
 def model_options(arch: str) -> list[Option]:
-    """The options of a model; open ones become what its preset says."""
+    """The options of a model, with the values of the preset ``arch``."""
     model_of(arch)
     preset = argparse.Namespace()
     ARCH_CONFIG_REGISTRY[arch](preset)
@@ -149,7 +152,7 @@ def model_options(arch: str) -> list[Option]:
 
 
 def has_field(arch: str, prefix: str) -> bool:
-    """Whether the model has an option of a name that begins so, even one that the task sets."""
+    """Whether an option of the model begins with ``prefix``, even if the task sets it."""
     schema = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
     return any(field.name.startswith(prefix) for field in dataclasses.fields(schema))
 
@@ -158,7 +161,7 @@ def section_options(section: str, name: str | None) -> list[Option]:
     """The options of another section; ``name`` chooses a criterion, optimizer or schedule.
 
     Raises:
-        GtransError: there is no such section, or nothing of that name in it.
+        GtransError: there is no such section, or it has nothing of that name.
     """
     sections = {field.name: field.type for field in dataclasses.fields(FairseqConfig)}
     if section in REGISTRIES:
@@ -173,14 +176,14 @@ def section_options(section: str, name: str | None) -> list[Option]:
     return list(_options(section, schema, {}))
 
 
-def _options(section: str, schema: Any, becomes: dict[str, Any]) -> Iterator[Option]:
+def _options(section: str, schema: Any, arch_defaults: dict[str, Any]) -> Iterator[Option]:
     on_command_line = set(schema()._get_all_attributes())
     for field in dataclasses.fields(schema):
         text = str(field.metadata.get("help") or "")
-        # what the task fills in is nobody's to choose
+        # nobody can choose what the task fills in
         if field.name == "_name" or field.name not in on_command_line or text == "set by the task":
             continue
-        # the first class that has it, of which all others have inherited it
+        # the class that defines it; the others inherit it
         declaring = [cls for cls in schema.__mro__ if field.name in get_annotations(cls)][-1]
         kinds = [kind for kind in get_args(field.type) or (field.type,) if kind is not type(None)]
         kind = kinds[0] if len(kinds) == 1 and isinstance(kinds[0], type) else None
@@ -192,7 +195,7 @@ def _options(section: str, schema: Any, becomes: dict[str, Any]) -> Iterator[Opt
             ours=declaring.__module__.startswith("gtrans."),
             help=" ".join(text.split()),
             default=_default(field),
-            becomes=becomes.get(field.name),
+            arch_default=arch_defaults.get(field.name),
             choices=tuple(str(choice.value) for choice in kind) if listed and kind else (),  # type: ignore[attr-defined]
             kind=kind,
         )
@@ -216,10 +219,10 @@ def _default(field: Any) -> Any:
 def _adopted(
     schema: type[FairseqDataclass], model: Any, arch: str, **given: Any
 ) -> dict[str, Any] | None:
-    """The task's options as a model of ``arch`` completes them; None if it cannot have them."""
+    """The task's options as ``arch`` completes them; None if it does not accept them."""
     from gtrans.tasks.options import adopt_unit
 
-    # nothing here asks for the interpolated values of other sections
+    # values interpolated from other sections are not needed here
     cfg = OmegaConf.structured(schema)
     for name, value in given.items():
         cfg[name] = value

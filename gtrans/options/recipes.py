@@ -1,8 +1,8 @@
 """Configuration files for ``fairseq-hydra-train``, generated from short recipes.
 
-A recipe (``configs/recipes/NAME.yaml``) has a heading and the values that are not the
-defaults; what all of them share stands in ``every.yaml``. The file ``configs/NAME.yaml``
-has all options, each with its meaning and default as the code tells them.
+A recipe (``configs/recipes/NAME.yaml``) has a heading and the values that differ from the
+defaults; ``every.yaml`` has what all recipes share. The generated file ``configs/NAME.yaml``
+has all options, each with its meaning and default from the code.
 """
 
 import re
@@ -27,59 +27,59 @@ from gtrans.options.rendering import section
 EVERY = "every.yaml"
 COMMAND = "gtrans options --write"
 
-# Of fairseq's many options those that a training with this project is likely to need, in the
-# order of the file; fairseq's own texts are for other readers, and some are not true here.
+# The options of fairseq that training with this project is likely to need, in the order of the
+# file. Their help is written here because fairseq's own is partly wrong for this project.
 FAIRSEQ: Mapping[str, Mapping[str, str]] = {
     "common": {
         "user_dir": "the folder gtrans/ of this project",
-        "seed": "of parameters, batches and word dropout",
-        "cpu": "no GPU",
+        "seed": "random seed of parameters, batches and word dropout",
+        "cpu": "train on the CPU even if there is a GPU",
         "bf16": "bfloat16, on a GPU or a CPU (docs/training.md)",
         "amp": "automatic mixed precision, on a GPU",
         "fp16": "half precision, on a GPU",
         "fp16_no_flatten_grads": "one gradient for each parameter; fp16 with init_from needs it",
         "memory_efficient_fp16": "fp16 without an fp32 copy of the parameters",
-        "log_format": "form of the log (default: tqdm at a terminal, else simple)",
+        "log_format": "format of the log (default: tqdm at a terminal, otherwise simple)",
         "log_interval": "updates between two lines of the log",
     },
-    "criterion": {"label_smoothing": "epsilon of label smoothing, 0: none"},
+    "criterion": {"label_smoothing": "epsilon of label smoothing; 0: no smoothing"},
     "optimizer": {
-        "_name": "adam, or with init_from two_rate_adam: Adam with two rates",
-        "adam_betas": "decay of its means of gradients and of their squares",
-        "adam_eps": "added to the root that it divides by",
-        "weight_decay": "decoupled from the gradient, as in AdamW",
+        "_name": "adam; with init_from two_rate_adam, which is Adam with two learning rates",
+        "adam_betas": "decay rates of Adam's two moments",
+        "adam_eps": "Adam's epsilon, added to the denominator",
+        "weight_decay": "weight decay, decoupled from the gradient as in AdamW",
     },
     "lr_scheduler": {
-        "warmup_updates": "updates in which the rate grows to lr",
-        "warmup_init_lr": "rate of the first update; -1: 0",
-        "total_num_update": "updates until the rate is end_learning_rate (default: max_update)",
-        "power": "of the polynomial",
+        "warmup_updates": "updates in which the learning rate rises to lr",
+        "warmup_init_lr": "learning rate at the first update; -1: 0",
+        "total_num_update": "update at which the rate is end_learning_rate (default: max_update)",
+        "power": "exponent of the polynomial decay",
     },
     "optimization": {
-        "lr": "highest learning rate, with two_rate_adam that of new parameters",
-        "update_freq": "batches of an update; the effective batch is max_tokens x GPUs x this",
-        "clip_norm": "norm that longer gradients are cut to, 0: none are",
-        "max_update": "end after so many updates, 0: no limit",
-        "max_epoch": "end after so many epochs, 0: no limit",
+        "lr": "highest learning rate; with two_rate_adam, that of new parameters",
+        "update_freq": "batches per update; the effective batch is max_tokens x GPUs x this",
+        "clip_norm": "gradients with a larger norm are scaled down to this norm; 0: no clipping",
+        "max_update": "stop after this number of updates; 0: no limit",
+        "max_epoch": "stop after this number of epochs; 0: no limit",
     },
     "dataset": {
-        "max_tokens": "most tokens of a batch on one GPU, padding included",
-        "batch_size": "most units of a batch; with unit stream the documents side by side "
-        "(default: as many as fill max_tokens)",
-        "num_workers": "processes that load data",
+        "max_tokens": "largest batch in tokens on one GPU, padding included",
+        "batch_size": "largest batch in units; with unit stream, the number of documents that are "
+        "read in parallel (default: as many as fill max_tokens)",
+        "num_workers": "number of processes that load data",
         "train_subset": "split to train on",
         "valid_subset": "splits to validate on, separated by commas",
-        "disable_validation": "no validation",
+        "disable_validation": "skip validation",
     },
     "distributed_training": {"ddp_backend": "how several GPUs share gradients"},
     "checkpoint": {
-        "save_dir": "inside hydra.run.dir, or absolute",
-        "patience": "end after so many validations without a lower loss, -1: never",
-        "no_epoch_checkpoints": "keep the best and the last checkpoint only",
+        "save_dir": "folder for checkpoints: relative to hydra.run.dir, or absolute",
+        "patience": "stop after this number of validations without a lower loss; -1: never",
+        "no_epoch_checkpoints": "keep only the best and the last checkpoint",
     },
 }
-# Options of the task that only some units have, and what names those of a BERT; other files are
-# spared them.
+# Task options that only some units have, and the prefix of those that only models with a BERT
+# have. Other configuration files leave them out.
 _OF_UNITS = {
     "window": ("context_before", "context_after", "context_kind", "context_sentence",
                "context_sides"),
@@ -89,14 +89,14 @@ _OF_BERT = "bert_"
 _ORDER = ("common", "task", "model", "criterion", "optimizer", "lr_scheduler", "optimization",
           "dataset", "distributed_training", "checkpoint")  # fmt: skip
 _FOOT = """\
-hydra works in a folder of its own (hydra.run.dir): all paths are absolute.
-After each key stand its meaning and its default, the value without this file. Further keys of
-fairseq's own groups (common, dataset, ...) can be given too. A misspelt key is refused."""
+hydra changes into a folder of its own (hydra.run.dir), so all paths must be absolute.
+The comment after a key has its meaning and its default, the value that it has without this file.
+More keys of fairseq's own groups (common, dataset, ...) may be added. Misspelt keys are refused."""
 
 
 @dataclass
 class Recipe:
-    """What a recipe says: its heading, and by section values and reasons for them."""
+    """A recipe: its heading and, by section, its values and the reasons for them."""
 
     path: Path
     heading: list[str] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Recipe:
     reasons: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def on(self, base: "Recipe") -> "Recipe":
-        """This recipe on top of another: its values win, with what is said of them."""
+        """This recipe on top of another: its own values and reasons take precedence."""
         values = {name: dict(group) for name, group in base.values.items()}
         reasons = {name: dict(group) for name, group in base.reasons.items()}
         for name, group in self.values.items():
@@ -118,7 +118,7 @@ def read_recipe(path: Path) -> Recipe:
     """Read a recipe, comments included.
 
     Raises:
-        GtransError: the file is not there, or is no recipe.
+        GtransError: the file does not exist, or is no recipe.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -127,7 +127,7 @@ def read_recipe(path: Path) -> Recipe:
         raise GtransError(f"{path}: {str(error).splitlines()[0]}") from error
     if not isinstance(values, dict) or not all(isinstance(v, dict) for v in values.values()):
         raise GtransError(
-            f"{path}: a recipe has sections of keys, as 'model:' and below it '_name'."
+            f"{path}: a recipe must have sections with keys, such as 'model:' with '_name'."
         )
     recipe = Recipe(path, values=values)
     name = key = ""
@@ -147,7 +147,7 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def configuration(path: Path) -> str:
-    """The text of the configuration file of a recipe, which ``every.yaml`` stands beside.
+    """The text of the configuration file of a recipe; ``every.yaml`` is in the same folder.
 
     Raises:
         GtransError: the recipe has a key that does not exist.
@@ -155,7 +155,7 @@ def configuration(path: Path) -> str:
     recipe = read_recipe(path).on(read_recipe(path.with_name(EVERY)))
     arch = recipe.values.get("model", {}).get("_name")
     if not arch:
-        raise GtransError(f"{path}: model._name is missing, the architecture.")
+        raise GtransError(f"{path}: model._name, the architecture, is missing.")
     if unknown := recipe.values.keys() - set(_ORDER):
         raise GtransError(f"{path}: unknown section '{min(unknown)}'; known: {', '.join(_ORDER)}.")
     shown = {name: _shown(recipe, name, arch) for name in _ORDER}
@@ -181,10 +181,10 @@ def configuration(path: Path) -> str:
 
 
 def _shown(recipe: Recipe, name: str, arch: str) -> list[Option]:
-    """The options of a section: this project's, and of fairseq's those of the table.
+    """The options of a section: all of this project, and those of fairseq in :data:`FAIRSEQ`.
 
     Raises:
-        GtransError: the recipe gives one that does not exist.
+        GtransError: the recipe has an option that does not exist.
     """
     given = {key: value for key, value in recipe.values.get(name, {}).items() if key != "_name"}
     try:
@@ -215,9 +215,9 @@ def _shown(recipe: Recipe, name: str, arch: str) -> list[Option]:
 
 
 def _idle(recipe: Recipe, arch: str) -> set[str]:
-    """The options of the task that do nothing with this unit and this model."""
+    """The options of the task that have no effect with this unit and this model."""
     task = task_options(arch)
-    unit = next(option.becomes for option in task if option.name == "unit")
+    unit = next(option.arch_default for option in task if option.name == "unit")
     unit = recipe.values["task"].get("unit", unit)
     idle = {name for of, names in _OF_UNITS.items() if of != unit for name in names}
     if not has_field(arch, _OF_BERT):
@@ -226,7 +226,7 @@ def _idle(recipe: Recipe, arch: str) -> set[str]:
 
 
 def configurations(folder: Path) -> dict[Path, str]:
-    """All configuration files of ``folder`` with the text that their recipes give them.
+    """All configuration files of ``folder``, each with the text generated from its recipe.
 
     Raises:
         GtransError: there are no recipes, or one is wrong.
@@ -234,6 +234,6 @@ def configurations(folder: Path) -> dict[Path, str]:
     recipes = sorted(path for path in folder.glob("recipes/*.yaml") if path.name != EVERY)
     if not recipes:
         raise GtransError(
-            f"{folder}/recipes: there are no recipes; name the folder of the project."
+            f"{folder}/recipes: there are no recipes; give the folder of the project."
         )
     return {folder / path.name: configuration(path) for path in recipes}

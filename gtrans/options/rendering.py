@@ -1,4 +1,4 @@
-"""Options as text for a terminal, and as YAML whose comments are their explanation."""
+"""Options as text for a terminal, and as YAML with explanations in comments."""
 
 import re
 import textwrap
@@ -21,18 +21,18 @@ from gtrans.options.catalogue import (
 )
 
 WIDTH = 100
-_FLAGS = 28  # column of the explanations on the terminal
-_COMMENTS = 34  # and in a file
+_FLAGS = 28  # column in which explanations begin on the terminal
+_COMMENTS = 34  # column in which comments begin in a file
 _METAVARS = {int: "N", float: "X", bool: ""}
 
 
 def overview() -> str:
-    """One line for each architecture, under the first line of its model's docstring."""
+    """One line for each architecture, in groups under the title of their model."""
     lines = []
     for model, names in models().items():
         lines += ["", f"{summary(model)}."]
         for arch in names:
-            sizes = {option.name: option.becomes for option in model_options(arch)}
+            sizes = {option.name: option.arch_default for option in model_options(arch)}
             unit = next(option for option in task_options(arch) if option.name == "unit")
             layers = f"{sizes['encoder_layers']} + {sizes['decoder_layers']} layers"
             width = f"width {sizes['encoder_embed_dim']}"
@@ -41,12 +41,12 @@ def overview() -> str:
 
 
 def explanation(arch: str) -> str:
-    """All options of an architecture and its task, in groups, as the command line has them."""
+    """All options of an architecture and its task in groups, as on the command line."""
     lines = [f"{arch}: {summary(model_of(arch))}.", *_others(arch)]
     for title, options in _groups((*task_options(arch), *model_options(arch))):
         lines += ["", title]
         for option in options:
-            text, default = option.told()
+            text, default = option.meaning_and_default()
             if default not in ("null", "false"):
                 text += f" (default: {default})"
             lines += _columns(f"  {option.flag} {_metavar(option)}".rstrip(), text, _FLAGS, "")
@@ -54,7 +54,7 @@ def explanation(arch: str) -> str:
 
 
 def hydra_form(arch: str) -> str:
-    """The same as sections of a configuration file, all options at their defaults."""
+    """The same options as sections of a configuration file, all at their defaults."""
     return "\n".join(
         [
             *section("task", TASK, "", task_options(arch), {}, {}),
@@ -75,10 +75,12 @@ def section(
     """The lines of a section of a configuration file.
 
     Args:
+        name: name of the section.
         chosen: its ``_name``, if it has one.
-        about_chosen: what is to be said of that.
-        values: of the options that are not at their defaults.
-        reasons: what a recipe says of its values.
+        about_chosen: comment on ``_name``.
+        options: its options.
+        values: values of the options that are not at their defaults.
+        reasons: what a recipe says about its values.
     """
     lines = [f"{name}:"]
     if chosen is not None:
@@ -87,24 +89,24 @@ def section(
         if title:
             lines.append(f"  # {title}")
         for option in members:
-            text, default = option.told()
+            text, default = option.meaning_and_default()
             value = values.get(option.name, option.default)
             if option.choices and not all(_mentions(text, choice) for choice in option.choices):
                 text += f"; one of {', '.join(option.choices)}"
             needed = value == MISSING
-            told = _as_keys(f"{text}; must be given" if needed else f"{text}; default {default}")
+            comment = _as_keys(f"{text}; must be given" if needed else f"{text}; default {default}")
             if option.name in reasons:
-                told += f". Here: {reasons[option.name]}"
+                comment += f". Here: {reasons[option.name]}"
             key, given = f"  {option.name}:", plain(value)
             if len(given) <= WIDTH // 2:
-                lines += _columns(f"{key} {given}", told, _COMMENTS, "# ")
+                lines += _columns(f"{key} {given}", comment, _COMMENTS, "# ")
             else:
-                lines += [*_columns(key, told, _COMMENTS, "# "), f"    {given}"]
+                lines += [*_columns(key, comment, _COMMENTS, "# "), f"    {given}"]
     return lines
 
 
 def _groups(options: Iterable[Option]) -> list[tuple[str, list[Option]]]:
-    """Options by the class that declares them; those without a value of their own are left out."""
+    """Options by the class that declares them; those that only copy another are left out."""
     shown = [o for o in options if not (o.ours and str(o.default).startswith("${"))]
     return [
         (title, list(members))
@@ -113,19 +115,17 @@ def _groups(options: Iterable[Option]) -> list[tuple[str, list[Option]]]:
 
 
 def _columns(left: str, right: str, column: int, mark: str) -> list[str]:
-    """``left``, and beside it ``right`` wrapped; under it where there is no place."""
+    """``left`` with the wrapped text ``right`` in the next column, or below if it is too long."""
     if not right:
         return [left]
     lines = textwrap.wrap(
         right, WIDTH - column - len(mark), break_long_words=False, break_on_hyphens=False
     )
     first = f"{left:<{column - 1}} {mark}{lines[0]}"
-    # without a mark two texts that touch cannot be told apart
-    beside = len(left) < column or (mark != "" and len(first) <= WIDTH)
-    return [
-        first if beside else left,
-        *(f"{'':<{column}}{mark}{line}" for line in lines[beside:]),
-    ]
+    # a text that reaches into the next column needs a mark to be told apart from it
+    same_line = len(left) < column or (mark != "" and len(first) <= WIDTH)
+    head, rest = (first, lines[1:]) if same_line else (left, lines)
+    return [head, *(f"{'':<{column}}{mark}{line}" for line in rest)]
 
 
 def _metavar(option: Option) -> str:
@@ -135,7 +135,7 @@ def _metavar(option: Option) -> str:
 
 
 def _others(arch: str) -> list[str]:
-    """The other architectures of its model, as a line."""
+    """A line with the other architectures of the same model; empty if there are none."""
     others = [name for name in siblings(arch) if name != arch]
     return [f"also {', '.join(others)}"] if others else []
 
@@ -145,7 +145,7 @@ def _mentions(text: str, choice: str) -> bool:
 
 
 def _as_keys(text: str) -> str:
-    """``--init-from`` as ``init_from``; commands in backticks stay as they are typed."""
+    """``--init-from`` becomes ``init_from``; commands in backticks are not changed."""
     parts = text.split("`")
     parts[::2] = [
         re.sub(r"--([a-z][a-z0-9-]*)", lambda flag: flag[1].replace("-", "_"), part)

@@ -1,4 +1,4 @@
-"""Merges of BPE, learnt from the training text, and the vocabularies that limit them."""
+"""BPE: merges learnt from the training text, and vocabularies that limit the pieces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def train_bpe(words: Counter[str], merges: int, path: Path) -> int:
     """Learn at most ``merges`` BPE merges from word counts and write them to ``path``.
 
     Returns:
-        How many were learnt: fewer when no other pair of units occurs twice.
+        the number of merges learnt; fewer than ``merges`` if no other pair occurs twice.
     """
     codes = io.StringIO()
     if any(len(word) > 1 for word in words):  # the library fails on single characters only
@@ -54,7 +54,7 @@ def load_bpe(codes: Path, vocabulary: Path | None = None, threshold: int | None 
     merges = 0
     try:
         with open(codes, encoding="utf-8", newline="\n") as file:
-            # The library ends the program on a bad line, so it is looked for here.
+            # The library ends the program at a bad line, so lines are checked here.
             for number, line in enumerate(file, start=1):
                 if number == 1 and line.startswith("#version:"):
                     continue

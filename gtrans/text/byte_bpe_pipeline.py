@@ -1,12 +1,12 @@
 """The text pipeline of BART: byte-level BPE (that of GPT-2) on plain text, no Moses steps.
 
-A model comes as a folder, in one of two forms. fairseq's BART has ``encoder.json`` and
-``vocab.bpe`` and writes a piece as its number there; which row of the network a number has
-says the ``dict.txt`` next to the weights. Hugging Face's has ``vocab.json`` and
-``merges.txt``, where a piece is written as it is and its number is the row.
+A model is a folder in one of two forms. fairseq's BART has ``encoder.json`` and ``vocab.bpe``,
+and writes a piece as its number in these files; the ``dict.txt`` of the model says which row of
+the embeddings a number has. Hugging Face's BART has ``vocab.json`` and ``merges.txt``, writes a
+piece as it is, and its number is the row.
 
-Every text has pieces, since every byte is one; ``decode`` gives back all but the kind and
-number of white space.
+Every byte is a piece, so every text can be segmented. ``decode`` gives back the text except for
+the kind and number of white space.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ByteBpePipeline(TextPipeline):
     """Plain text, see :mod:`gtrans.text.plain_text`, in the pieces of the model."""
 
     def __init__(self, lang: str, merges: Path, symbols: Path, pieces: Path) -> None:
-        """The files of a data folder; ``symbols`` tells how each piece is written.
+        """The files of a data folder; ``symbols`` says how each piece is written.
 
         Raises:
             GtransError: a file is missing or not of its kind.
@@ -76,12 +76,12 @@ class ByteBpePipeline(TextPipeline):
         return " ".join(self._symbols[piece] for piece in pieces)
 
     def unsegment(self, tokens: str) -> str:
-        """Text of pieces, those that only the dictionary knows as they are."""
+        """Text of pieces; a symbol that is only in the dictionary stays as it is."""
         parts = []
         for known, group in groupby(tokens.split(), self._written.__contains__):
             if known:
                 parts.append(str(self._decoder.decode([self._written[one] for one in group])))
-            else:  # a symbol that only the dictionary knows comes back as it is
+            else:
                 parts.extend(group)
         return " ".join(parts)
 
@@ -122,7 +122,7 @@ def _read_merges(path: Path) -> list[tuple[str, str]]:
     return merges
 
 
-def _sources(folder: Path) -> tuple[Path, ...]:
+def _model_files(folder: Path) -> tuple[Path, ...]:
     """The merges and the numbers of the pieces."""
     if not folder.is_dir():
         raise GtransError(f"{folder}: there is no such folder of a byte-level BPE; {_DOWNLOADS}.")
@@ -138,14 +138,14 @@ def _read(folder: Path, dictionary: Path | None) -> tuple[dict[str, str], list[s
     Raises:
         GtransError: files that are missing or do not belong together.
     """
-    merges, vocabulary = _sources(folder)
+    merges, vocabulary = _model_files(folder)
     numbers: dict[str, int] = _read_json(vocabulary)
     if vocabulary.name == _FAIRSEQ[1]:
         symbols = {piece: str(number) for piece, number in numbers.items()}
         if dictionary is None:
             raise GtransError(
                 f"`--byte-bpe` '{folder}' needs `--dictionary`, the dict.txt of the model: "
-                f"{vocabulary.name} does not tell which row of it a piece has."
+                f"{vocabulary.name} does not say which row of the embeddings a piece has."
             )
     else:
         symbols = {piece: piece for piece in numbers if piece not in _SPECIAL}
@@ -179,7 +179,7 @@ def _check(folder: Path, dictionary: Path | None) -> None:
 
 def _copy(folder: Path, dictionary: Path | None, out: Path) -> None:
     symbols, pieces = _read(folder, dictionary)
-    copy_file(_sources(folder)[0], out / MERGES_FILE)
+    copy_file(_model_files(folder)[0], out / MERGES_FILE)
     with atomic_writer(out / SYMBOLS_FILE) as file:
         json.dump(symbols, file, ensure_ascii=False)
     write_pieces(pieces, out / PIECES_FILE)
@@ -188,7 +188,7 @@ def _copy(folder: Path, dictionary: Path | None, out: Path) -> None:
 BYTE_BPE = SubwordModel(
     "byte-bpe",
     (MERGES_FILE, SYMBOLS_FILE, PIECES_FILE),
-    _sources,
+    _model_files,
     _check,
     _copy,
     ByteBpePipeline,

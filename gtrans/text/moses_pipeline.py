@@ -1,26 +1,24 @@
-"""The text pipeline of Moses and BPE: a sentence to tokens and, as far as possible, back.
+"""The text pipeline of Moses and BPE: from a sentence to tokens and, if possible, back.
 
 ``encode`` runs, in this order: Moses punctuation normalisation, Moses tokenisation with
 joint marks, Moses escapes, truecasing of the first word, joint BPE. ``decode`` undoes
-everything but the normalisation. Three things are done with more care than in the Moses
-scripts, so that ``decode`` can give back the text:
+everything except the normalisation. Three things differ from the Moses scripts, so that ``decode``
+can give back the text:
 
-* **Joint marks.** The Moses detokeniser cannot know that ``GNU / Linux`` was written
-  without spaces. As Moses itself writes ``foo @-@ bar``, a symbol that the detokeniser
-  would set wrongly carries ``@`` on each side where it touches its neighbour:
-  ``GNU @/@ Linux``, ``/etc @/``. Symbols that the detokeniser sets right stay bare.
-* **First word.** Truecasing touches only the first word of a sentence, and only when
-  ``decode`` can undo it; ``@lower@`` in front says that the sentence does not begin with a
-  capital although ``decode`` would write one.
+* **Joint marks.** The Moses detokeniser cannot know whether ``GNU / Linux`` was written
+  without spaces. Moses itself writes ``foo @-@ bar`` for ``foo-bar``. Likewise, a symbol that
+  the detokeniser would space wrongly has an ``@`` on each side without a space:
+  ``GNU @/@ Linux``, ``/etc @/``. Symbols that the detokeniser spaces correctly have no mark.
+* **First word.** Truecasing changes only the first word of a sentence, and only if ``decode`` can
+  undo it. ``@lower@`` in front of a sentence means that ``decode`` must not capitalise it.
 * **Reserved symbols.** ``<s>``, ``[en]`` and the like in the text never become symbols of
-  the vocabulary: Moses escapes ``& | < > ' " [ ]``; without tokenisation
-  :mod:`gtrans.text.plain_text` does.
+  the vocabulary. Moses escapes ``& | < > ' " [ ]``; without tokenisation,
+  :mod:`gtrans.text.plain_text` escapes them.
 
-Chinese and Japanese are split into characters and joined again without spaces (a space that
-the text has there is the token ``&#32;``); for them there is no punctuation normalisation,
-because the rules were written for European text.
-A language that Moses does not know is treated by its default rules (prefixes of English).
-No torch and no fairseq here.
+Chinese and Japanese are split into characters and joined again without spaces (a space in the
+text is the token ``&#32;``). Their punctuation is not normalised, because the rules are made for
+European text. Languages that Moses does not know use its default rules (those of English).
+This module imports neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -42,8 +40,8 @@ from gtrans.text.pipeline import TextPipeline
 
 LOWER_MARK = "@lower@"
 
-# Inside this module joints and the spaces of full-width text are code points that Unicode
-# keeps free of characters; in the tokenised text they are "@" and an escape.
+# Inside this module, joint marks and spaces in full-width text are code points to which Unicode
+# assigns no characters; in the tokenised text they are "@" and an escape.
 _LEFT, _RIGHT, _SPACE = "\ufdd0", "\ufdd1", "\ufdd2"
 _SYMBOL = re.compile(r"(?:[^\w\s]|_)+")
 _MARKED = re.compile(r"(@?)((?:[^\w\s@&]|_|&\w+;|&#\d+;)+)(@?)")
@@ -62,7 +60,7 @@ _OPENING = frozenset({"(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"})
 
 @dataclass(frozen=True)
 class Steps:
-    """Which steps of the pipeline run; BPE always does."""
+    """The steps of the pipeline that can be skipped; BPE always runs."""
 
     normalise: bool = True
     tokenise: bool = True
@@ -98,8 +96,8 @@ class MosesPipeline(TextPipeline):
         self._bpe = bpe
         self._spaced = rules not in _WRITTEN_WITHOUT_SPACES
         self._normaliser = MosesPunctNormalizer(rules) if self._spaced else None
-        # Moses' rules for zh and ja keep runs of characters together and need a segmenter;
-        # its default rules take an ideograph for a symbol and set every one apart.
+        # Moses' rules for zh and ja do not split sequences of characters and need a segmenter;
+        # its default rules treat an ideograph as a symbol and make it a token.
         self._tokeniser = MosesTokenizer(rules if self._spaced else "")
         # Moses' detokeniser for cs iterates over a list as over an iterator and fails.
         self._detokeniser = MosesDetokenizer(rules if rules in _DETOKENISER_LANGUAGES else "")
@@ -140,7 +138,7 @@ class MosesPipeline(TextPipeline):
         return words
 
     def unsegment(self, tokens: str) -> str:
-        """Tokenised text of BPE tokens, the first word with a capital unless they say no."""
+        """Tokenised text of BPE tokens; the first word is capitalised unless it is marked."""
         pieces = tokens.split()
         lower = self.steps.truecase and LOWER_MARK in pieces[:1]
         words: list[str] = []
@@ -160,7 +158,7 @@ class MosesPipeline(TextPipeline):
         return " ".join(words)
 
     def _truecase(self, words: list[str]) -> bool:
-        """Give the first word its usual spelling, in place; tells whether it needs the mark."""
+        """Give the first word its usual case, in place; returns whether it needs the mark."""
         first = _first_word(words) if self.steps.truecase else None
         if first is None:
             return False
@@ -171,13 +169,13 @@ class MosesPipeline(TextPipeline):
         return _capitalised(words[first]) != word
 
     def _mark_joints(self, tokens: list[str], text: str) -> list[str]:
-        """Tokens of ``text``, with joint marks where the detokeniser would err without."""
+        """Tokens of ``text``, with joint marks where the detokeniser needs them."""
         wanted = _spaces(tokens, text)
         if wanted is None:  # Moses has changed a character (only in contrived text)
             return tokens
         marked = list(tokens)
-        # A marked symbol no longer takes part in the rules (e.g. in the pairing of quotation
-        # marks), which can upset another one; more than a few rounds never pay.
+        # The rules ignore a marked symbol (for instance in pairing quotation marks), so a mark
+        # can make another symbol wrong; a few rounds are enough.
         for _ in range(3):
             before = list(marked)
             written = _spaces(tokens, self._join(marked))
@@ -199,7 +197,7 @@ class MosesPipeline(TextPipeline):
         return self._spaced or not re.match(f"[{_FULL_WIDTH}]", token)
 
     def _join(self, tokens: list[str]) -> str:
-        """Moses detokenisation of unescaped tokens, whose joint marks are obeyed."""
+        """Moses detokenisation of unescaped tokens, with joint marks applied."""
         text: str = self._detokeniser.detokenize(tokens, unescape=False)
         text = re.sub(f" *{_LEFT}", "", re.sub(f"{_RIGHT} *", "", text))
         if self._spaced:
@@ -207,7 +205,7 @@ class MosesPipeline(TextPipeline):
         return re.sub(f" *{_SPACE} *", _SPACE, _FULL_WIDTH_SPACE.sub("", text))
 
     def _write(self, token: str) -> str:
-        """A token with joint marks as it stands in the tokenised text."""
+        """A token with joint marks as it is written in the tokenised text."""
         bare = token.strip(_LEFT + _RIGHT)
         if bare == _SPACE:
             return _SPACE_ESCAPE
@@ -239,10 +237,7 @@ def _capitalised(word: str) -> str:
 
 
 def _spaces(tokens: list[str], text: str) -> list[bool] | None:
-    """For each gap between two tokens whether ``text`` has a space there.
-
-    ``None`` when the tokens put together are not the text.
-    """
+    """Whether ``text`` has a space between each two tokens; None if the tokens are not its."""
     spaces: list[bool] = []
     position = 0
     for token in tokens:

@@ -1,4 +1,4 @@
-"""What every text pipeline offers: from a sentence to the tokens of a vocabulary and back."""
+"""The interface of text pipelines: from a sentence to tokens of a vocabulary and back."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Iterable
 class TextPipeline(ABC):
     """Encoder and decoder of the text of one language.
 
-    Encoding has two steps, ``tokenise`` and ``segment``; decoding undoes them in the
-    opposite order.
+    Encoding has two steps, ``tokenise`` and ``segment``; decoding reverses them.
 
     Args:
         lang: language code, e.g. ``en`` or ``zh_CN``.

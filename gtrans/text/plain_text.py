@@ -1,20 +1,19 @@
-"""What all text pipelines do to plain text: white space, and symbols that are reserved.
+"""Cleaning of plain text in all text pipelines: white space and reserved symbols.
 
-White space and control characters of every kind count as one space. ``<s>``, ``[en]`` and
-the like in the text must never become symbols of the vocabulary: a backslash is put inside
-them (``<\\s>``). What is written like an escaped symbol already gets one more.
-No torch and no fairseq here.
+White space and control characters of every kind become one space. ``<s>``, ``[en]`` and the
+like in the text must never become symbols of the vocabulary, so they are escaped by a backslash
+(``<\\s>``). Text that looks like an escaped symbol gets one more backslash. This module imports
+neither torch nor fairseq.
 """
 
 from __future__ import annotations
 
 import re
 
-# Stands for a sentence without any character that can be written, so that no line is empty.
+# Replaces a sentence without any printable character, so that no line is empty.
 PLACEHOLDER = "\ufffd"
 
-# U+FDD0 and the next two, which Unicode keeps free of characters, are marks of the Moses
-# pipeline.
+# U+FDD0 and the next two, to which Unicode assigns no characters, are marks of the Moses pipeline.
 _UNWRITABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufdd0-\ufdd2]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -26,7 +25,7 @@ _ESCAPE = [
     (re.compile(rf"<(\\*)({_RESERVED_WORD})>"), r"<\\\1\2>"),
     (re.compile(rf"\[(\\*)({_LANGUAGE_WORD})\]"), r"[\\\1\2]"),
     (re.compile(r"^@(\\*)lower@$"), r"@\\\1lower@"),
-    # A word that ends in the BPE separator would be glued to the next word.
+    # A word that ends in the BPE separator would be joined with the next word.
     (re.compile(r"@(\\*)@$"), r"@\\\1@"),
 ]
 _UNESCAPE = [

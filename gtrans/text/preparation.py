@@ -6,22 +6,23 @@ The steps, in order, and the files that each writes to the data folder:
 ``tokenise SPLIT``  ``text/SPLIT.tok.LANG``: normalised, tokenised, escaped
 ``truecase``        ``truecase.LANG``: Moses truecaser models
 ``bpe``             ``codes.bpe`` (joint), ``bpe-vocabulary.LANG``
-``sentencepiece``   ``sentencepiece.model``, ``sentencepiece.dict.txt``, instead
-                    of the two steps before, where such a model is given
-``byte-bpe``        ``byte-bpe.merges``, ``byte-bpe.json``, ``byte-bpe.dict.txt``, likewise
+``sentencepiece``   ``sentencepiece.model``, ``sentencepiece.dict.txt``; with
+                    ``--sentencepiece``, replaces ``truecase`` and ``bpe``
+``byte-bpe``        ``byte-bpe.merges``, ``byte-bpe.json``, ``byte-bpe.dict.txt``; the same
+                    with ``--byte-bpe``
 ``encode SPLIT``    ``text/SPLIT.bpe.LANG``: truecased, in BPE pieces
 ``bert SPLIT``      ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}``, with ``--bert``: word
                     pieces of the plain source
 ``binarise``        ``SPLIT.SRC-TGT.LANG.{bin,idx}``, ``dict.LANG.txt``
 ==================  =====================================================
 
-A finished step is recorded in ``prepare.json`` with a fingerprint of everything it depends
-on: the contents of the input files, the options, the fingerprints of earlier steps. A step
-whose record fits and whose files are there is skipped. Every file is written under another
+A finished step is recorded in ``prepare.json`` with a fingerprint of everything that it depends
+on: the contents of the input files, the options, the fingerprints of earlier steps. A step is
+skipped if its fingerprint is the same and its files exist. Every file is written under a temporary
 name and renamed when complete, so an interrupted run leaves no half-written file.
 
-Document boundaries stay empty lines; stock ``fairseq-preprocess`` turns each into a lone
-end-of-sentence symbol, from which documents are found again when the corpus is loaded.
+Document boundaries are empty lines in all files. ``fairseq-preprocess`` turns each into a single
+end-of-sentence symbol, which marks the documents when the corpus is loaded.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from gtrans.identity.digests import digest, fingerprint
 from gtrans.identity.files import atomic_writer, copy_file
 from gtrans.identity.step_record import StepRecord
 from gtrans.messages import say
-from gtrans.text import plain_text, word_piece_stream
+from gtrans.text import plain_text, word_piece_files
 from gtrans.text.bpe import load_bpe, train_bpe, write_vocabulary
 from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps
 from gtrans.text.preparation_options import PreparationOptions, check_options, check_split
@@ -72,7 +73,7 @@ def prepare(options: PreparationOptions) -> None:
     """Prepare a corpus in ``options.out``, skipping the steps that are finished.
 
     Raises:
-        GtransError: an option is wrong or an input file is bad; then nothing was written.
+        GtransError: an option or an input file is wrong; nothing has then been written.
     """
     check_options(options)
     say("reading and checking all input files")
@@ -137,10 +138,10 @@ class _Preparation:
         for split, text in texts.items():
             if self.word_pieces is None:
                 break
-            outputs = word_piece_stream.stream_files(split, pair, options.source_lang)
-            mark = fingerprint([source for source, _ in text], self.word_pieces.fingerprint)
+            outputs = word_piece_files.file_names(split, pair, options.source_lang)
+            source_mark = fingerprint([source for source, _ in text], self.word_pieces.fingerprint)
             work = partial(self._write_word_pieces, split, [self.out / name for name in outputs])
-            record.step(f"bert {split}", mark, outputs, work)
+            record.step(f"bert {split}", source_mark, outputs, work)
         outputs = [f"dict.{lang}.txt" for lang in options.languages]
         outputs += [
             f"{split}.{pair}.{lang}.{kind}"
@@ -154,7 +155,7 @@ class _Preparation:
         say(f"'{self.out}' is ready: fairseq-train '{self.out}' --user-dir gtrans ...")
 
     def _models(self, record: StepRecord, tokenised: dict[str, str]) -> str:
-        """Learn or copy what segments the text; returns the fingerprint of all of it."""
+        """Learn or copy the models that segment the text; returns their fingerprint."""
         options = self.options
         truecase = list(self.truecase.values()) if self.steps.truecase else []
         bpe = [CODES_FILE, *(self.vocabulary.values() if self.threshold else ())]
@@ -166,7 +167,7 @@ class _Preparation:
             record.step("reuse", learnt, names, partial(self._copy, source, names))
         elif self.model is not None and options.subword_model is not None:
             path, dictionary = options.subword_model[1], options.dictionary
-            sources = [digest(source) for source in self.model.sources(path)]
+            sources = [digest(source) for source in self.model.model_files(path)]
             learnt = fingerprint(sources, dictionary and digest(dictionary))
             work = partial(self.model.copy, path, dictionary, self.out)
             record.step(self.model.name, learnt, bpe, work)
@@ -181,7 +182,7 @@ class _Preparation:
     # The data folder
 
     def _open(self) -> StepRecord:
-        """Make the data folder, or continue the preparation in it."""
+        """Create the data folder, or continue the preparation in it."""
         finished: dict[str, dict[str, Any]] = {}
         if self.out.exists() and any(self.out.iterdir()):
             if not (self.out / STATE_FILE).exists():
@@ -203,10 +204,10 @@ class _Preparation:
                 "vocabulary": self.vocabulary,
             },
             "pieces": self.model and self.model.name,
-            "bert": word_piece_stream.record(self.word_pieces) if self.word_pieces else None,
+            "bert": word_piece_files.record(self.word_pieces) if self.word_pieces else None,
         }
         record = StepRecord(self.out, STATE_FILE, header, "binarise", finished)
-        # What is learnt here and what is copied stand in files of the same names.
+        # Learnt and copied models have the same file names, so steps of the other kind go.
         sources = {"bpe": ["truecase", "bpe"]}
         sources.update({name: [name] for name in ("reuse", *SUBWORD_MODELS)})
         chosen = "bpe" if self.model is None else self.model.name
@@ -220,7 +221,7 @@ class _Preparation:
         return record
 
     def _earlier(self, state: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """The finished steps of an earlier run, if this one may go on from them."""
+        """The finished steps of an earlier run, if this run may continue it."""
         finished = state.get("finished")
         if not isinstance(finished, dict):
             raise GtransError(f"'{self.out / STATE_FILE}' is damaged; give a new folder")
@@ -235,7 +236,7 @@ class _Preparation:
         if missing and not self.options.force:
             raise GtransError(
                 f"`--out` '{self.out}' also holds the split '{missing[0]}', which this command "
-                "does not make; give another folder, or `--force` to make this one anew"
+                "does not make; give another folder, or `--force` to repeat all steps"
             )
         return finished
 
@@ -255,14 +256,14 @@ class _Preparation:
         self.merges = state["bpe"]["merges"]
         self.threshold = state["bpe"]["vocabulary_threshold"]
         if state.get("bert") is not None:
-            self.word_pieces = word_piece_stream.recorded_pieces(reuse)
+            self.word_pieces = word_piece_files.recorded_word_pieces(reuse)
 
     def _copy(self, source: Path, names: Sequence[str]) -> None:
         for name in names:
             copy_file(source / name, self.out / name)
 
     def _dictionary(self) -> Path | None:
-        """The joined dictionary, where it is not made from the training text."""
+        """The joint dictionary, unless it is made from the training text."""
         if self.options.reuse is not None:
             return self.options.reuse / f"dict.{self.options.source_lang}.txt"
         return None if self.model is None else self.out / self.model.dictionary
@@ -319,7 +320,7 @@ class _Preparation:
         assert self.word_pieces is not None
         lines = self._lines([source for source, _ in self.inputs[split]])
         named = tqdm(lines, f"{split}.bert", unit=" lines", disable=None)
-        word_piece_stream.write_stream(named, files, self.word_pieces)
+        word_piece_files.write_word_pieces(named, files, self.word_pieces)
 
     def _write(self, name: str, function: Callable[[str], str], lines: Iterator[str]) -> None:
         """Write ``function`` of each line to a file in ``text/``."""
@@ -329,11 +330,11 @@ class _Preparation:
                 file.write(f"{line}\n")
 
     def _binarise(self) -> None:
-        """Run ``fairseq-preprocess`` and move what it made into the data folder."""
+        """Run ``fairseq-preprocess`` and move its output into the data folder."""
         folder = self.out / _BINARISE_FOLDER
         dictionary = self._dictionary()
         shutil.rmtree(folder, ignore_errors=True)
-        # Relative prefixes: fairseq takes a list of prefixes apart at every comma.
+        # Relative prefixes, because fairseq splits a list of prefixes at every comma.
         tests = ",".join(f"text/{split}.bpe" for split in self.inputs if split.startswith("test"))
         command = [sys.executable, "-m", "fairseq_cli.preprocess", "--joined-dictionary"]
         command += ["--source-lang", self.options.source_lang]
@@ -347,7 +348,7 @@ class _Preparation:
         ):
             if prefix:
                 command += [flag, prefix]
-        # The data folder must not be searched for Python modules (heeded from Python 3.11 on).
+        # Python must not import modules from the data folder (has an effect from Python 3.11 on).
         environment = {**os.environ, "PYTHONSAFEPATH": "1"}
         result = subprocess.run(
             command, cwd=self.out, env=environment, capture_output=True, text=True, check=False
@@ -356,7 +357,7 @@ class _Preparation:
             log = self.out / _LOG_FILE
             log.write_text(result.stdout + result.stderr, encoding="utf-8")
             last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
-            raise GtransError(f"fairseq-preprocess failed ({last}); all it said is in '{log}'")
+            raise GtransError(f"fairseq-preprocess failed ({last}); its output is in '{log}'")
         for path in sorted(folder.iterdir()):
             os.replace(path, self.out / path.name)
         folder.rmdir()

@@ -1,4 +1,4 @@
-"""What ``gtrans prepare`` is asked to make, and the checks before anything is written."""
+"""Options of a preparation, and the checks before anything is written."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ DEFAULT_MERGES = 30000
 
 @dataclass(frozen=True)
 class PreparationOptions:
-    """What to prepare and how; one field per flag of ``gtrans prepare``.
+    """Options of a preparation, those of ``gtrans prepare``.
 
-    ``subword_model`` is a kind of :data:`gtrans.text.prepared_folder.SUBWORD_MODELS` and where the
-    model is; ``steps`` and the BPE options play no part with it. With ``reuse``, they and ``bert``
-    are those of the earlier preparation.
-    A prefix names the two files ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
+    ``subword_model`` is a kind of :data:`gtrans.text.prepared_folder.SUBWORD_MODELS` and the path
+    of a model; ``steps`` and the BPE options are then ignored. With ``reuse``, these options and
+    ``bert`` are taken from the earlier preparation. A prefix stands for the two files
+    ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
     """
 
     source_lang: str
@@ -48,7 +48,7 @@ class PreparationOptions:
 
     @property
     def splits(self) -> dict[str, tuple[str, ...]]:
-        """Name of each split, as fairseq calls it, to the prefixes it is read from."""
+        """The prefixes of each split, by fairseq's name of the split."""
         splits = {"train": self.train, "valid": (self.valid,) if self.valid else ()}
         for position, prefix in enumerate(self.test):
             splits[f"test{position or ''}"] = (prefix,)
@@ -60,8 +60,8 @@ def check_options(options: PreparationOptions) -> None:
     for flag, lang in zip(("--source-lang", "--target-lang"), options.languages, strict=True):
         if not re.fullmatch(r"[A-Za-z0-9_]+", lang):
             raise GtransError(
-                f"`{flag}` must be letters, digits and '_' (fairseq takes file names apart at "
-                f"'-' and '.'), but is '{lang}'"
+                f"`{flag}` must be letters, digits and '_' (fairseq splits file names at '-' and "
+                f"'.'), but is '{lang}'"
             )
     if options.source_lang == options.target_lang:
         raise GtransError(
@@ -77,7 +77,7 @@ def check_options(options: PreparationOptions) -> None:
         SUBWORD_MODELS[kind].check(model, options.dictionary)
     elif options.dictionary is not None:
         flags = " or ".join(f"`--{kind}`" for kind in SUBWORD_MODELS)
-        raise GtransError(f"`--dictionary` needs {flags}, the model of its pieces")
+        raise GtransError(f"`--dictionary` needs {flags}, the model that it belongs to")
     elif not options.train and options.reuse is None:
         raise GtransError("give `--train`, or `--reuse` with an earlier preparation")
     if not options.splits:
@@ -90,10 +90,10 @@ def check_options(options: PreparationOptions) -> None:
 
 
 def check_split(options: PreparationOptions, prefixes: Sequence[str]) -> list[tuple[Path, Path]]:
-    """The file pairs of a split, all of them read once and found good.
+    """The file pairs of a split, after reading and checking them.
 
     Raises:
-        GtransError: a file is missing or bad, or the two sides do not match.
+        GtransError: a file is missing or unreadable, or the two sides do not match.
     """
     pairs = []
     for prefix in prefixes:

@@ -1,4 +1,4 @@
-"""The folder that ``gtrans prepare`` fills: its state file and the text pipelines in it."""
+"""A data folder of ``gtrans prepare``: its state file and its text pipelines."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ STATE_FILE = "prepare.json"
 STATE_FORMAT = 1
 
 SUBWORD_MODELS: dict[str, SubwordModel] = {model.name: model for model in (SENTENCEPIECE, BYTE_BPE)}
-"""The kinds of subword models that ``gtrans prepare`` accepts, by the name of their option."""
+"""The kinds of subword models that ``gtrans prepare`` accepts, by the name of the flag."""
 
 
 def read_state(data_dir: Path) -> dict[str, Any]:
-    """What ``gtrans prepare`` wrote to ``prepare.json`` of a data folder."""
+    """The contents of ``prepare.json`` of a data folder."""
     path = data_dir / STATE_FILE
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
@@ -40,7 +40,7 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
     """The pipeline of one language of a prepared data folder.
 
     Raises:
-        GtransError: the folder was not prepared, not completely, or for other languages.
+        GtransError: the folder was not prepared, is incomplete, or has other languages.
     """
     folder = Path(data_dir)
     state = read_state(folder)
@@ -65,7 +65,7 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
 
 
 def _plain(name: object) -> str:
-    """A file name of the state file, which must not lead out of its folder."""
+    """A file name from the state file, which must not point outside the folder."""
     if not isinstance(name, str) or Path(name).name != name:
         raise TypeError(f"{name!r} is not a file name")
     return name

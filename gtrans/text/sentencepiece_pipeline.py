@@ -1,8 +1,8 @@
-"""The text pipeline of mBART and its like: SentencePiece on plain text, no Moses steps.
+"""The text pipeline of mBART and similar models: SentencePiece on plain text, no Moses steps.
 
-A model comes as two files: SentencePiece's own and the dictionary of the pieces that the
-network knows. A piece that the dictionary lacks (see :mod:`gtrans.conversion.trimming`) is
-split into pieces that it has; a character that none covers becomes the unknown word.
+A model has two files: that of SentencePiece, and the dictionary of the pieces in the vocabulary of
+the network. A piece that is not in the dictionary (see :mod:`gtrans.conversion.trimming`) is split
+into pieces that are; a character without a piece becomes the unknown word.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gtrans.text.subword_model import SubwordModel, read_pieces, write_pieces
 MODEL_FILE = "sentencepiece.model"
 PIECES_FILE = "sentencepiece.dict.txt"
 SPACE = "\u2581"  # stands for a space in pieces
-# Below the score of any piece, which is a log-probability or the number of a merge.
+# Lower than the score of any piece, which is a log-probability or the number of a merge.
 _UNKNOWN_SCORE = -1e7
 
 
@@ -59,7 +59,7 @@ class SentencePiecePipeline(TextPipeline):
         return " ".join(known) or plain_text.PLACEHOLDER
 
     def _parts(self, piece: str) -> list[str]:
-        """The piece, or the known pieces it is split into: those of the best total score."""
+        """The piece, or the known pieces with the best total score into which it is split."""
         if piece in self._known or len(piece) == 1:
             return [piece]
         if piece not in self._split:
@@ -83,9 +83,8 @@ class SentencePiecePipeline(TextPipeline):
         return score
 
     def unsegment(self, tokens: str) -> str:
-        """Text of pieces, those that only the dictionary knows as they are."""
+        """Text of pieces; a symbol that is only in the dictionary stays as it is."""
         text: str = self._processor.decode(tokens.split())
-        # A piece of the dictionary that the model does not know comes back as it is.
         return text.replace(SPACE, " ").strip()
 
 
@@ -93,7 +92,7 @@ def load_model(path: Path) -> Any:
     """The SentencePiece model at ``path``.
 
     Raises:
-        GtransError: missing, no such model, or the library is not installed.
+        GtransError: it is missing or not a model, or the library is not installed.
     """
     try:
         import sentencepiece
@@ -117,7 +116,7 @@ def load_model(path: Path) -> Any:
 
 
 def model_pieces(processor: Any) -> list[str]:
-    """All pieces that stand for text, in the model's order, which is that of mBART's rows."""
+    """All pieces except special symbols, in the order of the model and of mBART's embeddings."""
     return [
         str(processor.id_to_piece(number))
         for number in range(processor.get_piece_size())
@@ -125,7 +124,7 @@ def model_pieces(processor: Any) -> list[str]:
     ]
 
 
-def _sources(model: Path) -> tuple[Path, ...]:
+def _model_files(model: Path) -> tuple[Path, ...]:
     return (model,)
 
 
@@ -136,7 +135,7 @@ def _check(model: Path, dictionary: Path | None) -> None:
 
 
 def _copy(model: Path, dictionary: Path | None, folder: Path) -> None:
-    """Without a dictionary, the model's pieces in its own order, which is right for mBART."""
+    """Copy the model; without a dictionary, write its pieces in their order, as in mBART."""
     processor = load_model(model)
     pieces = model_pieces(processor) if dictionary is None else read_pieces(dictionary)
     copy_file(model, folder / MODEL_FILE)
@@ -146,7 +145,7 @@ def _copy(model: Path, dictionary: Path | None, folder: Path) -> None:
 SENTENCEPIECE = SubwordModel(
     "sentencepiece",
     (MODEL_FILE, PIECES_FILE),
-    _sources,
+    _model_files,
     _check,
     _copy,
     SentencePiecePipeline,

@@ -1,4 +1,4 @@
-"""What pretrained models bring for their text: subword pieces and a dictionary of them."""
+"""Subword models of pretrained models, with the dictionaries of their pieces."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from gtrans.text.pipeline import TextPipeline
 
 @dataclass(frozen=True)
 class SubwordModel:
-    """A kind of subword model that is used instead of Moses steps and a BPE of our own.
+    """A kind of subword model that replaces the Moses steps and our own BPE.
 
     Attributes:
-        name: the option of ``gtrans prepare`` that gives one, without dashes in front.
-        files: what stands in a data folder; the last is the dictionary.
-        sources: the files that a model is read from.
+        name: the flag of ``gtrans prepare`` for this kind, without the dashes in front.
+        files: its files in a data folder; the last one is the dictionary.
+        model_files: the files of a model, by its path.
         check: raises GtransError unless the model and, if any, the dictionary can be read.
-        copy: puts a model and its dictionary into a data folder, as ``files``.
-        pipeline: of a language and the paths of ``files``.
+        copy: copies a model and its dictionary into a data folder, as ``files``.
+        pipeline: makes the text pipeline from a language and the paths of ``files``.
     """
 
     name: str
     files: tuple[str, ...]
-    sources: Callable[[Path], tuple[Path, ...]]
+    model_files: Callable[[Path], tuple[Path, ...]]
     check: Callable[[Path, Path | None], None]
     copy: Callable[[Path, Path | None, Path], None]
     pipeline: Callable[..., TextPipeline]
 
     @property
     def dictionary(self) -> str:
-        """The file with the pieces that the network knows."""
+        """The file of the pieces that are in the vocabulary of the network."""
         return self.files[-1]
 
     def load(self, lang: str, folder: Path) -> TextPipeline:
@@ -42,10 +42,10 @@ class SubwordModel:
 
 
 def read_pieces(path: Path) -> list[str]:
-    """The symbols of a dictionary ``SYMBOL COUNT``, one a line.
+    """The symbols of a dictionary with lines ``SYMBOL COUNT``.
 
     Raises:
-        GtransError: it is missing, or a line is none of a dictionary.
+        GtransError: it is missing, or a line has another form.
     """
     if not path.is_file():
         raise GtransError(
@@ -63,6 +63,6 @@ def read_pieces(path: Path) -> list[str]:
 
 
 def write_pieces(pieces: Sequence[str], path: Path) -> None:
-    """Write a dictionary of fairseq's."""
+    """Write a dictionary in fairseq's format."""
     with atomic_writer(path) as file:
         file.writelines(f"{piece} 1\n" for piece in pieces)

@@ -1,4 +1,4 @@
-"""Truecasers, learnt from the training text: how a word is usually spelt."""
+"""Truecasing models: the usual case of each word, learnt from the training text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def train_best_case(lines: Iterable[str], path: Path) -> None:
 
 
 def load_best_case(path: Path) -> dict[str, str]:
-    """Lower-cased word to its most frequent spelling, from a Moses truecaser model."""
+    """The most frequent spelling of each lower-cased word, from a Moses truecaser model."""
     best_case: dict[str, str] = {}
     try:
         with open(path, encoding="utf-8", newline="\n") as file:

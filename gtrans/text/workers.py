@@ -1,4 +1,4 @@
-"""Work on the lines of a text by several processes."""
+"""Processing the lines of a text in several processes."""
 
 from __future__ import annotations
 

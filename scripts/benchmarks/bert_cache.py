@@ -1,8 +1,8 @@
-"""What an epoch costs with BERT's output from the cache, against computing it every time.
+"""Time of an epoch with BERT's output from the cache, compared with computing it every time.
 
-Trains a BERT-context Transformer for some batches of a data folder made by
-`gtrans prepare --bert`, forward and backward, in three ways: BERT computes every batch, its
-output comes from the cache on disk, and it stands in memory already, batch by batch.
+Runs a BERT-context Transformer, forward and backward, on some batches of a data folder made by
+`gtrans prepare --bert`. There are three variants: BERT's output is computed for every batch, is
+read from the cache on disk, or is in memory already.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Sample = Mapping[str, Any]
 
 
 class Epoch:
-    """Some batches of a training set, in each of the three ways."""
+    """Some batches of a training set, in each of the three variants."""
 
     def __init__(self, args: argparse.Namespace, cache: Path) -> None:
         self.task = _task(args.data, cache)
@@ -61,9 +61,9 @@ class Epoch:
             self._step(self.task.complete_input(sample["net_input"]), sample)
 
     def from_memory(self) -> None:
-        """BERT's output is there."""
-        for sample, ready in zip(self.samples, self.in_memory, strict=True):
-            self._step(ready, sample)
+        """BERT's output is in memory."""
+        for sample, net_input in zip(self.samples, self.in_memory, strict=True):
+            self._step(net_input, sample)
 
     def _step(self, net_input: Mapping[str, Any], sample: Sample) -> None:
         """Forward and backward of one batch."""
@@ -76,7 +76,7 @@ class Epoch:
 
     @property
     def word_pieces(self) -> int:
-        """Of all batches; padding is 1."""
+        """Number of word pieces in all batches; padding is 1."""
         return sum(int(sample["net_input"]["word_pieces"].ne(1).sum()) for sample in self.samples)
 
 
@@ -92,13 +92,13 @@ def _task(data: str, cache: Path) -> Any:
 
 
 def measure(args: argparse.Namespace, device: Device) -> Iterator[Row]:
-    """Seconds of each way, and how many times that of BERT's output in memory."""
+    """Seconds of each variant, and their ratio to the variant with BERT's output in memory."""
     with tempfile.TemporaryDirectory() as folder:
         epoch = Epoch(args, Path(folder))
-        ways = {COMPUTED: epoch.computed, CACHED: epoch.cached, IN_MEMORY: epoch.from_memory}
-        epoch.from_memory()  # nothing is measured cold
+        variants = {COMPUTED: epoch.computed, CACHED: epoch.cached, IN_MEMORY: epoch.from_memory}
+        epoch.from_memory()  # warm-up
         seconds = take_turns(
-            {name: partial(device.seconds, way) for name, way in ways.items()}, args.rounds
+            {name: partial(device.seconds, run) for name, run in variants.items()}, args.rounds
         )
     facts = {
         "batches": len(epoch.samples),

@@ -29,7 +29,7 @@ ALONE, BATCHED = "one candidate at a time", "batched"
 
 
 def measure(args: argparse.Namespace, device: Device) -> Iterator[Row]:
-    """Seconds of scoring ``args.examples`` examples, both ways, in turn."""
+    """Seconds of scoring ``args.examples`` examples one by one and in batches, in turn."""
     items = _items(args.set, args.examples)
     documents, symbols = _encoded(items)
     first = [item.context for item in items for _ in item.candidates]
@@ -38,11 +38,13 @@ def measure(args: argparse.Namespace, device: Device) -> Iterator[Row]:
         dictionary = _dictionary(symbols, size)
         model = device.model(gtransformer(size, dictionary)).eval()
         task = document_task(dictionary, dictionary, unit="document")
-        ways = Ways(partial(score_documents, [model], task), documents, first, args.max_tokens)
+        scoring = Scoring(
+            partial(score_documents, [model], task), documents, first, args.max_tokens
+        )
         seconds = take_turns(
             {
-                ALONE: partial(device.seconds, ways.alone),
-                BATCHED: partial(device.seconds, ways.batched),
+                ALONE: partial(device.seconds, scoring.alone),
+                BATCHED: partial(device.seconds, scoring.batched),
             },
             args.rounds,
         )
@@ -53,12 +55,12 @@ def measure(args: argparse.Namespace, device: Device) -> Iterator[Row]:
                 "seconds": median(times),
                 "times": ratio(seconds[ALONE], times),
                 "candidates": len(documents),
-                "difference": ways.difference(),
+                "difference": scoring.difference(),
             }
 
 
-class Ways:
-    """Two ways of scoring the same candidates."""
+class Scoring:
+    """Scoring of the same candidates one by one and in batches."""
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class Ways:
         first: list[int],
         max_tokens: int,
     ) -> None:
-        """Scores two candidates, so that buffers and caches are there."""
+        """Scores two candidates as a warm-up."""
         self.score, self.documents, self.first = score, documents, first
         self.max_tokens = max_tokens
         self.scores: dict[str, list[list[float]]] = {}
@@ -87,7 +89,7 @@ class Ways:
         )
 
     def difference(self) -> float:
-        """The largest difference between the log-probabilities that both ways have found."""
+        """The largest difference between the log-probabilities of both."""
         pairs = zip(self.scores[ALONE], self.scores[BATCHED], strict=True)
         return max(abs(sum(one) - sum(other)) for one, other in pairs)
 

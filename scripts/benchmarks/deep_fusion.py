@@ -1,6 +1,6 @@
 """Does a deep, narrow post-norm model train, with fused groups of layers and without?
 
-The experiment behind table VIII of GTRANS on the embedded corpus: models are trained by
+The experiment of table VIII of GTRANS on the embedded corpus: models are trained by
 `fairseq-train` on sentences with the same settings and seeds, with fusion, without that of one
 side, and without any. Every command's log is in the working folder; stopped, it goes on with the
 runs that are not finished.

@@ -73,7 +73,7 @@ class Benchmark:
 
 
 def versions() -> dict[str, str]:
-    """What the numbers depend on beside our own code."""
+    """The environment: what the numbers depend on besides our own code."""
     return {
         "Python": platform.python_version(),
         "torch": torch.__version__,

@@ -1,9 +1,9 @@
-"""How fast models train, translate and score, and what memory they need.
+"""Measure how fast models train, translate and score, and how much memory they need.
 
     python scripts/benchmarks/run.py NAME [--size ..] [--device ..] [--rounds ..] [--out ..]
 
-The results of a run replace earlier ones of the same name in OUT/benchmarks.json, and the
-page OUT/benchmarks.md is written anew from all of them.
+The results of a run replace earlier ones of the same name in OUT/benchmarks.json. Then the page
+OUT/benchmarks.md is generated from all results.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ def parser() -> argparse.ArgumentParser:
         one = names.add_parser(benchmark.name, help=benchmark.title, description=doc)
         one.add_argument(
             "--size", choices=measuring.SIZES, default=benchmark.size,
-            help=f"of the models: {', '.join(measuring.SIZES)} (default: %(default)s); `toy` is "
-            "there to try a benchmark",
+            help=f"size of the models: {', '.join(measuring.SIZES)} (default: %(default)s); `toy` "
+            "is for trying out a benchmark",
             metavar="NAME",
         )  # fmt: skip
         one.add_argument(
             "--device", nargs="+", choices=benchmark.devices, metavar="NAME",
             default=measuring.available(benchmark.devices),
-            help=f"among {', '.join(benchmark.devices)} (default: all that are there)",
+            help=f"devices: {', '.join(benchmark.devices)} (default: all that are available)",
         )  # fmt: skip
         if benchmark.rounds is not None:
             one.add_argument(
                 "--rounds", type=int, default=benchmark.rounds, metavar="N",
-                help="how often systems take turns (default: %(default)s)",
+                help="how often each system is measured, in turn (default: %(default)s)",
             )  # fmt: skip
         benchmark.add_options(one)
         _add_out(one)

@@ -14,8 +14,8 @@ from support.tiny_models import TinyWorld
 from support.untrained import task_for
 from torch import Tensor
 
-from gtrans.analysis.attention import Measurements, Opening, Place, Spread, watched
-from gtrans.analysis.reach import Reach, add_row
+from gtrans.analysis.attention import Location, Measurements, Opening, Spread, watched
+from gtrans.analysis.reach import Reach, add_gradients
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
@@ -53,7 +53,7 @@ def seen_of(model: Any) -> Measurements:
 def reach_of(model: Any, farthest: int = 5, **more: Tensor) -> Reach:
     reach = Reach()
     net_input = {"src_tokens": SOURCE, "src_lengths": None, "prev_output_tokens": READ, **more}
-    add_row(reach, model, net_input, TARGET, farthest)
+    add_gradients(reach, model, net_input, TARGET, farthest)
     return reach
 
 
@@ -71,7 +71,7 @@ def test_bits_by_hand() -> None:
 
 
 def _bits(spread: Spread) -> tuple[float, float, float, float]:
-    return spread.queries, spread.entropy, spread.head_entropy, spread.most
+    return spread.queries, spread.entropy, spread.head_entropy, spread.max_entropy
 
 
 def test_attention_that_prefers_nothing_has_the_entropy_of_what_it_sees() -> None:
@@ -80,19 +80,19 @@ def test_attention_that_prefers_nothing_has_the_entropy_of_what_it_sees() -> Non
         if "k_proj" in name:
             torch.nn.init.zeros_(parameter)
     seen = seen_of(model)
-    for place, spread in seen.attention.items():
-        assert spread.entropy == pytest.approx(spread.most), place
-        assert spread.head_entropy == pytest.approx(spread.most), place
+    for location, spread in seen.attention.items():
+        assert spread.entropy == pytest.approx(spread.max_entropy), location
+        assert spread.head_entropy == pytest.approx(spread.max_entropy), location
     # Sentences of 4, 3 and 3 source tokens; a document of 10; 9 target tokens.
-    group = seen.attention[Place("encoder", "self", 1, "group")]
+    group = seen.attention[Location("encoder", "self", 1, "group")]
     assert group.queries == 10
-    assert group.most == pytest.approx(4 * 2 + 6 * math.log2(3))
-    whole = seen.attention[Place("encoder", "self", 2, "global")]
-    assert whole.most == pytest.approx(10 * math.log2(10))
-    causal = seen.attention[Place("decoder", "self", 2, "global")]
-    assert causal.most == pytest.approx(sum(math.log2(n) for n in range(1, 10)))
-    cross = seen.attention[Place("decoder", "cross", 2, "global")]
-    assert cross.most == pytest.approx(9 * math.log2(10))
+    assert group.max_entropy == pytest.approx(4 * 2 + 6 * math.log2(3))
+    whole = seen.attention[Location("encoder", "self", 2, "global")]
+    assert whole.max_entropy == pytest.approx(10 * math.log2(10))
+    causal = seen.attention[Location("decoder", "self", 2, "global")]
+    assert causal.max_entropy == pytest.approx(sum(math.log2(n) for n in range(1, 10)))
+    cross = seen.attention[Location("decoder", "cross", 2, "global")]
+    assert cross.max_entropy == pytest.approx(9 * math.log2(10))
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_every_attention_is_seen(
         before = made(SOURCE, None, READ)[0]
     seen = seen_of(made)
     found: dict[tuple[str, str], int] = {}
-    for place, spread in seen.attention.items():
-        found[place.kind, place.range] = found.get((place.kind, place.range), 0) + 1
+    for location, spread in seen.attention.items():
+        found[location.kind, location.range] = found.get((location.kind, location.range), 0) + 1
         assert 0 <= spread.head_entropy <= spread.entropy + 1e-6
-        assert spread.entropy <= spread.most + 1e-4
+        assert spread.entropy <= spread.max_entropy + 1e-4
     assert found == places
     # Nobody watches any longer, and nothing has changed.
     assert all(getattr(module, "observer", None) is None for module in made.modules())
@@ -145,7 +145,7 @@ def test_gates_begin_as_far_open_as_their_bias_says(bias: float) -> None:
     share = 1 / (1 + math.exp(bias))
     model = built(GTransformer, GTransformerConfig(gate_bias=bias, **SIZES, **GLOBAL))
     gates = seen_of(model).gates
-    assert {(place.side, place.kind, place.layer) for place in gates} == {
+    assert {(location.side, location.kind, location.layer) for location in gates} == {
         ("encoder", "self", 2), ("decoder", "self", 2), ("decoder", "cross", 2)
     }  # fmt: skip
     assert all(opening.mean == pytest.approx(share) for opening in gates.values())
@@ -157,12 +157,12 @@ def test_gates_begin_as_far_open_as_their_bias_says(bias: float) -> None:
         aware = built(BertContextTransformer, options, "window")
         with watched(aware) as seen:
             aware(SOURCE, None, torch.tensor([[BOS, B]]), current=torch.tensor([2]))
-    assert {(place.side, place.layer) for place in seen.gates} == {
+    assert {(location.side, location.layer) for location in seen.gates} == {
         (side, layer) for side in ("encoder", "decoder") for layer in (1, 2)
     }
     assert all(opening.mean == pytest.approx(share) for opening in seen.gates.values())
-    assert Place("context_encoder", "self", 1, "global") in seen.attention
-    assert Place("decoder", "context", 2) in seen.attention
+    assert Location("context_encoder", "self", 1, "global") in seen.attention
+    assert Location("decoder", "context", 2) in seen.attention
 
 
 def test_nothing_seen_is_no_division() -> None:
@@ -238,7 +238,7 @@ def test_windows(model: Any, options: Any) -> None:
             "src_tokens": SOURCE, "src_lengths": None,
             "prev_output_tokens": torch.tensor([[BOS, B]]), "current": torch.tensor([current]),
         }  # fmt: skip
-        add_row(reach, made, net_input, torch.tensor([[B, EOS]]), 5)
+        add_gradients(reach, made, net_input, torch.tensor([[B, EOS]]), 5)
         assert [d for d in reach.distances() if reach.mean("source", d) > 0] == distances
         assert reach.words["target", 0] == 2
 

@@ -98,7 +98,7 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
         ((one, more), "more.pt: has a tensor extra that"),
         ((one, steps), "steps.pt: steps differs from that of"),
         ((one, run_folder / "no.pt"), "no.pt: there is no such checkpoint."),
-        (("--last-epochs", "13", run_folder), "13 checkpoints are wanted, but it has 12 of epochs"),
+        (("--last-epochs", "13", run_folder), "13 checkpoints are needed, but it has 12 of epochs"),
         (("--last-updates", "2", "--upto", "900", run_folder), "has 1 of updates up to 900; train"),
         (("--last-epochs", "0", run_folder), "`--last-epochs` must be at least 1, but is 0."),
         (("--last-epochs", "2", one, one), "`--last-epochs` takes one folder, but 2 paths"),

@@ -116,8 +116,8 @@ def test_prepared_again_nothing_is_made_and_another_bert_only_its_stream(
     other = write_bert(repo, tmp_path / "other", vocabulary=120)
     assert prepare(world.tiny.text, data, "--bert", str(other)) == 0
     said = capfd.readouterr().err
-    assert "bert test: input or option changed, made anew" in said
-    assert "encode test: finished before, skipped" in said
+    assert "bert test: input or option changed, repeated" in said
+    assert "encode test: finished earlier, skipped" in said
     assert (data / "test.en-de.en.bert.bin").read_bytes() != before
     # Without --bert it is taken away again.
     assert prepare(world.tiny.text, data) == 0

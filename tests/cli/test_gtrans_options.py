@@ -89,7 +89,7 @@ def test_hydra_form_can_be_read_and_is_all_defaults(printed) -> None:
         (["gtransformer_bsae"], "no architecture 'gtransformer_bsae'"),
         (["transformer"], "no architecture 'transformer' in this project"),
         (["--yaml"], "`--yaml` needs an architecture"),
-        (["gtransformer", "--write"], "give neither ARCH nor --yaml"),
+        (["gtransformer", "--write"], "leave out ARCH and --yaml"),
         (["--write", "nowhere"], "nowhere/configs/recipes: there are no recipes"),
     ],
 )
@@ -177,13 +177,13 @@ def test_a_new_option_appears_in_its_group_by_itself(
             "model.dropuot: there is no such",
         ),
         ("model:\n  _name: flat_base", "there is no architecture 'flat_base'"),
-        ("modle:\n  _name: flat_transformer_base", "model._name is missing"),
+        ("modle:\n  _name: flat_transformer_base", "model._name, the architecture, is missing"),
         ("model:\n  _name: gtransformer\nmodels:\n  x: 1", "unknown section 'models'"),
         (
             "model:\n  _name: gtransformer\noptimizer:\n  _name: adma",
             "optimizer._name 'adma' is un",
         ),
-        ("model: flat_transformer_base", "a recipe has sections of keys"),
+        ("model: flat_transformer_base", "a recipe must have sections with keys"),
         ("model: [", "x.yaml: while parsing"),
     ],
 )

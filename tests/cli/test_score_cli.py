@@ -92,7 +92,7 @@ def test_json_of_several_systems(hyp: str, ref: str, capsys: pytest.CaptureFixtu
         assert same["paired_bootstrap"]["p"] == same["paired_randomisation"]["p"] == 1
         assert same["sign_test"]["p"] == 1
     assert set(report["by_position"][0]["s_bleu"]) == {"ours", "base", "twin"}
-    assert "0.5 is its smallest p" in report["notes"][1]
+    assert "its smallest p is 0.5" in report["notes"][1]
 
 
 def test_text_report(hyp: str, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,7 +207,7 @@ def test_tokenised_text_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ref = write(tmp_path / "ref", "It is so.\n" * 100)
     hyp = write(tmp_path / "hyp", "It is so .\n" * 100)
     report = run(capsys, "--hyp", hyp, "--ref", ref, "--metrics", "s_bleu")
-    assert "hyp: 100 sentences end in a loose full stop" in report["notes"][0]
+    assert "hyp: 100 sentences end in a space and a full stop" in report["notes"][0]
 
 
 def test_chinese_characters_are_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -315,10 +315,10 @@ def test_mistakes_end_in_one_line_and_status_1(
         (["--hyp", hyp, "--ref", ref, "--bootstrap-trials", "9"], "at least 40, but is 9"),
         (["--hyp", hyp, "--ref", ref, "--positions", "0"], "at least 1, but is 0"),
         (["--hyp", hyp, "--ref", ref, "--sentence-lengths", "9", "5"], "but is 9 5"),
-        (["--hyp", hyp, "--ref", ref, "--documents-only", "--comet"], "pairs of sentences"),
+        (["--hyp", hyp, "--ref", ref, "--documents-only", "--comet"], "aligned sentences"),
         (
             ["--hyp", hyp, "--ref", ref, "--documents-only", "--metrics", "ter"],
-            "--metrics ter needs pairs of sentences",
+            "--metrics ter needs aligned sentences",
         ),
     ]:
         assert main(["score", *arguments]) == 1

@@ -140,12 +140,12 @@ BAD_LINES = [
     (as_line(small_item("two"), distance=None), "'distance' must be a number from 0, but is null"),
     (as_line(small_item("two"), distance=-1), "'distance' must be a number from 0, but is -1"),
     (as_line(small_item("two"), source="A."), "'source' must be a list of sentences"),
-    (as_line(small_item("two"), source=["A.", " "]), "'source' holds a sentence that is empty"),
+    (as_line(small_item("two"), source=["A.", " "]), "'source' has a sentence that is empty"),
     (as_line(small_item("two"), target=["a."]), "'target' has 1 sentences, but 'source' has 2"),
     (as_line(small_item("two"), contrastive=[]), "'contrastive' must be a list of at least one"),
     (as_line(small_item("two"), contrastive=[["a."]]), "'contrastive' has 1 sentences"),
     (as_line(small_item("two"), contrastive=[["a.", "b."]]), "equals 'target'"),
-    (as_line(small_item("one")), "the id 'one' is that of line 1 as well"),
+    (as_line(small_item("one")), "the id 'one' is also that of line 1"),
 ]
 
 
@@ -342,7 +342,7 @@ def test_the_command_reads_published_sets(
     assert json.loads(out)["by_phenomenon"]["deixis"]["items"] == 2
 
 
-def test_the_control_stands_beside_the_true_context():
+def test_the_control_is_shown_next_to_the_true_context():
     table = accuracy_table([small_item()], [[-1, -2]])
     control = accuracy_table([small_item()], [[-2, -1]])
     first, row = lines(table, control)

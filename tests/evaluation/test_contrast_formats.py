@@ -72,7 +72,7 @@ def test_the_right_candidate_listed_twice_does_not_beat_itself(tmp_path: Path) -
     ("changes", "message"),
     [
         ({"src": None}, "'src' must be a text that is not empty, but is null."),
-        ({"src": "You . _eos "}, "'src' holds a sentence that is empty"),
+        ({"src": "You . _eos "}, "'src' has a sentence that is empty"),
         ({"dst": ["a _eos b"]}, "'dst' must be a list of at least two candidates."),
         ({"dst": ["a _eos b", "a"]}, "a candidate of 'dst' has 1 sentences, but 'src' has 2."),
         ({"true_ind": 3}, "'true_ind' is 3, but 'dst' has 3 candidates."),
@@ -96,7 +96,7 @@ def test_a_bad_instance_is_named(changes: dict[str, Any], message: str, tmp_path
         ("[\n{}\n{}]", "{}:2: instance 1: 'src' must be a text"),
         ('[\n{"a": 1}x]', "{}:2: instance 1: 'src'"),
         ("[\n{", "{}:2: not JSON"),
-        ('{"1"\n 2}', "{}:2: not JSON (Expecting ':' behind a key)."),
+        ('{"1"\n 2}', "{}:2: not JSON (Expecting ':' after a key)."),
     ],
 )
 def test_broken_json_is_named_by_line(content: str, message: str, tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_lexical_choice(tmp_path: Path) -> None:
         ({"src": ["a", "b"], "trg": [{"correct": ["a", "b"]}]}, "'incorrect' must be a list of"),
         (
             {"src": ["a"], "trg": [{"correct": ["a", "b"], "incorrect": ["a", "c"]}]},
-            "must have as many sentences.",
+            "must have the same number of sentences.",
         ),
         ({"examples": [{"src": ["a", "b"], "trg": []}]}, "'trg' of an example must be"),
     ],
@@ -346,10 +346,10 @@ def test_the_extracted_text(tmp_path: Path) -> None:
     ("changes", "context", "message"),
     [
         ({}, 1, "there is no file "),
-        ({"c2.context.src": "A.\n"}, 2, "they must have as many, a multiple of 2."),
+        ({"c2.context.src": "A.\n"}, 2, "both must have the same number, a multiple of 2."),
         ({"c2.context.src": "A.\nB.\n" * 2, "c2.context.trg": "a.\nb.\n" * 2}, 2, "for 2 lines"),
         ({"c2.context.trg": "a.\nb.\na.\nx.\n" + "\n\n" * 2}, 2, "lines 1 and 2 of the set have"),
-        ({"current.src": "It runs.\nIt.\nThey.\nThey.\n"}, 0, ":1: differs from the next line"),
+        ({"current.src": "It runs.\nIt.\nThey.\nThey.\n"}, 0, ":1: must be equal to the next line"),
     ],
 )
 def test_mistakes_of_the_extracted_text(

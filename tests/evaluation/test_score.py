@@ -151,7 +151,7 @@ def test_many_processes_count_as_one_does() -> None:
     alone, together = (measure(corpus, systems, keys, jobs=jobs) for jobs in (1, 2))
     for key in keys:
         for name in systems:
-            assert (alone[key].rows[name] == together[key].rows[name]).all()
+            assert (alone[key].statistics[name] == together[key].statistics[name]).all()
 
 
 # --- structure ---------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_ways_to_tell_the_documents_of_a_hypothesis(
         ("a\nb\nc\nd\n", "{ref} has 3 sentences: {hyp}:4 has no counterpart"),
         # An empty translation needs the boundaries.
         ("a\n\nc\n", "{hyp}:2 is a document boundary but {ref}:2 is a sentence"),
-        ("a\n\nc\n", "empty on one side only (unless the files match line by line)"),
+        ("a\n\nc\n", "empty on one side only (unless the files have the same lines)"),
         ("", "{hyp} has 0 sentences and no document boundary"),
     ],
 )

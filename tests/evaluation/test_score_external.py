@@ -93,7 +93,7 @@ def test_comet(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[s
     result["hyp.a.txt"][4]["mt"] = "an older translation"
     (folder / "scores.json").write_text(json.dumps(result))
     error = refusal(capsys, *arguments)
-    assert "line 5 of hyp.a.txt is not in its place" in error
+    assert "it lacks line 5 of hyp.a.txt" in error
     (folder / "scores.json").write_text("{")
     assert "is not JSON" in refusal(capsys, *arguments)
     (folder / "scores.json").write_text("{}")

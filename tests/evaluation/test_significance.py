@@ -13,10 +13,10 @@ from sacrebleu.metrics import BLEU
 from gtrans.evaluation.scores import Measurement
 from gtrans.evaluation.significance import Resample, Resampling, resample, sign_test
 
-Rows = NDArray[np.float64]
+Statistics = NDArray[np.float64]
 
 
-def bleu(rows: dict[str, Rows], documents: NDArray[np.int64]) -> Measurement:
+def bleu(rows: dict[str, Statistics], documents: NDArray[np.int64]) -> Measurement:
     metric = BLEU()
     return Measurement(
         key="s_bleu",
@@ -24,7 +24,7 @@ def bleu(rows: dict[str, Rows], documents: NDArray[np.int64]) -> Measurement:
         unit="sentence",
         higher_is_better=True,
         signature="",
-        rows=rows,
+        statistics=rows,
         documents=documents,
         compute=lambda sums: float(metric._compute_score_from_stats(sums).score),
     )

@@ -1,4 +1,4 @@
-"""Freeze tiny checkpoints with what they answer, for ``tests/test_frozen_checkpoints.py``.
+"""Freeze tiny checkpoints with what they answer, for ``test_frozen_checkpoints.py``.
 
 Every folder here is one generation: checkpoints of the version that it is named after, the
 data folder and the BERT that they were trained with, and for each checkpoint the exact

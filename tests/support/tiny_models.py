@@ -102,12 +102,24 @@ class StockCommands:
 def serve() -> None:
     """Fork a process for every command that the standard input asks for."""
     modules = {name: importlib.import_module(f"fairseq_cli.{name}") for name in COMMANDS}
+    _let_ddp_train_on_cpus()
     answers = os.fdopen(os.dup(1), "w")
     for line in iter(sys.stdin.readline, ""):
         asked = json.loads(line)
         children = [_forked(modules, asked["name"], order) for order in asked["orders"]]
         ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         print(json.dumps(ended), file=answers, flush=True)
+
+
+def _let_ddp_train_on_cpus() -> None:
+    """fairseq gives its default DDP the number of a GPU, which torch refuses on CPUs."""
+    module = importlib.import_module("fairseq.models.distributed_fairseq_model")
+    wrapper = module.DistributedDataParallel
+
+    def on_cpus(*arguments: Any, **named: Any) -> Any:
+        return wrapper(*arguments, **{**named, "device_ids": None, "output_device": None})
+
+    module.DistributedDataParallel = on_cpus
 
 
 def _forked(modules: dict[str, Any], name: str, order: dict[str, Any]) -> int:

@@ -264,7 +264,7 @@ def test_resume(
     complete = outputs(out)
     assert main(command(corpus, out)) == 0
     said = capsys.readouterr().err
-    assert said.count("finished before, skipped") == 11
+    assert said.count("finished earlier, skipped") == 11
     assert "started" not in said and outputs(out) == complete
 
     # As after an interruption while the last files were moved and a temporary one was written.
@@ -294,9 +294,9 @@ def test_two_workers_and_changed_option(
     changed = [*command(corpus, out, "--bpe-vocabulary-threshold", "2"), "--bpe-merges", "40"]
     assert main(changed) == 1
     said = capsys.readouterr().err
-    assert "tokenise train: finished before" in said and "truecase: finished before" in said
+    assert "tokenise train: finished earlier" in said and "truecase: finished earlier" in said
     for step in ("bpe", "encode train", "encode test1"):
-        assert f"{step}: input or option changed, made anew" in said
+        assert f"{step}: input or option changed, repeated" in said
     assert "binarise: started" in said
     assert "gtrans: error: fairseq-preprocess failed" in said
     assert not (out / "train.en-de.en.bin").exists(), "what no longer fits is gone"
@@ -333,7 +333,7 @@ def test_reuse(
         ),
         (("--train", "{c}/train", "--workers", "-1"), "`--workers` must be at least 1, but is -1"),
         (("--train", "{c}/train", "--target-lang", "en"), "`--target-lang` must differ from"),
-        (("--train", "{c}/train", "--target-lang", "pt-br"), "fairseq takes file names apart"),
+        (("--train", "{c}/train", "--target-lang", "pt-br"), "fairseq splits file names at"),
         (("--train", "{c}/train", "--target-lang", "../x"), "`--target-lang` must be letters"),
         (("--train", "{c}/train", "--target-lang", "fr"), "there is no file '{c}/train.fr' and no"),
         (("--test", "{c}/test"), "give `--train`, or `--reuse`"),

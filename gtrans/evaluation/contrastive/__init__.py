@@ -1,4 +1,4 @@
-"""Contrastive sets: items, one reader for each published format, accuracy, control."""
+"""Contrastive sets: items, a reader for each published format, accuracy, random contexts."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ READERS: dict[str, Callable[[str | os.PathLike[str], ReadOptions], list[Item]]] 
     "large-pronoun": read_large_pronoun,
     "jsonl": read_jsonl,
 }
-"""One reader for each published format; the names are the choices of ``--format``."""
+"""A reader for each published format; the names are the choices of ``--format``."""
 
 
 def read_items(
     path: str | os.PathLike[str], format: str = "jsonl", options: ReadOptions | None = None
 ) -> list[Item]:
-    """All items of a file or folder, in its order; at least one.
+    """All items of a file or folder in their order; at least one.
 
     Raises:
-        GtransError: see the format's reader.
+        GtransError: there is no item, or an error of the reader of the format.
     """
     items = READERS[format](path, options or ReadOptions())
     if not items:

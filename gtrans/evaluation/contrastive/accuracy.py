@@ -1,4 +1,4 @@
-"""Accuracy on contrastive sets, by phenomenon and distance, with its interval."""
+"""Accuracy on contrastive sets by phenomenon and distance, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _QUANTILE = NormalDist().inv_cdf(0.975)
 
 
 def wilson_interval(right: int, items: int) -> tuple[float, float]:
-    """95% interval of an accuracy of ``right`` among ``items`` (at least 1), by Wilson.
+    """95% Wilson interval of an accuracy of ``right`` out of ``items`` (at least 1).
 
-    Unlike the normal approximation it is not empty at 0 or 100%.
+    Unlike the normal approximation, it does not shrink to a point at 0 or 100%.
     """
     share, square = right / items, _QUANTILE**2
     centre = (share + square / (2 * items)) / (1 + square / items)
@@ -29,12 +29,12 @@ def wilson_interval(right: int, items: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Cell:
-    """How a model does on the items of one phenomenon and distance.
+    """The result of a model on the items of one phenomenon and distance.
 
     Attributes:
-        right: items whose right candidate has strictly the highest score.
-        items: all items.
-        cue: the side of the cue; ``source/target`` where items differ in it.
+        right: number of items whose right candidate has strictly the highest score.
+        items: number of items.
+        cue: the side of the cue; ``source/target`` if items differ.
     """
 
     right: int
@@ -43,7 +43,7 @@ class Cell:
 
     @property
     def accuracy(self) -> float:
-        """Right items as a part of all, from 0 to 1."""
+        """Share of right items, from 0 to 1."""
         return self.right / self.items
 
     @property
@@ -53,11 +53,11 @@ class Cell:
 
 
 Table = dict[str, dict[int | None, Cell]]
-"""Phenomenon (in order of appearance), then distance (ascending, unknown last), to its cell."""
+"""Cells by phenomenon (in order of appearance), then distance (ascending, unknown last)."""
 
 
 def pooled(cells: Iterable[Cell]) -> Cell:
-    """One cell of all items of ``cells``."""
+    """The result on all items of ``cells`` together."""
     every = list(cells)
     return Cell(
         right=sum(cell.right for cell in every),
@@ -67,7 +67,7 @@ def pooled(cells: Iterable[Cell]) -> Cell:
 
 
 def by_distance(table: Table) -> dict[int | None, Cell]:
-    """The items of all phenomena together, by distance."""
+    """Results by distance, over all phenomena."""
     distances = sorted({d for cells in table.values() for d in cells}, key=_unknown_last)
     return {
         distance: pooled(cells[distance] for cells in table.values() if distance in cells)
@@ -84,12 +84,12 @@ def accuracy_table(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> 
 
     Args:
         items: any number of items.
-        scores: for each item those of its candidates, the right one's first; higher is
-            better. One that is no number (NaN) makes its item wrong. A published set may
-            list the right candidate a second time as a wrong one; that one does not count.
+        scores: the scores of the candidates of each item, that of the right one first; higher
+            is better. An item with a score of NaN counts as wrong. Some published sets list
+            the right candidate again among the wrong ones; such a copy is ignored.
 
     Raises:
-        ValueError: an item has not as many scores as candidates.
+        ValueError: the number of scores of an item is not that of its candidates.
     """
     outcomes: dict[str, dict[int | None, list[tuple[bool, str]]]] = {}
     for item, (first, *others) in zip(items, scores, strict=True):

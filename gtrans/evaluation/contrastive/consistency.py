@@ -4,8 +4,8 @@
 ``good-translation-wrong-in-context``, folder ``consistency_testsets``: ``deixis_{dev,test}``,
 ``lex_cohesion_{dev,test}``, ``ellipsis_infl`` and ``ellipsis_vp``, each a JSON array of
 ``{"src": .., "dst": [..], "true_ind": n, "ctx_dist": n}`` with tokenised sentences joined
-by ``_eos``. Their rule is ours: an instance counts where candidate ``true_ind`` has the
-best score of all.
+by ``_eos``. As in their evaluation, an instance counts as right if candidate ``true_ind`` has
+the best score of all.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from gtrans.evaluation.contrastive.json_file import Entry, read_entries
 
 _MARK = re.compile(r"(?:^|\s+)_eos(?=\s|$)")
 _SPLIT = re.compile(r"_(?:dev|test)$")
-# Elided words are told by the source of the context; how "you" and names were translated
-# before only by the translation.
+# The source of the context shows which words were elided. Only its translation shows how "you"
+# and names were translated.
 _CUES = {"ellipsis_infl": "source", "ellipsis_vp": "source"}
 
 
 def read_consistency(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
-    """All instances, each with all its candidates, in the file's order.
+    """All instances, each with all its candidates, in the order of the file.
 
-    The phenomenon is the file's name without ``_dev``, ``_test`` and endings. A candidate
-    listed twice stays so, also where it is the right one.
+    The phenomenon is the name of the file without ``_dev``, ``_test`` and suffixes. Repeated
+    candidates are kept, even if one of them is the right one.
 
     Raises:
-        GtransError: the file cannot be read, or an instance is not as described; the
-            message names line and instance.
+        GtransError: the file cannot be read, or an instance has another form; the message
+            names line and instance.
     """
     phenomenon = _SPLIT.sub("", Path(path).name.split(".")[0])
     return [_item(entry, phenomenon) for entry in read_entries(path)]
@@ -70,5 +70,5 @@ def _item(entry: Entry, phenomenon: str) -> Item:
 def _sentences(entry: Entry, key: str, text: object) -> Sentences:
     sentences = tuple(part.strip() for part in _MARK.split(text)) if isinstance(text, str) else ()
     if not all(sentences) or not sentences:
-        raise entry.error(f"{key!r} holds a sentence that is empty or no text.")
+        raise entry.error(f"{key!r} has a sentence that is empty or not text.")
     return sentences

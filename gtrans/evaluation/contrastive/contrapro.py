@@ -5,10 +5,10 @@ Machine Translation", WMT 2018. Two forms are published:
 
 * ``contrapro.json`` with the OpenSubtitles documents that ``setup_opensubs.sh`` of its
   repository extracts (``--documents``); see :mod:`.pronoun_json`. Segments count from 1.
-* text: ``en.txt`` and ``de.txt``, lines ``context <SEP> sentence``, the lines of an example
-  one behind the other, the right one first; truecased, as ContraCAT distributes it.
-  ``groups.tsv`` beside them tells where examples begin (columns ``first_line``, ``variants``,
-  ``reference_pronoun``, ``antecedent_distance``, which may be empty).
+* text: ``en.txt`` and ``de.txt`` with lines ``context <SEP> sentence``, truecased, as ContraCAT
+  distributes it. The lines of an example follow each other, the right one first.
+  ``groups.tsv`` in the same folder says where examples begin (columns ``first_line``,
+  ``variants``, ``reference_pronoun``, ``antecedent_distance``, which may be empty).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COLUMNS = ["first_line", "variants", "reference_pronoun", "antecedent_distance"
 
 @dataclass(frozen=True)
 class _Group:
-    """An example's lines, its pronoun (empty: unknown) and antecedent distance."""
+    """The lines of an example, its pronoun (empty: unknown) and its antecedent distance."""
 
     begin: int
     end: int
@@ -42,11 +42,11 @@ class _Group:
 def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
     """All examples of ``contrapro.json``, or of a folder with the text form.
 
-    Phenomena are pairs of pronouns, ``it:er``. In the text form without ``groups.tsv`` lines
-    with the same source are an example, and pronoun and distance are unknown.
+    Phenomena are pairs of pronouns, ``it:er``. In the text form without ``groups.tsv``,
+    consecutive lines with the same source form an example; pronoun and distance are unknown.
 
     Raises:
-        GtransError: a file is missing or not as described; the message names its line.
+        GtransError: a file is missing or has another form; the message names the line.
     """
     path = Path(path)
     if not path.is_dir() and not path.name.startswith("en.txt"):
@@ -85,7 +85,7 @@ def _groups(table: Path, lines: int) -> Iterator[_Group]:
             if cells != _COLUMNS:
                 raise GtransError(f"{table}:1: must name the columns {', '.join(_COLUMNS)}.")
             continue
-        # Stripping a line takes an empty last column away.
+        # Lines are stripped, so an empty last column is missing.
         first, variants, pronoun, distance = (*cells, "", "", "", "")[:4]
         if not (first.isdecimal() and variants.isdecimal() and (distance or "0").isdecimal()):
             raise GtransError(f"{table}:{number}: line, variants and distance must be numbers.")
@@ -115,7 +115,7 @@ def _item(
     if len(candidates) < 2:
         raise GtransError(f"{place}: an example needs at least one wrong translation.")
     if any(len(candidate) != len(sources[begin]) for candidate in candidates):
-        raise GtransError(f"{place}: must have as many {_SEPARATOR} as en.txt.")
+        raise GtransError(f"{place}: must have the same number of {_SEPARATOR} as en.txt.")
     # An example at the beginning of a film has an empty context.
     real = [
         number
@@ -123,7 +123,7 @@ def _item(
         if sources[begin][number] and all(candidate[number] for candidate in candidates)
     ][-(context + 1) :]
     if not real or real[-1] != len(sources[begin]) - 1:
-        raise GtransError(f"{place}: the sentence behind {_SEPARATOR} is empty.")
+        raise GtransError(f"{place}: the sentence after {_SEPARATOR} is empty.")
     target, *contrastive = (tuple(c[number] for number in real) for c in candidates)
     return Item(
         id=str(begin + 1),

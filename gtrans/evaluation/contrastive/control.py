@@ -12,19 +12,21 @@ from gtrans.evaluation.contrastive.items import Item
 
 
 def random_contexts(items: Sequence[Item], seed: int = 1) -> list[Item]:
-    """The items, each with the context of another one: a control for the use of context.
+    """The items, each with the context of another item: a control for the use of context.
 
-    The context, the sentences before the first one in which candidates differ, is taken
-    on both sides from another item of the same phenomenon and distance (on the target side
-    from its right translation), from one with as many sentences of context where there is
-    any and otherwise from one whose number is nearest. Where a phenomenon has but one item
-    at a distance, one of another distance, or phenomenon, gives it. It is never taken from the item
-    itself or its twin: from none that asks for the same decision, told by the sentences
-    that follow the context. An item without context stays as it is. The choice depends
-    on ``seed``, the item's id and the other items.
+    The context of an item is the sentences before the first one in which its candidates differ.
+    It is replaced on both sides by that of another item, the donor; on the target side by the
+    context of the donor's right translation. Donors are chosen as follows:
+
+    - of the same phenomenon and distance if possible, then of the same phenomenon, then any;
+    - with the same number of sentences of context if possible, otherwise the closest number;
+    - never the item itself or its twin, which are recognised by the sentences after the context;
+    - at random, depending on ``seed``, the id of the item and the other items.
+
+    An item without context is not changed.
 
     Raises:
-        GtransError: an item has none to take a context from.
+        GtransError: there is no donor for an item.
     """
     donors: dict[Hashable, dict[int, list[Item]]] = {}
     for item in items:
@@ -55,12 +57,12 @@ def random_contexts(items: Sequence[Item], seed: int = 1) -> list[Item]:
 
 
 def _kinds(item: Item) -> list[Hashable]:
-    """Where to look for a context, the best place first."""
+    """Groups of items to search for a donor, the best one first."""
     return [(item.phenomenon, item.distance), item.phenomenon, None]
 
 
 def _question(item: Item) -> Hashable:
-    """What an item asks: twins ask the same, with another answer."""
+    """The sentences and candidates after the context; those of twins are equal."""
     begin = item.context
     return item.source[begin:], frozenset(candidate[begin:] for candidate in item.candidates)
 

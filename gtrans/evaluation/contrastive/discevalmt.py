@@ -22,12 +22,12 @@ _LEXICAL_CUES = {"repet": "target", "disambig": "source", "repet, disambig": "so
 def read_discevalmt(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
     """All pairs of a right and a wrong translation, block by block.
 
-    Phenomena are ``anaphora`` (``anaphora, semi-correct`` where the right translation only
-    agrees with a wrong antecedent), and ``lexical choice`` with its type.
+    Phenomena are ``anaphora``, ``anaphora, semi-correct`` (the right translation agrees with a
+    wrong antecedent), and ``lexical choice`` with its type.
 
     Raises:
-        GtransError: the file cannot be read, or a block is not as described; the message
-            names line and block.
+        GtransError: the file cannot be read, or a block has another form; the message names
+            line and block.
     """
     return [item for entry in read_entries(path) for item in _block(entry)]
 
@@ -53,7 +53,9 @@ def _block(entry: Entry) -> list[Item]:
         found = _sentences(entry, "src", source)
         target, wrong = (_sentences(entry, key, pair.get(key)) for key in (right, "incorrect"))
         if not len(found) == len(target) == len(wrong):
-            raise entry.error("'src', 'correct' and 'incorrect' must have as many sentences.")
+            raise entry.error(
+                "'src', 'correct' and 'incorrect' must have the same number of sentences."
+            )
         items.append(
             Item(
                 id=f"{entry.name}.{number}",

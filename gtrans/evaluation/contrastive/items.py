@@ -1,10 +1,9 @@
 """Items of contrastive sets.
 
-An item is a source document, its right translation and one or more wrong ones. A model
-gives each candidate a score; it is right where the right one's is strictly the highest,
-so a system that cannot tell the candidates apart gains nothing from ties. No torch and
-no fairseq here: who scores the candidates is no concern of this package (see
-:mod:`gtrans.decoding.contrast`).
+An item is a source document, its right translation and one or more wrong ones. A model gives
+each candidate a score. The item counts as right if the score of the right candidate is strictly
+the highest, so ties gain nothing. This package imports neither torch nor fairseq;
+:mod:`gtrans.decoding.contrast` computes the scores.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ class Item:
     Attributes:
         id: name, unique in its file.
         phenomenon: what the item tests.
-        distance: sentences between the cue and the sentence that needs it; 0 is the
-            same sentence. None: the set does not tell.
-        cue: the side on which the cue stands: ``source``, or ``target`` alone.
+        distance: how many sentences the cue is before the sentence that needs it; 0 is the
+            same sentence. None: unknown.
+        cue: the side that has the cue: ``source``, or ``target`` if it is not in the source.
         source: the K source sentences.
         target: the right K target sentences.
-        contrastive: wrong candidates, each of K sentences and other than the right one.
+        contrastive: wrong candidates of K sentences each.
         form: how the sentences are written, one of :data:`FORMS`.
     """
 
@@ -50,7 +49,7 @@ class Item:
 
     @property
     def context(self) -> int:
-        """How many sentences come before the first one in which candidates differ."""
+        """Number of sentences before the first one in which candidates differ."""
         columns = zip(*self.candidates, strict=True)
         return next(
             (number for number, column in enumerate(columns) if len(set(column)) > 1),
@@ -58,13 +57,13 @@ class Item:
         )
 
     def as_text(self, join: tuple[Callable[[str], str], Callable[[str], str]]) -> Item:
-        """The item in plain text, as models' pipelines take it.
+        """The item as plain text, the input of the text pipelines.
 
-        Tokens are joined, and a sentence whose first word was truecased begins with a
-        capital again: a model then meets the tokens that it was trained on.
+        Tokens are joined and truecased sentences begin with a capital again, so that the
+        pipeline produces the tokens that the model was trained on.
 
         Args:
-            join: makes text of a sentence in Moses tokens, of the source and of the target.
+            join: functions that detokenise a sentence of Moses tokens, for source and target.
         """
         if self.form == "text":
             return self
@@ -85,11 +84,11 @@ class Item:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What reading a published set may need beside its file.
+    """Options of the readers.
 
     Attributes:
-        documents: folder of the documents that a JSON file takes its contexts from.
-        context: most sentences of context, where the set leaves it open.
+        documents: folder of the documents that contain the contexts of a JSON file.
+        context: the most sentences of context, for sets that do not define it.
     """
 
     documents: Path | None = None

@@ -1,4 +1,4 @@
-"""JSON files of contrastive sets, entry by entry, each with its line."""
+"""Entries of JSON files of contrastive sets, with line numbers for error messages."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Entry:
     """One entry of a JSON array or object.
 
     Attributes:
-        place: file, line and name, as errors begin: ``set.json:12: instance 3``.
+        place: file, line and name, with which error messages begin: ``set.json:12: instance 3``.
         name: its key, or its number in an array, counted from 1.
-        value: the entry.
+        value: the decoded JSON.
     """
 
     place: str
@@ -30,14 +30,14 @@ class Entry:
     value: Any
 
     def error(self, message: str) -> GtransError:
-        """What to raise if the entry is not as its format has it."""
+        """The exception to raise if the entry does not have the form of its format."""
         return GtransError(f"{self.place}: {message}")
 
     def text(self, key: str) -> str:
-        """The value of ``key``, a text that is not empty.
+        """The value of ``key``, a non-empty string.
 
         Raises:
-            GtransError: it is none, or the entry is no object.
+            GtransError: it is something else, or the entry is not an object.
         """
         value = self.value.get(key) if isinstance(self.value, dict) else None
         if not isinstance(value, str) or not value.strip():
@@ -45,10 +45,10 @@ class Entry:
         return value.strip()
 
     def number(self, key: str) -> int:
-        """The value of ``key``, a whole number.
+        """The value of ``key``, an integer.
 
         Raises:
-            GtransError: it is none, or the entry is no object.
+            GtransError: it is something else, or the entry is not an object.
         """
         value = self.value.get(key) if isinstance(self.value, dict) else None
         if type(value) is not int:
@@ -65,7 +65,7 @@ def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
     """The entries of the array or object that a file holds, gzipped or not.
 
     Raises:
-        GtransError: the file cannot be read, or is not JSON from some line on.
+        GtransError: the file cannot be read, or is not JSON; the message names the line.
     """
     text = "\n".join(iterate_raw_lines(path))
     decoder = json.JSONDecoder()
@@ -99,7 +99,7 @@ def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
             name, position = decoded(position)
             position = skipped(position)
             if not isinstance(name, str) or text[position : position + 1] != ":":
-                raise broken(position, "Expecting ':' behind a key")
+                raise broken(position, "Expecting ':' after a key")
             position = skipped(position + 1)
         value, position = decoded(position)
         yield Entry(f"{path}:{line}: instance {name}", name, value)

@@ -1,4 +1,4 @@
-"""The neutral format: one JSON object per line; that of the embedded corpus's sets."""
+"""The general format, also that of the embedded corpus: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gtrans.evaluation.contrastive.items import FORMS, Item, ReadOptions, Senten
 def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
     """Items of a file with a JSON object per line, as ``gtrans make-corpus`` writes it.
 
-    Its keys are the fields of :class:`Item`, with lists in the place of tuples; ``form``
-    may be left out. Other keys are left alone, and so are empty lines.
+    Its keys are the fields of :class:`Item`, with lists instead of tuples; ``form`` may be left
+    out. Other keys and empty lines are ignored.
 
     Raises:
-        GtransError: the file cannot be read, holds no item, or a line is not an item; the
+        GtransError: the file cannot be read or has no item, or a line is not an item; the
             message names the line.
     """
     items: list[Item] = []
@@ -29,7 +29,7 @@ def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]
         try:
             item = _item(json.loads(line))
             if item.id in line_of:
-                raise ValueError(f"the id {item.id!r} is that of line {line_of[item.id]} as well")
+                raise ValueError(f"the id {item.id!r} is also that of line {line_of[item.id]}")
         except json.JSONDecodeError as error:
             raise GtransError(f"{path}:{number}: not JSON ({error.msg})") from None
         except ValueError as error:
@@ -42,7 +42,7 @@ def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]
 
 
 def _item(entry: Any) -> Item:
-    """Raises ValueError with what is wrong."""
+    """The item of a decoded line; raises ValueError that describes the mistake."""
     if not isinstance(entry, dict):
         raise ValueError("an item must be a JSON object")
     wrong = entry.get("contrastive")
@@ -87,5 +87,5 @@ def _sentences(value: Any, name: str) -> Sentences:
     if not isinstance(value, list) or not value:
         raise ValueError(f"{name} must be a list of sentences")
     if not all(isinstance(sentence, str) and sentence.strip() for sentence in value):
-        raise ValueError(f"{name} holds a sentence that is empty or no text")
+        raise ValueError(f"{name} has a sentence that is empty or not text")
     return tuple(value)

@@ -5,8 +5,8 @@
 
 * the JSON file with its documents (``--documents``); see :mod:`.pronoun_json`. Segments
   count from 0.
-* the extracted text: ``NAME.current.src`` and ``.trg``, a right line and its wrong one
-  taking turns, and ``NAME.cN.context.src`` and ``.trg`` with N lines of context for each.
+* the extracted text: ``NAME.current.src`` and ``.trg``, in which every right line is followed by
+  a wrong one, and ``NAME.cN.context.src`` and ``.trg`` with N lines of context for each line.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _WORD = re.compile(r"\w+")
 def read_large_pronoun(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
     """All examples of the JSON file, or of a folder or ``NAME.current.src`` with the text.
 
-    Phenomena are pairs of pronouns, ``they:elles``; in the text form they are told by the
+    Phenomena are pairs of pronouns, ``they:elles``. In the text form they are taken from the
     first pronoun that differs, and the distance is unknown.
 
     Raises:
-        GtransError: a file is missing or not as described; the message names its line.
+        GtransError: a file is missing or has another form; the message names the line.
     """
     path = Path(path)
     if path.is_dir():
@@ -67,7 +67,10 @@ def read_large_pronoun(path: str | os.PathLike[str], options: ReadOptions) -> li
                     f"{number + 2} of the set have different contexts."
                 )
         if current[0][number] != current[0][number + 1]:
-            raise GtransError(f"{path}:{number + 1}: differs from the next line, its wrong one's.")
+            raise GtransError(
+                f"{path}:{number + 1}: must be equal to the next line, the source of the wrong "
+                "translation."
+            )
     return [
         _item(number, current, [side[number] for side in context]) for number in range(0, count, 2)
     ]
@@ -79,8 +82,8 @@ def _sides(prefix: str, size: int) -> tuple[list[list[str]], ...]:
     sides = [list(iterate_raw_lines(file)) for file in files]
     if len(sides[0]) != len(sides[1]) or len(sides[0]) % size:
         raise GtransError(
-            f"'{files[0]}' has {len(sides[0])} lines and '{files[1]}' {len(sides[1])}; they must "
-            f"have as many, a multiple of {size}."
+            f"'{files[0]}' has {len(sides[0])} lines and '{files[1]}' {len(sides[1])}; both must "
+            f"have the same number, a multiple of {size}."
         )
     return tuple(
         [side[begin : begin + size] for begin in range(0, len(side), size)] for side in sides
@@ -88,7 +91,7 @@ def _sides(prefix: str, size: int) -> tuple[list[list[str]], ...]:
 
 
 def _item(number: int, current: tuple[list[list[str]], ...], context: list[list[str]]) -> Item:
-    # Examples near the beginning of a film have empty lines for context.
+    # Examples near the beginning of a film have empty lines as context.
     pairs = [pair for pair in zip(*context, strict=True) if all(pair)]
     before = tuple(target for _, target in pairs)
     right, wrong = current[1][number][0], current[1][number + 1][0]

@@ -2,8 +2,8 @@
 
 An array of objects with ``document id`` and ``segment id``, ``src segment`` and ``ref
 segment``, ``src pronoun`` and ``ref pronoun``, ``ante distance``, and ``errors``, each with its
-``contrastive`` sentence. The context stands in documents that come separately, one sentence
-per line: ``DOCUMENTS/YEAR/NAME.LANG``.
+``contrastive`` sentence. The contexts are in separate documents with one sentence per line,
+``DOCUMENTS/YEAR/NAME.LANG``.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.items import Item, ReadOptions
 from gtrans.evaluation.contrastive.json_file import Entry, read_entries
 
-# How alike a sentence of the set and that of its document must be; what differs is the
+# Least similarity of a sentence of the set and that of its document; they differ in the
 # tokenisation of some editions.
 _ALIKE = 0.6
 
 
 @dataclass(frozen=True)
 class PronounSet:
-    """What the published sets differ in.
+    """The differences between the published sets.
 
     Attributes:
-        source, target: languages, the endings of the documents' files.
-        first_segment: number that ``segment id`` gives the first sentence of a document.
+        source, target: languages, the suffixes of the files of the documents.
+        first_segment: ``segment id`` of the first sentence of a document.
     """
 
     source: str
@@ -44,13 +44,13 @@ def read_pronoun_json(
     """All examples, with up to ``options.context`` sentences of context each.
 
     Raises:
-        GtransError: no folder of documents although context is wanted, a file that cannot
-            be read, an example that is not as described or not in its document.
+        GtransError: context is wanted without a folder of documents, a file cannot be read,
+            or an example has another form or is not in its document.
     """
     if options.context and options.documents is None:
         raise GtransError(
-            f"{path}: its contexts stand in the documents it was drawn from; give their "
-            "folder (`--documents`), or `--context 0`."
+            f"{path}: its contexts are in separate documents; give their folder "
+            "(`--documents`), or `--context 0`."
         )
     return [_item(entry, kind, options) for entry in read_entries(path)]
 

@@ -32,7 +32,7 @@ from gtrans.models.base.contract import BERT_FEATURES
 from gtrans.modules.bert import PAD, FrozenBert
 from gtrans.tasks.parts import Batch, TaskPart
 from gtrans.text.prepared_folder import load_pipeline
-from gtrans.text.word_piece_stream import recorded_pieces
+from gtrans.text.word_piece_files import recorded_word_pieces
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class BertPart(TaskPart):
         """
         self.use = use
         self.data = data
-        self.pieces = recorded_pieces(data)
+        self.pieces = recorded_word_pieces(data)
         self._cfg = cfg
         self._flushed = time.monotonic()
 

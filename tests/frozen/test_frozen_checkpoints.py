@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-FROZEN = Path(__file__).resolve().parent / "frozen"
+FROZEN = Path(__file__).resolve().parent
 CHECKPOINTS = sorted(FROZEN.glob("*/*.pt"))
 NAMES = [f"{path.parent.name}-{path.stem}" for path in CHECKPOINTS]
 # Above what other processors and other batches change in the last digits.

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]], words: Collection[int]) -> list[str]:
-    """Rows of equally many cells as lines.
+    """The lines of a table; all rows have the same number of cells.
 
-    Columns ``words`` begin at the left, all others, numbers, end at the right.
+    The columns whose numbers are in ``words`` are flush left, all others flush right.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -1,4 +1,4 @@
-"""Options of ``gtrans score``: their definition, and what is wrong with their values."""
+"""Options of ``gtrans score``: their definition and the checks of their values."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         metavar="[NAME=]FILE",
-        help="translations, one file per system; the first one is the baseline of the tests",
+        help="translations, one file per system; the tests compare all others with the first",
     )
     files.add_argument(
-        "--ref", metavar="FILE", help="the reference; only --ctxpro can do without, given --src"
+        "--ref", metavar="FILE", help="the reference; not needed for --ctxpro alone with --src"
     )
     files.add_argument(
         "--src",
         metavar="FILE",
-        help="the source: for lexical consistency and COMET; a sentence's length in an "
-        "instance is then the longer side's",
+        help="the source; needed for lexical consistency and COMET; with it, the length of a "
+        "sentence in an instance is that of its longer side",
     )
     files.add_argument(
         "--documents-only",
         action="store_true",
-        help="score documents, not sentences: they may have other numbers of sentences than "
-        "the reference's",
+        help="score whole documents only; a translated document may then have more or fewer "
+        "sentences than its reference",
     )
     what = parser.add_argument_group("metrics, tokeniser and case")
     what.add_argument(
@@ -50,50 +50,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=(*METRICS, CONSISTENCY),
         metavar="KEY",
-        help=f"only these of: {', '.join(METRICS)}, {CONSISTENCY} (default: all but d_chrf_pp; "
-        f"{CONSISTENCY} with --src; {' and '.join(DOCUMENT_METRICS)} with --documents-only)",
+        help=f"compute only these of: {', '.join(METRICS)}, {CONSISTENCY} (default: all but "
+        f"d_chrf_pp, and {CONSISTENCY} only with --src; with --documents-only: "
+        f"{' and '.join(DOCUMENT_METRICS)})",
     )
     what.add_argument(
         "--target-lang",
         default="",
         metavar="LANG",
-        help="use the BLEU tokeniser that sacreBLEU recommends for this language (zh, ja, ko; "
-        "otherwise 13a), and its stemmer in METEOR and lexical consistency (default: that of "
-        "--data, if it is given)",
+        help="language of the translations; it chooses the BLEU tokeniser (sacreBLEU's for zh, ja "
+        "and ko, otherwise 13a) and the stemmer of METEOR and lexical consistency (default: the "
+        "target language of --data, if given)",
     )
     what.add_argument(
         "--tokenize",
         choices=TOKENIZERS,
         metavar="NAME",
-        help=f"BLEU tokeniser, whatever the language: {', '.join(TOKENIZERS)} "
-        "(default: that of --target-lang)",
+        help=f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: the one for --target-lang)",
     )
-    what.add_argument("--lowercase", action="store_true", help="ignore case (default: mixed)")
+    what.add_argument("--lowercase", action="store_true", help="ignore case")
     unit = parser.add_argument_group("instances")
     unit.add_argument(
         "--max-doc-tokens",
         type=int,
         default=512,
         metavar="N",
-        help="longest instance in tokens, two marks per sentence included (default: %(default)s)",
+        help="longest instance in tokens; a sentence counts two more for its begin and end marks "
+        "(default: %(default)s)",
     )
     unit.add_argument(
         "--data",
         metavar="DIR",
-        help="folder made by 'gtrans prepare': count BPE tokens of its pipeline "
-        "(default: count words)",
+        help="data folder, made by 'gtrans prepare': measure instances in its BPE tokens "
+        "(default: in words)",
     )
     _add_significance(parser.add_argument_group("intervals and tests"))
-    _add_buckets(parser.add_argument_group("parts of the corpus (in JSON, or with --details)"))
-    _add_tools(parser.add_argument_group("tools with an environment of their own"))
+    _add_buckets(
+        parser.add_argument_group("scores of parts of the corpus (in JSON, and with --details)")
+    )
+    _add_tools(parser.add_argument_group("tools that need an environment of their own"))
     parser.add_argument(
         "--jobs",
         type=int,
         default=min(8, os.cpu_count() or 1),
         metavar="N",
-        help="processes that count a large corpus (default: one per core, at most 8)",
+        help="processes for a large corpus (default: one per core, at most 8)",
     )
-    parser.add_argument("--details", action="store_true", help="print the parts of the corpus too")
+    parser.add_argument(
+        "--details", action="store_true", help="also print scores of parts of the corpus"
+    )
     parser.add_argument("--json", action="store_true", help="write JSON to standard output")
 
 
@@ -102,22 +107,23 @@ def _add_significance(group: argparse._ArgumentGroup) -> None:
         "--resample",
         choices=("document", "sentence", "none"),
         default="document",
-        help="what is drawn and swapped whole; 'sentence' takes each metric's segments for "
-        "independent, as sacreBLEU does (default: %(default)s)",
+        help="the unit that is resampled; 'sentence' resamples each metric's segments, as if they "
+        "were independent, like sacreBLEU (default: %(default)s)",
     )
     group.add_argument(
         "--bootstrap-trials",
         type=int,
         default=BOOTSTRAP_TRIALS,
         metavar="N",
-        help="resampled corpora of intervals and bootstrap (default: %(default)s)",
+        help="resampled corpora for confidence intervals and paired bootstrap "
+        "(default: %(default)s)",
     )
     group.add_argument(
         "--randomisation-trials",
         type=int,
         default=RANDOMISATION_TRIALS,
         metavar="N",
-        help="swapped corpora of approximate randomisation (default: %(default)s)",
+        help="trials of approximate randomisation (default: %(default)s)",
     )
 
 
@@ -127,7 +133,7 @@ def _add_buckets(group: argparse._ArgumentGroup) -> None:
         type=int,
         default=buckets.POSITIONS_PER_BUCKET,
         metavar="N",
-        help="positions in the document per bucket (default: %(default)s)",
+        help="width of a bucket of positions in the document (default: %(default)s)",
     )
     for name, bounds, what in [
         ("--sentence-lengths", buckets.SENTENCE_LENGTHS, "of sentences, in reference tokens"),
@@ -144,28 +150,30 @@ def _add_buckets(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_tools(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--comet", action="store_true", help="COMET; needs --src")
-    group.add_argument("--doc-comet", action="store_true", help="Doc-COMET; needs --src")
-    group.add_argument("--blonde", action="store_true", help="BlonDe, for English translations")
+    group.add_argument("--comet", action="store_true", help="score with COMET; needs --src")
+    group.add_argument("--doc-comet", action="store_true", help="score with Doc-COMET; needs --src")
+    group.add_argument(
+        "--blonde", action="store_true", help="score with BlonDe; English translations only"
+    )
     group.add_argument(
         "--ctxpro",
         metavar="EVALSET",
-        help="ctxpro on this evaluation set (en-de/gender/test, or its JSON); each document "
-        "is an example",
+        help="score with ctxpro on this evaluation set (such as en-de/gender/test, or its JSON "
+        "file); each document is one example of the set",
     )
     group.add_argument(
         "--comet-model",
         default=external.COMET_MODEL,
         metavar="NAME",
-        help="model of COMET and Doc-COMET (default: %(default)s)",
+        help="model for COMET and Doc-COMET (default: %(default)s)",
     )
     group.add_argument(
         "--external-dir",
         type=Path,
         default=Path("external-scores"),
         metavar="DIR",
-        help="where texts are written for these tools, and their scores are read; the output "
-        "says how to run them (default: %(default)s)",
+        help="folder in which texts are written for these tools and their scores are read; the "
+        "output says how to run the tools (default: %(default)s)",
     )
 
 
@@ -193,22 +201,22 @@ def check_values(args: argparse.Namespace) -> None:
                 f"{' '.join(map(str, bounds))}"
             )
     if not args.ref and not (args.ctxpro and args.src):
-        raise GtransError("--ref is missing; only --ctxpro can do without, given --src")
+        raise GtransError("--ref is missing; only --ctxpro with --src works without it")
     if CONSISTENCY in (args.metrics or ()) and not args.src:
-        raise GtransError(f"--metrics {CONSISTENCY} compares with the source; give it with --src")
+        raise GtransError(f"--metrics {CONSISTENCY} needs the source; give it with --src")
     if args.documents_only:
         wrong = [key for key in args.metrics or () if key not in DOCUMENT_METRICS]
         if wrong:
             raise GtransError(
-                f"--metrics {wrong[0]} needs pairs of sentences; with --documents-only there "
-                f"are {', '.join(DOCUMENT_METRICS)}"
+                f"--metrics {wrong[0]} needs aligned sentences; --documents-only can compute "
+                f"{', '.join(DOCUMENT_METRICS)}"
             )
         if args.comet or args.doc_comet:
-            raise GtransError("COMET needs pairs of sentences; leave --documents-only out")
+            raise GtransError("COMET needs aligned sentences; leave --documents-only out")
 
 
 def system_names(arguments: Sequence[str]) -> dict[str, str]:
-    """Files by the name of their system: NAME of NAME=FILE, else the file's name.
+    """The file of each system, by its name: NAME of NAME=FILE, otherwise the file's name.
 
     Raises:
         GtransError: two systems have the same name, or one has an impossible name.

@@ -1,4 +1,4 @@
-"""What a conversion reads, whatever the program that wrote it."""
+"""A checkpoint of another program, in the form that conversion needs."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from gtrans.models.base.warm_start import rename
 
 
 @dataclass
-class Source:
-    """A foreign checkpoint.
+class ForeignCheckpoint:
+    """A checkpoint of another program.
 
     Attributes:
-        path: for messages.
-        state: its tensors, under their names here.
-        args: its options, under the names that fairseq's Transformer has.
+        path: its path, for messages.
+        state: its tensors, under their names in this project.
+        args: its options, under the names of fairseq's Transformer.
         original: the names of all its entries.
-        ignored: those of them that have no meaning for the model.
-        langs: languages that have a symbol behind the dictionary's own.
-        source_lang, target_lang: what it translates, where it says so.
-        marks: how its sentences are marked, see :class:`gtrans.data.frame.Frame`.
-        unit: what it was trained on.
-        doc_mode: whether its tensors have names of grouped attention.
+        ignored: names of the entries that are not parameters of the model.
+        langs: languages whose symbols follow the dictionary's own.
+        source_lang, target_lang: languages that it translates from and to, if it names them.
+        marks: the marks around sentences, see :class:`gtrans.data.frame.Frame`.
+        unit: the unit that it was trained on.
+        doc_mode: ``partial`` if the names of its tensors point to group attention, else ``full``.
     """
 
     path: Path
@@ -49,10 +49,9 @@ def is_parameter(name: str, entry: Any) -> bool:
 
 
 def own_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a state dict of fairseq's under their names here.
+    """The tensors of fairseq's state dict under their names in this project.
 
-    Older fairseq calls an output projection that is not shared ``embed_out``; where it is
-    shared, it has no entry at all.
+    In older fairseq, an output projection is called ``embed_out``, and a shared one has no entry.
     """
     state = rename(state)
     if "decoder.embed_out" in state:

@@ -1,9 +1,9 @@
-"""The line-aligned stream of BERT's word pieces that belongs to a binarised corpus.
+"""The files of BERT's word pieces that belong to a binarised corpus.
 
-``gtrans prepare --bert`` writes ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}`` from the *plain*
-source sentences: an indexed dataset with as many lines as the binarised source, each
-the ids of :class:`gtrans.modules.bert.WordPieces`, ``[SEP]`` at the end; a lone
-``[SEP]`` is a document boundary. ``prepare.json`` tells which BERT made it.
+``gtrans prepare --bert`` writes ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}`` from the *plain* source
+sentences. It is an indexed dataset with one line for each line of the binarised source: the ids
+of :class:`gtrans.modules.bert.WordPieces` and ``[SEP]``. A line of ``[SEP]`` alone is a document
+boundary. ``prepare.json`` names the BERT.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 _LINES_AT_ONCE = 1000
 
 
-def stream_files(split: str, pair: str, lang: str) -> list[str]:
-    """The names of the two files of a split's stream."""
+def file_names(split: str, pair: str, lang: str) -> list[str]:
+    """The names of the two files of a split."""
     return [f"{split}.{pair}.{lang}.bert.{kind}" for kind in ("bin", "idx")]
 
 
 def record(pieces: WordPieces) -> dict[str, str]:
-    """What ``prepare.json`` says of the BERT; a local folder by its absolute path."""
+    """The entry of the BERT in ``prepare.json``; a local folder has its absolute path."""
     name = os.path.abspath(pieces.name) if os.path.isdir(pieces.name) else pieces.name
     return {"name": name, "tokenizer": pieces.fingerprint}
 
 
-def recorded_pieces(data_dir: str | Path) -> WordPieces:
+def recorded_word_pieces(data_dir: str | Path) -> WordPieces:
     """The word pieces that a data folder was prepared with.
 
     Raises:
-        GtransError: it was prepared without BERT, or its BERT is not what it was.
+        GtransError: it was prepared without BERT, or the BERT has changed since.
     """
     from gtrans.modules.bert import WordPieces
 
@@ -57,14 +57,14 @@ def recorded_pieces(data_dir: str | Path) -> WordPieces:
     pieces = WordPieces(name)
     if pieces.fingerprint != fingerprint:
         raise GtransError(
-            f"{name}: this BERT has other word pieces than when '{folder}' was prepared; run "
-            "'gtrans prepare' again with --bert."
+            f"{name}: the word pieces of this BERT have changed since '{folder}' was prepared; "
+            "run 'gtrans prepare' again with --bert."
         )
     return pieces
 
 
-def write_stream(lines: Iterable[str], files: list[Path], pieces: WordPieces) -> None:
-    """Write the stream of ``lines`` (plain sentences, empty ones at boundaries)."""
+def write_word_pieces(lines: Iterable[str], files: list[Path], pieces: WordPieces) -> None:
+    """Write the word pieces of ``lines`` (plain sentences, empty ones at boundaries)."""
     import torch
     from fairseq.data import indexed_dataset
 
