@@ -1,7 +1,7 @@
 # `make` lists the targets. Each one that needs the environment sets it up first.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-all check configs clean
+.PHONY: help env demo test test-all check generated clean
 
 BIN := .venv/bin
 # One test process per core, at most 8; each computes on one thread.
@@ -29,8 +29,8 @@ test: check ## check, then the test suite without the long experiments (ARGS='-k
 test-all: check ## everything, long experiments included
 	$(PYTEST) --durations 10 $(ARGS)
 
-configs: env ## configs/*.yaml anew, from configs/recipes/ and the options' explanations
-	$(BIN)/gtrans options --write-configs
+generated: env ## what follows from the code anew: configs/*.yaml, the tables of systems
+	$(BIN)/gtrans options --write
 
 clean: ## remove what the commands above wrote, but not .venv
 	rm -rf demo build ./*.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -17,8 +17,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 source "$ROOT/exp_gtransformer/lib/training.sh"
 
 SYSTEMS=(context encoder decoder fused aware aware-bert)
-# shellcheck disable=SC2034 # common.sh shows it
-ARCHS="bert_context_transformer_tiny, base"
 OPTION[systems]=context OPTION[bert]=bert-base-uncased
 TRAINING_OPTION[arch]=bert_context_transformer_base
 TRAINING_OPTION[max-tokens]=4000

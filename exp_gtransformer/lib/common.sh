@@ -17,7 +17,6 @@ declare -A TRAINING_OPTION=(
   [sentence-updates]=0 [document-updates]=0 [patience]=10 [seed]=1 [start]=paper
   [sentence-checkpoint]="" [beam]=5
 )
-ARCHS="gtransformer_tiny, small, base, big, large"
 declare -A GIVEN=() # the options that are given on the command line
 DRY_RUN=no
 # shellcheck disable=SC2034 # the scripts use them: what follows --, and --cpu without a GPU
@@ -71,7 +70,7 @@ training; the effective batch is --max-tokens x --gpus x --update-freq
                         CUDA_VISIBLE_DEVICES names)
   --update-freq N       batches of an update (default: ${TRAINING_OPTION[update-freq]})
   --max-tokens N        tokens of a batch on one GPU (default: ${TRAINING_OPTION[max-tokens]})
-  --arch NAME           $ARCHS
+  --arch NAME           architecture; \`gtrans options\` lists them
                         (default: ${TRAINING_OPTION[arch]})
   --max-doc-tokens N    longest document unit (default: ${TRAINING_OPTION[max-doc-tokens]})
   --patience N          stop after N validations without a lower loss

@@ -19,8 +19,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 # shellcheck source=../lib/training.sh
 source "$ROOT/exp_gtransformer/lib/training.sh"
 
-# shellcheck disable=SC2034 # common.sh shows it
-ARCHS="memory_transformer_tiny, base"
 OPTION[runs]=2 OPTION[min-window]=5 OPTION[max-window]=10
 TRAINING_OPTION[arch]=memory_transformer_base TRAINING_OPTION[patience]=5
 parse "$@"

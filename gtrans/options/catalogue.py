@@ -84,11 +84,26 @@ def plain(value: Any) -> str:
 
 
 def architectures() -> dict[str, Any]:
-    """The architectures of this project, each with its model class."""
+    """The architectures of this project, each with its model class, sorted by model."""
     _register()
     from gtrans.tasks.options import architectures as known
 
-    return {name: ARCH_MODEL_REGISTRY[name] for name in known()}
+    # fairseq imports the files of models/ in no certain order.
+    names = sorted(known(), key=lambda arch: ARCH_MODEL_NAME_REGISTRY[arch])
+    return {name: ARCH_MODEL_REGISTRY[name] for name in names}
+
+
+def models() -> dict[Any, list[str]]:
+    """The model classes of this project, each with its architectures."""
+    found: dict[Any, list[str]] = {}
+    for arch, model in architectures().items():
+        found.setdefault(model, []).append(arch)
+    return found
+
+
+def summary(model: Any) -> str:
+    """The first line of a class's docstring."""
+    return str(model.__doc__).strip().splitlines()[0].replace("``", "").rstrip(".")
 
 
 def model_of(arch: str) -> Any:

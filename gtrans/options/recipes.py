@@ -25,7 +25,7 @@ from gtrans.options.catalogue import (
 from gtrans.options.rendering import section
 
 EVERY = "every.yaml"
-COMMAND = "gtrans options --write-configs"
+COMMAND = "gtrans options --write"
 
 # The options of fairseq that training with this project is likely to need, in the order of the
 # file. Their help is written here because fairseq's own is partly wrong for this project.
@@ -234,6 +234,6 @@ def configurations(folder: Path) -> dict[Path, str]:
     recipes = sorted(path for path in folder.glob("recipes/*.yaml") if path.name != EVERY)
     if not recipes:
         raise GtransError(
-            f"{folder}/recipes: there are no recipes; give the folder configs/ of the project."
+            f"{folder}/recipes: there are no recipes; give the folder of the project."
         )
     return {folder / path.name: configuration(path) for path in recipes}

@@ -11,11 +11,12 @@ from omegaconf import MISSING
 from gtrans.options.catalogue import (
     TASK,
     Option,
-    architectures,
     model_of,
     model_options,
+    models,
     plain,
     siblings,
+    summary,
     task_options,
 )
 
@@ -28,8 +29,8 @@ _METAVARS = {int: "N", float: "X", bool: ""}
 def overview() -> str:
     """One line for each architecture, in groups under the title of their model."""
     lines = []
-    for model, names in groupby(architectures(), key=lambda arch: model_of(arch)):
-        lines += ["", _first_line(model)]
+    for model, names in models().items():
+        lines += ["", f"{summary(model)}."]
         for arch in names:
             sizes = {option.name: option.arch_default for option in model_options(arch)}
             unit = next(option for option in task_options(arch) if option.name == "unit")
@@ -41,7 +42,7 @@ def overview() -> str:
 
 def explanation(arch: str) -> str:
     """All options of an architecture and its task in groups, as on the command line."""
-    lines = [f"{arch}: {_first_line(model_of(arch))}", *_others(arch)]
+    lines = [f"{arch}: {summary(model_of(arch))}.", *_others(arch)]
     for title, options in _groups((*task_options(arch), *model_options(arch))):
         lines += ["", title]
         for option in options:
@@ -137,10 +138,6 @@ def _others(arch: str) -> list[str]:
     """A line with the other architectures of the same model; empty if there are none."""
     others = [name for name in siblings(arch) if name != arch]
     return [f"also {', '.join(others)}"] if others else []
-
-
-def _first_line(model: Any) -> str:
-    return str(model.__doc__).strip().splitlines()[0].replace("``", "")
 
 
 def _mentions(text: str, choice: str) -> bool:

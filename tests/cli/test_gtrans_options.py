@@ -1,4 +1,4 @@
-"""`gtrans options`, and the configuration files that are generated from recipes."""
+"""`gtrans options`, and what it writes: configuration files from recipes, tables of systems."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from gtrans.errors import GtransError
 from gtrans.options import recipes
 from gtrans.options.catalogue import architectures, model_options, task_options
 from gtrans.options.recipes import COMMAND, configuration, configurations, read_recipe
+from gtrans.options.tables import DOCUMENTS, documents, shortened
 
 RECIPES = ("concat_transformer", "gtransformer_finetune", "gtransformer_mbart")
 
@@ -33,8 +34,12 @@ def printed(capsys: pytest.CaptureFixture[str]):
 
 @pytest.fixture
 def folder(repo: Path, tmp_path: Path) -> Path:
-    """A folder with the recipes alone."""
-    shutil.copytree(repo / "configs" / "recipes", tmp_path / "recipes")
+    """A project with the recipes, and with tables to be written."""
+    shutil.copytree(repo / "configs" / "recipes", tmp_path / "configs" / "recipes")
+    for name, tables in DOCUMENTS.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        places = [f"<!-- {table}: x -->\n<!-- end of {table} -->\n" for table in tables]
+        (tmp_path / name).write_text("".join(["before\n", *places, "after\n"]))
     return tmp_path
 
 
@@ -84,8 +89,8 @@ def test_hydra_form_can_be_read_and_is_all_defaults(printed) -> None:
         (["gtransformer_bsae"], "no architecture 'gtransformer_bsae'"),
         (["transformer"], "no architecture 'transformer' in this project"),
         (["--yaml"], "`--yaml` needs an architecture"),
-        (["gtransformer", "--write-configs"], "leave out ARCH and --yaml"),
-        (["--write-configs", "nowhere"], "nowhere/recipes: there are no recipes"),
+        (["gtransformer", "--write"], "leave out ARCH and --yaml"),
+        (["--write", "nowhere"], "nowhere/configs/recipes: there are no recipes"),
     ],
 )
 def test_a_mistake_is_one_line(arguments: list[str], message: str, capsys) -> None:
@@ -106,12 +111,11 @@ def test_committed_files_are_what_the_generator_writes(repo: Path) -> None:
 
 
 def test_files_are_written_where_they_differ(folder: Path, repo: Path, printed) -> None:
-    assert printed("--write-configs", folder).count(" written\n") == len(
-        list((repo / "configs").glob("*.yaml"))
-    )
-    changed = folder / "gtrans_fusion.yaml"
+    wanted = [*configurations(repo / "configs"), *documents(repo)]
+    assert printed("--write", folder).count(" written\n") == len(wanted)
+    changed = folder / "configs" / "gtrans_fusion.yaml"
     changed.write_text("model: {}\n")
-    assert printed("--write-configs", folder) == f"{changed} written\n"
+    assert printed("--write", folder) == f"{changed} written\n"
     assert changed.read_text() == (repo / "configs" / changed.name).read_text()
 
 
@@ -184,8 +188,41 @@ def test_a_new_option_appears_in_its_group_by_itself(
     ],
 )
 def test_a_wrong_recipe_is_refused(line: str, message: str, folder: Path) -> None:
-    path = folder / "recipes" / "x.yaml"
+    path = folder / "configs" / "recipes" / "x.yaml"
     path.write_text(f"# heading\n\n{line}\n")
     with pytest.raises(GtransError, match=re.escape(message)) as error:
-        configurations(folder)
+        configurations(folder / "configs")
     assert str(error.value).startswith(str(path))
+
+
+# ---- tables of systems ---------------------------------------------------------------------------
+
+
+def test_committed_tables_are_what_the_generator_writes(repo: Path) -> None:
+    for path, text in documents(repo).items():
+        same = path.read_text(encoding="utf-8") == text
+        assert same, f"the table of {path} is not what the classes say: run `{COMMAND}`"
+
+
+def test_a_table_has_a_row_for_every_class(folder: Path) -> None:
+    before, *rows, after = documents(folder)[folder / "README.md"].splitlines()
+    assert (before, after) == ("before", "after")
+    assert len(rows) == 4 + len(set(architectures().values()))
+    row = "| Concatenation: a window of sentences is read as one text | "
+    assert row + "`concat_transformer_tiny`, `base` | window, sentence |" in rows
+
+
+def test_names_are_written_in_full_where_they_have_another_stem() -> None:
+    names = ["m", "m_tiny", "m_bart_base", "other_tiny", "other_base"]
+    assert shortened(names) == ["m_tiny", "bart_base", "other_tiny", "base"]
+    assert shortened(["m"]) == ["m"]
+
+
+def test_a_document_without_its_table_is_refused(folder: Path) -> None:
+    readme = folder / "README.md"
+    readme.write_text("no table\n")
+    with pytest.raises(GtransError, match=rf"^{readme}: has no place for the table 'systems'"):
+        documents(folder)
+    readme.unlink()
+    with pytest.raises(GtransError, match=rf"^{readme}: there is no such file"):
+        documents(folder)

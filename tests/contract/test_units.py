@@ -51,9 +51,10 @@ def test_trains_and_translates(case, checkpoint, prepared_with_bert, tiny: TinyW
 def test_is_scored_on_a_contrastive_set(case, checkpoint, prepared_with_bert, tmp_path, capsys):
     items = tmp_path / "items.jsonl"
     item = {
-        "phenomenon": "pronoun", "distance": 1,
+        "id": "1", "phenomenon": "pronoun", "distance": 1, "cue": "dog",
         "source": ["The dog sleeps.", "It is old."],
-        "candidates": [["Der Hund schläft.", "Er ist alt."], ["Der Hund schläft.", "Sie ist alt."]],
+        "target": ["Der Hund schläft.", "Er ist alt."],
+        "contrastive": [["Der Hund schläft.", "Sie ist alt."]],
     }  # fmt: skip
     items.write_text(json.dumps(item) + "\n", encoding="utf-8")
     flags = ["--data", str(prepared_with_bert), "--set", str(items), "--json"]

@@ -5,8 +5,8 @@ data folder and the BERT that they were trained with, and for each checkpoint th
 translations and log-probabilities that this version gave. Later versions must give the same.
 
 Nothing frozen is ever made again. This script freezes what a folder lacks: a new system in
-the generation of today (add it to ``SYSTEMS``), or all of them in a new folder, when a version
-has changed what it writes::
+the generation of today (found by itself; further variants stand in ``VARIANTS``), or all of
+them in a new folder, when a version has changed what it writes::
 
     .venv/bin/python tests/frozen/make.py tests/frozen/0.2.0
 
@@ -28,6 +28,7 @@ from typing import Any
 
 from gtrans import __version__
 from gtrans.cli import main as gtrans
+from gtrans.options.catalogue import models
 
 REPO = Path(__file__).resolve().parent.parent.parent
 SIZES = (
@@ -53,7 +54,7 @@ ONE_GLOBAL = (
 CROSS_ENTROPY = ("--criterion", "label_smoothed_cross_entropy")
 FUSION = (*DOCUMENT, "--arch", "gtrans_fusion_tiny", *SIZES, SHARED)
 # What each one adds to TRAINING.
-SYSTEMS: dict[str, tuple[str, ...]] = {
+VARIANTS: dict[str, tuple[str, ...]] = {
     "gtransformer": (
         *(*DOCUMENT, "--arch", "gtransformer_tiny", *SIZES, SHARED, *ONE_GLOBAL, *CROSS_ENTROPY),
     ),
@@ -93,6 +94,11 @@ SYSTEMS: dict[str, tuple[str, ...]] = {
         *(*DOCUMENT, "--arch", "gtransformer_bert_tiny", *SIZES, *ONE_GLOBAL, *CROSS_ENTROPY),
         *("--encoder-ffn-embed-dim", "64", "--share-decoder-input-output-embed"),
     ),
+    "flat_transformer_bert": (
+        *(*DOCUMENT, "--arch", "flat_transformer_bert", *SIZES, *CROSS_ENTROPY),
+        *("--encoder-layers", "2", "--encoder-ffn-embed-dim", "64"),
+        "--share-decoder-input-output-embed",
+    ),
     "gtrans_fusion": (
         *(*FUSION, "--criterion", "multi_level_cross_entropy", "--sentence-marks", "end"),
         *("--encoder-layers", "4", "--decoder-layers", "2"),
@@ -103,6 +109,17 @@ SYSTEMS: dict[str, tuple[str, ...]] = {
 # Its optimizer is kept too, so that it can be resumed as it was left.
 RESUMED = "gtransformer-full"
 SEARCH = ("--max-len-a", "0", "--max-len-b", "12", "--cpu")
+
+
+def systems() -> dict[str, tuple[str, ...]]:
+    """The variants, and each class that has none, with the defaults of its smallest sizes."""
+    found = dict(VARIANTS)
+    named = {word for options in VARIANTS.values() for word in options}
+    for names in models().values():
+        if not named & set(names):
+            smallest = next((name for name in names if name.endswith("_tiny")), names[0])
+            found[names[0]] = (*DOCUMENT, "--arch", smallest, *SIZES, SHARED, *CROSS_ENTROPY)
+    return found
 
 
 def copy_data(generation: Path, target: Path) -> None:
@@ -206,7 +223,7 @@ def freeze(generation: Path, system: str, work: Path) -> None:
     """Train one system and keep its checkpoint with its answers."""
     saved = Path("checkpoints") / system
     # Relative, so that the checkpoint names no place of this machine.
-    command = ["fairseq-train", "data", *TRAINING, *SYSTEMS[system], "--save-dir", str(saved)]
+    command = ["fairseq-train", "data", *TRAINING, *systems()[system], "--save-dir", str(saved)]
     if system != RESUMED:
         command.append("--no-save-optimizer-state")
     run(Path(sys.executable).with_name(command[0]), *command[1:], cwd=work)
@@ -233,7 +250,7 @@ def main() -> None:
     )
     parser.add_argument("generation", type=Path, metavar="FOLDER")
     generation = parser.parse_args().generation.resolve()
-    missing = [name for name in SYSTEMS if not (generation / f"{name}.pt").exists()]
+    missing = [name for name in systems() if not (generation / f"{name}.pt").exists()]
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         (work / "gtrans").symlink_to(REPO / "gtrans")

@@ -186,23 +186,6 @@ def test_documents_name_only_commands_and_targets_that_exist(name, repo):
     assert targets <= make_targets(repo)
 
 
-def test_readme_names_every_architecture(repo):
-    from fairseq.models import ARCH_MODEL_REGISTRY
-
-    from gtrans.decoding.loading import import_plugin
-
-    import_plugin()
-    ours = {a for a, of in ARCH_MODEL_REGISTRY.items() if of.__module__.startswith("gtrans.")}
-    found = set()
-    for line in (repo / "README.md").read_text().splitlines():
-        stem = ""
-        for name in re.findall(r"`([a-z_]+)`", line):
-            # "`model_tiny`, `base`" names model_tiny and model_base
-            stem = name.rsplit("_", 1)[0] if name in ours else stem
-            found.add(name if name in ours else f"{stem}_{name}")
-    assert {a for a in ours if re.search("_(tiny|small|base|big|large)$", a)} <= found
-
-
 def test_make_lists_its_targets(repo):
     done = subprocess.run(
         ["make", "-s"], cwd=repo, capture_output=True, text=True, timeout=60, check=True

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,9 +22,11 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtrans.data.units import UNITS
+from gtrans.data.units import CONTEXT_SIDES, UNITS
 from gtrans.decoding.loading import import_plugin
+from gtrans.errors import GtransError
 from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
+from gtrans.models.base.presets import resolve_sizes
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig, read_dictionary
 
@@ -99,8 +103,8 @@ def undeclared() -> list[Case]:
     for arch, model in classes().items():
         found += [Case(arch, unit) for unit in UNITS if unit not in model.units]
         if "window" in model.units:
-            every = ("source", "both", "history")
-            found += [Case(arch, "window", s) for s in every if s not in model.context_sides]
+            others = [side for side in CONTEXT_SIDES if side not in model.context_sides]
+            found += [Case(arch, "window", side) for side in others]
     return found
 
 
@@ -114,13 +118,22 @@ def sizes_of(model: type[DocumentModel]) -> dict[str, int]:
     return sizes
 
 
+@cache
 def _made_for(case: Case) -> dict[str, str]:
-    """Options without which a declared unit is refused, by the text of the refusal."""
-    names = {field.name for field in dataclasses.fields(case.model.options)}
-    if case.sides == "source" and "doc_mode" in names:
-        return {"doc_mode": "full"}  # groups need both sides
-    if case.sides == "source" and "han_side" in names:
-        return {"han_side": "encoder"}  # nothing of the target side is there
+    """The option without which declared context sides are refused, as the refusal proposes it."""
+    if case.sides is None:
+        return {}
+    cfg = OmegaConf.structured(case.model.options)
+    cfg._name, cfg.unit, cfg.context_sides = case.arch, case.unit, case.sides
+    cfg.context_before, cfg.context_after = case.model.context_size
+    cfg.share_all_embeddings = False
+    try:
+        case.model.check(resolve_sizes(cfg, case.model.options, case.model.presets), None)
+    except GtransError as refusal:
+        proposed = re.findall(r"--([a-z-]+) (\w+)", str(refusal).rpartition("give ")[2])
+        found = {name.replace("-", "_"): value for name, value in proposed}
+        del found["context_sides"]
+        return found
     return {}
 
 
@@ -284,7 +297,7 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
 
 # ---- options -----------------------------------------------------------------------------------
 
-# Values of options that are neither switches nor choices.
+# Values of options that are neither switches nor choices, by the end of their names.
 VALUES: dict[str, tuple[Any, ...]] = {
     "encoder_global_layers": (0, 1, 2),
     "cross_global_layers": (0, 2),
@@ -298,7 +311,6 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "use_groups": (None, "1:1"),
     "keep_encoder_layers": (None, 1),
     "context_before": (0, 1, 2),
-    "han_gate_bias": (None, 2.0),
 }
 # Pretrained models' files are tests of their own.
 LEFT_OUT = {"unit", "context_sides", "attention_backend", "context_kind", "init_xlmr"}
@@ -312,8 +324,9 @@ def dimensions(model: type[DocumentModel]) -> dict[str, tuple[Any, ...]]:
         if field.name in LEFT_OUT or field.name in found or field.name.startswith("bert_dim"):
             continue
         kinds = [kind for kind in get_args(field.type) or (field.type,) if kind is not type(None)]
-        if field.name in VALUES:
-            found[field.name] = VALUES[field.name]
+        listed = [values for ending, values in VALUES.items() if field.name.endswith(ending)]
+        if listed:
+            found[field.name] = listed[0]
         elif bool in kinds:
             found[field.name] = (False, True)
         elif isinstance(kinds[0], type) and issubclass(kinds[0], Enum):
