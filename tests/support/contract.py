@@ -176,7 +176,8 @@ def build(case: Case, data: Path, seed: int = 1, **options: Any) -> Built:
     cfg = OmegaConf.structured(case.model.options)
     cfg._name = case.arch
     for name, value in {**sizes_of(case.model), **_made_for(case), **options}.items():
-        setattr(cfg if name in model_names and name != "sentence_marks" else task_cfg, name, value)
+        of_model = name in model_names and name not in UNIT_FIELDS
+        setattr(cfg if of_model else task_cfg, name, value)
     torch.manual_seed(seed)
     task = DocumentTranslationTask(
         task_cfg, read_dictionary(str(data), "en"), read_dictionary(str(data), "de")
