@@ -22,6 +22,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.data.units import CONTEXT_SIDES, UNITS
 from gtrans.decoding.loading import import_plugin
 from gtrans.errors import GtransError
