@@ -62,6 +62,8 @@ class Unit(ABC):
 
     name: ClassVar[str]
     has_current: ClassVar[bool] = False
+    # In training a model reads runs of sentences of a document, one update after the other.
+    trained_in_runs: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -222,7 +224,7 @@ class WindowUnit(Unit):
     @property
     def sentence_by_sentence(self) -> bool:
         """True with ``history``: the model reads its earlier translations."""
-        return self.context_sides == "history"
+        return self.context_sides == "history" and self.context_kind != "none"
 
 
 @dataclass(frozen=True)
@@ -271,6 +273,7 @@ class StreamUnit(Unit):
     """
 
     name = "stream"
+    trained_in_runs = True
 
     @classmethod
     def from_settings(cls, settings: UnitSettings) -> StreamUnit:

@@ -104,7 +104,7 @@ class DecodeState:
         sentence: ``(hypotheses,)`` number of the sentence that each hypothesis is writing.
         position_in_sentence: ``(hypotheses,)`` position of the current token in that sentence.
         beam: hypotheses per document.
-        more: further keys and values of each document that a system reads; empty at first.
+        further_sources: what else a system reads of each document; empty in a new state.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class DecodeState:
         self._global_sources = stacked and SharedSources(index, stacked, padding)
         self.context = context
         self.memory = memory
-        self.more: list[SharedSources] = []
+        self.further_sources: list[SharedSources] = []
         self._numbers = torch.arange(hypotheses, device=device)
         self._group_width = 0
         self._group_mask: Tensor | None = None
@@ -269,7 +269,7 @@ class DecodeState:
         self._group_cache.keep(hypotheses)
         self._global_cache.keep(hypotheses)
         self._gathered = None
-        for shared in (self._global_sources, self.context, self.memory, *self.more):
+        for shared in (self._global_sources, self.context, self.memory, *self.further_sources):
             if shared is not None:
                 shared.keep(documents)
 

@@ -105,9 +105,10 @@ def read_dictionary(folder: str, lang: Optional[str]) -> Dictionary:
 
 def check_options(cfg: Any) -> None:
     """Raises GtransError for a value out of range, naming flag and value."""
-    for name in UNITS if cfg.unit is None else (str(cfg.unit),):
-        if cfg.unit is not None or cfg.context_kind == "true":
-            unit_of(name, cfg)
+    # An open unit may become a window, the only one with a context.
+    unit_of("window" if cfg.unit is None else str(cfg.unit), cfg)
+    for unit in UNITS.values():
+        unit.from_settings(cfg)
     stream_options(cfg)
     if not 0 <= cfg.word_dropout < 1:
         raise GtransError(

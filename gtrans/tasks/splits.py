@@ -115,7 +115,7 @@ class SplitReader:
         sentences = int((source.sizes > 1).sum())
         logger.info("%s %s: %d units, %d sentences", split, pair, len(units), sentences)
         options = stream_options(self._cfg)
-        if training and self._cfg.unit == "stream" and options.max_window:
+        if training and examples.unit.trained_in_runs and options.max_window:
             return StreamDataset(source, target, units, examples, options=options)
         dataset = DocumentDataset(source, target, units, examples, training, word_pieces)
         dataset.check_lengths(longest, name)

@@ -36,7 +36,7 @@ class BertSourceConfig(UnitTransformerConfig):
 
 
 class BertEncoder(Encoder):
-    """Mixin before an encoder class, which it makes a BERT.
+    """An encoder with the architecture of a BERT; as first base, it makes another encoder one.
 
     Attributes:
         embed_segments: ``(2, dim)`` embeddings of the token types.
@@ -51,15 +51,13 @@ class BertEncoder(Encoder):
         with open_dict(bert_cfg):
             bert_cfg.no_scale_embedding = True
             bert_cfg.learned_positions = bert_cfg.layernorm_embedding = False
-        spec = replace(design.spec, activation="gelu", pre_norm=False)
+        eps = float(cfg.bert_norm_eps)
+        spec = replace(design.spec, activation="gelu", pre_norm=False, norm_eps=eps)
         super().__init__(bert_cfg, dictionary, embed_tokens, replace(design, spec=spec))
         dim = embed_tokens.embedding_dim
         self.embed_positions = LearnedPositions(dim, int(cfg.bert_positions), offset=0)
-        self.layernorm_embedding = nn.LayerNorm(dim)
+        self.layernorm_embedding = nn.LayerNorm(dim, eps)
         self.embed_segments = nn.Embedding(2, dim)
-        for module in self.modules():
-            if isinstance(module, nn.LayerNorm):
-                module.eps = float(cfg.bert_norm_eps)
 
     def embedded(
         self, src_tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None

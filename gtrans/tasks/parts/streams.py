@@ -124,6 +124,6 @@ class Streams(TaskPart):
 
     def _runs(self, batch: Batch) -> list[Run]:
         """The runs of the batch; none if it is a dummy or the model has no memory."""
-        if batch.dummy or not batch.model.has_memory:
+        if batch.dummy or "runs" not in batch.sample or not batch.model.has_memory:
             return []
-        return [Run(*run) for run in batch.sample.get("runs", ())]
+        return [Run(*run) for run in batch.sample["runs"]]
