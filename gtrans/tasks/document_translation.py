@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
@@ -28,6 +28,7 @@ from gtrans.tasks.options import (
     adopt_unit,
     check_options,
     data_folders,
+    languages_of,
     model_class,
     read_dictionary,
     task_unit,
@@ -60,8 +61,7 @@ class DocumentTranslationTask(FairseqTask):
         self, cfg: DocumentTranslationConfig, source: Dictionary, target: Dictionary
     ) -> None:
         super().__init__(cfg)
-        self._source = source
-        self._target = target
+        self._source, self._target = source, target
         self._words = len(source), len(target)
         self.bert: BertPart | None = None
         self.parts: list[TaskPart] = []
@@ -84,20 +84,11 @@ class DocumentTranslationTask(FairseqTask):
         if root is not None and root.get("generation") is not None:
             refuse_unsupported(root.generation)
         reads_to_end = read_to_end(root)
-        folders = data_folders(cfg)
-        if not (cfg.source_lang and cfg.target_lang):
-            source, target = data_utils.infer_language_pair(folders[0])
-            if not (source and target):
-                raise GtransError(
-                    f"{folders[0]}: no binarised corpus to infer the languages from; give "
-                    "--source-lang and --target-lang, or prepare the corpus there."
-                )
-            with open_dict(cfg):
-                cfg.source_lang, cfg.target_lang = source, target
+        folder = data_folders(cfg)[0]
+        with open_dict(cfg):
+            cfg.source_lang, cfg.target_lang = languages_of(cfg, folder)
         task = cls(
-            cfg,
-            read_dictionary(folders[0], cfg.source_lang),
-            read_dictionary(folders[0], cfg.target_lang),
+            cfg, read_dictionary(folder, cfg.source_lang), read_dictionary(folder, cfg.target_lang)
         )
         task._lines = LineBuffer(flush=reads_to_end)
         return task

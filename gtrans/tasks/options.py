@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, data_utils
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import II
@@ -89,6 +89,23 @@ def data_folders(cfg: Any) -> list[str]:
         if not os.path.isdir(folder):
             raise GtransError(f"{folder}: there is no such data folder.")
     return folders
+
+
+def languages_of(cfg: Any, folder: str) -> tuple[str, str]:
+    """Source and target language: those of ``cfg``, else those of the files in ``folder``.
+
+    Raises:
+        GtransError: ``cfg`` leaves one open, and the folder has no binarised corpus.
+    """
+    if cfg.source_lang and cfg.target_lang:
+        return str(cfg.source_lang), str(cfg.target_lang)
+    source, target = data_utils.infer_language_pair(folder)
+    if not (source and target):
+        raise GtransError(
+            f"{folder}: no binarised corpus to infer the languages from; give --source-lang and "
+            "--target-lang, or prepare the corpus there."
+        )
+    return str(source), str(target)
 
 
 def read_dictionary(folder: str, lang: Optional[str]) -> Dictionary:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
@@ -21,6 +21,14 @@ from gtrans.modules.whitening import Whitening
 
 # What a model can read from a BERT (:meth:`DocumentModel.bert_use`).
 BERT_FEATURES, BERT_PIECES = "features", "pieces"
+
+
+@runtime_checkable
+class DocumentTask(Protocol):
+    """A task that gives models windows, streams and BERT's output; fairseq's own tasks do not."""
+
+    def complete_input(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
+        """``net_input`` as models take it."""
 
 
 class SearchState(Protocol):

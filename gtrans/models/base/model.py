@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import torch
+from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import DocumentModel
+from gtrans.models.base.contract import DocumentModel, DocumentTask
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, StackDesign
 from gtrans.models.base.options import StackConfig, check_stack, layer_spec
@@ -89,11 +90,26 @@ class Transformer(DocumentModel):
         """Build from options; sizes that are None come from the preset ``cfg._name``.
 
         Raises:
-            GtransError: options that contradict each other.
+            GtransError: options that contradict each other, or a task of fairseq's own that does
+                not give the model what it reads.
         """
         options = resolve_sizes(cfg, cls.options, cls.presets)
+        if isinstance(task, FairseqTask) and not isinstance(task, DocumentTask):
+            cls._refuse_stock_task(options)
         cls.check(options, task)
         return cls.build_from_options(options, task)
+
+    @classmethod
+    def _refuse_stock_task(cls, cfg: Any) -> None:
+        """Raises GtransError unless fairseq's own tasks give the model all that it reads.
+
+        They read sentences, and their search calls the encoder with nothing but tokens.
+        """
+        if cls.units[0] in ("window", "stream") or cls.bert_use(cfg) is not None:
+            raise GtransError(
+                f"`--arch {cfg._name}` reads more than fairseq's own tasks give it; choose `--task "
+                "document_translation`."
+            )
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
