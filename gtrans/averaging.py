@@ -80,8 +80,6 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
         state = read_checkpoint(path)
         model = state["model"]
         identities.append(ModelIdentity.of_checkpoint(state, path))
-        if identities[-1] is None:
-            say_unknown(path)
         same_identity(paths[: len(identities)], identities)
         if not sums:
             sums = {name: _summand(tensor) for name, tensor in model.items()}
@@ -104,6 +102,9 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
     state["model"] = averaged
     state.pop("last_optimizer_state", None)
     write_checkpoint(state, target)
+    for path, identity in zip(paths, identities, strict=True):
+        if identity is None:
+            say_unknown(path)
     return len(averaged)
 
 
