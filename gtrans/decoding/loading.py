@@ -75,8 +75,9 @@ def load_models(
     import_plugin()
     if data is not None and not Path(data).is_dir():
         raise GtransError(f"{data}: there is no such data folder.")
-    folder = carried_data(paths[0]) if data is None else data
-    options = {**(overrides or {}), "data": folder}
+    options = {"data": data} if data is not None else carried_data(paths[0])
+    folder = options["data"]
+    options.update(overrides or {})
     task: Any = None
     models: list[Any] = []
     for path in paths:
@@ -101,10 +102,10 @@ def load_models(
     return models, task
 
 
-def carried_data(path: str) -> str:
-    """A temporary folder with what a checkpoint carries of its data folder.
+def carried_data(path: str) -> dict[str, str]:
+    """The options for what a checkpoint carries of its data folder: ``data`` and the languages.
 
-    It is removed when the process ends.
+    ``data`` is a temporary folder, which is removed when the process ends.
 
     Raises:
         GtransError: the checkpoint is unreadable, or carries nothing.
@@ -115,9 +116,15 @@ def carried_data(path: str) -> str:
             f"{path}: identity unknown: it does not carry its vocabulary and preparation; give the "
             "folder it was trained with (`--data`)."
         )
+    if identity.preparation is None:
+        raise GtransError(
+            f"{path}: it carries no preparation, because `gtrans prepare` did not make its data "
+            "folder; give that folder (`--data`) and a binarised split."
+        )
     folder = identity.data_folder()
     atexit.register(folder.cleanup)
-    return folder.name
+    source_lang, target_lang = identity.languages
+    return {"data": folder.name, "source_lang": source_lang, "target_lang": target_lang}
 
 
 def import_plugin() -> None:
