@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.errors import GtransError
+from gtrans.identity.files import check_output
 
 # File names of fairseq-train: checkpointE.pt after epoch E, checkpoint_E_U.pt after update U.
 # The group is the number by which they are ordered.
@@ -66,12 +67,11 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
 
     Raises:
         GtransError: no path, unreadable or different checkpoints, or a target that cannot
-            be written.
+            be written or is one of ``paths``.
     """
     if not paths:
         raise GtransError("there is no checkpoint to average; name at least one.")
-    if not target.parent.is_dir():
-        raise GtransError(f"{target}: there is no folder {target.parent}; make it first.")
+    check_output("--output", target, paths)
     sums: dict[str, Tensor] = {}
     state: dict[str, Any] = {}
     for path in paths:

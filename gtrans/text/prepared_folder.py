@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,20 @@ def read_state(data_dir: Path) -> dict[str, Any]:
     if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
         raise GtransError(f"'{path}' is not of format {STATE_FORMAT}; prepare the data anew")
     return state
+
+
+def prepared_files(data_dir: str | Path) -> list[Path]:
+    """The files that belong to a data folder, for commands that must not overwrite them.
+
+    These are ``prepare.json``, what it records, and all dictionaries and binarised texts.
+    """
+    folder = Path(data_dir)
+    names = {STATE_FILE}
+    with suppress(GtransError, AttributeError, KeyError, TypeError):  # fairseq-preprocess made it
+        for step in read_state(folder)["finished"].values():
+            names.update(step["outputs"])
+    found = {folder / name for name in names}
+    return sorted(found.union(*(folder.glob(kind) for kind in ("dict.*.txt", "*.bin", "*.idx"))))
 
 
 def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
