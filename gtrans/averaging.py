@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.errors import GtransError
+from gtrans.identity.files import check_output
 from gtrans.model_identity import ModelIdentity, same_identity, say_unknown
 
 # File names of fairseq-train: checkpointE.pt after epoch E, checkpoint_E_U.pt after update U.
@@ -67,12 +68,11 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
 
     Raises:
         GtransError: no path, unreadable or different checkpoints (parameters, vocabulary,
-            preparation or unit), or a target that cannot be written.
+            preparation or unit), or a target that cannot be written or is one of ``paths``.
     """
     if not paths:
         raise GtransError("there is no checkpoint to average; name at least one.")
-    if not target.parent.is_dir():
-        raise GtransError(f"{target}: there is no folder {target.parent}; make it first.")
+    check_output("--output", target, paths)
     sums: dict[str, Tensor] = {}
     state: dict[str, Any] = {}
     identities: list[ModelIdentity | None] = []

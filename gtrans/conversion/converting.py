@@ -145,7 +145,7 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
         GtransError: the checkpoint is unreadable, of another program or has parts that gtrans
             does not have, the dictionaries have another size, or ``target`` cannot be written.
     """
-    check_target(path, target)
+    check_target(path, target, options.data)
     foreign = READERS[program](path)
     state = foreign.state
     refuse_missing_parts(state, foreign.args, path)

@@ -26,12 +26,11 @@ from fairseq.data import Dictionary, data_utils
 from torch import Tensor
 
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
-from gtrans.conversion.files import check_target
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
 from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
-from gtrans.identity.files import copy_file
+from gtrans.identity.files import check_output_folder, copy_file
 from gtrans.model_identity import STATE, ModelIdentity, say_unknown
 from gtrans.tasks.options import read_dictionary
 from gtrans.text.carried_preparation import Preparation
@@ -62,9 +61,11 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
         splits: the splits of ``data`` whose pieces are kept.
 
     Raises:
-        GtransError: a file is missing, or the model has another vocabulary than the data, or
-            different vocabularies.
+        GtransError: ``out`` cannot be written or is the folder of the data or of the checkpoint, a
+            file is missing, or the model has another vocabulary than the data, or different
+            vocabularies.
     """
+    check_output_folder("--out", out, [data, checkpoint.parent])
     state = read_state(data)
     if state.get("pieces") != SENTENCEPIECE.name:
         raise GtransError(f"`--data` '{data}' was not prepared with `--sentencepiece`.")
@@ -93,11 +94,8 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
                 raise GtransError(f"{checkpoint}: {name} has another vocabulary.")
             # Shared tables stay shared.
             tensors[name] = shared.setdefault(table.data_ptr(), table[index])
-    if not out.exists():
-        check_target(checkpoint, out)
-        out.mkdir()
+    out.mkdir(parents=True, exist_ok=True)
     target = out / CHECKPOINT_FILE
-    check_target(checkpoint, target)
     _name_data(loaded, out)
     loaded["last_optimizer_state"] = None
     pieces = [dictionary.symbols[number] for number in kept[dictionary.nspecial :]]

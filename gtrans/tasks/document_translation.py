@@ -41,8 +41,9 @@ from gtrans.tasks.parts import Batch, Sample, TaskPart
 from gtrans.tasks.parts.bert import BertPart
 from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
-from gtrans.tasks.splits import SplitReader
+from gtrans.tasks.splits import SplitReader, training_files
 from gtrans.text.prepared_folder import load_pipeline
+from gtrans.training.run import TrainingRun
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class DocumentTranslationTask(InteractiveTask):
         parts: parts in training and validation, in the order in which they see a batch; set
             when the model is built.
         bert: the part that reads a BERT; None if the model reads none.
+        run: the training run.
     """
 
     cfg: DocumentTranslationConfig
@@ -71,7 +73,7 @@ class DocumentTranslationTask(InteractiveTask):
         self.parts: list[TaskPart] = []
         self._lines = LineBuffer(flush=True)
         self._two_rates = False
-        self._missing_init: str | None = None
+        self.run = TrainingRun(lambda: training_files(self.cfg, self.bert))
         self._longest = (sys.maxsize, sys.maxsize)
         self._declare_symbols()
 
@@ -142,8 +144,8 @@ class DocumentTranslationTask(InteractiveTask):
     # -------------------------------------------------------------- identity
 
     def state_dict(self) -> dict[str, Any]:
-        """What checkpoints carry of the task: what the model was made from."""
-        return {STATE: self._identity.here(self.bert).state()}
+        """What checkpoints carry of the task: what the model and its run were made from."""
+        return {STATE: self._identity.here(self.bert).state(), "run": self.run.made_from}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Remember what a checkpoint carries, until its model is built."""
@@ -245,6 +247,7 @@ class DocumentTranslationTask(InteractiveTask):
         self._declare_symbols()
 
     def _start_from(self, model: Any, path: str) -> None:
+        # A resumed run does not need the file; a new one is refused when it begins.
         if os.path.isfile(path):
             warm_start(
                 model,
@@ -254,28 +257,18 @@ class DocumentTranslationTask(InteractiveTask):
                 data=str(self.data_folder),
                 init_dict=self.cfg.init_dict,
             )
-        else:
-            # A resumed run loads its own checkpoint and does not need the file. If nothing has
-            # been loaded when training begins, the file was needed.
-            self._missing_init = path
-            model.register_load_state_dict_post_hook(self._resumed)
         self._two_rates = self.cfg.lr_scale_pretrained != 1
         mark_pretrained(model, model.new_parameters())
 
-    def _resumed(self, *_: Any) -> None:
-        self._missing_init = None
-
     # -------------------------------------------------------------- training
 
-    def begin_epoch(self, epoch: int, model: Any) -> None:
-        """Let the parts begin an epoch.
+    def get_checkpoint_dict(self) -> dict[str, Any]:
+        """What a checkpoint needs besides fairseq's own entries for its run to go on."""
+        return {"run_state": self.run.state}
 
-        Raises:
-            GtransError: there is no checkpoint ``--init-from``, and no run is resumed.
-        """
+    def begin_epoch(self, epoch: int, model: Any) -> None:
+        """Let the parts begin an epoch."""
         super().begin_epoch(epoch, model)
-        if self._missing_init is not None:
-            raise GtransError(f"--init-from {self._missing_init}: there is no such checkpoint.")
         for part in self.parts:
             part.begin_epoch(epoch, model, self.datasets[self.cfg.train_subset])
 
@@ -285,10 +278,16 @@ class DocumentTranslationTask(InteractiveTask):
             part.begin_validation()
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        """As in fairseq, but the batches of streams keep their order."""
+        """As in fairseq, but streams keep their order, and a resumed run its batches."""
         workers, epoch = int(kwargs.get("num_shards", 1)), int(kwargs.get("epoch", 1))
         for part in self.parts:
             part.begin_batches(dataset, workers, epoch)
+        anew = kwargs.get("disable_iterator_cache") or kwargs.get("update_epoch_batch_itr")
+        if self.can_reuse_epoch_itr(dataset) and not anew:
+            # An undisturbed run forms batches once, in its first epoch; they depend on both.
+            if kwargs.get("seed") == self.cfg.seed + epoch:
+                kwargs["seed"] = self.cfg.seed + 1
+            kwargs["epoch"] = 1
         iterator = super().get_batch_iterator(dataset, *args, **kwargs)
         if isinstance(dataset, StreamDataset):
             iterator.disable_shuffling = True

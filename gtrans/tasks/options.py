@@ -75,6 +75,11 @@ class DocumentTranslationConfig(UnitConfig, FairseqDataclass):
         "with --init-from: learning rate of the loaded parameters as a share of --lr (0: they stay "
         "as they are, as in the document-aware Transformer)",
     )
+    restart: bool = option(
+        False,
+        "start anew in a --save-dir that holds a run; its checkpoints are moved into the "
+        "subfolder before-restart-1 (-2, ..)",
+    )
     dataset_impl: Any = II("dataset.dataset_impl")
     train_subset: str = II("dataset.train_subset")
     seed: int = II("common.seed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,20 @@ def pipeline_files(state: dict[str, Any]) -> list[str]:
     if state["bpe"]["vocabulary_threshold"]:
         names += [files["vocabulary"][lang] for lang in languages]
     return [plain_name(name) for name in names]
+
+
+def prepared_files(data_dir: str | Path) -> list[Path]:
+    """The files that belong to a data folder, for commands that must not overwrite them.
+
+    These are ``prepare.json``, what it records, and all dictionaries and binarised texts.
+    """
+    folder = Path(data_dir)
+    names = {STATE_FILE}
+    with suppress(GtransError, AttributeError, KeyError, TypeError):  # fairseq-preprocess made it
+        for step in read_state(folder)["finished"].values():
+            names.update(step["outputs"])
+    found = {folder / name for name in names}
+    return sorted(found.union(*(folder.glob(kind) for kind in ("dict.*.txt", "*.bin", "*.idx"))))
 
 
 def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
