@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import replacing
+from gtrans.identity.files import binary_writer
 
 
 def register_safe_globals() -> None:
@@ -108,11 +108,8 @@ def write_checkpoint(state: dict[str, Any], target: Path) -> None:
     Raises:
         GtransError: it cannot be written.
     """
-    try:
-        with replacing(target) as (temporary,), open(temporary, "wb") as file:
-            torch.save(state, file)
-    except OSError as error:
-        raise GtransError(f"{target}: cannot be written ({error.strerror}).") from error
+    with binary_writer(target) as file:
+        torch.save(state, file)
 
 
 def _refused(path: Path, error: Exception) -> list[str]:

@@ -46,9 +46,9 @@ _REASONS = {
     errno.EROFS: ("the file system is read-only", "name a file elsewhere"),
     errno.EACCES: ("no permission", "name a file in a folder of your own"),
     errno.EPERM: ("not permitted", "name a file in a folder of your own"),
-    errno.ENOENT: ("there is no such folder", "make it first"),
+    errno.ENOENT: ("there is no folder for it", "make one first"),
     errno.ENOTDIR: ("a part of its path is a file and no folder", "name a file in a folder"),
-    errno.EISDIR: ("it is a folder", "name a file"),
+    errno.EISDIR: ("this is a folder", "name a file"),
     errno.ENAMETOOLONG: ("its name is too long", "give it a shorter one"),
     errno.ELOOP: ("its symbolic links lead in a circle", "name a file"),
     errno.EIO: ("the disk reports an error", "name a file on another disk"),
@@ -175,7 +175,7 @@ def check_output_folder(flag: str, path: StrPath, inputs: Iterable[StrPath] = ()
     try:
         existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
         if not existing.is_dir():
-            raise GtransError(f"{what}: '{existing}' is a file; name a folder.")
+            raise GtransError(f"`{flag}` must be a folder, but '{existing}' is a file.")
         _check_access(existing)
     except OSError as error:
         raise unwritable(what, error) from None

@@ -62,6 +62,11 @@ class DocumentTranslationConfig(UnitConfig, FairseqDataclass):
         None,
         "checkpoint of a sentence or document model to start from; not needed when resuming",
     )
+    init_dict: Optional[str] = option(
+        None,
+        "with --init-from: dictionary of a checkpoint that does not carry its vocabulary, such as "
+        "one of fairseq's own Transformer (two joined by ':' for source and target)",
+    )
     copy_local_to_global: bool = option(
         False, "with --init-from: start global attention from the group attention of its layer"
     )

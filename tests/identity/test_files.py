@@ -140,9 +140,9 @@ def test_other_errors_are_not_renamed(tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("no/folder/out", "no such folder"),
+        ("no/folder/out", "there is no folder"),
         ("file/out", "is a file and no folder"),
-        ("folder", "it is a folder"),
+        ("folder", "this is a folder"),
         ("x" * 300, "too long"),
         ("x" * 250, "too long"),  # with its temporary name
         ("loop", "in a circle"),
@@ -234,7 +234,7 @@ def test_a_link_stays(tmp_path: Path):
         assert (tmp_path / name).resolve().read_text() == NEW
     assert names(folder) == ["file", "new"]
     (tmp_path / "nowhere").symlink_to(tmp_path / "no" / "folder")
-    refused(lambda: write(tmp_path / "nowhere"), "no such folder")
+    refused(lambda: write(tmp_path / "nowhere"), "there is no folder")
 
 
 def test_devices_and_fifos_are_written_through(tmp_path: Path):

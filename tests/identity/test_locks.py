@@ -116,5 +116,5 @@ def test_many_processes_at_once(tmp_path: Path):
 
 
 def test_a_lock_that_cannot_be_made(tmp_path: Path):
-    refused(lambda: locked(tmp_path / "no" / "file").__enter__(), "no such folder")
+    refused(lambda: locked(tmp_path / "no" / "file").__enter__(), "there is no folder")
     assert names(tmp_path) == []
