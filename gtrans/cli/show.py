@@ -2,8 +2,8 @@
 
 For a checkpoint: architecture, languages, vocabulary, preparation, unit, training, the data and
 the model that it was made from, and identities: two things with the same identity of dictionaries
-or preparation were made from the same ones. A run folder is shown by its last checkpoint. A translation is known by the record that
-`gtrans translate` writes beside it.
+or preparation were made from the same ones. A run folder is shown by its last checkpoint. A
+translation is known by the record that `gtrans translate` writes beside it.
 """
 
 from __future__ import annotations
@@ -33,17 +33,12 @@ def run(args: argparse.Namespace) -> None:
     from gtrans.showing.card import model_card
     from gtrans.showing.checkpoint import of_checkpoint
     from gtrans.showing.folders import of_folder
-    from gtrans.showing.translation import has_record, of_translation
+    from gtrans.showing.translation import of_translation
 
     path: Path = args.path
     if not path.exists():
         raise GtransError(f"{path}: there is no such file or folder.")
-    if path.is_dir():
-        found = of_folder(path)
-    elif has_record(path):
-        found = of_translation(path)
-    else:
-        found = of_checkpoint(path)
+    found = of_folder(path) if path.is_dir() else of_translation(path) or of_checkpoint(path)
     if args.card:
         if "architecture" not in found.facts:
             raise GtransError(f"`--card` is for checkpoints, but {path} is a {found.kind}.")

@@ -105,7 +105,7 @@ def _training(state: Mapping[str, Any]) -> dict[str, Any]:
     extra = state.get("extra_state") or {}
     position = extra.get("train_iterator") or {}
     settings = {
-        ("" if name == "_name" else f"{name.replace('_', ' ')} of ") + group.replace("_", " "): value
+        (group if name == "_name" else name).replace("_", " "): value
         for group, names in _SETTINGS
         for name in names
         if (value := _group(state, group).get(name)) not in (None, "", False)
@@ -135,4 +135,5 @@ def _made_from(state: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _parameters(tensors: Mapping[str, Any]) -> int:
     """Number of parameters; shared tensors count once."""
-    return sum({x.data_ptr(): x.numel() for x in tensors.values() if isinstance(x, Tensor)}.values())
+    different = {x.data_ptr(): x.numel() for x in tensors.values() if isinstance(x, Tensor)}
+    return sum(different.values())

@@ -167,7 +167,8 @@ _TABLE = [
     ),
     _training(
         "stream", "recurrent memory", "--arch", "memory_transformer_tiny", "--unit", "stream",
-        *_START, steps=("--max-tokens", "1000", "--max-update", "24", "--save-interval-updates", "5"),
+        *_START,
+        steps=("--max-tokens", "1000", "--max-update", "24", "--save-interval-updates", "5"),
     ),
     _training(
         "bert", "BERT context, with a cache", "--arch", "bert_context_transformer_tiny", "--unit",
