@@ -52,6 +52,7 @@ for system in "${LISTED[@]}"; do
     document) unit+=(--doc-mode full) ;;
     gtransformer) unit+=(--doc-mode partial) ;;
   esac
-  train "mbart-$system" "$updates" "${unit[@]}"
-  evaluate "mbart-$system" "${OPTION[out]}/mbart-$system/checkpoint_best.pt"
+  name=$(document_model "mbart-$system" "$(several "$system")")
+  train "$name" "$updates" "${unit[@]}"
+  evaluate "$name" "${OPTION[out]}/$name/checkpoint_best.pt"
 done
