@@ -77,7 +77,7 @@ def identity(case: Case, cases: Mapping[str, Case]) -> str:
 @cache
 def _code() -> str:
     """Digest of the code that runs."""
-    folders = ("gtrans", "exp_gtransformer")
+    folders = ("gtrans", "exp_gtransformer", "scripts/reliability")
     files = (path for name in folders for path in sorted((ROOT / name).rglob("*.[ps][yh]")))
     return fingerprint(*((str(path.relative_to(ROOT)), digest(path)) for path in files))
 
