@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gtrans.errors import GtransError
+from gtrans.identity.files import check_output, replacing
 
 if TYPE_CHECKING:
     from gtrans.analysis.corpus import Analysis
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".pdf", ".svg")
 
 
-def check_plot(path: Path) -> None:
-    """Raises GtransError, before anything is computed, if no plot can be written to ``path``."""
+def check_plot(path: Path, inputs: Sequence[str | Path]) -> None:
+    """Raises GtransError, before anything is computed, if no plot can be written to ``path``.
+
+    This includes that it is one of ``inputs``, the files that are read.
+    """
     if path.suffix not in SUFFIXES:
         raise GtransError(f"`--plot` must end in {', '.join(SUFFIXES)}, but is '{path}'.")
-    if not path.absolute().parent.is_dir():
-        raise GtransError(f"`--plot`: there is no folder for '{path}'.")
+    check_output("--plot", path, inputs)
     _figure_class()
 
 
@@ -45,7 +48,8 @@ def draw(found: Sequence[Analysis], path: Path) -> None:
     _entropies(axes[0], found)
     if gradients:
         _gradients(axes[1], found)
-    figure.savefig(path, dpi=150)
+    with replacing(path) as (temporary,):
+        figure.savefig(temporary, dpi=150, format=path.suffix.removeprefix("."))
 
 
 def _entropies(axes: Any, found: Sequence[Analysis]) -> None:

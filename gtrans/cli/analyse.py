@@ -93,10 +93,11 @@ def run(args: argparse.Namespace) -> None:
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.analysis.corpus import analyse, as_json
     from gtrans.analysis.plots import check_plot, draw
+    from gtrans.text.prepared_folder import prepared_files
 
     plot = None if args.plot is None else Path(args.plot)
     if plot is not None:
-        check_plot(plot)
+        check_plot(plot, [*args.path, *prepared_files(args.data)])
     found = [
         analyse(
             path, args.data, args.split, args.units,

@@ -23,7 +23,7 @@ from gtrans.cli.shared.model_options import add_model_files, add_scoring, check_
 from gtrans.data.documents import read_parallel
 from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
-from gtrans.identity.files import atomic_writer
+from gtrans.identity.files import atomic_writer, check_output
 
 if TYPE_CHECKING:
     from gtrans.decoding.force_decode import EncodedDocument
@@ -89,17 +89,20 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError(f"`--context` must be at least 1, but is {args.context}.")
     if args.without_data is not None and args.without is None:
         raise GtransError("`--without-data` is the folder of `--without`, which is missing.")
-    if args.output and not Path(args.output).absolute().parent.is_dir():
-        raise GtransError(f"`--output`: there is no folder for '{args.output}'.")
+    if args.output:
+        check_output("--output", args.output, _inputs(args))
     text = read_parallel(args.src, args.ref)
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.decoding.loading import load_models, split_paths
     from gtrans.text.prepared_folder import load_pipeline
 
-    def loaded(paths: str, data: str) -> tuple[list[Any], Any, list[EncodedDocument]]:
+    def loaded(paths: str, data: str | None) -> tuple[list[Any], Any, list[EncodedDocument]]:
         models, task = load_models(split_paths(paths), data, cpu=args.cpu, fp16=args.fp16)
-        source, target = task.source_encoder(), load_pipeline(data, task.cfg.target_lang)
+        source, target = (
+            task.source_encoder(),
+            load_pipeline(task.data_folder, task.cfg.target_lang),
+        )
         documents: list[EncodedDocument] = [
             ([source.encode(sentence) for sentence in one], [target.encode(s) for s in other])
             for one, other in text
@@ -131,6 +134,16 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps({**asdict(result), "unit": str(task.cfg.unit)}, indent=2))
     else:
         print(line(result))
+
+
+def _inputs(args: argparse.Namespace) -> list[str | Path]:
+    """The files that the command reads."""
+    from gtrans.text.prepared_folder import prepared_files
+
+    models = [path for paths in (args.path, args.without) if paths for path in paths.split(":")]
+    folders = [folder for folder in (args.data, args.without_data) if folder]
+    data = [file for folder in folders for file in prepared_files(folder)]
+    return [args.src, args.ref, *models, *data]
 
 
 def log_probabilities(

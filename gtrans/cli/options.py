@@ -14,6 +14,7 @@ import argparse
 from pathlib import Path
 
 from gtrans.errors import GtransError
+from gtrans.identity.files import atomic_writer
 
 EXAMPLE = "gtrans options gtransformer_base"
 
@@ -47,7 +48,8 @@ def run(args: argparse.Namespace) -> None:
     if args.write is not None:
         for path, text in (configurations(args.write / "configs") | documents(args.write)).items():
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
-                path.write_text(text, encoding="utf-8")
+                with atomic_writer(path) as file:
+                    file.write(text)
                 print(f"{path} written")
     elif args.arch:
         print(hydra_form(args.arch) if args.yaml else explanation(args.arch))

@@ -75,13 +75,19 @@ def run(args: argparse.Namespace) -> None:
         _compare_with_reference(args, report, systems)
     if args.ctxpro:
         instructions, scores = external.ctxpro(
-            args.external_dir / "ctxpro", systems, args.ctxpro, args.target_lang
+            args.external_dir / "ctxpro", systems, args.ctxpro, args.target_lang, _inputs(args)
         )
         _add_tool(report, "ctxpro", instructions, scores)
     if args.json:
         print(json.dumps(to_json(report), indent=2, ensure_ascii=False))
     else:
         print("\n".join(to_text(report, args.details)))
+
+
+def _inputs(args: argparse.Namespace) -> list[str]:
+    """The files that the command reads."""
+    texts = (args.ref, args.src, *system_names(args.hyp).values())
+    return [path for path in texts if path]
 
 
 def _compare_with_reference(
@@ -108,7 +114,7 @@ def _compare_with_reference(
         corpus = _corpus(args, references, sources)
         report.counts["instances"] = sum(map(len, corpus.instances))
     # First, so that a missing input of a tool is reported before the slow work.
-    by_tools = _run_tools(args, report, external.Texts(sources, references, systems))
+    by_tools = _run_tools(args, report, external.Texts(sources, references, systems, _inputs(args)))
     if "ter" in keys and report.counts["sentences"] * len(systems) >= SLOW_FOR_TER:
         print(
             "gtrans: TER takes some milliseconds per sentence; --metrics leaves it out",

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtrans.errors import GtransError
+from gtrans.identity.files import check_output
+from gtrans.text.prepared_folder import prepared_files
 
 
-def check_target(source: Path, target: Path) -> None:
-    """Raises GtransError for a ``target`` that cannot be written."""
-    if target.exists() and source.exists() and os.path.samefile(source, target):
-        raise GtransError(f"{target}: input and output are the same file; name another output.")
-    if not target.parent.is_dir():
-        raise GtransError(f"{target}: there is no folder {target.parent}; make it first.")
-    if target.is_dir():
-        raise GtransError(f"{target}: this is a folder; name a file in it.")
+def check_target(source: Path, target: Path, data: Path | None = None) -> None:
+    """Refuse a checkpoint to write that cannot be written, or is a file that is read.
+
+    Args:
+        source: checkpoint, or folder of one.
+        target: the file to write.
+        data: folder of the dictionaries.
+
+    Raises:
+        GtransError: see :func:`gtrans.identity.files.check_output`.
+    """
+    inputs = list(source.iterdir()) if source.is_dir() else [source]
+    check_output("OUT.pt", target, inputs + (prepared_files(data) if data is not None else []))
 
 
-def as_fairseq_checkpoint(root: Any, state: dict[str, Tensor]) -> dict[str, Any]:
-    """The checkpoint of options and parameters as fairseq's trainer writes it at update 0."""
+def as_fairseq_checkpoint(
+    root: Any, state: dict[str, Tensor], task_state: dict[str, Any]
+) -> dict[str, Any]:
+    """The checkpoint as fairseq's trainer writes it at update 0.
+
+    Args:
+        root: all options.
+        state: parameters.
+        task_state: what the checkpoint carries of its task.
+    """
     return {
         "args": None,
         "cfg": OmegaConf.to_container(root, resolve=True, enum_to_str=True),
@@ -38,7 +51,7 @@ def as_fairseq_checkpoint(root: Any, state: dict[str, Tensor]) -> dict[str, Any]
                 "num_updates": 0,
             }
         ],
-        "task_state": {},
+        "task_state": task_state,
         "extra_state": {
             "train_iterator": {
                 "epoch": 1,

@@ -26,7 +26,7 @@ from gtrans.corpus.grammar import (
     generate_document,
 )
 from gtrans.errors import GtransError
-from gtrans.identity.files import replacing
+from gtrans.identity.files import check_output_folder, replacing, unwritable
 
 GRAMMAR_VERSION = 1
 """Increases whenever the same seed gives other bytes."""
@@ -49,6 +49,7 @@ def write_corpus(out: Path, seed: int, docs: int, items: int = 400) -> dict[str,
         raise GtransError(
             f"`--items` must be even and at least 2, but is {items}; items come in pairs."
         )
+    check_output_folder("--out", out)
     sets = {
         phenomenon: [
             item
@@ -152,13 +153,11 @@ def _counts(documents: Sequence[Document]) -> dict[str, Any]:
 def _write_all(out: Path, files: dict[str, str]) -> None:
     """Write ``files`` (relative path -> text), or leave every old file as it was."""
     paths = [out / name for name in files]
-    try:
-        for path in paths:
+    for path in paths:
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(*paths) as temporary:
-            for path, text in zip(temporary, files.values(), strict=True):
-                path.write_bytes(text.encode("utf-8"))
-    except OSError as error:
-        raise GtransError(
-            f"`--out` must be a folder that can be written to, but is {out} ({error.strerror})."
-        ) from error
+        except OSError as error:
+            raise unwritable(path, error) from error
+    with replacing(*paths) as temporary:
+        for path, text in zip(temporary, files.values(), strict=True):
+            path.write_bytes(text.encode("utf-8"))

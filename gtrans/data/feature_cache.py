@@ -8,7 +8,8 @@ not been written, and any number of processes can read and write at the same tim
 The limit is that of the whole folder. If a new shard does not fit, shards that nobody has used
 since this process began are deleted, the longest unused ones first. If that is not enough, the
 new shard is not written: an epoch reads every entry once, so deleting entries of this epoch to
-keep others would help nobody.
+keep others would help nobody. What cannot be written, because the disk is full or read-only, is
+computed again; that is a warning and ends no training.
 """
 
 from __future__ import annotations
@@ -18,17 +19,21 @@ import logging
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
+
+from gtrans.errors import GtransError
+from gtrans.identity.files import replacing
 
 logger = logging.getLogger(__name__)
 
 _SHARD_BYTES = 32 << 20
 _ENTRY_BYTES = 128  # size of an entry's name and offset in its shard
 _SUFFIX = ".safetensors"
-# Temporary files that are older than this belong to processes that have ended.
+# Temporary files and locks that are older than this belong to processes that have ended.
 _TEMPORARY_SECONDS = 3600
 
 
@@ -81,34 +86,40 @@ class FeatureCache:
         """Write all entries that are not on disk yet."""
         if not self._pending:
             return
-        from safetensors.torch import save_file
+        from safetensors import SafetensorError
 
         pending, size = self._pending, self._pending_bytes
         self._pending, self._pending_bytes = {}, 0
-        if not self._make_room(size):
-            self._full = True
-            logger.warning(
-                "the feature cache %s is full (%d MB): other features are computed every time",
-                self._root,
-                self._limit >> 20,
-            )
-            return
+        try:
+            if self._make_room(size):
+                self._write(pending)
+                return
+            reason = f"it is full ({self._limit >> 20} MB)"
+        except (GtransError, OSError, SafetensorError) as error:
+            reason = str(error)  # a full disk, a folder without permission, ..
+        self._full = True
+        logger.warning(
+            "nothing more goes into the feature cache %s, other features are computed every time: "
+            "%s",
+            self._root,
+            reason,
+        )
+
+    def _write(self, entries: dict[str, Tensor]) -> None:
+        from safetensors.torch import save_file
+
         self._folder.mkdir(parents=True, exist_ok=True)
         self._number += 1
-        name = f"{os.getpid()}-{time.time_ns()}-{self._number}{_SUFFIX}"
-        temporary = self._folder / f".{name}.tmp"
-        try:
-            save_file(pending, temporary)
-            os.replace(temporary, self._folder / name)
-        finally:
-            temporary.unlink(missing_ok=True)
-        self._open(self._folder / name)
+        path = self._folder / f"{os.getpid()}-{time.time_ns()}-{self._number}{_SUFFIX}"
+        with replacing(path) as (temporary,):
+            save_file(entries, temporary)
+        self._open(path)
 
     def _discover(self) -> bool:
         """Open shards that are new in the folder; returns whether there are any."""
         try:
             changed = self._folder.stat().st_mtime_ns
-        except FileNotFoundError:
+        except OSError:  # there is none, or it cannot be read
             return False
         if changed == self._seen:
             return False
@@ -123,19 +134,22 @@ class FeatureCache:
         try:
             shard: Any = safe_open(path, framework="pt")
             keys = list(shard.keys())
-            os.utime(path)  # marks it as used
         except Exception as error:  # damaged, or deleted by another process
             logger.warning("%s is left out of the feature cache: %s", path, error)
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
             return False
+        with suppress(OSError):  # the cache may be read-only
+            os.utime(path)  # marks it as used
         self._shards[path.name] = shard
         self._shard_of_key.update(dict.fromkeys(keys, shard))
         return True
 
     def _make_room(self, size: int) -> bool:
-        for path in self._root.glob("*/.*.tmp"):
-            if path.stat().st_mtime < time.time() - _TEMPORARY_SECONDS:
-                path.unlink(missing_ok=True)
+        for path in self._root.glob("*/.*"):
+            with suppress(FileNotFoundError):  # another process has just ended
+                if path.stat().st_mtime < time.time() - _TEMPORARY_SECONDS:
+                    path.unlink()
         shards = []
         for path in self._root.glob(f"*/*{_SUFFIX}"):
             try:

@@ -39,6 +39,7 @@ from gtrans.errors import GtransError
 from gtrans.identity.digests import digest, fingerprint
 from gtrans.identity.files import atomic_writer
 from gtrans.messages import say
+from gtrans.text.carried_preparation import Preparation
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.plain_text import PLACEHOLDER
 from gtrans.text.prepared_folder import STATE_FILE, load_pipeline, read_state
@@ -56,7 +57,8 @@ class TranslationOptions:
 
     Attributes:
         paths: checkpoints; several are an ensemble.
-        data: folder with dictionaries, and for text with the pipeline of ``gtrans prepare``.
+        data: the data folder that the models were trained with; None: what the first
+            checkpoint carries of it.
         output: file to write, or ``-``.
         input: text file, or ``-``; None: translate ``split``.
         split: binarised split of ``data``; None: translate ``input``.
@@ -71,8 +73,8 @@ class TranslationOptions:
     """
 
     paths: tuple[str, ...]
-    data: str
     output: str
+    data: str | None = None
     input: str | None = None
     split: str | None = None
     search: SearchOptions = field(
@@ -88,6 +90,8 @@ class TranslationOptions:
         """Raises GtransError for options that contradict each other."""
         if (self.input is None) == (self.split is None):
             raise GtransError("give either `--input` FILE or `--split` NAME.")
+        if self.split is not None and self.data is None:
+            raise GtransError("`--split` needs `--data`, the folder of the binarised split.")
         for flag, value, least in (
             ("max-tokens", self.max_tokens, 1),
             ("max-doc-tokens", self.max_doc_tokens, MIN_DOC_TOKENS),
@@ -114,7 +118,8 @@ def translate(options: TranslationOptions) -> int:
     text = None
     if options.input is not None:
         text = list(iterate_raw_lines(options.input))
-        read_state(Path(options.data))
+        if options.data is not None:
+            read_state(Path(options.data))
     models, task = load_models(
         options.paths, options.data, options.context, cpu=options.cpu, fp16=options.fp16
     )
@@ -122,7 +127,7 @@ def translate(options: TranslationOptions) -> int:
         lines = _lines_of_split(task, str(options.split))
     else:
         lines = _lines_of_text(task, text)
-    translator = _Translator(models, task, _output_pipeline(options, task), options.search)
+    translator = _Translator(models, task, _output_pipeline(task, options), options.search)
     sentences = _translate_lines(translator, lines, options)
     _write(options.output, lines, sentences)
     forget(options.output)
@@ -165,12 +170,13 @@ def _lines_of_split(task: Any, split: str) -> list[_Line]:
     return [line if line.ids.numel() > 1 else "" for line in lines]
 
 
-def _output_pipeline(options: TranslationOptions, task: Any) -> TextPipeline | None:
+def _output_pipeline(task: Any, options: TranslationOptions) -> TextPipeline | None:
     """The pipeline that turns tokens into text; None: ``gtrans`` did not prepare the split."""
-    if options.split is not None and not (Path(options.data) / STATE_FILE).exists():
-        say(f"'{options.data}' was not made by 'gtrans prepare': tokens are written as they are")
+    folder = task.data_folder
+    if options.split is not None and not (folder / STATE_FILE).exists():
+        say(f"'{folder}' was not made by 'gtrans prepare': tokens are written as they are")
         return None
-    return load_pipeline(options.data, task.cfg.target_lang)
+    return load_pipeline(folder, task.cfg.target_lang)
 
 
 class _Translator:
@@ -181,6 +187,8 @@ class _Translator:
     ) -> None:
         self.task = task
         self.pipeline = pipeline
+        prepared = Preparation.read(task.data_folder)
+        self.preparation = prepared and prepared.digest
         self.device = next(models[0].parameters()).device
         generation = asdict(search)
         generation["unnormalized"] = not generation.pop("normalize")
@@ -236,9 +244,9 @@ def _translate_lines(
     batches = make_batches(lengths, options.max_tokens)
     texts: list[list[str]] = [[] for _ in examples]
     sentences = sum(not isinstance(line, str) for line in lines)
-    unit = translator.examples.unit.as_dict()
+    made_with = [translator.examples.unit.as_dict(), translator.preparation]
     with (
-        FinishedBatches(options.output, _run_fingerprint(lines, options, unit)) as finished,
+        FinishedBatches(options.output, _run_fingerprint(lines, options, made_with)) as finished,
         tqdm(total=sentences, desc="translating", unit=" sentences", disable=None) as bar,
     ):
         for number, batch in enumerate(batches):
@@ -265,10 +273,9 @@ def _decode(
 
 
 def _run_fingerprint(
-    lines: Sequence[_Line], options: TranslationOptions, unit: Mapping[str, Any]
+    lines: Sequence[_Line], options: TranslationOptions, made_with: object
 ) -> str:
     """A fingerprint of everything that the translations depend on."""
-    state = Path(options.data) / STATE_FILE
     text = hashlib.sha256()
     for line in lines:
         text.update(b"\n")
@@ -277,9 +284,8 @@ def _run_fingerprint(
     return fingerprint(
         text.hexdigest(),
         [digest(Path(path)) for path in options.paths],
-        digest(state) if state.exists() else "",
         asdict(options.search),
-        unit,
+        made_with,
         dict(options.context),
         [options.max_tokens, options.max_doc_tokens],
         [decoding_device(options.cpu).type, options.fp16],

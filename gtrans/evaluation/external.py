@@ -24,7 +24,7 @@ import numpy as np
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.scores import Documents, Measurement, Statistics
-from gtrans.identity.files import atomic_writer
+from gtrans.identity.files import atomic_writer, unwritable
 
 CONTEXT_SENTENCES = 2
 SEPARATOR = " </s> "
@@ -52,11 +52,15 @@ checked = hashlib.sha256(text).hexdigest()
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts to score: documents of sentences; sentences in ``systems`` may be empty."""
+    """The texts to score: documents of sentences; sentences in ``systems`` may be empty.
+
+    ``files`` are those that they were read from.
+    """
 
     sources: Documents | None
     references: Documents
     systems: Mapping[str, Documents]
+    files: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,8 @@ def comet(
         columns = {
             name: _with_context(lines, before[name], sizes) for name, lines in columns.items()
         }
-    _write(folder, {name: "".join(f"{x}\n" for x in lines) for name, lines in columns.items()})
+    contents = {name: "".join(f"{x}\n" for x in lines) for name, lines in columns.items()}
+    _write(folder, contents, texts.files)
     files = [f"hyp.{name}.txt" for name in texts.systems]
     command = ["comet-score", "-s", "src.txt", "-t", *files, "-r", "ref.txt", "--model", model]
     if context:
@@ -199,7 +204,8 @@ def blonde(
         },
         ensure_ascii=False,
     )
-    _write(folder, {"documents.json": documents, "blonde_scores.py": _BLONDE_PROGRAM})
+    contents = {"documents.json": documents, "blonde_scores.py": _BLONDE_PROGRAM}
+    _write(folder, contents, texts.files)
     instructions = Instructions(
         "BlonDe",
         folder,
@@ -221,11 +227,16 @@ def blonde(
 
 
 def ctxpro(
-    folder: Path, systems: Mapping[str, Documents], evalset: str, target_lang: str
+    folder: Path,
+    systems: Mapping[str, Documents],
+    evalset: str,
+    target_lang: str,
+    files: Sequence[str] = (),
 ) -> tuple[Instructions, dict[str, dict[str, Any]] | None]:
     """ctxpro (Wicks and Post, 2023): is the expected word in the last sentence?
 
     Each document is one example of the set: some sentences of context, then the tested sentence.
+    ``files`` are those that the documents were read from.
 
     Returns:
         instructions; and, once every system has been scored, the accuracy in percent and its
@@ -245,6 +256,7 @@ def ctxpro(
             f"hyp.{name}.txt": "".join(f"{document[-1]}\n" for document in documents)
             for name, documents in systems.items()
         },
+        files,
     )
     results = {name: f"scores.{name}.{name_of}.tsv" for name in systems}
     instructions = Instructions(
@@ -288,17 +300,17 @@ def _flat(documents: Documents) -> list[str]:
     return [sentence for document in documents for sentence in document]
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the files whose contents have changed."""
+def _write(folder: Path, files: Mapping[str, str], inputs: Sequence[str]) -> None:
+    """Write the files whose contents have changed, none of them onto one of ``inputs``."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             path = folder / name
             if not path.exists() or path.read_bytes() != text.encode():
-                with atomic_writer(path) as file:
+                with atomic_writer(path, inputs) as file:
                     file.write(text)
     except OSError as error:
-        raise GtransError(f"cannot write in '{folder}': {error.strerror or error}") from None
+        raise unwritable(f"`--external-dir` '{folder}'", error) from None
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

@@ -1,7 +1,8 @@
 """fairseq tasks.
 
 Importing this package also prepares fairseq's commands for the project: checkpoints load with
-torch's ``weights_only=True``, and a user's mistake is reported in one line.
+torch's ``weights_only=True``, a training run knows its folder and is resumed exactly, and a
+user's mistake is reported in one line.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from types import TracebackType
 import gtrans.criterions.multi_level_cross_entropy  # noqa: F401
 from gtrans.checkpoints import register_safe_globals
 from gtrans.errors import mistake_in
+from gtrans.training.install import install
 
 _previous_hook = sys.excepthook
 
@@ -30,3 +32,4 @@ def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackT
 sys.excepthook = _one_line
 
 register_safe_globals()
+install()

@@ -22,6 +22,8 @@ from pathlib import Path
 from measuring import Device, Size
 from report import Benchmark, Row, Rows, table
 
+from gtrans.identity.files import atomic_writer
+
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_BIN = Path(sys.executable).parent
 SYSTEMS: dict[str, list[str]] = {
@@ -141,7 +143,8 @@ def _run(out: Path, label: str, program: str, *arguments: str) -> str:
         # fairseq ends a run whose loss is not finite with an error; that is a result here.
         if ended.returncode and "FloatingPointError" not in text:
             raise SystemExit(f"deep-fusion: error: {program} has failed, see {log}.")
-        done.write_text(" ".join(command), "utf-8")
+        with atomic_writer(done) as file:
+            file.write(" ".join(command))
     return log.read_text("utf-8")
 
 

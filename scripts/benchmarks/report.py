@@ -14,6 +14,8 @@ import fairseq
 import torch
 from measuring import CPU, DEVICES, SIZES, TOY, Device
 
+from gtrans.identity.files import atomic_writer
+
 Row = dict[str, Any]
 Rows = list[Row]
 Target = tuple[str, float | None, float, bool]
@@ -93,8 +95,12 @@ def write(folder: Path, results: Mapping[str, Any], benchmarks: Sequence[Benchma
     """Write the JSON file and the page."""
     folder.mkdir(parents=True, exist_ok=True)
     data = folder / "benchmarks.json"
-    data.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
-    (folder / "benchmarks.md").write_text(page(results, benchmarks, data.name), "utf-8")
+    for path, text in (
+        (data, json.dumps(results, indent=1) + "\n"),
+        (folder / "benchmarks.md", page(results, benchmarks, data.name)),
+    ):
+        with atomic_writer(path) as file:
+            file.write(text)
 
 
 # ---- the page ------------------------------------------------------------------------------------

@@ -290,7 +290,7 @@ def test_the_command(
         (("--farthest", "-1"), "`--farthest` must be at least 0, but is -1."),
         (("--split", "dev"), "dev"),
         (("--plot", "plot.txt"), "`--plot` must end in .png, .pdf, .svg, but is 'plot.txt'."),
-        (("--plot", "nowhere/plot.png"), "`--plot`: there is no folder for 'nowhere/plot.png'."),
+        (("--plot", "nowhere/plot.png"), "`--plot` 'nowhere/plot.png': cannot be written"),
     ],
 )
 def test_mistakes(

@@ -125,5 +125,5 @@ def test_what_cannot_be_written_leaves_the_old_file(
     target = run_folder / "folder.pt"
     (target / "full").mkdir(parents=True)
     one = run_folder / "checkpoint1.pt"
-    assert "folder.pt: cannot be written" in refusal(capsys, "--output", target, one)
+    assert "cannot be written (this is a folder)" in refusal(capsys, "--output", target, one)
     assert not list(run_folder.glob("*.tmp"))

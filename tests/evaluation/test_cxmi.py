@@ -151,7 +151,7 @@ def test_another_model_may_stand_for_no_context(
         (("--max-tokens", "0"), "`--max-tokens` must be at least 1, but is 0."),
         (("--context", "0"), "`--context` must be at least 1, but is 0."),
         (("--without-data", "x"), "`--without-data` is the folder of `--without`"),
-        (("--output", "nowhere/x.tsv"), "`--output`: there is no folder for 'nowhere/x.tsv'."),
+        (("--output", "nowhere/x.tsv"), "`--output` 'nowhere/x.tsv': cannot be written"),
     ],
 )
 def test_mistakes_are_one_line(

@@ -1,0 +1,120 @@
+"""One writer at a time: locks of files and folders."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from support.writing import NEW, names, refused, write
+
+from gtrans.errors import GtransError
+from gtrans.identity.files import locked
+
+HOLD = """
+import sys, time
+from gtrans.identity.files import atomic_writer
+with atomic_writer(sys.argv[1]) as file:
+    file.write("half")
+    file.flush()
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_second_writer_is_refused_until_the_first_is_dead(tmp_path: Path):
+    target = tmp_path / "out"
+    (tmp_path / "link").symlink_to(target)
+    target.write_text("old")
+    first = subprocess.Popen(
+        [sys.executable, "-c", HOLD, target], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "ready\n"
+        for name in ("out", "link"):
+            refused(lambda: write(tmp_path / name), f"process {first.pid} ", "is writing it")  # noqa: B023
+        assert target.read_text() == "old"
+    finally:
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    assert len(names(tmp_path)) == 4  # what it left
+    write(target)
+    assert target.read_text() == NEW
+    assert names(tmp_path) == ["link", "out"]
+
+
+def test_locks_within_a_process(tmp_path: Path):
+    """The thread that holds a lock writes under it; another thread may not."""
+    outcome: list[str] = []
+
+    def other() -> None:
+        try:
+            write(tmp_path / "out", "other")
+        except GtransError as error:
+            outcome.append(str(error))
+
+    with locked(tmp_path / "out"):
+        write(tmp_path / "out")
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        write(tmp_path / "out")
+    assert "is writing it" in outcome[0]
+    assert names(tmp_path) == ["out"]
+    with locked(tmp_path):
+        assert names(tmp_path) == [".gtrans.lock", "out"]
+        write(tmp_path / "out")
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_child_does_not_keep_the_lock(tmp_path: Path):
+    """The processes that a holder started may outlive it."""
+    holder = tmp_path / "holder"
+    code = (
+        "import os, time, sys\n"
+        "from gtrans.identity.files import locked\n"
+        "with locked(sys.argv[1]):\n"
+        "    child = os.fork()\n"
+        "    if child: print(child, flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    first = subprocess.Popen([sys.executable, "-c", code, holder], stdout=subprocess.PIPE)
+    assert first.stdout is not None
+    child = int(first.stdout.readline())
+    first.kill()
+    first.wait()
+    try:
+        write(holder)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_many_processes_at_once(tmp_path: Path):
+    """Whoever gets the lock writes; nobody sees a mixture, nothing is left."""
+    code = (
+        "import sys\n"
+        "from gtrans.errors import GtransError\n"
+        "from gtrans.identity.files import atomic_writer\n"
+        "for _ in range(50):\n"
+        "    try:\n"
+        "        with atomic_writer(sys.argv[1]) as file: file.write(sys.argv[2] * 1000)\n"
+        "    except GtransError: pass\n"
+    )
+    target = tmp_path / "out"
+    running = [subprocess.Popen([sys.executable, "-c", code, target, c]) for c in "abc"]
+    seen = set()
+    while any(process.poll() is None for process in running):
+        if target.exists():
+            seen.add(target.read_text())
+    assert all(process.returncode == 0 for process in running)
+    assert seen <= {c * 1000 for c in "abc"}
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_lock_that_cannot_be_made(tmp_path: Path):
+    refused(lambda: locked(tmp_path / "no" / "file").__enter__(), "there is no folder")
+    assert names(tmp_path) == []
