@@ -162,6 +162,16 @@ def test_a_model_with_bert_is_not_continued_with_other_settings(setting, trainin
 
 
 @pytest.mark.long
+def test_a_variant_uses_the_finished_sentence_model(with_bert):
+    before = with_bert.files()
+    done = with_bert.succeed(["--name", "raw", "--seed", "2"], ["--raw-bert-states"])
+    assert f"{with_bert.out}/sentence is finished and used as it is" in done.stderr
+    now = with_bert.files()
+    assert {name: now[name] for name in before} == before
+    assert "raw/checkpoint_best.pt" in now and "scores.raw.txt" in now
+
+
+@pytest.mark.long
 def test_another_bert_has_its_own_pieces(with_bert, bert, tmp_path):
     """They are prepared, and the model of the old ones is not continued with them."""
     state = with_bert.out / "data" / "prepare.json"
