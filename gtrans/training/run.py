@@ -162,7 +162,7 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
         )
     return Plan(
         str(found.path),
-        None if meant else _finished(found, trainer.cfg),
+        None if meant else why_finished(found, trainer.cfg),
         tuple(remarks),
         made_from.completed(now, recorded or {}),
     )
@@ -207,7 +207,7 @@ def _meant(cfg: Any) -> str | None:
     return "--optimizer-overrides" if cfg.optimizer_overrides not in ("", "{}") else None
 
 
-def _finished(found: RunCheckpoint, cfg: Any) -> str | None:
+def why_finished(found: RunCheckpoint, cfg: Any) -> str | None:
     """Why the run is at its end; None if it is not."""
     extra = found.state["extra_state"]
     goal, epochs = cfg.optimization.max_update, cfg.optimization.max_epoch
