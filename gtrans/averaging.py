@@ -13,6 +13,7 @@ from torch import Tensor
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output
+from gtrans.model_identity import ModelIdentity, same_identity, say_unknown
 
 # File names of fairseq-train: checkpointE.pt after epoch E, checkpoint_E_U.pt after update U.
 # The group is the number by which they are ordered.
@@ -66,17 +67,20 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
         the number of tensors.
 
     Raises:
-        GtransError: no path, unreadable or different checkpoints, or a target that cannot
-            be written or is one of ``paths``.
+        GtransError: no path, unreadable or different checkpoints (parameters, vocabulary,
+            preparation or unit), or a target that cannot be written or is one of ``paths``.
     """
     if not paths:
         raise GtransError("there is no checkpoint to average; name at least one.")
     check_output("--output", target, paths)
     sums: dict[str, Tensor] = {}
     state: dict[str, Any] = {}
+    identities: list[ModelIdentity | None] = []
     for path in paths:
         state = read_checkpoint(path)
         model = state["model"]
+        identities.append(ModelIdentity.of_checkpoint(state, path))
+        same_identity(paths[: len(identities)], identities)
         if not sums:
             sums = {name: _summand(tensor) for name, tensor in model.items()}
             continue
@@ -98,6 +102,9 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
     state["model"] = averaged
     state.pop("last_optimizer_state", None)
     write_checkpoint(state, target)
+    for path, identity in zip(paths, identities, strict=True):
+        if identity is None:
+            say_unknown(path)
     return len(averaged)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import pickle
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -62,19 +63,30 @@ def register_safe_globals() -> None:
     )
 
 
-def read_checkpoint(path: str | Path) -> dict[str, Any]:
+class UnreadableCheckpoint(GtransError):
+    """A file that is no checkpoint, or only the beginning of one."""
+
+
+def read_checkpoint(path: str | Path, in_memory: bool = True) -> dict[str, Any]:
     """The dictionary in a checkpoint file, on the CPU.
 
+    Args:
+        path: the file.
+        in_memory: False: a tensor is read when it is used, and the file must not change
+            meanwhile; for those who only look at options and counters.
+
     Raises:
-        GtransError: the file is missing, is no checkpoint, or contains more than data and the
-            harmless classes.
+        UnreadableCheckpoint: the file is no checkpoint, or not a whole one.
+        GtransError: the file is missing, or contains more than data and the harmless classes.
     """
     register_safe_globals()
     path = Path(path)
     if not path.is_file():
         raise GtransError(f"{path}: there is no such checkpoint.")
+    # Only torch's format since 1.6 can be mapped into memory.
+    mapped = not in_memory and zipfile.is_zipfile(path)
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except Exception as error:  # bytes that are no checkpoint fail in every possible way
         found = _refused(path, error)
         if found:
@@ -82,9 +94,11 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
                 f"{path}: refused, because it holds more than tensors and options "
                 f"({', '.join(found)}) and could run code when loaded."
             ) from error
-        raise GtransError(f"{path}: not a readable checkpoint ({_first_line(error)}).") from error
+        raise UnreadableCheckpoint(
+            f"{path}: not a readable checkpoint ({_first_line(error)})."
+        ) from error
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
-        raise GtransError(f"{path}: not a fairseq checkpoint, it holds no model.")
+        raise UnreadableCheckpoint(f"{path}: not a fairseq checkpoint, it holds no model.")
     return state
 
 

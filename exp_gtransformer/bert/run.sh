@@ -38,28 +38,23 @@ settings() {
   )
 }
 
-arch=${OPTION[arch]} sentence=${OPTION[sentence-checkpoint]}
-if [[ -z $sentence ]]; then
-  sentence=${OPTION[out]}/sentence/checkpoint_best.pt
-  settings 0.1
-  train sentence "${OPTION[sentence-updates]}" --unit sentence --bert-integration none
-  evaluate sentence "$sentence"
-elif [[ $DRY_RUN == no && ! -f $sentence ]]; then
-  die "$sentence: there is no such file (\`--sentence-checkpoint\`)."
-fi
+arch=${OPTION[arch]}
+settings 0.1
+start_from sentence "$SENTENCE_SEED" --unit sentence --bert-integration none
 settings 0.2
 for system in "${LISTED[@]}"; do
-  OPTION[arch]=$arch scale=1 model=()
+  OPTION[arch]=$arch scale=1 parts=()
   case $system in
-    encoder | decoder) model=(--bert-integration "$system") ;;
-    fused) model=(--combine mean --drop-net 1.0) ;;
+    encoder | decoder) parts=(--bert-integration "$system") ;;
+    fused) parts=(--combine mean --drop-net 1.0) ;;
     # Zhang et al. (2018) train the second step with the sentence model as it is.
     aware) OPTION[arch]=${arch/bert_context/document_aware} scale=0 ;;
     aware-bert)
-      OPTION[arch]=${arch/bert_context/document_aware} scale=0 model=(--context-input bert)
+      OPTION[arch]=${arch/bert_context/document_aware} scale=0 parts=(--context-input bert)
       ;;
   esac
-  train "$system" "${OPTION[document-updates]}" --unit window --context-before 1 \
-    "${model[@]}" --init-from "$sentence" --lr-scale-pretrained "$scale"
-  evaluate "$system" "${OPTION[out]}/$system/checkpoint_best.pt"
+  model=$(document_model "$system" "$(several "$system")")
+  train "$model" "${OPTION[document-updates]}" --unit window --context-before 1 \
+    "${parts[@]}" --init-from "$SENTENCE" --lr-scale-pretrained "$scale"
+  evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt"
 done

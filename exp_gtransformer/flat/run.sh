@@ -37,6 +37,7 @@ for system in "${LISTED[@]}"; do
         --decoder-ffn-embed-dim 1024 --encoder-attention-heads 4 --decoder-attention-heads 4)
       ;;
   esac
-  train "$system" "${OPTION[document-updates]}" "${settings[@]}" --adam-eps 1e-8
-  evaluate "$system" "${OPTION[out]}/$system/checkpoint_best.pt"
+  model=$(document_model "$system" "$(several "$system")")
+  train "$model" "${OPTION[document-updates]}" "${settings[@]}" --adam-eps 1e-8
+  evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt"
 done

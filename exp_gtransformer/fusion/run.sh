@@ -46,10 +46,13 @@ sacreBLEU.
   --workers N           processes of the preparation (default: ${OPTION[workers]})
   --beam N              (default: 8)
   --seed N              (default: ${TRAINING_OPTION[seed]})
+  --name NAME           a variant, beside other models in OUT: name of the model, its translations
+                        and scores (default: fusion-SYSTEM)
   --dry-run             print the commands only, check no file
   --help                this text
 
-What follows -- goes to fairseq-train.
+What follows -- goes to fairseq-train. OUT/MODEL goes on only with the settings that it began with;
+for others give a --name, or -- --restart to start anew.
 EOF
 }
 
@@ -95,28 +98,17 @@ settings() {
   fi
 }
 
-# fit TASK-OPTION...: fairseq-train into OUT/MODEL, unless it has ended before.
-fit() {
-  local folder=${OPTION[out]}/$MODEL command
-  command=("$(program fairseq-train)" "$BINARISED" --user-dir "$ROOT/gtrans" "$@"
-    --arch "${OPTION[arch]}" --system "${OPTION[system]}" --share-all-embeddings
-    --dropout "${OPTION[dropout]}" --optimizer adam --adam-betas "(0.9, 0.98)" --lr 5e-4
-    --lr-scheduler inverse_sqrt --warmup-updates "$WARMUP"
-    --criterion multi_level_cross_entropy --label-smoothing 0.1
-    --max-tokens "${OPTION[max-tokens]}" --update-freq "${OPTION[update-freq]}"
-    --max-epoch "${OPTION[epochs]}" --max-update "${OPTION[updates]}"
-    --save-dir "$folder" --seed "${OPTION[seed]}" "${DEVICE[@]}" "${EXTRA[@]}")
-  if finished "$folder/trained" "${command[@]}"; then
-    say "$folder is trained"
-  elif [[ $DRY_RUN == yes ]]; then
-    run "${command[@]}"
-  else
-    mkdir -p "$folder"
-    run "${command[@]}" 2>&1 | tee -a "$folder/train.log"
-    [[ -f $folder/checkpoint_last.pt ]] ||
-      die "$folder/checkpoint_last.pt: the training has not written it, see $folder/train.log."
-    finish "$folder/trained" "${command[@]}"
-  fi
+# train_fusion TASK-OPTION...: fairseq-train into OUT/MODEL.
+train_fusion() {
+  local folder=${OPTION[out]}/$MODEL
+  fit "$folder" "$(program fairseq-train)" "$BINARISED" --user-dir "$ROOT/gtrans" "$@" \
+    --arch "${OPTION[arch]}" --system "${OPTION[system]}" --share-all-embeddings \
+    --dropout "${OPTION[dropout]}" --optimizer adam --adam-betas "(0.9, 0.98)" --lr 5e-4 \
+    --lr-scheduler inverse_sqrt --warmup-updates "$WARMUP" \
+    --criterion multi_level_cross_entropy --label-smoothing 0.1 \
+    --max-tokens "${OPTION[max-tokens]}" --update-freq "${OPTION[update-freq]}" \
+    --max-epoch "${OPTION[epochs]}" --max-update "${OPTION[updates]}" \
+    --save-dir "$folder" --seed "${OPTION[seed]}" "${DEVICE[@]}" "${EXTRA[@]}"
 }
 
 # tokenised PAIR CHECKPOINT TASK-OPTION...: BLEU of the tokens, printed by fairseq-generate.
@@ -128,7 +120,8 @@ tokenised() {
   if [[ $DRY_RUN == yes ]]; then
     run "${command[@]}"
   else
-    run "${command[@]}" >"$log"
+    run "${command[@]}" >"$log.partial"
+    mv "$log.partial" "$log"
     tail -n 1 "$log"
   fi
 }
@@ -137,7 +130,7 @@ tokenised() {
 # sentencepieces is not tokenised, and gets its tokenised BLEU here as well.
 sacre() {
   local lang=${1#*-} stem=${OPTION[out]}/tokenised.$MODEL.$1 kind
-  local scores=${OPTION[out]}/scores.$MODEL.$1.txt gtrans moses
+  local gtrans moses
   [[ $DRY_RUN == no ]] || return 0
   gtrans=$(program gtrans) moses=$(program sacremoses)
   for kind in D T; do
@@ -150,17 +143,18 @@ sacre() {
       mv "$stem.$kind.raw" "$stem.$kind.tokens"
     fi
   done
-  {
+  scored() {
     run "$gtrans" score --hyp "$stem.D.tokens" --ref "$stem.T.tokens" --metrics s_bleu \
       --tokenize none --resample none
     run "$gtrans" score --hyp "$stem.D.$lang" --ref "$stem.T.$lang" --metrics s_bleu \
       --target-lang "$lang" --resample none
-  } | tee "$scores"
+  }
+  keep "${OPTION[out]}/scores.$MODEL.$1.txt" scored
 }
 
 parse "$@"
 settings
-MODEL=fusion-${OPTION[system]}
+MODEL=$(document_model "fusion-${OPTION[system]}")
 if [[ $MULTILINGUAL == no ]]; then
   GIVEN[bpe-merges]=yes GIVEN[source-lang]=yes GIVEN[target-lang]=yes
   find_text
@@ -168,7 +162,7 @@ if [[ $MULTILINGUAL == no ]]; then
   prepare
   check_prepared
   BINARISED=${OPTION[out]}/data
-  fit --task document_translation --unit sentence --source-lang "${OPTION[source-lang]}" \
+  train_fusion --task document_translation --unit sentence --source-lang "${OPTION[source-lang]}" \
     --target-lang "${OPTION[target-lang]}" --no-epoch-checkpoints
   checkpoint=${OPTION[out]}/$MODEL/checkpoint_best.pt
   tokenised "${OPTION[source-lang]}-${OPTION[target-lang]}" "$checkpoint" \
@@ -184,7 +178,7 @@ else
     --lang-pairs "$(IFS=, && printf '%s' "${pairs[*]}")" --encoder-langtok tgt)
   start=()
   [[ -z ${OPTION[xlmr]} ]] || start=(--init-xlmr "${OPTION[xlmr]}")
-  fit "${task[@]}" --sampling-method temperature --sampling-temperature "$TEMPERATURE" \
+  train_fusion "${task[@]}" --sampling-method temperature --sampling-temperature "$TEMPERATURE" \
     --keep-last-epochs 5 "${start[@]}"
   checkpoint=${OPTION[out]}/$MODEL/average5.pt
   run "$(program gtrans)" average --last-epochs 5 --output "$checkpoint" "${OPTION[out]}/$MODEL"

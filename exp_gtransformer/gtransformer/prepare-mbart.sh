@@ -33,13 +33,19 @@ if [[ ${OPTION[trim]} == no ]]; then
   pieces "${OPTION[mbart]}" "$out/data"
 else
   pieces "${OPTION[mbart]}" "$out/data-full"
-  # What the corpus uses is in its binarised form, which is written anew only when it changes.
-  corpus=$out/data-full/train.${OPTION[source-lang]}-${OPTION[target-lang]}
-  corpus+=.${OPTION[target-lang]}.bin
-  if [[ $DRY_RUN == no && $out/mbart/model.pt -nt $corpus ]]; then
+  # The trimmed model is made from two files; prepare.json has the digests of the corpus.
+  mark=$out/mbart/made-from.sha256 digests=
+  if [[ $DRY_RUN == no ]]; then
+    for file in "${OPTION[mbart]}/model.pt" "$out/data-full/prepare.json"; do
+      digests+=$(sha256sum <"$file")
+    done
+  fi
+  if [[ -f $mark && -f $out/mbart/model.pt && $(<"$mark") == "$digests" ]]; then
     say "$out/mbart is trimmed"
   else
+    rm -f "$mark"
     run "$gtrans" trim-vocab --data "$out/data-full" --out "$out/mbart" "${OPTION[mbart]}/model.pt"
+    [[ $DRY_RUN == yes ]] || printf '%s\n' "$digests" >"$mark"
   fi
   pieces "$out/mbart" "$out/data"
 fi

@@ -10,6 +10,8 @@ a folder for each.
 TRAINS=yes
 # shellcheck source=../lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+# shellcheck source=../lib/training.sh
+source "$ROOT/exp_gtransformer/lib/training.sh"
 
 SYSTEMS=(randinit finetune)
 OPTION[systems]=$(IFS=, && printf '%s' "${SYSTEMS[*]}")
@@ -35,10 +37,11 @@ for corpus in "${corpora[@]}"; do
     arguments=(--corpus "$corpus" --out "$out/$corpus")
     for key in "${!GIVEN[@]}"; do
       case $key:$system in
-        corpus:* | out:* | systems:* | start:randinit | sentence-updates:randinit) ;;
+        corpus:* | out:* | systems:* | name:* | start:randinit | sentence-updates:randinit) ;;
         *) arguments+=("--$key" "${OPTION[$key]}") ;;
       esac
     done
+    [[ -z ${OPTION[name]} ]] || arguments+=(--name "$(document_model "" "$(several "$system")")")
     [[ $DRY_RUN == no ]] || arguments+=(--dry-run)
     bash "$ROOT/exp_gtransformer/gtransformer/run-$system.sh" "${arguments[@]}" -- "${EXTRA[@]}"
   done

@@ -15,16 +15,7 @@ source "$ROOT/exp_gtransformer/lib/training.sh"
 parse "$@"
 begin gtransformer/prepare-finetune.sh
 
-sentence=${OPTION[sentence-checkpoint]}
-baseline=
-if [[ -z $sentence ]]; then
-  baseline=sentence
-  sentence=${OPTION[out]}/sentence/checkpoint_best.pt
-  train sentence "${OPTION[sentence-updates]}" --unit sentence --doc-mode full
-  evaluate sentence "$sentence"
-elif [[ $DRY_RUN == no && ! -f $sentence ]]; then
-  die "$sentence: there is no such file (\`--sentence-checkpoint\`)."
-fi
+start_from sentence "$SENTENCE_SEED" --unit sentence --doc-mode full
 
 model=finetune
 start=()
@@ -34,7 +25,8 @@ if [[ ${OPTION[start]} == lossless ]]; then
   model=finetune-lossless
   start=(--positions sentence --gate-bias 10)
 fi
+model=$(document_model "$model")
 train "$model" "${OPTION[document-updates]}" \
   --unit document --max-doc-tokens "${OPTION[max-doc-tokens]}" --word-dropout 0.1 \
-  --init-from "$sentence" --lr-scale-pretrained 0.2 "${start[@]}"
-evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt" "$baseline"
+  --init-from "$SENTENCE" --lr-scale-pretrained 0.2 "${start[@]}"
+evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt" "$BASELINE"

@@ -15,6 +15,7 @@ for key in start sentence-checkpoint sentence-data sentence-updates; do
   [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for fine-tuning (run-finetune.sh)."
 done
 begin gtransformer/prepare-randinit.sh
-train randinit "${OPTION[document-updates]}" \
+model=$(document_model randinit)
+train "$model" "${OPTION[document-updates]}" \
   --unit document --max-doc-tokens "${OPTION[max-doc-tokens]}" --word-dropout 0.3
-evaluate randinit "${OPTION[out]}/randinit/checkpoint_best.pt"
+evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt"

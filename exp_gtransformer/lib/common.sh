@@ -15,8 +15,10 @@ declare -A OPTION=(
 declare -A TRAINING_OPTION=(
   [gpus]=4 [update-freq]=1 [max-tokens]=4096 [arch]=gtransformer_base [max-doc-tokens]=512
   [sentence-updates]=0 [document-updates]=0 [patience]=10 [seed]=1 [start]=paper
-  [sentence-checkpoint]="" [beam]=5
+  [sentence-checkpoint]="" [beam]=5 [name]=""
 )
+# Folders of OUT that no model may be named after.
+STAGES="data|data-full|mbart|sentence|memory-sentence.*"
 declare -A GIVEN=() # the options that are given on the command line
 DRY_RUN=no
 # shellcheck disable=SC2034 # the scripts use them: what follows --, and --cpu without a GPU
@@ -52,7 +54,8 @@ files are DIR/NAME/{train,dev,test}.LANG, gzipped (.gz) or not
 
 output and preparation
   --out DIR             folder to write; run a script again to continue where it stopped
-  --bpe-merges N        joint BPE merges (default: ${OPTION[bpe-merges]})
+  --bpe-merges N        joint BPE merges (default: ${OPTION[bpe-merges]}); OUT/data keeps those that it
+                        was prepared with unless this is given
   --workers N           processes of the preparation (default: ${OPTION[workers]})
   --sentence-data DIR   take truecasers, BPE and vocabulary from this prepared folder, that of an
                         existing sentence model
@@ -83,8 +86,13 @@ training; the effective batch is --max-tokens x --gpus x --update-freq
   --sentence-checkpoint CKPT
                         fine-tune this model; no sentence model is trained
   --beam N              hypotheses kept in decoding (default: ${TRAINING_OPTION[beam]})
+  --name NAME           a variant, beside other models in OUT: name of the document model, its
+                        translations and scores (NAME-SYSTEM if several are trained). The corpus
+                        and a finished sentence model are shared: --seed and what follows -- are
+                        then for the document model only
 
-What follows -- goes to fairseq-train, in every stage.
+What follows -- goes to fairseq-train, in every stage. OUT/MODEL goes on only with the settings that
+it began with; for others give a --name, or -- --restart to start anew.
 EOF
 }
 
@@ -151,6 +159,13 @@ check_options() {
     at_least 0 gpus sentence-updates document-updates seed
     at_least 1 update-freq max-tokens max-doc-tokens patience beam
     one_of start paper lossless
+    [[ -z ${GIVEN[name]+given} || ${OPTION[name]} =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] ||
+      die "\`--name\` must begin with a letter or digit, and have only these, '.', '_' and '-', but \
+is '${OPTION[name]}'."
+    [[ ! ${OPTION[name]} =~ ^($STAGES)$ ]] ||
+      die "\`--name\` is '${OPTION[name]}', a folder that the recipes use themselves; give another."
+    SENTENCE_SEED=${OPTION[seed]} # a variant's --seed is not for the sentence model, which it shares
+    [[ -z ${OPTION[name]} ]] || SENTENCE_SEED=${TRAINING_OPTION[seed]}
   fi
 }
 
@@ -199,7 +214,7 @@ check_mbart() {
   one_of trim yes no
   [[ -n ${OPTION[mbart]} ]] || die "\`--mbart\` is missing: the folder of mBART's files."
   [[ $DRY_RUN == no ]] || return 0
-  for file in model.pt sentence.bpe.model; do
+  for file in model.pt dict.txt sentence.bpe.model; do
     [[ -f ${OPTION[mbart]}/$file ]] ||
       die "${OPTION[mbart]}/$file: there is no such file; download $url and unpack it to \
 ${OPTION[mbart]}."
@@ -233,14 +248,14 @@ run() {
   [[ $DRY_RUN == yes ]] || "$@"
 }
 
-# finished MARK COMMAND...: whether this very command has come to its end before.
-finished() {
-  [[ $DRY_RUN == no && -f $1 && $(<"$1") == "$(quoted "${@:2}")" ]]
-}
-
-# finish MARK COMMAND...: remember that it has.
-finish() {
-  quoted "${@:2}" >"$1"
+# keep FILE COMMAND...: run it and keep its output, in a file that is there only when it is complete.
+keep() {
+  if [[ $DRY_RUN == yes ]]; then
+    "${@:2}"
+  else
+    "${@:2}" | tee "$1.partial"
+    mv "$1.partial" "$1"
+  fi
 }
 
 # use_devices: the GPUs that fairseq-train is to see; it uses all that it sees.
@@ -275,7 +290,12 @@ ${#visible[@]}."
 
 # prepare EXTRA...: plain text to OUT/data. `gtrans prepare` skips the steps that are finished.
 prepare() {
-  local vocabulary=(--bpe-merges "${OPTION[bpe-merges]}") gtrans
+  local vocabulary gtrans merges=${OPTION[bpe-merges]} state=${OPTION[out]}/data/prepare.json
+  # Models of OUT share its corpus, which changes only if that is asked for.
+  if [[ $DRY_RUN == no && -z ${GIVEN[bpe-merges]+given} && -f $state ]]; then
+    merges=$(sed -n 's/.*"merges": *\([1-9][0-9]*\).*/\1/p' "$state")
+  fi
+  vocabulary=(--bpe-merges "${merges:-${OPTION[bpe-merges]}}")
   if [[ -n ${OPTION[sentence-data]} ]]; then
     [[ -z ${GIVEN[bpe-merges]+given} ]] ||
       die "\`--bpe-merges\` cannot be combined with \`--sentence-data\`, which decides it."
@@ -288,31 +308,20 @@ prepare() {
     "${vocabulary[@]}" --workers "${OPTION[workers]}" --out "${OPTION[out]}/data" "$@"
 }
 
-# prepared: print the first file that OUT/data lacks or that is not complete; status 0 if none.
-prepared() {
-  local pair=${OPTION[source-lang]}-${OPTION[target-lang]} file split lang
+# check_prepared: end if the corpus in OUT/data is not complete.
+check_prepared() {
+  local pair=${OPTION[source-lang]}-${OPTION[target-lang]} data=${OPTION[out]}/data file split lang
   local files=(prepare.json "dict.${OPTION[source-lang]}.txt" "dict.${OPTION[target-lang]}.txt")
+  [[ $DRY_RUN == no ]] || return 0
   for split in train valid test; do
     for lang in "${OPTION[source-lang]}" "${OPTION[target-lang]}"; do
       files+=("$split.$pair.$lang.idx" "$split.$pair.$lang.bin")
     done
   done
   for file in "${files[@]}"; do
-    if [[ ! -s ${OPTION[out]}/data/$file ]]; then
-      printf '%s\n' "${OPTION[out]}/data/$file"
-      return 1
-    fi
+    [[ -s $data/$file ]] || die "$data/$file: missing or empty after the preparation."
   done
-  if ! grep -q '"binarise"' "${OPTION[out]}/data/prepare.json"; then # its last step
-    printf '%s\n' "${OPTION[out]}/data/prepare.json"
-    return 1
-  fi
-}
-
-# check_prepared: end if the corpus is not complete.
-check_prepared() {
-  local missing
-  [[ $DRY_RUN == no ]] || return 0
-  missing=$(prepared) || die "$missing: missing or not complete after the preparation."
-  say "the corpus in ${OPTION[out]}/data is complete"
+  grep -q '"binarise"' "$data/prepare.json" || # its last step
+    die "$data/prepare.json: the preparation is not complete."
+  say "the corpus in $data is complete"
 }

@@ -10,17 +10,14 @@ COMMON_SETTINGS=(
   --dropout 0.3
 )
 
-# begin: devices, text, and the corpus in OUT/data, prepared if it is not.
+# begin PREPARE-SCRIPT: devices, text, and the corpus in OUT/data; what is prepared already is skipped
+# by `gtrans prepare`, which sees by itself whether it is made from the same.
 begin() {
   local prepare_script=$1
   [[ -z ${OPTION[sentence-data]} || -n ${OPTION[sentence-checkpoint]} ]] ||
     die "\`--sentence-data\` needs \`--sentence-checkpoint\`, the model of that vocabulary."
   find_text
   use_devices
-  if [[ $DRY_RUN == no && -z ${GIVEN[bpe-merges]+given} ]] && prepared >/dev/null; then
-    say "the corpus in ${OPTION[out]}/data is prepared"
-    return
-  fi
   local key arguments=()
   for key in train-prefix valid-prefix test-prefix source-lang target-lang out data corpus \
     bpe-merges workers sentence-data mbart trim; do
@@ -32,56 +29,100 @@ begin() {
   bash "$ROOT/exp_gtransformer/$prepare_script" "${arguments[@]}"
 }
 
-# train MODEL MAX-UPDATE OPTION...: fairseq-train into OUT/MODEL. It goes on from the model's last
-# checkpoint; when the same command has ended before, by early stopping for example, it does not
-# run again.
-train() {
-  local folder=${OPTION[out]}/$1 command
-  command=("$(program fairseq-train)" "${OPTION[out]}/data" --user-dir "$ROOT/gtrans"
-    --task document_translation
-    --source-lang "${OPTION[source-lang]}" --target-lang "${OPTION[target-lang]}"
-    --arch "${OPTION[arch]}" "${@:3}" "${COMMON_SETTINGS[@]}"
-    --max-tokens "${OPTION[max-tokens]}" --update-freq "${OPTION[update-freq]}"
-    --max-update "$2" --best-checkpoint-metric loss --patience "${OPTION[patience]}"
-    --no-epoch-checkpoints --save-dir "$folder" --seed "${OPTION[seed]}"
-    "${DEVICE[@]}" "${EXTRA[@]}")
-  if finished "$folder/trained" "${command[@]}"; then
-    say "$folder is trained"
+# document_model DEFAULT [PART]: print the name of a document model: DEFAULT, or that of --name, with
+# PART after it if several models share the name.
+document_model() {
+  if [[ -z ${OPTION[name]} ]]; then
+    printf '%s\n' "$1"
+  else
+    printf '%s\n' "${OPTION[name]}${2:+-$2}"
+  fi
+}
+
+# several: print SYSTEM if --systems (LISTED) names more than one: the PART of their names.
+several() {
+  ((${#LISTED[@]} == 1)) || printf '%s\n' "$1"
+}
+
+# finished FOLDER: whether the training in it has come to its end.
+finished() {
+  [[ -f $1/checkpoint_last.pt ]] && "$(program python)" -m gtrans.training.finished "$1"
+}
+
+# fit FOLDER COMMAND...: run a training command, whose output also goes to FOLDER/train.log. The
+# command compares its settings with those of the run in FOLDER, goes on, or ends at once when that
+# run is finished.
+fit() {
+  local folder=$1 log=$1/train.log
+  if [[ $DRY_RUN == yes ]]; then
+    run "${@:2}"
     return
   fi
-  if [[ $DRY_RUN == yes ]]; then
-    run "${command[@]}"
-  else
-    mkdir -p "$folder"
-    rm -f "$folder/trained" "$folder/translated"
-    run "${command[@]}" 2>&1 | tee -a "$folder/train.log"
-    [[ -f $folder/checkpoint_best.pt ]] ||
-      die "$folder/checkpoint_best.pt: the training has not written it, see $folder/train.log."
-    finish "$folder/trained" "${command[@]}"
+  mkdir -p "$folder"
+  run "${@:2}" 2>&1 | tee -a "$log" || {
+    if tail -n 20 "$log" | grep -q 'gtrans: error: .*--restart'; then
+      die "$folder: for other settings, \`--name NAME\` makes a variant beside it; \
+\`-- --restart\` starts it anew."
+    fi
+    die "$folder: the training has failed, see $log."
+  }
+  [[ -f $folder/checkpoint_best.pt || -f $folder/checkpoint_last.pt ]] ||
+    die "$folder: the training has written no checkpoint, see $log."
+}
+
+# train MODEL MAX-UPDATE OPTION...: fairseq-train into OUT/MODEL.
+train() {
+  local folder=${OPTION[out]}/$1
+  fit "$folder" "$(program fairseq-train)" "${OPTION[out]}/data" --user-dir "$ROOT/gtrans" \
+    --task document_translation \
+    --source-lang "${OPTION[source-lang]}" --target-lang "${OPTION[target-lang]}" \
+    --arch "${OPTION[arch]}" "${@:3}" "${COMMON_SETTINGS[@]}" \
+    --max-tokens "${OPTION[max-tokens]}" --update-freq "${OPTION[update-freq]}" \
+    --max-update "$2" --best-checkpoint-metric loss --patience "${OPTION[patience]}" \
+    --no-epoch-checkpoints --save-dir "$folder" --seed "${OPTION[seed]}" \
+    "${DEVICE[@]}" "${EXTRA[@]}"
+}
+
+# start_from MODEL SEED OPTION...: set SENTENCE, the checkpoint that document models start from: that
+# of --sentence-checkpoint, or the best of OUT/MODEL, which is then trained and tested. BASELINE is
+# its name, if it is tested here.
+# shellcheck disable=SC2034 # the scripts use both
+start_from() {
+  local seed=${OPTION[seed]}
+  SENTENCE=${OPTION[sentence-checkpoint]} BASELINE=
+  if [[ -n $SENTENCE ]]; then
+    [[ $DRY_RUN == yes || -f $SENTENCE ]] ||
+      die "$SENTENCE: there is no such file (\`--sentence-checkpoint\`)."
+    return
   fi
+  SENTENCE=${OPTION[out]}/$1/checkpoint_best.pt BASELINE=$1
+  if [[ -n ${OPTION[name]} ]]; then
+    local EXTRA=() # for the document model only
+  fi
+  if [[ -n ${OPTION[name]} && $DRY_RUN == no ]] && finished "${OPTION[out]}/$1"; then
+    say "${OPTION[out]}/$1 is finished and used as it is"
+  else
+    OPTION[seed]=$2
+    train "$1" "${OPTION[sentence-updates]}" "${@:3}"
+    OPTION[seed]=$seed
+  fi
+  evaluate "$1" "$SENTENCE"
 }
 
 # evaluate MODEL CHECKPOINT [BASELINE]: translate the test documents with it and score them; with
 # BASELINE, a model evaluated before, both stand in one table, with tests of their difference.
+# `gtrans translate` does nothing when the translation is there and made from the same.
 evaluate() {
-  local source target command gtrans folder=${OPTION[out]}/$1
+  local source target gtrans
   local hypothesis=${OPTION[out]}/test.$1.${OPTION[target-lang]}
   local systems=("$hypothesis")
   [[ -z ${3:-} ]] || systems=("$3=${OPTION[out]}/test.$3.${OPTION[target-lang]}" "$1=$hypothesis")
-  local scores=${OPTION[out]}/scores.$1.txt
   source=$(text_file "$TEST_TEXT" "${OPTION[source-lang]}")
   target=$(text_file "$TEST_TEXT" "${OPTION[target-lang]}")
   gtrans=$(program gtrans)
-  command=("$gtrans" translate --path "$2" --data "${OPTION[out]}/data" --input "$source"
-    --output "$hypothesis" --beam "${OPTION[beam]}" "${DEVICE[@]}")
-  if finished "$folder/translated" "${command[@]}" && [[ -f $hypothesis ]]; then
-    say "$hypothesis is translated"
-  else
-    run "${command[@]}"
-    [[ $DRY_RUN == yes ]] || finish "$folder/translated" "${command[@]}"
-  fi
-  command=("$gtrans" score --hyp "${systems[@]}" --ref "$target" --src "$source"
-    --target-lang "${OPTION[target-lang]}" --data "${OPTION[out]}/data"
-    --max-doc-tokens "${OPTION[max-doc-tokens]}")
-  if [[ $DRY_RUN == yes ]]; then run "${command[@]}"; else run "${command[@]}" | tee "$scores"; fi
+  run "$gtrans" translate --path "$2" --data "${OPTION[out]}/data" --input "$source" \
+    --output "$hypothesis" --beam "${OPTION[beam]}" "${DEVICE[@]}"
+  keep "${OPTION[out]}/scores.$1.txt" run "$gtrans" score --hyp "${systems[@]}" --ref "$target" \
+    --src "$source" --target-lang "${OPTION[target-lang]}" --data "${OPTION[out]}/data" \
+    --max-doc-tokens "${OPTION[max-doc-tokens]}"
 }

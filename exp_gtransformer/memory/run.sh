@@ -47,32 +47,24 @@ settings() {
 }
 
 models=()
-for ((seed = first; seed < first + OPTION[runs]; seed++)); do
-  OPTION[seed]=$seed
-  sentence=${OPTION[sentence-checkpoint]}
-  if [[ -z $sentence ]]; then
-    model=memory-sentence-$seed
-    sentence=${OPTION[out]}/$model/checkpoint_best.pt
-    OPTION[arch]=${arch/memory_transformer/gtransformer}
-    settings 5e-4 4000 "$sentence_dropout"
-    train "$model" "${OPTION[sentence-updates]}" --unit sentence --doc-mode full
-    evaluate "$model" "$sentence"
-  elif [[ $DRY_RUN == no && ! -f $sentence ]]; then
-    die "$sentence: there is no such file (\`--sentence-checkpoint\`)."
-  fi
-  model=memory-$seed
+for ((number = 0; number < OPTION[runs]; number++)); do
+  settings 5e-4 4000 "$sentence_dropout"
+  OPTION[arch]=${arch/memory_transformer/gtransformer} OPTION[seed]=$((first + number))
+  start_from "memory-sentence-$((SENTENCE_SEED + number))" $((SENTENCE_SEED + number)) \
+    --unit sentence --doc-mode full
+  model=$(document_model "memory-${OPTION[seed]}" "${OPTION[seed]}")
   OPTION[arch]=$arch
   settings 3e-4 "$warmup" "$dropout"
   train "$model" "${OPTION[document-updates]}" --unit stream \
     --min-window "${OPTION[min-window]}" --max-window "${OPTION[max-window]}" \
-    --init-from "$sentence" --lr-scale-pretrained 0.2
+    --init-from "$SENTENCE" --lr-scale-pretrained 0.2
   evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt"
   models+=("${OPTION[out]}/scores.$model.txt")
 done
 
 [[ $DRY_RUN == no ]] || exit 0
-mean=${OPTION[out]}/scores.memory.txt
-{
+# average: print the mean of the scores of all runs.
+average() {
   printf 'mean of %d runs: %s\n' "${OPTION[runs]}" "${models[*]}"
   awk 'match($0, / +[0-9]+\.[0-9][0-9] +/) {
     name = substr($0, 1, RSTART - 1)
@@ -81,4 +73,5 @@ mean=${OPTION[out]}/scores.memory.txt
   }
   END { for (i = 1; i <= count; i++) printf "%-18s  %6.2f\n", names[i], sum[names[i]] / files }' \
     files="${OPTION[runs]}" "${models[@]}"
-} | tee "$mean"
+}
+keep "${OPTION[out]}/scores.$(document_model memory).txt" average

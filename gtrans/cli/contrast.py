@@ -127,8 +127,8 @@ def run(args: argparse.Namespace) -> None:
         split_paths(args.path), args.data, context_of(args), cpu=args.cpu, fp16=args.fp16
     )
     texts = (
-        load_pipeline(args.data, task.cfg.source_lang),
-        load_pipeline(args.data, task.cfg.target_lang),
+        load_pipeline(task.data_folder, task.cfg.source_lang),
+        load_pipeline(task.data_folder, task.cfg.target_lang),
     )
     join = (texts[0].detokenise, texts[1].detokenise)
     tables = [

@@ -97,9 +97,12 @@ def run(args: argparse.Namespace) -> None:
     from gtrans.decoding.loading import load_models, split_paths
     from gtrans.text.prepared_folder import load_pipeline
 
-    def loaded(paths: str, data: str) -> tuple[list[Any], Any, list[EncodedDocument]]:
+    def loaded(paths: str, data: str | None) -> tuple[list[Any], Any, list[EncodedDocument]]:
         models, task = load_models(split_paths(paths), data, cpu=args.cpu, fp16=args.fp16)
-        source, target = task.source_encoder(), load_pipeline(data, task.cfg.target_lang)
+        source, target = (
+            task.source_encoder(),
+            load_pipeline(task.data_folder, task.cfg.target_lang),
+        )
         documents: list[EncodedDocument] = [
             ([source.encode(sentence) for sentence in one], [target.encode(s) for s in other])
             for one, other in text

@@ -181,7 +181,7 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
     )
     criterion._name = "label_smoothed_cross_entropy"
     root.model, root.criterion = model_cfg, criterion
-    write_checkpoint(as_fairseq_checkpoint(root, model.state_dict()), target)
+    write_checkpoint(as_fairseq_checkpoint(root, model.state_dict(), task.state_dict()), target)
     return Summary(
         model_cfg,
         (len(task.source_dictionary), len(task.target_dictionary)),

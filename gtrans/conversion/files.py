@@ -27,8 +27,16 @@ def check_target(source: Path, target: Path, data: Path | None = None) -> None:
     check_output("OUT.pt", target, inputs + (prepared_files(data) if data is not None else []))
 
 
-def as_fairseq_checkpoint(root: Any, state: dict[str, Tensor]) -> dict[str, Any]:
-    """The checkpoint of options and parameters as fairseq's trainer writes it at update 0."""
+def as_fairseq_checkpoint(
+    root: Any, state: dict[str, Tensor], task_state: dict[str, Any]
+) -> dict[str, Any]:
+    """The checkpoint as fairseq's trainer writes it at update 0.
+
+    Args:
+        root: all options.
+        state: parameters.
+        task_state: what the checkpoint carries of its task.
+    """
     return {
         "args": None,
         "cfg": OmegaConf.to_container(root, resolve=True, enum_to_str=True),
@@ -43,7 +51,7 @@ def as_fairseq_checkpoint(root: Any, state: dict[str, Tensor]) -> dict[str, Any]
                 "num_updates": 0,
             }
         ],
-        "task_state": {},
+        "task_state": task_state,
         "extra_state": {
             "train_iterator": {
                 "epoch": 1,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,13 @@ from torch import Tensor
 
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
-from gtrans.data.symbols import split_languages
+from gtrans.data.symbols import MASK, language_symbol, split_languages
+from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output_folder, copy_file
+from gtrans.model_identity import STATE, ModelIdentity, say_unknown
 from gtrans.tasks.options import read_dictionary
+from gtrans.text.carried_preparation import Preparation
 from gtrans.text.prepared_folder import read_state
 from gtrans.text.sentencepiece_pipeline import MODEL_FILE, SENTENCEPIECE, SPACE
 from gtrans.text.subword_model import write_pieces
@@ -69,6 +72,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     languages = str(state["source_lang"]), str(state["target_lang"])
     dictionary = read_dictionary(str(data), languages[0])
     loaded = read_checkpoint(checkpoint)
+    identity = _identity(loaded, checkpoint, data, dictionary)
     tensors: dict[str, Any] = loaded["model"]
     rows = tensors[ENCODER_TABLE].size(0) if ENCODER_TABLE in tensors else 0
     langs = split_languages(_options(loaded).get("langs"))
@@ -98,8 +102,50 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     for name in (DICTIONARY_FILE, *(f"dict.{lang}.txt" for lang in languages)):
         write_pieces(pieces, out / name)
     copy_file(data / MODEL_FILE, out / SENTENCEPIECE_FILE)
+    added = (*map(language_symbol, langs), MASK)
+    trimmed = Vocabulary((*dictionary.symbols[: dictionary.nspecial], *pieces), added)
+    loaded["task_state"] = {STATE: _trimmed(identity, trimmed, out / DICTIONARY_FILE).state()}
     write_checkpoint(loaded, target)
     return Trimmed((len(dictionary), len(kept)), (before, _parameters(tensors)))
+
+
+def _identity(
+    checkpoint: dict[str, Any], path: Path, data: Path, dictionary: Dictionary
+) -> ModelIdentity:
+    """What the checkpoint was made from, after a comparison with the data folder.
+
+    fairseq's own BART and mBART do not say it; then it is what the folder holds.
+
+    Raises:
+        GtransError: the checkpoint was made with another vocabulary or preparation.
+    """
+    state = read_state(data)
+    words = Vocabulary.of(dictionary, len(dictionary))
+    languages = str(state["source_lang"]), str(state["target_lang"])
+    here = ModelIdentity(languages, words, words, Preparation.read(data), {})
+    recorded = ModelIdentity.of_checkpoint(checkpoint, path)
+    if recorded is None:
+        say_unknown(path)
+        return here
+    bare = replace(
+        recorded, source=Vocabulary(recorded.source.words), target=Vocabulary(recorded.target.words)
+    )
+    differences = bare.differences(here)
+    if differences:
+        raise GtransError(
+            f"{path}: it was not made with '{data}', it has other {'; '.join(differences)}; "
+            "prepare the corpus with the model's own dictionary."
+        )
+    return recorded
+
+
+def _trimmed(identity: ModelIdentity, vocabulary: Vocabulary, dictionary: Path) -> ModelIdentity:
+    """The identity with another vocabulary, whose pieces are in a file."""
+    prepared = identity.preparation
+    if prepared is not None:
+        files = {**prepared.files, SENTENCEPIECE.dictionary: dictionary.read_bytes()}
+        prepared = replace(prepared, files=files)
+    return replace(identity, source=vocabulary, target=vocabulary, preparation=prepared)
 
 
 def used_symbols(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, import_models
 from fairseq.tasks import import_tasks
 
 from gtrans.checkpoints import read_checkpoint
-from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.errors import GtransError
+from gtrans.model_identity import ModelIdentity
 
 TASK = "document_translation"
 
@@ -51,12 +52,13 @@ def load_models(
 ) -> tuple[list[Any], Any]:
     """Models in evaluation mode, and their task.
 
-    The task has the unit, the sentence marks and the languages of the checkpoints. No code in a
-    checkpoint is run.
+    The task has the unit, the sentence marks and the languages of the checkpoints, and their
+    vocabularies. No code in a checkpoint is run.
 
     Args:
         paths: checkpoints; several are an ensemble.
-        data: folder with the dictionaries; None: the one that the first checkpoint names.
+        data: the data folder that they were trained with; None: what the first checkpoint
+            carries of it, which is everything but the corpus.
         overrides: name of an option -> value instead of the checkpoints'.
         cpu: use the CPU even if there is a CUDA device.
         fp16: half precision.
@@ -66,45 +68,63 @@ def load_models(
         :class:`gtrans.tasks.document_translation.DocumentTranslationTask`.
 
     Raises:
-        GtransError: no such checkpoint, an unsafe one or one of another task, dictionaries that
-            do not fit, or checkpoints that cannot be an ensemble.
+        GtransError: no such checkpoint, an unsafe one or one of another task, a data folder
+            that it was not made with, or checkpoints that cannot be an ensemble.
     """
     device = decoding_device(cpu, fp16)
     import_plugin()
-    options = dict(overrides or {})
-    if data is not None:
-        if not Path(data).is_dir():
-            raise GtransError(f"{data}: there is no such data folder.")
-        options["data"] = data
+    if data is not None and not Path(data).is_dir():
+        raise GtransError(f"{data}: there is no such data folder.")
+    options = {"data": data} if data is not None else carried_data(paths[0])
+    folder = options["data"]
+    options.update(overrides or {})
     task: Any = None
     models: list[Any] = []
-    first: dict[str, Any] = {}
     for path in paths:
-        _check(path, data)
+        _check(path, folder)
         try:
             loaded, _, task = checkpoint_utils.load_model_ensemble_and_task(
                 [path], arg_overrides=options, task=task
             )
+        except GtransError as error:
+            raise GtransError(f"{path}: {error}") from error
         except RuntimeError as error:  # parameters have other shapes
             raise GtransError(
-                f"{path}: does not fit the dictionaries in '{task.cfg.data if task else data}'; "
-                f"give the folder it was trained with ({_mismatch(error)})."
+                f"{path}: does not fit the dictionaries in '{folder}'; give the folder it was "
+                f"trained with ({_mismatch(error)})."
             ) from error
         models += loaded
-        traits = {name: task.cfg[name] for name in UNIT_FIELDS}
-        first = first or traits
-        for name, value in traits.items():
-            if value != first[name]:
-                raise GtransError(
-                    f"`--path`: '{paths[0]}' was trained with --{name.replace('_', '-')} "
-                    f"{first[name]}, '{path}' with {value}; they cannot decode together."
-                )
     for model in models:
         model.eval()
         if fp16:
             model.half()
         model.to(device)
     return models, task
+
+
+def carried_data(path: str) -> dict[str, str]:
+    """The options for what a checkpoint carries of its data folder: ``data`` and the languages.
+
+    ``data`` is a temporary folder, which is removed when the process ends.
+
+    Raises:
+        GtransError: the checkpoint is unreadable, or carries nothing.
+    """
+    identity = ModelIdentity.of_checkpoint(read_checkpoint(path), path)
+    if identity is None:
+        raise GtransError(
+            f"{path}: identity unknown: it does not carry its vocabulary and preparation; give the "
+            "folder it was trained with (`--data`)."
+        )
+    if identity.preparation is None:
+        raise GtransError(
+            f"{path}: it carries no preparation, because `gtrans prepare` did not make its data "
+            "folder; give that folder (`--data`) and a binarised split."
+        )
+    folder = identity.data_folder()
+    atexit.register(folder.cleanup)
+    source_lang, target_lang = identity.languages
+    return {"data": folder.name, "source_lang": source_lang, "target_lang": target_lang}
 
 
 def import_plugin() -> None:
@@ -114,7 +134,7 @@ def import_plugin() -> None:
     import_models(str(package / "models"), "gtrans.models")
 
 
-def _check(path: str, data: str | None) -> None:
+def _check(path: str, folder: str) -> None:
     """Refuse a checkpoint that fairseq would fail on or misread.
 
     The file is read once more here: whether fairseq's own function lets torch refuse code
@@ -129,10 +149,9 @@ def _check(path: str, data: str | None) -> None:
         )
     if model.get("_name") not in {*ARCH_MODEL_REGISTRY, *MODEL_REGISTRY}:
         raise GtransError(f"{path}: this version knows no model '{model.get('_name')}'.")
-    folder = data or task.get("data") or ""
     pair = [task.get("source_lang"), task.get("target_lang")]
     for lang in pair:
-        if lang and not (Path(str(folder).split(":")[0]) / f"dict.{lang}.txt").is_file():
+        if lang and not (Path(folder) / f"dict.{lang}.txt").is_file():
             raise GtransError(
                 f"{path}: translates {pair[0]}-{pair[1]}, but '{folder}' has no dict.{lang}.txt; "
                 "give the folder it was trained with."

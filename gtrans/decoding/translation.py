@@ -47,6 +47,7 @@ from gtrans.errors import GtransError
 from gtrans.identity.digests import digest, fingerprint
 from gtrans.identity.files import atomic_writer, check_output, is_file, locked
 from gtrans.messages import say
+from gtrans.text.carried_preparation import Preparation
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.plain_text import PLACEHOLDER
 from gtrans.text.prepared_folder import STATE_FILE, load_pipeline, prepared_files, read_state
@@ -64,7 +65,8 @@ class TranslationOptions:
 
     Attributes:
         paths: checkpoints; several are an ensemble.
-        data: folder with dictionaries, and for text with the pipeline of ``gtrans prepare``.
+        data: the data folder that the models were trained with; None: what the first
+            checkpoint carries of it.
         output: file to write, or ``-``.
         input: text file, or ``-``; None: translate ``split``.
         split: binarised split of ``data``; None: translate ``input``.
@@ -80,8 +82,8 @@ class TranslationOptions:
     """
 
     paths: tuple[str, ...]
-    data: str
     output: str
+    data: str | None = None
     input: str | None = None
     split: str | None = None
     search: SearchOptions = field(
@@ -103,6 +105,8 @@ class TranslationOptions:
         """Raises GtransError for options that contradict each other."""
         if (self.input is None) == (self.split is None):
             raise GtransError("give either `--input` FILE or `--split` NAME.")
+        if self.split is not None and self.data is None:
+            raise GtransError("`--split` needs `--data`, the folder of the binarised split.")
         for flag, value, least in (
             ("max-tokens", self.max_tokens, 1),
             ("max-doc-tokens", self.max_doc_tokens, MIN_DOC_TOKENS),
@@ -138,7 +142,8 @@ def _translate(options: TranslationOptions) -> int:
     text = None
     if options.input is not None:
         text = list(iterate_raw_lines(options.input))
-        read_state(Path(options.data))
+        if options.data is not None:
+            read_state(Path(options.data))
     models, task = load_models(
         options.paths, options.data, options.context, cpu=options.cpu, fp16=options.fp16
     )
@@ -146,8 +151,8 @@ def _translate(options: TranslationOptions) -> int:
         lines = _lines_of_split(task, str(options.split))
     else:
         lines = _lines_of_text(task, text)
-    translator = _Translator(models, task, _output_pipeline(options, task), options.search)
-    made_from = _made_from(lines, options, translator.examples.unit.as_dict())
+    translator = _Translator(models, task, _output_pipeline(task, options), options.search)
+    made_from = _made_from(lines, options, translator)
     record = read_record(options.output) if options.is_kept and not options.force else None
     if record and record.run == fingerprint(made_from) and record.describes(options.output):
         say(f"'{options.output}' is already this translation; `--force` translates anew")
@@ -195,12 +200,13 @@ def _lines_of_split(task: Any, split: str) -> list[_Line]:
     return [line if line.ids.numel() > 1 else "" for line in lines]
 
 
-def _output_pipeline(options: TranslationOptions, task: Any) -> TextPipeline | None:
+def _output_pipeline(task: Any, options: TranslationOptions) -> TextPipeline | None:
     """The pipeline that turns tokens into text; None: ``gtrans`` did not prepare the split."""
-    if options.split is not None and not (Path(options.data) / STATE_FILE).exists():
-        say(f"'{options.data}' was not made by 'gtrans prepare': tokens are written as they are")
+    folder = task.data_folder
+    if options.split is not None and not (folder / STATE_FILE).exists():
+        say(f"'{folder}' was not made by 'gtrans prepare': tokens are written as they are")
         return None
-    return load_pipeline(options.data, task.cfg.target_lang)
+    return load_pipeline(folder, task.cfg.target_lang)
 
 
 class _Translator:
@@ -211,6 +217,8 @@ class _Translator:
     ) -> None:
         self.task = task
         self.pipeline = pipeline
+        prepared = Preparation.read(task.data_folder)
+        self.preparation = prepared and prepared.digest
         self.device = next(models[0].parameters()).device
         generation = asdict(search)
         generation["unnormalized"] = not generation.pop("normalize")
@@ -295,10 +303,9 @@ def _decode(
 
 
 def _made_from(
-    lines: Sequence[_Line], options: TranslationOptions, unit: Mapping[str, Any]
+    lines: Sequence[_Line], options: TranslationOptions, translator: _Translator
 ) -> dict[str, Any]:
     """Everything that the translations depend on."""
-    state = Path(options.data) / STATE_FILE
     text = hashlib.sha256()
     for line in lines:
         text.update(b"\n")
@@ -308,9 +315,9 @@ def _made_from(
         "gtrans": __version__,
         "input": text.hexdigest(),
         "checkpoints": [digest(Path(path)) for path in options.paths],
-        "preparation": digest(state) if state.exists() else "",
+        "preparation": translator.preparation or "",
         "search": asdict(options.search),
-        "unit": dict(unit),
+        "unit": translator.examples.unit.as_dict(),
         "context": dict(options.context),
         "max_tokens": options.max_tokens,
         "max_doc_tokens": options.max_doc_tokens,
@@ -327,7 +334,8 @@ def _check_output(options: TranslationOptions) -> None:
     """Refuse an output that cannot be written or is read, before anything is computed."""
     if options.output == STANDARD_STREAM:
         return
-    inputs: list[str | Path] = [*options.paths, *prepared_files(options.data)]
+    prepared = [] if options.data is None else prepared_files(options.data)
+    inputs: list[str | Path] = [*options.paths, *prepared]
     if options.input is not None:
         inputs.append("/dev/stdin" if options.input == STANDARD_STREAM else options.input)
     check_output("--output", options.output, inputs)

@@ -19,3 +19,8 @@ def digest(path: Path) -> str:
         while block := file.read(1 << 20):
             found.update(block)
     return found.hexdigest()
+
+
+def digest_of_bytes(contents: bytes) -> str:
+    """SHA-256 of bytes."""
+    return hashlib.sha256(contents).hexdigest()

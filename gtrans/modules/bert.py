@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import re
+import tempfile
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -167,6 +168,13 @@ class WordPieces:
         parts = {key: tokenizer.get(key) for key in ("normalizer", "pre_tokenizer")}
         text = json.dumps([parts, self.symbols, self.order.tolist()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def files(self) -> dict[str, bytes]:
+        """The contents of the files that make the same tokenizer again, by their names."""
+        with tempfile.TemporaryDirectory() as folder:
+            self._tokenizer.save_pretrained(folder)
+            load_config(self.name).save_pretrained(folder)
+            return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
 
     def encode(self, sentences: Sequence[str]) -> list[Tensor]:
         """``(pieces + 1,)`` ids of each sentence: at least one piece, then ``[SEP]``."""

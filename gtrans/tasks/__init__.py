@@ -1,7 +1,8 @@
 """fairseq tasks.
 
 Importing this package also prepares fairseq's commands for the project: checkpoints load with
-torch's ``weights_only=True``, and a user's mistake is reported in one line.
+torch's ``weights_only=True``, a training run knows its folder and is resumed exactly, and a
+user's mistake is reported in one line.
 """
 
 from __future__ import annotations
@@ -12,22 +13,23 @@ from types import TracebackType
 # fairseq imports the tasks and models of --user-dir, and nothing else.
 import gtrans.criterions.multi_level_cross_entropy  # noqa: F401
 from gtrans.checkpoints import register_safe_globals
-from gtrans.errors import GtransError
+from gtrans.errors import mistake_in
+from gtrans.training.install import install
 
 _previous_hook = sys.excepthook
 
 
-def _one_line(
-    kind: type[BaseException], error: BaseException, trace: TracebackType | None
-) -> None:
+def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print a user's mistake as one line; leave every other exception as it is."""
-    if issubclass(kind, GtransError):
-        print(f"gtrans: error: {error}", file=sys.stderr)
-    else:
+    mistake = mistake_in(error)
+    if mistake is None:
         _previous_hook(kind, error, trace)
+    else:
+        print(f"gtrans: error: {mistake}", file=sys.stderr)
 
 
 # fairseq's commands do not handle user errors themselves.
 sys.excepthook = _one_line
 
 register_safe_globals()
+install()

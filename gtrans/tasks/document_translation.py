@@ -4,25 +4,29 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.tasks import FairseqTask, register_task
+from fairseq.tasks import register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from gtrans.data.examples import ContextText, ExampleBuilder
 from gtrans.data.frame import Frame
-from gtrans.data.interactive import InteractiveDocuments, LineBuffer, read_to_end
+from gtrans.data.interactive import LineBuffer, read_to_end
 from gtrans.data.stream import StreamDataset
 from gtrans.data.symbols import MASK, add_symbols, language_symbol, split_languages
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
 from gtrans.errors import GtransError
+from gtrans.model_identity import STATE
 from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.modules.bert import BertWeights
 from gtrans.optim.two_rate_adam import mark_pretrained
+from gtrans.tasks.identity import TaskIdentity
+from gtrans.tasks.interactive import InteractiveTask
 from gtrans.tasks.options import (
     DocumentTranslationConfig,
     adopt_unit,
@@ -37,8 +41,10 @@ from gtrans.tasks.parts import Batch, Sample, TaskPart
 from gtrans.tasks.parts.bert import BertPart
 from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
-from gtrans.tasks.splits import SplitReader
+from gtrans.tasks.splits import SplitReader, training_files
 from gtrans.text.prepared_folder import load_pipeline
+from gtrans.training.batches import as_in_first_epoch
+from gtrans.training.run import TrainingRun
 
 logger = logging.getLogger(__name__)
 
@@ -46,13 +52,14 @@ _LANGUAGES = ("source_lang", "target_lang")
 
 
 @register_task("document_translation", dataclass=DocumentTranslationConfig)
-class DocumentTranslationTask(FairseqTask):
+class DocumentTranslationTask(InteractiveTask):
     """Translation of documents or sentences from one binarised corpus.
 
     Attributes:
         parts: parts in training and validation, in the order in which they see a batch; set
             when the model is built.
         bert: the part that reads a BERT; None if the model reads none.
+        run: the training run.
     """
 
     cfg: DocumentTranslationConfig
@@ -62,12 +69,12 @@ class DocumentTranslationTask(FairseqTask):
     ) -> None:
         super().__init__(cfg)
         self._source, self._target = source, target
-        self._words = len(source), len(target)
+        self._identity = TaskIdentity(cfg, (source, target), (len(source), len(target)))
         self.bert: BertPart | None = None
         self.parts: list[TaskPart] = []
         self._lines = LineBuffer(flush=True)
         self._two_rates = False
-        self._missing_init: str | None = None
+        self.run = TrainingRun(lambda: training_files(self.cfg, self.bert))
         self._longest = (sys.maxsize, sys.maxsize)
         self._declare_symbols()
 
@@ -104,6 +111,11 @@ class DocumentTranslationTask(FairseqTask):
         return self._target
 
     @property
+    def data_folder(self) -> Path:
+        """The data folder, the first one if there are several."""
+        return Path(data_folders(self.cfg)[0])
+
+    @property
     def frame(self) -> Frame:
         """How sentences are marked."""
         return Frame.of(self.cfg, self._source, self._target)
@@ -115,7 +127,7 @@ class DocumentTranslationTask(FairseqTask):
         if self.cfg.context_kind in ("fixed", "random"):
             text = self.cfg.context_sentence or ""
             fixed = self._source.encode_line(text, add_if_not_exist=False).long()
-            words = self._source.nspecial, self._words[0]
+            words = self._source.nspecial, self._identity.words[0]
             context = ContextText(words, fixed, self.cfg.seed)
         if self.bert is not None and self.bert.use == BERT_FEATURES:
             word_pieces = self.bert.examples
@@ -126,8 +138,19 @@ class DocumentTranslationTask(FairseqTask):
         return split_languages(self.cfg.langs)
 
     def _declare_symbols(self) -> None:
-        for dictionary, words in zip((self._source, self._target), self._words, strict=True):
+        dictionaries = self._source, self._target
+        for dictionary, words in zip(dictionaries, self._identity.words, strict=True):
             add_symbols(dictionary, words, self._langs)
+
+    # -------------------------------------------------------------- identity
+
+    def state_dict(self) -> dict[str, Any]:
+        """What checkpoints carry of the task: what the model and its run were made from."""
+        return {STATE: self._identity.here(self.bert).state(), "run": self.run.made_from}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Remember what a checkpoint carries, until its model is built."""
+        self._identity.record(state_dict)
 
     # ------------------------------------------------------------------ data
 
@@ -155,7 +178,8 @@ class DocumentTranslationTask(FairseqTask):
         """Build the model; one from a checkpoint has the unit it was trained with.
 
         Raises:
-            GtransError: the model cannot read the unit or the corpus.
+            GtransError: the model cannot read the unit or the corpus, or a checkpoint was not
+                made with the data folder.
         """
         model_type = model_class(cfg)
         if from_checkpoint:
@@ -167,6 +191,7 @@ class DocumentTranslationTask(FairseqTask):
                     cfg[name] = getattr(self.cfg, name)
                 model_type.adapt_to_unit(cfg, str(self.cfg.unit))
         self._use_bert(model_type, cfg, from_checkpoint)
+        self._identity.check(self.bert)
         model = super().build_model(cfg, from_checkpoint)
         self._longest = model.max_positions()
         if not from_checkpoint:
@@ -193,7 +218,7 @@ class DocumentTranslationTask(FairseqTask):
                 cfg.update(self.bert.traits)
         if use == BERT_PIECES:
             self.bert.become_source(self._source)
-            self._words = len(self._source), self._words[1]
+            self._identity.words = len(self._source), self._identity.words[1]
             self._declare_symbols()
 
     def _start_from_bert(self, model: DocumentModel) -> None:
@@ -215,6 +240,7 @@ class DocumentTranslationTask(FairseqTask):
                 f"the checkpoint translates {trained}, but the languages of the data folder are "
                 f"{here}; give --source-lang and --target-lang, or another folder."
             )
+        self._identity.check_units(cfg)
         with open_dict(self.cfg):
             for name in UNIT_FIELDS:
                 if cfg.get(name) is not None:
@@ -222,30 +248,28 @@ class DocumentTranslationTask(FairseqTask):
         self._declare_symbols()
 
     def _start_from(self, model: Any, path: str) -> None:
+        # A resumed run does not need the file; a new one is refused when it begins.
         if os.path.isfile(path):
-            warm_start(model, path, dictionaries_of(self), self.cfg.copy_local_to_global)
-        else:
-            # A resumed run loads its own checkpoint and does not need the file. If nothing has
-            # been loaded when training begins, the file was needed.
-            self._missing_init = path
-            model.register_load_state_dict_post_hook(self._resumed)
+            warm_start(
+                model,
+                path,
+                dictionaries_of(self),
+                self.cfg.copy_local_to_global,
+                data=str(self.data_folder),
+                init_dict=self.cfg.init_dict,
+            )
         self._two_rates = self.cfg.lr_scale_pretrained != 1
         mark_pretrained(model, model.new_parameters())
 
-    def _resumed(self, *_: Any) -> None:
-        self._missing_init = None
-
     # -------------------------------------------------------------- training
 
-    def begin_epoch(self, epoch: int, model: Any) -> None:
-        """Let the parts begin an epoch.
+    def get_checkpoint_dict(self) -> dict[str, Any]:
+        """What a checkpoint needs besides fairseq's own entries for its run to go on."""
+        return {"run_state": self.run.state}
 
-        Raises:
-            GtransError: there is no checkpoint ``--init-from``, and no run is resumed.
-        """
+    def begin_epoch(self, epoch: int, model: Any) -> None:
+        """Let the parts begin an epoch."""
         super().begin_epoch(epoch, model)
-        if self._missing_init is not None:
-            raise GtransError(f"--init-from {self._missing_init}: there is no such checkpoint.")
         for part in self.parts:
             part.begin_epoch(epoch, model, self.datasets[self.cfg.train_subset])
 
@@ -255,11 +279,12 @@ class DocumentTranslationTask(FairseqTask):
             part.begin_validation()
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        """As in fairseq, but the batches of streams keep their order."""
+        """As in fairseq, but streams keep their order, and a resumed run its batches."""
         workers, epoch = int(kwargs.get("num_shards", 1)), int(kwargs.get("epoch", 1))
         for part in self.parts:
             part.begin_batches(dataset, workers, epoch)
-        iterator = super().get_batch_iterator(dataset, *args, **kwargs)
+        named = as_in_first_epoch(self, dataset, kwargs)
+        iterator = super().get_batch_iterator(dataset, *args, **named)
         if isinstance(dataset, StreamDataset):
             iterator.disable_shuffling = True
             iterator.shuffle = False
@@ -321,7 +346,7 @@ class DocumentTranslationTask(FairseqTask):
         """An object whose ``encode`` turns a plain sentence into tokens of the source."""
         if self.bert is not None and self.bert.use == BERT_PIECES:
             return self.bert
-        return load_pipeline(data_folders(self.cfg)[0], str(self.cfg.source_lang))
+        return load_pipeline(self.data_folder, str(self.cfg.source_lang))
 
     def word_pieces(self, sentences: Sequence[str]) -> list[Tensor] | None:
         """Plain sentences in BERT's word pieces, ``(pieces + 1,)`` each with ``[SEP]``.
@@ -366,35 +391,3 @@ class DocumentTranslationTask(FairseqTask):
         if "id" not in sample:
             return generator.document(sample["net_input"]["src_tokens"])
         return generator.batch(sample)
-
-    def get_interactive_tokens_and_lengths(
-        self, lines: list[str], encode_fn: Any
-    ) -> tuple[list[list[tuple[int, Tensor]]], list[int]]:
-        """The documents that ``lines`` complete, and the tokens of each.
-
-        A document ends with an empty line or with the end of a file.
-
-        Raises:
-            GtransError: the model reads BERT's word pieces, which need plain text.
-        """
-        if self.bert is not None:
-            raise GtransError(
-                "fairseq-interactive reads prepared text, but this model needs plain text for "
-                "BERT; use `gtrans translate --input -`."
-            )
-
-        def encode(line: str) -> Tensor:
-            ids: Tensor = self._source.encode_line(encode_fn(line), add_if_not_exist=False)
-            return ids.long()
-
-        documents = [
-            [(number, encode(line)) for number, line in document]
-            for document in self._lines.add(lines)
-        ]
-        return documents, [sum(len(ids) for _, ids in document) for document in documents]
-
-    def build_dataset_for_inference(
-        self, src_tokens: Any, src_lengths: Any, **kwargs: Any
-    ) -> InteractiveDocuments:
-        """The dataset of ``fairseq-interactive``: one document a batch."""
-        return InteractiveDocuments(src_tokens, self.frame.pad)

@@ -62,6 +62,11 @@ class DocumentTranslationConfig(UnitConfig, FairseqDataclass):
         None,
         "checkpoint of a sentence or document model to start from; not needed when resuming",
     )
+    init_dict: Optional[str] = option(
+        None,
+        "with --init-from: dictionary of a checkpoint that does not carry its vocabulary, such as "
+        "one of fairseq's own Transformer (two joined by ':' for source and target)",
+    )
     copy_local_to_global: bool = option(
         False, "with --init-from: start global attention from the group attention of its layer"
     )
@@ -69,6 +74,11 @@ class DocumentTranslationConfig(UnitConfig, FairseqDataclass):
         0.2,
         "with --init-from: learning rate of the loaded parameters as a share of --lr (0: they stay "
         "as they are, as in the document-aware Transformer)",
+    )
+    restart: bool = option(
+        False,
+        "start anew in a --save-dir that holds a run; its checkpoints are moved into the "
+        "subfolder before-restart-1 (-2, ..)",
     )
     dataset_impl: Any = II("dataset.dataset_impl")
     train_subset: str = II("dataset.train_subset")

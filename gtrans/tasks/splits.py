@@ -1,6 +1,7 @@
 """Binarised splits of a data folder."""
 
 import logging
+import re
 from pathlib import Path
 from typing import Any, Optional
 
@@ -16,7 +17,7 @@ from gtrans.data.examples import ExampleBuilder
 from gtrans.data.stream import StreamDataset
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import BERT_PIECES
-from gtrans.tasks.options import stream_options
+from gtrans.tasks.options import data_folders, stream_options
 from gtrans.tasks.parts.bert import BertPart
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,32 @@ def split_pair(folder: str, split: str, source_lang: str | None, target_lang: st
         f"{folder}: there is no split '{split}' for {source_lang}-{target_lang}"
         + (f"; there are {', '.join(known)}." if known else "; prepare the corpus there.")
     )
+
+
+def training_files(cfg: Any, bert: Optional[BertPart]) -> list[Path]:
+    """The files that a task reads in training, folder by folder.
+
+    Args:
+        cfg: options of the task.
+        bert: the part of the task that reads a BERT, or None.
+
+    Raises:
+        GtransError: there is no such split.
+    """
+    source, target = str(cfg.source_lang), str(cfg.target_lang)
+    sides = [target, source if bert is None or bert.use != BERT_PIECES else f"{source}.bert"]
+    if bert is not None and bert.use != BERT_PIECES:
+        sides.append(f"{source}.bert")
+    found: list[Path] = []
+    for folder in data_folders(cfg):
+        pair = split_pair(folder, cfg.train_subset, source, target)
+        # fairseq also reads parts of a split, whose names end with a number.
+        names = re.compile(
+            rf"{re.escape(cfg.train_subset)}\.{re.escape(pair)}\."
+            rf"({'|'.join(map(re.escape, sides))})\d*(\.bin|\.idx|)"
+        )
+        found += sorted(path for path in Path(folder).iterdir() if names.fullmatch(path.name))
+    return found
 
 
 def read_lines(path: str, dictionary: Dictionary, dataset_impl: Any, combine: bool) -> Any:

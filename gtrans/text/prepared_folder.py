@@ -37,6 +37,23 @@ def read_state(data_dir: Path) -> dict[str, Any]:
     return state
 
 
+def pipeline_files(state: dict[str, Any]) -> list[str]:
+    """Names of the files that the pipelines of both languages read besides ``prepare.json``.
+
+    Raises:
+        KeyError, TypeError: ``state``, the contents of ``prepare.json``, is damaged.
+    """
+    if state.get("pieces"):
+        return list(SUBWORD_MODELS[state["pieces"]].files)
+    files, languages = state["files"], (state["source_lang"], state["target_lang"])
+    names = [files["codes"]]
+    if Steps(**state["steps"]).truecase:
+        names += [files["truecase"][lang] for lang in languages]
+    if state["bpe"]["vocabulary_threshold"]:
+        names += [files["vocabulary"][lang] for lang in languages]
+    return [plain_name(name) for name in names]
+
+
 def prepared_files(data_dir: str | Path) -> list[Path]:
     """The files that belong to a data folder, for commands that must not overwrite them.
 
@@ -69,18 +86,22 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
             return SUBWORD_MODELS[state["pieces"]].load(lang, folder)
         steps = Steps(**state["steps"])
         files = state["files"]
-        truecase = folder / _plain(files["truecase"][lang]) if steps.truecase else None
-        codes = folder / _plain(files["codes"])
+        truecase = folder / plain_name(files["truecase"][lang]) if steps.truecase else None
+        codes = folder / plain_name(files["codes"])
         threshold = state["bpe"]["vocabulary_threshold"]
-        vocabulary = folder / _plain(files["vocabulary"][lang]) if threshold else None
+        vocabulary = folder / plain_name(files["vocabulary"][lang]) if threshold else None
     except (KeyError, TypeError) as error:
         raise GtransError(f"'{folder / STATE_FILE}' is damaged ({error}); prepare anew") from None
     best_case = None if truecase is None else load_best_case(truecase)
     return MosesPipeline(lang, steps, best_case, load_bpe(codes, vocabulary, threshold))
 
 
-def _plain(name: object) -> str:
-    """A file name from the state file, which must not point outside the folder."""
+def plain_name(name: object) -> str:
+    """``name`` if it is a file name that does not point outside of a folder.
+
+    Raises:
+        TypeError: it is none.
+    """
     if not isinstance(name, str) or Path(name).name != name:
         raise TypeError(f"{name!r} is not a file name")
     return name

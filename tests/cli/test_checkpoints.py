@@ -17,15 +17,12 @@ import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from fairseq.data import Dictionary
 from fairseq.distributed.utils import _split_tensors_from_obj
 from fairseq.logging import metrics
 from support import reference
 
 from gtrans.checkpoints import read_checkpoint, register_safe_globals
-from gtrans.data.symbols import add_symbols
 from gtrans.errors import GtransError
-from gtrans.models.base.warm_start import _OldVocabulary
 
 BIN = Path(sys.executable).parent
 TRAINING = (
@@ -241,26 +238,3 @@ def test_other_data_is_no_checkpoint(content: Any, tmp_path: Path) -> None:
     torch.save(content, tmp_path / "data.pt")
     with pytest.raises(GtransError, match="not a fairseq checkpoint, it holds no model"):
         read_checkpoint(tmp_path / "data.pt")
-
-
-# --------------------------------------------------------------- old vocabularies
-
-
-@pytest.mark.parametrize("langs", ["", "de", "de,fr,en"])
-def test_rows_are_copied_by_symbol(trained: Path, langs: str) -> None:
-    """Also of a run whose languages fairseq found in the data folder."""
-    checkpoint = read_checkpoint(trained / "checkpoint_best.pt")
-    assert checkpoint["cfg"]["task"]["source_lang"] is None
-    new = Dictionary()
-    for word in ("w9", "other", "w4"):
-        new.add_symbol(word)
-    add_symbols(new, len(new), langs.split(",") if langs else [])
-    name = "encoder.embed_tokens.weight"
-    old = checkpoint["model"][name]
-    vocabulary = _OldVocabulary(checkpoint, "x.pt")
-    assert vocabulary.differ({"encoder": new}, name, old)
-    rows = vocabulary.grow({"encoder": new}, name, old, torch.zeros(len(new), old.size(1)))
-    whole = reference.dictionary()
-    for symbol, row in zip(new.symbols, rows, strict=True):
-        expected = old[whole.index(symbol)] if symbol in whole.indices else torch.zeros(16)
-        assert torch.equal(row, expected), symbol

@@ -263,9 +263,10 @@ def test_checkpoints_that_do_not_fit(
     for lang in ("en", "de"):
         with open(other_words / f"dict.{lang}.txt", "a", encoding="utf-8") as file:
             file.write("more 1\n")
-    assert "does not fit the dictionaries" in refusal(tiny.checkpoints["document"], other_words)
+    line = refusal(tiny.checkpoints["document"], other_words)
+    assert f"was not made with '{other_words}'" in line and "symbols, not" in line
     both = f"{tiny.checkpoints['document']}:{tiny.checkpoints['sentence']}"
-    assert "was trained with --unit document" in refusal(both)
+    assert "trained with --unit sentence, not document as the other models" in refusal(both)
     for group, changes, message in (
         ("task", {"_name": "translation"}, "its task is 'translation'"),
         ("task", {"source_lang": "en", "target_lang": "ru"}, "translates en-ru, but"),

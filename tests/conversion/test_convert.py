@@ -311,12 +311,15 @@ def test_a_document_model_starts_from_it(corpus: Path, tmp_path: Path) -> None:
     torch.save(checkpoint(corpus), tmp_path / "in.pt")
     assert convert(corpus, tmp_path / "in.pt", tmp_path / "out.pt") == 0
     source, target = dictionaries(corpus)
-    for path in (tmp_path / "out.pt", tmp_path / "in.pt"):  # the authors' own file will do, too
+    named = os.pathsep.join(str(corpus / f"dict.{lang}.txt") for lang in ("en", "de"))
+    # The authors' own file will do, too, but it does not say which symbols it has.
+    for path, init_dict in ((tmp_path / "out.pt", None), (tmp_path / "in.pt", named)):
         torch.manual_seed(2)
         cfg = OmegaConf.structured(GTransformerConfig(**SMALL))
         task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
         model = GTransformer.build_model(cfg, task).eval()
-        report = warm_start(model, str(path), {"encoder": source, "decoder": target})
+        sides = {"encoder": source, "decoder": target}
+        report = warm_start(model, str(path), sides, init_dict=init_dict)
         assert not report.new and not report.ignored and not report.grown
         assert_same_logits(random_model({}, source, target), model)
 

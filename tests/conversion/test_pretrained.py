@@ -24,7 +24,7 @@ from gtrans.checkpoints import read_checkpoint
 from gtrans.cli import main
 from gtrans.conversion.languages import MBART25
 from gtrans.decoding.loading import load_models
-from gtrans.models.base.warm_start import dictionaries_of, warm_start
+from gtrans.models.base.warm_start import WarmStartReport, dictionaries_of, warm_start
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
@@ -164,6 +164,12 @@ def document_model(task: DocumentTranslationTask, kind: str, **options: Any) -> 
     return model.eval()
 
 
+def started(model: GTransformer, path: Path, task: Any) -> WarmStartReport:
+    """Start from a published model, whose dictionary has to be named."""
+    named = str(path.with_name("dict.txt"))
+    return warm_start(model, str(path), dictionaries_of(task), init_dict=named)
+
+
 @pytest.mark.parametrize("kind", ["bart", "mbart"])
 def test_a_document_model_starts_from_the_published_file(
     kind: str, data: Path, theirs: Any
@@ -172,7 +178,7 @@ def test_a_document_model_starts_from_the_published_file(
     model, path = theirs["fairseq", kind]
     task = task_of(data, kind)
     ours = document_model(task, kind, positions="sentence", gate_bias=20.0)
-    report = warm_start(ours, str(path), dictionaries_of(task))
+    report = started(ours, path, task)
     assert set(report.new) == ours.new_parameters()
     assert not report.grown and not report.ignored
     pairs = [WORDS, SHORT, WORDS]
@@ -194,12 +200,12 @@ def test_a_document_model_starts_from_the_published_file(
 def test_rows_follow_their_symbols_in_a_smaller_vocabulary(
     data: Path, theirs: Any, tmp_path: Path
 ) -> None:
-    """dict.txt next to the file tells which row is whose."""
+    """The model's own dictionary tells which row is whose."""
     model, path = theirs["fairseq", "mbart"]
     small = write_dictionaries(tmp_path / "small", ("p7", "p3", "new"))
     task = task_of(small, "mbart")
     ours = document_model(task, "mbart")
-    report = warm_start(ours, str(path), dictionaries_of(task))
+    report = started(ours, path, task)
     assert report.grown
     table, before = ours.encoder.embed_tokens.weight, model.encoder.embed_tokens.weight
     symbols = vocabulary(data, LANGS["mbart"])
@@ -247,7 +253,7 @@ def test_decoding_never_leaves_the_table(data: Path, theirs: Any) -> None:
     _, path = theirs["fairseq", "mbart"]
     task = task_of(data, "mbart")
     model = document_model(task, "mbart")
-    warm_start(model, str(path), dictionaries_of(task))
+    started(model, path, task)
     args = OmegaConf.create({"beam": 3, "max_len_a": 0, "max_len_b": 200, "min_len": 1})
     generator = task.build_generator([model], args)
     sentences = [torch.tensor([5, 6, 2])] * 6

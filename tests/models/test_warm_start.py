@@ -44,22 +44,27 @@ def model_of(task: DocumentTranslationTask, seed: int = 1, **options: Any) -> GT
     return model.eval()
 
 
-def saved(model: torch.nn.Module, path: Path, **task: Any) -> str:
+def saved(task: DocumentTranslationTask, path: Path, **options: Any) -> str:
+    """The path of a checkpoint of a new model."""
     # Larger weights than at initialisation, so that outputs differ clearly between words.
+    model = model_of(task, **options)
     state = {name: tensor * 1.5 for name, tensor in model.state_dict().items()}
-    torch.save({"model": state, "cfg": {"task": task}}, path)
+    torch.save({"model": state, "cfg": {"task": {}}, "task_state": task.state_dict()}, path)
     return str(path)
 
 
 @pytest.fixture
 def sentence_checkpoint(tmp_path: Path) -> str:
-    return saved(model_of(task_of(unit="sentence")), tmp_path / "sentence.pt")
+    return saved(task_of(unit="sentence"), tmp_path / "sentence.pt")
 
 
-def start(path: str, copy: bool = False, **options: Any) -> tuple[GTransformer, WarmStartReport]:
+def start(
+    path: str, copy: bool = False, dictionaries: str | None = None, **options: Any
+) -> tuple[GTransformer, WarmStartReport]:
     task = task_of()
     model = model_of(task, seed=2, **options)
-    return model, warm_start(model, path, _dictionaries(task), copy)
+    report = warm_start(model, path, _dictionaries(task), copy, init_dict=dictionaries)
+    return model, report
 
 
 def _dictionaries(task: DocumentTranslationTask) -> dict[str, Dictionary]:
@@ -146,7 +151,10 @@ def test_a_stock_transformer_starts_a_document_model(tmp_path: Path) -> None:
     stock = _stock(symbols)
     path = tmp_path / "stock.pt"
     torch.save({"model": stock.state_dict(), "cfg": {"task": {}}}, path)
-    model, report = start(str(path), **LOSSLESS)
+    with pytest.raises(GtransError, match="identity unknown: .* name its dictionary"):
+        start(str(path), **LOSSLESS)
+    symbols.save(str(tmp_path / "dict.txt"))
+    model, report = start(str(path), dictionaries=str(tmp_path / "dict.txt"), **LOSSLESS)
     assert set(report.new) == model.new_parameters()
     # <mask> is new to it.
     assert {name.split(".")[1] for name in report.grown} == {"embed_tokens", "output_projection"}
@@ -172,14 +180,9 @@ def _stock(symbols: Dictionary) -> TransformerModel:
 
 def test_embedding_rows_follow_their_symbols(tmp_path: Path) -> None:
     """Vocabularies in another order, with words missing on either side."""
-    old_words = [*WORDS[10:], "gone", *WORDS[:5]]
-    data = tmp_path / "data"
-    data.mkdir()
-    for lang in ("en", "de"):
-        dictionary(old_words).save(str(data / f"dict.{lang}.txt"))
-    old_task = task_of(old_words, unit="sentence")
+    old_task = task_of([*WORDS[10:], "gone", *WORDS[:5]], unit="sentence")
     old = model_of(old_task)
-    path = saved(old, tmp_path / "old.pt", data=str(data), source_lang="en", target_lang="de")
+    path = saved(old_task, tmp_path / "old.pt")
     model, report = start(path)
     assert sorted(report.grown) == [
         "decoder.embed_tokens.weight",
@@ -198,7 +201,7 @@ def test_refusals(tmp_path: Path) -> None:
     torch.save({"model": {"something.weight": torch.zeros(3)}}, path)
     with pytest.raises(GtransError, match="none of its 1 tensors fits this model"):
         start(str(path))
-    small = saved(model_of(task_of(), encoder_ffn_embed_dim=64), tmp_path / "small.pt")
+    small = saved(task_of(), tmp_path / "small.pt", encoder_ffn_embed_dim=64)
     with pytest.raises(GtransError, match=r"fc1.weight is \(64, 32\) there but \(48, 32\)"):
         start(small)
 

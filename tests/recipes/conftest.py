@@ -3,28 +3,92 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
+from support.recipes import run_script
 
 
 @pytest.fixture
 def script(repo: Path, tmp_path: Path):
     """Run a script in an empty folder; no GPU is named in the environment."""
 
-    def call(
-        name: str, *arguments: str | Path, **environment: str
-    ) -> subprocess.CompletedProcess[str]:
-        inherited = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
-        return subprocess.run(
-            [repo / "exp_gtransformer" / f"{name}.sh", *map(str, arguments)],
+    return partial(run_script, repo, tmp_path)
+
+
+STAND_IN = """#!/usr/bin/env bash
+name=${0##*/}
+printf '%s\\n' "$name $*" >>"$LOG"
+words=("$@")
+value() { # value FLAG: the word after it
+  for ((i = 0; i < ${#words[@]}; i++)); do
+    [[ ${words[i]} != "$1" ]] || printf '%s' "${words[i + 1]}"
+  done
+}
+case $name:$1 in
+  gtrans:prepare)
+    out=$(value --out) && mkdir -p "$out"
+    for split in train valid test; do
+      for file in "$out"/$split.en-de.{en,de}.{idx,bin}; do printf x >"$file"; done
+    done
+    printf x | tee "$out/dict.en.txt" >"$out/dict.de.txt"
+    printf '{"bpe": {\\n"merges": %s,\\n}, "binarise"}\\n' "$(value --bpe-merges)" \\
+      >"$out/prepare.json"
+    ;;
+  gtrans:translate) printf 'x\\n' >"$(value --output)" ;;
+  gtrans:trim-vocab) mkdir -p "$(value --out)" && printf x >"$(value --out)/model.pt" ;;
+  gtrans:score) printf 's-BLEU   12.34 \\n' ;;
+  fairseq-train:*)
+    folder=$(value --save-dir)
+    if [[ -n ${REFUSE:-} && ${folder##*/} == "${REFUSE%%:*}" ]]; then
+      printf 'gtrans: error: %s\\n' "${REFUSE#*:}" >&2
+      exit 1
+    fi
+    printf x | tee "$folder/checkpoint_best.pt" >"$folder/checkpoint_last.pt"
+    ;;
+  python:-m) [[ -f $3/finished ]] ;;
+esac
+"""
+
+
+@pytest.fixture
+def stand_ins(repo: Path, tmp_path: Path):
+    """The recipes with programs that only write down how they are called.
+
+    Returns a function that runs a recipe on the CPU, on text that is there, into ``out``. It
+    returns the process and the calls, without those of ``gtrans score``. A training writes
+    checkpoints, and is finished if there is a file ``finished`` in its folder; it is refused if
+    REFUSE is ``MODEL:MESSAGE``.
+    """
+    shutil.copytree(repo / "exp_gtransformer", tmp_path / "exp_gtransformer")
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("gtrans", "fairseq-train", "fairseq-generate", "python"):
+        (programs / name).write_text(STAND_IN, encoding="utf-8")
+        (programs / name).chmod(0o755)
+    texts = []
+    for split in ("train", "valid", "test"):
+        texts += [f"--{split}-prefix", tmp_path / split]
+        for lang in ("en", "de"):
+            (tmp_path / f"{split}.{lang}").write_text("x\n", encoding="utf-8")
+
+    def call(name: str, *arguments: str | Path, **environment: str):
+        log = tmp_path / "log"
+        log.write_text("", encoding="utf-8")
+        done = subprocess.run(
+            [tmp_path / "exp_gtransformer" / f"{name}.sh", *map(str, texts), "--out", "out",
+             "--gpus", "0", *map(str, arguments)],
             cwd=tmp_path,
-            env={**inherited, "OMP_NUM_THREADS": "1", **environment},
+            env={**os.environ, "LOG": str(log), **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=300,
-        )
+            timeout=60,
+        )  # fmt: skip
+        calls = log.read_text(encoding="utf-8").splitlines()
+        return done, [line for line in calls if not line.startswith(("gtrans score", "python"))]
 
     return call

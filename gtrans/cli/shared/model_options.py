@@ -18,7 +18,10 @@ def add_model_files(files: argparse._ArgumentGroup) -> None:
         help="checkpoint; several, separated by colons, are used as an ensemble",
     )
     files.add_argument(
-        "--data", required=True, metavar="DIR", help="data folder, made by 'gtrans prepare'"
+        "--data",
+        metavar="DIR",
+        help="data folder that the model was trained with, made by 'gtrans prepare' (default: what "
+        "the checkpoint carries of it)",
     )
 
 

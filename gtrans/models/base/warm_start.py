@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from gtrans.checkpoints import read_checkpoint
-from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.errors import GtransError
+from gtrans.models.base.checkpoint_vocabulary import CheckpointVocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +24,8 @@ _RENAMES = (
 )
 # Entries without arithmetic meaning that older checkpoints hold.
 _NO_PARAMETERS = re.compile(r"(^|\.)(version|_float_tensor|embed_positions\.weights)$")
+# Parameters with one row for each symbol.
+_BY_SYMBOL = re.compile(r"(embed_tokens|output_projection)\.weight$")
 
 
 def rename(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -84,11 +85,13 @@ def warm_start(
     path: str,
     dictionaries: dict[str, Dictionary],
     copy_local_to_global: bool = False,
+    data: str | None = None,
+    init_dict: str | None = None,
 ) -> WarmStartReport:
     """Load the parameters that fit from the checkpoint at ``path`` into ``model``.
 
-    Embeddings are copied symbol by symbol when the vocabularies differ. The old vocabulary is
-    read from the data folder that the checkpoint names, or from ``dict.txt`` next to it.
+    Embeddings are copied symbol by symbol, see
+    :class:`gtrans.models.base.checkpoint_vocabulary.CheckpointVocabulary`.
 
     Args:
         model: changed in place.
@@ -96,9 +99,12 @@ def warm_start(
             authors' G-Transformer.
         dictionaries: ``encoder`` and ``decoder`` dictionaries of ``model``.
         copy_local_to_global: start global attention from the group attention of its layer.
+        data: data folder of ``model``.
+        init_dict: dictionaries of a checkpoint that does not carry its vocabulary.
 
     Raises:
-        GtransError: an unreadable checkpoint, other sizes, or no tensor that fits.
+        GtransError: an unreadable checkpoint, other sizes, no tensor that fits, or a vocabulary
+            that is not known.
     """
     checkpoint = read_checkpoint(path)
     original = checkpoint["model"]
@@ -110,16 +116,18 @@ def warm_start(
             f"--init-from {path}: none of its {len(original)} tensors fits this model; "
             "it must be a Transformer's or G-Transformer's checkpoint."
         )
-    old_symbols = _OldVocabulary(checkpoint, path)
+    vocabulary = CheckpointVocabulary(checkpoint, path, data, init_dict)
     result: dict[str, Tensor] = {}
     for name, tensor in own.items():
         if name in state:
             source = state[name]
-            by_symbol = re.search(r"(embed_tokens|output_projection)\.weight$", name)
-            if by_symbol and old_symbols.differ(dictionaries, name, source):
-                result[name] = old_symbols.grow(dictionaries, name, source, tensor)
-                report.grown.append(name)
-                continue
+            if _BY_SYMBOL.search(name):
+                side = name.split(".")[0]
+                symbols, new = vocabulary.symbols(side, source.size(0)), dictionaries[side]
+                if symbols != new.symbols:
+                    result[name] = _grown(path, name, symbols, new, source, tensor)
+                    report.grown.append(name)
+                    continue
             if source.shape != tensor.shape:
                 raise GtransError(
                     f"--init-from {path}: {name} is {tuple(source.shape)} there but "
@@ -142,88 +150,21 @@ def warm_start(
     return report
 
 
-class _OldVocabulary:
-    """The symbols with which a checkpoint was trained, if they can be found."""
-
-    def __init__(self, checkpoint: dict[str, Any], path: str) -> None:
-        self.path = path
-        cfg = checkpoint.get("cfg") or {}
-        task = cfg.get("task") if isinstance(cfg, dict) else None
-        args = task or checkpoint.get("args") or {}
-        self.options = args if isinstance(args, dict) else vars(args)
-        self._read: dict[str, Dictionary | None] = {}
-        model = (cfg.get("model") if isinstance(cfg, dict) else None) or {}
-        get = model.get if hasattr(model, "get") else lambda name: getattr(model, name, None)
-        if get("bert_pieces"):
-            # The encoder's vocabulary is BERT's, which no dictionary of the folder holds.
-            self._read["encoder"] = None
-
-    def _dictionary(self, side: str) -> Dictionary | None:
-        if side not in self._read:
-            data = Path(str(self.options.get("data") or "").split(":")[0])
-            pair = [self.options.get(f"{name}_lang") for name in ("source", "target")]
-            if not all(pair) and data.is_dir():
-                # Languages that the command line did not name are not in the options either.
-                pair = list(data_utils.infer_language_pair(str(data)))
-            source_lang, target_lang = pair
-            lang = target_lang if side == "decoder" else source_lang
-            file = data / f"dict.{lang}.txt"
-            if not file.is_file():
-                # Published models have one dictionary, next to the checkpoint.
-                file = Path(self.path).with_name("dict.txt")
-            self._read[side] = Dictionary.load(str(file)) if file.is_file() else None
-        return self._read[side]
-
-    def symbols(self, side: str, rows: int) -> list[str] | None:
-        """The symbols of an embedding of ``rows`` rows; None if its dictionary is missing.
-
-        After the dictionary's own symbols come those that a task has added: ``[lang]`` of each
-        language and the mask. A row whose symbol is unknown has the empty symbol.
-        """
-        dictionary = self._dictionary(side)
-        if dictionary is None:
-            return None
-        langs = split_languages(self.options.get("langs"))
-        symbols: list[str] = list(dictionary.symbols)
-        added = [*(language_symbol(lang) for lang in langs), MASK]
-        if len(symbols) + len(added) == rows:
-            symbols += added
-        return symbols[:rows] + [""] * (rows - len(symbols))
-
-    def differ(self, dictionaries: dict[str, Dictionary], name: str, source: Tensor) -> bool:
-        side = name.split(".")[0]
-        old, new = self.symbols(side, source.size(0)), dictionaries[side].symbols
-        return len(new) != source.size(0) if old is None else old != new
-
-    def grow(
-        self, dictionaries: dict[str, Dictionary], name: str, source: Tensor, tensor: Tensor
-    ) -> Tensor:
-        side = name.split(".")[0]
-        symbols, new = self.symbols(side, source.size(0)), dictionaries[side]
-        if source.size(1) != tensor.size(1):
-            raise GtransError(
-                f"--init-from {self.path}: {name} has width {source.size(1)} there but "
-                f"{tensor.size(1)} in this model; choose an --arch of the same size."
-            )
-        if symbols is None:
-            if source.size(0) > len(new):
-                raise GtransError(
-                    f"--init-from {self.path}: it has {source.size(0)} symbols and this model "
-                    f"{len(new)}, and its dictionary ({self.options.get('data')}/dict.*.txt) is "
-                    "missing, so its symbols are unknown; put it back."
-                )
-            logger.warning(
-                "cannot find the dictionary of %s; its %d symbols are taken for the first ones of "
-                "this model's dictionary",
-                self.path,
-                source.size(0),
-            )
-            symbols = new.symbols[: source.size(0)]
-        grown = tensor.clone()
-        for row, symbol in enumerate(symbols):
-            if symbol in new.indices:
-                grown[new.indices[symbol]] = source[row]
-        return grown
+def _grown(
+    path: str, name: str, symbols: list[str], new: Dictionary, source: Tensor, tensor: Tensor
+) -> Tensor:
+    """The embedding ``tensor``, with the rows of ``source`` at the places of their symbols."""
+    if source.size(1) != tensor.size(1):
+        raise GtransError(
+            f"--init-from {path}: {name} has width {source.size(1)} there but "
+            f"{tensor.size(1)} in this model; choose an --arch of the same size."
+        )
+    grown = tensor.clone()
+    known = [(row, new.indices[symbol]) for row, symbol in enumerate(symbols) if symbol in new]
+    if known:
+        rows, places = map(list, zip(*known, strict=True))
+        grown[places] = source[rows].to(grown.dtype)
+    return grown
 
 
 def dictionaries_of(task: Any) -> dict[str, Dictionary]:

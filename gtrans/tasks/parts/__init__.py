@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 Sample = dict[str, Any]
 
 
@@ -53,3 +55,15 @@ class TaskPart:
 
     def after_batch(self, batch: Batch) -> None:
         """Called after a step without error, with the batch that the model has read."""
+
+    def before_checkpoint(self) -> dict[Any, Any]:
+        """Called in all processes before a checkpoint is written.
+
+        Returns:
+            what :meth:`resume` needs. The entries of all processes are put together, so their
+            keys must differ.
+        """
+        return {}
+
+    def resume(self, state: dict[Any, Any], device: torch.device) -> None:
+        """Called before the first epoch of a resumed run, with what all processes returned."""

@@ -30,6 +30,19 @@ class MemoryInFlight:
         """Forget all documents."""
         self._kept.clear()
 
+    def latest(self) -> dict[int, tuple[int, Tensor]]:
+        """By document that is not at its end: the next sentence, and the memory before it."""
+        found = {}
+        for document, by_position in self._kept.items():
+            memory = by_position[position := max(by_position)]
+            if memory is not None:
+                found[document] = position, memory
+        return found
+
+    def put_back(self, latest: dict[int, tuple[int, Tensor]]) -> None:
+        """Continue with what :meth:`latest` returned."""
+        self._kept = {document: {place: memory} for document, (place, memory) in latest.items()}
+
     def flow(self, model: Any, dataset: StreamDataset, runs: list[Run]) -> MemoryFlow:
         """The memories with which a window of these runs begins."""
         memories = [self._entering(model, dataset, run) for run in runs]
@@ -73,12 +86,7 @@ class MemoryInFlight:
         """
         if update != self._update:
             self._update = update
-            latest = {document: max(by_position) for document, by_position in self._kept.items()}
-            self._kept = {
-                document: {position: self._kept[document][position]}
-                for document, position in latest.items()
-                if self._kept[document][position] is not None
-            }
+            self.put_back(self.latest())
         left = flow.left
         for number, run in enumerate(runs):
             after = run.position + run.count
@@ -94,12 +102,26 @@ class Streams(TaskPart):
         self._cfg = cfg
         self._in_flight = {"train": MemoryInFlight(), "valid": MemoryInFlight()}
         self._training_set: Any = None
+        self._resumed: dict[int, tuple[int, Tensor]] = {}
+
+    def before_checkpoint(self) -> dict[Any, Any]:
+        """The memories of training; each process has documents of its own."""
+        latest = self._in_flight["train"].latest()
+        return {document: [place, memory.cpu()] for document, (place, memory) in latest.items()}
+
+    def resume(self, state: dict[Any, Any], device: torch.device) -> None:
+        """Begin the first epoch with the memories of the checkpoint."""
+        self._resumed = {
+            document: (place, memory.to(device)) for document, (place, memory) in state.items()
+        }
 
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
-        """Forget the memories: all documents begin anew."""
+        """Forget the memories, because all documents begin anew, but for those of a checkpoint."""
         self._training_set = dataset
         for in_flight in self._in_flight.values():
             in_flight.clear()
+        self._in_flight["train"].put_back(self._resumed)
+        self._resumed = {}
 
     def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
         """Set the numbers of workers and of batches in an update, for which streams are made."""

@@ -1,0 +1,59 @@
+"""Train a model: fairseq-train with the tasks and models of this project.
+
+All options are fairseq-train's; no --user-dir is needed, and --task is document_translation
+unless it is given. torchrun and fairseq's own start of one worker for each device work as with
+fairseq-train.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+EXAMPLE = (
+    "gtrans train data-bin --arch gtransformer_base --save-dir checkpoints --optimizer adam "
+    "--lr 5e-4 --lr-scheduler inverse_sqrt --max-tokens 4096"
+)
+
+
+def hand_over(argv: Sequence[str]) -> None:
+    """Train with the options of ``fairseq-train ARGV``.
+
+    Raises:
+        GtransError: a mistake in the options, the data or the run folder.
+    """
+    # Imported on demand: torch and fairseq need seconds. fairseq's command is first, because it
+    # sets the log up.
+    import fairseq_cli.train  # noqa: F401
+    import torch
+    from fairseq import options
+    from fairseq.data.plasma_utils import PlasmaStore
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+    from fairseq.distributed.utils import call_main
+
+    from gtrans.cli.shared.fairseq_commands import parse
+    from gtrans.errors import GtransError
+
+    args = parse(sys.modules[__name__], options.get_training_parser, argv)
+    if args.max_tokens is None and args.batch_size is None:
+        raise GtransError("`--max-tokens` is missing: the largest batch (or give `--batch-size`).")
+    cfg = convert_namespace_to_omegaconf(args)
+    with ExitStack() as stack:
+        if cfg.common.use_plasma_view:
+            server = PlasmaStore(path=cfg.common.plasma_path)
+            stack.callback(server.server.kill)
+        if args.profile:
+            stack.enter_context(torch.cuda.profiler.profile())
+        call_main(cfg, work)
+
+
+def work(cfg: Any) -> None:
+    """What each process of the training does; a new one has not imported the plugin yet."""
+    from fairseq_cli.train import main
+
+    from gtrans.decoding.loading import import_plugin
+
+    import_plugin()
+    main(cfg)

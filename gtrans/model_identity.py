@@ -1,0 +1,207 @@
+"""What a model was made from, as its checkpoint carries it.
+
+fairseq saves the state of the task with every checkpoint (``task_state``). There stands the
+identity of the model: both vocabularies, symbol by symbol in the order of the embeddings; the
+preparation, with the files that turn text into tokens; the unit and the marks of sentences. So a
+checkpoint can translate without its data folder, and wherever it meets a data folder or another
+checkpoint, both are compared by what they are, not by their places or sizes.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gtrans import __version__
+from gtrans.data.vocabulary import Vocabulary
+from gtrans.errors import GtransError
+from gtrans.identity.digests import fingerprint
+from gtrans.messages import say
+from gtrans.text.carried_preparation import Preparation
+
+STATE = "identity"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ModelIdentity:
+    """What a model was made from.
+
+    Attributes:
+        languages: source and target.
+        source, target: the vocabularies.
+        preparation: how the text was prepared; None: not by ``gtrans prepare``.
+        unit: options of the unit and of the marks of sentences.
+        version: version of this project that wrote it.
+    """
+
+    languages: tuple[str, str]
+    source: Vocabulary
+    target: Vocabulary
+    preparation: Preparation | None
+    unit: Mapping[str, Any]
+    version: str = __version__
+
+    def state(self) -> dict[str, Any]:
+        """The identity in types that every checkpoint can hold: text, numbers, tensors."""
+        prepared = None
+        if self.preparation is not None:
+            prepared = {
+                "state": json.dumps(self.preparation.state, sort_keys=True),
+                "files": _as_tensors(self.preparation.files),
+                "tokenizer": _as_tensors(self.preparation.tokenizer),
+            }
+        joint = self.source == self.target
+        return {
+            "format": _FORMAT,
+            "version": self.version,
+            "languages": list(self.languages),
+            "source": _of_vocabulary(self.source),
+            "target": None if joint else _of_vocabulary(self.target),
+            "preparation": prepared,
+            "unit": dict(self.unit),
+        }
+
+    @classmethod
+    def of_checkpoint(cls, checkpoint: Mapping[str, Any], path: str | Path) -> ModelIdentity | None:
+        """The identity that a checkpoint carries; None if it is unknown.
+
+        Raises:
+            GtransError: it is damaged.
+        """
+        return cls.of_state(checkpoint.get("task_state"), path)
+
+    @classmethod
+    def of_state(cls, task_state: object, path: str | Path) -> ModelIdentity | None:
+        """The identity in the state of a task; ``path`` of the checkpoint is for messages.
+
+        Raises:
+            GtransError: it is damaged.
+        """
+        state = task_state.get(STATE) if isinstance(task_state, dict) else None
+        if state is None:
+            return None
+        try:
+            if state["format"] != _FORMAT:
+                raise ValueError(f"format {state['format']} is not known to this version")
+            source = _vocabulary(state["source"])
+            target = source if state["target"] is None else _vocabulary(state["target"])
+            prepared, (first, second) = state["preparation"], state["languages"]
+            preparation = None
+            if prepared is not None:
+                preparation = Preparation.of(
+                    prepared["state"],
+                    _as_bytes(prepared["files"]),
+                    _as_bytes(prepared["tokenizer"]),
+                )
+            languages, unit = (str(first), str(second)), dict(state["unit"])
+            return cls(languages, source, target, preparation, unit, str(state["version"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise GtransError(f"{path}: its identity is damaged ({error}).") from None
+
+    @property
+    def dictionaries(self) -> str:
+        """A digest of both dictionaries, without the symbols that the task has added."""
+        return fingerprint(self.source.words, self.target.words)
+
+    @property
+    def digest(self) -> str:
+        """A digest of everything that the identity holds, without the version."""
+        prepared = None if self.preparation is None else self.preparation.digest
+        vocabularies = self.source.digest, self.target.digest
+        return fingerprint(self.languages, vocabularies, prepared, dict(self.unit))
+
+    def differences(self, other: ModelIdentity) -> list[str]:
+        """What of vocabularies and preparation differs, in words: this one's, not the other's.
+
+        A preparation that one of them does not know is not compared.
+        """
+        found = []
+        if self.languages != other.languages:
+            found.append(f"languages {_pair(self.languages)}, not {_pair(other.languages)}")
+        for side in ("source", "target"):
+            here, there = getattr(self, side), getattr(other, side)
+            if here != there:
+                found.append(f"{side} vocabulary ({here.difference(there)})")
+        if self.preparation is not None and other.preparation is not None:
+            names = self.preparation.differences(other.preparation)
+            found += [f"preparation ({', '.join(names)})"] if names else []
+        return found
+
+    def data_folder(self) -> tempfile.TemporaryDirectory[str]:
+        """A temporary folder with what a data folder holds besides the corpus."""
+        folder = tempfile.TemporaryDirectory(prefix="gtrans-")
+        if self.preparation is not None:
+            self.preparation.write(Path(folder.name))
+        for lang, vocabulary in zip(self.languages, (self.source, self.target), strict=True):
+            path = Path(folder.name) / f"dict.{lang}.txt"
+            path.write_text("".join(vocabulary.dictionary_lines()), "utf-8")
+        return folder
+
+
+def say_unknown(what: str | Path) -> None:
+    """Say that a checkpoint carries no identity, as early ones and those of fairseq do not."""
+    say(f"{what}: identity unknown: it does not say what it was made from")
+
+
+def same_identity(paths: Sequence[str | Path], found: Sequence[ModelIdentity | None]) -> None:
+    """Compare checkpoints that are to be used as one; those of unknown identity are left out.
+
+    Raises:
+        GtransError: two differ in vocabulary, preparation, unit or marks.
+    """
+    known = [(path, one) for path, one in zip(paths, found, strict=True) if one is not None]
+    for path, one in known[1:]:
+        first_path, first = known[0]
+        differences = one.differences(first) + unit_differences(one.unit, first.unit)
+        if differences:
+            raise GtransError(
+                f"{path} and {first_path} do not belong together: {'; '.join(differences)}; take "
+                "checkpoints of one model."
+            )
+
+
+def unit_differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
+    """Options of units that differ, in words: ``here``'s, not ``there``'s."""
+    return [
+        f"--{name.replace('_', '-')} {here[name]}, not {there[name]}"
+        for name in here
+        if name in there and here[name] != there[name]
+    ]
+
+
+def _pair(languages: tuple[str, str]) -> str:
+    return "-".join(languages)
+
+
+def _of_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
+    # Line breaks cannot be in a symbol. A tensor is read only when it is needed.
+    words = "\n".join(vocabulary.words).encode()
+    return {"words": _as_tensors({"words": words})["words"], "added": list(vocabulary.added)}
+
+
+def _vocabulary(state: Mapping[str, Any]) -> Vocabulary:
+    words = _as_bytes({"words": state["words"]})["words"].decode()
+    return Vocabulary(tuple(words.split("\n")), tuple(map(str, state["added"])))
+
+
+def _as_tensors(contents: Mapping[str, bytes]) -> dict[str, Tensor]:
+    return {
+        name: torch.from_numpy(np.frombuffer(value, np.uint8).copy())
+        for name, value in contents.items()
+    }
+
+
+def _as_bytes(tensors: Mapping[str, Any]) -> dict[str, bytes]:
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor) or tensor.dtype != torch.uint8 or tensor.dim() != 1:
+            raise TypeError(f"'{name}' is not text")
+    return {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}

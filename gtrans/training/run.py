@@ -1,0 +1,226 @@
+"""What happens when a training run is started in a folder: begin, go on, refuse, or nothing."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairseq.distributed import utils as distributed_utils
+from omegaconf import OmegaConf, open_dict
+
+from gtrans.errors import GtransError
+from gtrans.training import made_from, settings
+from gtrans.training.folder import RunCheckpoint, RunFolder
+from gtrans.training.made_from import MadeFrom
+from gtrans.training.state import forget, resuming
+
+logger = logging.getLogger(__name__)
+
+_LAST = "checkpoint_last.pt"
+_RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
+
+
+@dataclass
+class TrainingRun:
+    """The run that a task is part of.
+
+    Attributes:
+        files: returns the files with the training data.
+        made_from: see :data:`gtrans.training.made_from.MadeFrom`; a task saves it as ``run`` in
+            its state.
+        state: what fairseq's checkpoints lack; a task saves it as ``run_state``.
+    """
+
+    files: Callable[[], list[Path]]
+    made_from: MadeFrom = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a started run does; the same in all of its processes.
+
+    Attributes:
+        resume: the checkpoint with which it goes on; None: it begins.
+        finished: why there is nothing left to do; None: there is.
+        remarks: what the user should know.
+        made_from: what the run is made from.
+        error: why it is refused; empty: it is not.
+    """
+
+    resume: str | None = None
+    finished: str | None = None
+    remarks: tuple[str, ...] = ()
+    made_from: MadeFrom = field(default_factory=dict)
+    error: str = ""
+
+
+class _NothingLeft:
+    """Stands for the batches of a finished run."""
+
+    # No comparison holds, so fairseq's loop over epochs ends before the first one.
+    next_epoch_idx = math.nan
+
+
+def load_checkpoint(original: Callable[..., Any], cfg: Any, trainer: Any, **further: Any) -> Any:
+    """fairseq's function of this name, for a folder that knows its run.
+
+    Args:
+        original: fairseq's own.
+        cfg: options of checkpoints.
+        trainer: fairseq's trainer.
+        further: passed on.
+
+    Raises:
+        GtransError: the folder holds a run with other settings, another training is running
+            there, or none of its checkpoints is whole.
+    """
+    plan = _agreed(trainer, lambda: _plan(cfg, trainer))
+    if plan.error:
+        raise GtransError(plan.error)
+    for remark in plan.remarks:
+        logger.info(remark)
+    trainer.task.run.made_from = plan.made_from
+    forget()
+    if plan.finished is not None:
+        logger.info(f"{cfg.save_dir}: {plan.finished}; nothing is left to do")
+        return None, _NothingLeft()
+    if plan.resume is not None:
+        cfg = copy.deepcopy(cfg)
+        with open_dict(cfg):
+            # fairseq adds the suffix of this process's checkpoints itself.
+            cfg.restore_file = plan.resume.removesuffix(f"{trainer.checkpoint_suffix}.pt") + ".pt"
+            cfg.finetune_from_model = None
+    with resuming(trainer, cfg):
+        return original(cfg, trainer, **further)
+
+
+def _agreed(trainer: Any, work: Callable[[], Plan]) -> Plan:
+    """The plan of the first process, in all processes."""
+    decided: dict[str, Any] | None = None
+    if trainer.is_data_parallel_master:
+        try:
+            decided = asdict(work())
+        except GtransError as error:
+            decided = asdict(Plan(error=str(error)))
+    if trainer.data_parallel_world_size > 1:
+        decided = distributed_utils.broadcast_object(
+            decided,
+            src_rank=0,
+            group=trainer.data_parallel_process_group,
+            dist_device=trainer.device,
+        )
+    assert decided is not None
+    return Plan(**decided)
+
+
+def _plan(cfg: Any, trainer: Any) -> Plan:
+    folder = RunFolder(Path(cfg.save_dir), trainer.checkpoint_suffix)
+    if not cfg.no_save:
+        folder.lock()
+    now = made_from.made_from(trainer)
+    remarks: list[str] = []
+    if trainer.cfg.task.get("restart"):
+        remarks += _cleared(folder, "as --restart says")
+    if cfg.restore_file != _LAST:
+        remarks.append(f"--restore-file {cfg.restore_file}: settings are not compared")
+        return Plan(remarks=tuple(remarks), made_from=now)
+    found, remark = folder.newest()
+    remarks += [remark] if remark else []
+    recorded = None if found is None else found.made_from
+    if found is not None and not _starts_as(found, now, "--finetune-from-model"):
+        _refuse_inside(folder, cfg.finetune_from_model)
+        remarks += _cleared(
+            folder, f"to start from --finetune-from-model {cfg.finetune_from_model}"
+        )
+        found = None
+    if found is None:
+        if gone := made_from.missing(now):
+            raise GtransError(f"{gone}: there is no such checkpoint.")
+        return Plan(remarks=tuple(remarks), made_from=now)
+    if recorded is None:
+        remarks.append(
+            f"{found.path}: identity unknown: it does not say from which data and from which model "
+            "it was trained"
+        )
+    meant = _meant(cfg)
+    different = _differences(found, trainer, now)
+    if different and not meant:
+        raise GtransError(
+            f"--save-dir {cfg.save_dir} holds a run with other settings: {', '.join(different)}; "
+            "give another --save-dir, or --restart to start anew (the checkpoints are kept), or "
+            "--reset-optimizer, --restore-file or --finetune-from-model if the change is meant."
+        )
+    if different:
+        remarks.append(
+            f"{cfg.save_dir}: goes on with other settings, as {meant} says: {', '.join(different)}"
+        )
+    return Plan(
+        str(found.path),
+        None if meant else why_finished(found, trainer.cfg),
+        tuple(remarks),
+        made_from.completed(now, recorded or {}),
+    )
+
+
+def _differences(found: RunCheckpoint, trainer: Any, now: MadeFrom) -> list[str]:
+    options = OmegaConf.to_container(trainer.cfg, resolve=True, enum_to_str=True)
+    assert isinstance(options, dict)
+    data = [str(side["task"].get("data")) for side in (found.options, options)]
+    return [
+        *made_from.differences(found.made_from or {}, now, data),
+        *settings.differences(found.options, options, type(trainer.get_model())),
+    ]
+
+
+def _cleared(folder: RunFolder, why: str) -> list[str]:
+    aside = folder.clear()
+    return [f"{folder.path}: the run starts anew, {why}; the checkpoints of the earlier one are in "
+            f"{aside}"] if aside else []  # fmt: skip
+
+
+def _starts_as(found: RunCheckpoint, now: MadeFrom, flag: str) -> bool:
+    """Whether the run in the folder started from what ``flag`` names, if it names anything."""
+    file = now["start"].get(flag)
+    known = (found.made_from or {}).get("start", {}).get(flag)
+    return file is None or (known is not None and known["digest"] == file["digest"])
+
+
+def _refuse_inside(folder: RunFolder, start: str) -> None:
+    if any(path.samefile(start) for path in folder.checkpoints() if Path(start).exists()):
+        raise GtransError(
+            f"--finetune-from-model {start} lies in --save-dir, where the new run would replace "
+            "it; give another --save-dir."
+        )
+
+
+def _meant(cfg: Any) -> str | None:
+    """The flag that says that the settings of a run are changed on purpose."""
+    for name in _RESETS:
+        if cfg[name]:
+            return f"--{name.replace('_', '-')}"
+    return "--optimizer-overrides" if cfg.optimizer_overrides not in ("", "{}") else None
+
+
+def why_finished(found: RunCheckpoint, cfg: Any) -> str | None:
+    """Why the run is at its end; None if it is not."""
+    extra = found.state["extra_state"]
+    goal, epochs = cfg.optimization.max_update, cfg.optimization.max_epoch
+    if 0 < goal <= found.updates:
+        return f"the run is finished ({found.updates} updates, --max-update {goal})"
+    epoch = int(extra["train_iterator"]["epoch"])
+    if 0 < epochs < epoch:
+        return f"the run is finished ({epoch - 1} epochs, --max-epoch {epochs})"
+    hours, limit = extra.get("previous_training_time", 0) / 3600, cfg.optimization.stop_time_hours
+    if 0 < limit < hours:
+        return f"the run is finished ({hours:.2f} hours, --stop-time-hours {limit})"
+    waited = ((extra.get("run_state") or {}).get("early_stop") or {}).get("num_runs", 0)
+    patience = cfg.checkpoint.patience
+    if 0 < patience <= waited:
+        return f"the run is finished ({waited} validations without a gain, --patience {patience})"
+    return None

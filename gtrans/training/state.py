@@ -1,0 +1,195 @@
+"""What fairseq's checkpoints lack for a resumed run to be exactly the run that was stopped.
+
+* fp32 parameters: under ``--fp16`` and ``--bf16`` a checkpoint has the parameters in half
+  precision only, from which fairseq makes the fp32 copies of a resumed run;
+* the counters of loss scaling (``--fp16``, ``--amp``);
+* the best validation loss and the number of validations since then (``--patience``), and the
+  state of ``--lr-scheduler reduce_lr_on_plateau``;
+* what parts of a task keep from update to update, such as memories, of all processes.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+RunState = dict[str, Any]
+
+_KEY = "run_state"
+_STOPPING = ("best", "num_runs")
+
+
+def state_of(trainer: Any) -> RunState:
+    """The state of a run between two updates; all processes of the run must call this."""
+    return {
+        "workers": trainer.data_parallel_world_size,
+        "early_stop": _early_stop(),
+        "optimizer": _optimizer_state(trainer),
+        "parts": {type(part).__name__: _gathered(trainer, part) for part in trainer.task.parts},
+    }
+
+
+@contextmanager
+def resuming(trainer: Any, cfg: Any) -> Iterator[None]:
+    """While fairseq loads a checkpoint into ``trainer``, put the state of the run back, too.
+
+    Args:
+        trainer: fairseq's trainer.
+        cfg: options of checkpoints.
+    """
+    load: Callable[..., Any] = trainer.load_checkpoint
+
+    # Arguments and defaults are those of fairseq's trainer.
+    def load_checkpoint(
+        path: str,
+        reset_optimizer: bool = False,
+        reset_lr_scheduler: bool = False,
+        overrides: Any = None,
+        reset_meters: bool = False,
+    ) -> Any:
+        extra = load(path, reset_optimizer, reset_lr_scheduler, overrides, reset_meters)
+        state: RunState | None = (extra or {}).get(_KEY)
+        if state is None:
+            return extra
+        if not (cfg.reset_dataloader or cfg.finetune_from_model):
+            _count_batches_anew(extra["train_iterator"], state["workers"], trainer)
+            for part in trainer.task.parts:
+                part.resume(state["parts"].get(type(part).__name__, {}), trainer.device)
+        if not reset_optimizer:
+            _restore_optimizer(trainer, state["optimizer"])
+            if not reset_lr_scheduler:
+                _restore_schedule(trainer, state["optimizer"], extra)
+            if not reset_meters:
+                _set_early_stop(state["early_stop"])
+        return extra
+
+    trainer.load_checkpoint = load_checkpoint
+    try:
+        yield
+    finally:
+        del trainer.load_checkpoint
+
+
+def forget() -> None:
+    """Forget the losses of an earlier run of this process, which fairseq keeps in functions."""
+    _set_early_stop({})
+    if hasattr(checkpoint_utils.save_checkpoint, "best"):
+        del checkpoint_utils.save_checkpoint.best
+
+
+# ---- early stopping ------------------------------------------------------------------------------
+
+
+def _functions() -> list[Any]:
+    """``should_stop_early`` of ``fairseq-train``, which may be the program itself."""
+    modules = (sys.modules.get(name) for name in ("__main__", "fairseq_cli.train"))
+    return [found for module in modules if (found := getattr(module, "should_stop_early", None))]
+
+
+def _early_stop() -> dict[str, Any]:
+    for function in _functions():
+        if hasattr(function, "best"):
+            return {name: getattr(function, name) for name in _STOPPING}
+    return {}
+
+
+def _set_early_stop(values: dict[str, Any]) -> None:
+    for function in _functions():
+        for name in _STOPPING:
+            if name in values:
+                setattr(function, name, values[name])
+            elif hasattr(function, name):
+                delattr(function, name)
+
+
+# ---- optimizer -----------------------------------------------------------------------------------
+
+
+def _optimizer_state(trainer: Any) -> dict[str, Any]:
+    state: dict[str, Any] = {}
+    optimizer = trainer.optimizer
+    if trainer.should_save_checkpoint_on_current_rank:
+        # Not moved to the CPU with the rest of a checkpoint.
+        state["fp32"] = [tensor.detach().cpu() for tensor in _fp32_parameters(optimizer)]
+    scaler = getattr(optimizer, "scaler", None)
+    if isinstance(scaler, torch.amp.GradScaler):
+        state["scaler"] = scaler.state_dict()
+        state["retries"] = trainer._amp_retries
+    elif scaler is not None:
+        state["scaler"] = {
+            name: value
+            for name, value in vars(scaler).items()
+            if name.startswith("_") or name == "loss_scale"
+        }
+    plateau = getattr(trainer.lr_scheduler, "lr_scheduler", None)
+    if plateau is not None:
+        state["plateau"] = plateau.state_dict()
+    if trainer.cfg.ema.store_ema:
+        state["ema_waited"] = trainer.ema.update_freq_counter
+    return state
+
+
+def _fp32_parameters(optimizer: Any) -> list[Tensor]:
+    """The fp32 copies of parameters in half precision; none if the optimizer has none."""
+    copies = getattr(optimizer, "fp32_params", None) or []
+    return list(copies.values()) if isinstance(copies, dict) else list(copies)
+
+
+def _restore_optimizer(trainer: Any, state: dict[str, Any]) -> None:
+    optimizer = trainer.optimizer
+    copies, saved = _fp32_parameters(optimizer), state["fp32"]
+    if [copy.shape for copy in copies] == [tensor.shape for tensor in saved]:
+        with torch.no_grad():
+            for copy, tensor in zip(copies, saved, strict=True):
+                copy.copy_(tensor)
+    else:
+        logger.info("the precision has changed: parameters are taken from the model as saved")
+    scaler = getattr(optimizer, "scaler", None)
+    if isinstance(scaler, torch.amp.GradScaler):
+        scaler.load_state_dict(state.get("scaler") or scaler.state_dict())
+        trainer._amp_retries = state.get("retries", 0)
+    elif scaler is not None:
+        vars(scaler).update(state.get("scaler", {}))
+    if trainer.cfg.ema.store_ema:
+        trainer.ema.update_freq_counter = state.get("ema_waited", 0)
+
+
+def _restore_schedule(trainer: Any, state: dict[str, Any], extra: dict[str, Any]) -> None:
+    """Restore a schedule that watches the validation loss."""
+    plateau = getattr(trainer.lr_scheduler, "lr_scheduler", None)
+    if plateau is None or "plateau" not in state:
+        return
+    plateau.load_state_dict(state["plateau"])
+    position = extra["train_iterator"]
+    if position["iterations_in_epoch"] == 0:
+        # fairseq writes the checkpoint of an epoch before it tells the schedule its loss.
+        trainer.lr_step(position["epoch"] - 1, extra["val_loss"])
+
+
+# ---- data ----------------------------------------------------------------------------------------
+
+
+def _count_batches_anew(position: dict[str, Any], workers: int, trainer: Any) -> None:
+    """Give the position in the epoch, in batches of a worker, for this number of workers."""
+    batches = position["iterations_in_epoch"] * workers
+    position["iterations_in_epoch"] = batches // trainer.data_parallel_world_size
+
+
+def _gathered(trainer: Any, part: Any) -> dict[Any, Any]:
+    """The state of a part of the task, of all processes together."""
+    own: dict[Any, Any] = part.before_checkpoint()
+    workers = trainer.data_parallel_world_size
+    if workers == 1:
+        return own
+    states: list[dict[Any, Any]] = [{} for _ in range(workers)]
+    torch.distributed.all_gather_object(states, own, trainer.data_parallel_process_group)
+    return {key: value for state in states for key, value in state.items()}

@@ -1,0 +1,157 @@
+"""``gtrans train`` and ``gtrans generate``: fairseq's commands without ``--user-dir``."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.tiny_models import TINY, TinyWorld
+
+from gtrans.checkpoints import read_checkpoint
+from gtrans.cli import main
+
+TRAINING = (
+    *("--arch", "gtransformer_tiny", *TINY, "--optimizer", "adam", "--lr", "0.003"),
+    *("--criterion", "label_smoothed_cross_entropy", "--max-tokens", "512", "--max-update", "2"),
+    *("--disable-validation", "--no-epoch-checkpoints", "--num-workers", "0", "--cpu"),
+)
+STOCK = ("--user-dir", "gtrans", "--task", "document_translation")
+ON_CPUS = ("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp")
+
+
+def python(repo: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run Python in the folder of the project."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=repo,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def same_parameters(one: Path, other: Path) -> None:
+    first, second = (read_checkpoint(x / "checkpoint_last.pt")["model"] for x in (one, other))
+    assert first.keys() == second.keys()
+    assert all(first[name].equal(second[name]) for name in first)
+
+
+def the_error(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line of a user's mistake; what fairseq logs stands in the standard output."""
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    (line,) = (x for x in done.stderr.splitlines() if x.startswith("gtrans: error: "))
+    return line
+
+
+def free_port() -> str:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return str(free.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def by_fairseq(tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run folder of ``fairseq-train``."""
+    folder = tmp_path_factory.mktemp("stock")
+    tiny.run.succeed("train", tiny.data, *STOCK, *TRAINING, "--save-dir", folder)
+    return folder
+
+
+@pytest.fixture
+def plugin_of_the_user(tmp_path: Path) -> Path:
+    """A ``--user-dir`` of the user's own."""
+    folder = tmp_path / "their_plugin"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("print('their plugin is imported')\n")
+    return folder
+
+
+def test_it_trains_the_model_of_fairseq_train(tiny, repo, by_fairseq, tmp_path):
+    done = python(repo, "-m", "gtrans", "train", tiny.data, *TRAINING, "--save-dir", tmp_path)
+    assert done.returncode == 0, done.stderr
+    same_parameters(tmp_path, by_fairseq)
+
+
+def test_it_generates_what_fairseq_generate_does(tiny, repo):
+    search = (tiny.data, "--path", tiny.checkpoints["document"], "--beam", "1", "--cpu",
+              "--max-len-b", "3")  # fmt: skip
+    by_fairseq = tiny.run.succeed("generate", *search, *STOCK)
+    done = python(repo, "-m", "gtrans", "generate", *search, "--user-dir", "gtrans")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == by_fairseq.stdout
+
+
+def test_torchrun_starts_one_training(tiny, repo, tmp_path):
+    """Two processes with half of the batches each, which fairseq alone does on GPUs only."""
+    done = python(
+        repo, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port(),
+        "-m", "gtrans", "train", tiny.data, *TRAINING, *ON_CPUS, "--save-dir", tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "distributed init (rank 1): env://" in done.stdout
+    config = read_checkpoint(tmp_path / "checkpoint_last.pt")["cfg"]
+    assert config["distributed_training"]["distributed_world_size"] == 2
+
+
+# fairseq starts a worker for each GPU; here it believes in one, and the worker computes on the CPU.
+AS_IF_WITH_A_GPU = """
+import sys
+import torch
+from gtrans.cli import main
+torch.cuda.device_count = lambda: 1
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def spawning(repo: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    init = ("--distributed-world-size", "1", "--distributed-init-method",
+            f"tcp://localhost:{free_port()}")  # fmt: skip
+    return python(repo, "-c", AS_IF_WITH_A_GPU, "train", *arguments, *TRAINING, *ON_CPUS, *init)
+
+
+def test_a_worker_that_fairseq_starts_has_the_plugin(
+    tiny, repo, by_fairseq, plugin_of_the_user, tmp_path
+):
+    saved = tmp_path / "saved"
+    done = spawning(repo, tiny.data, "--save-dir", saved, "--user-dir", plugin_of_the_user)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("their plugin is imported") == 2  # here and in the worker
+    same_parameters(saved, by_fairseq)
+
+
+def test_the_mistake_that_a_worker_finds_is_one_line(repo, tmp_path):
+    missing = tmp_path / "missing"
+    done = spawning(repo, missing, "--save-dir", tmp_path / "saved")
+    assert the_error(done) == f"gtrans: error: {missing}: there is no such data folder."
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("train", "no-data", *TRAINING), "no-data: there is no such data folder."),
+        (("train", "no-data"), "`--arch` is missing; `gtrans options` lists the architectures."),
+        (("train", "no-data", "--arch", "gtransformer_tiny"), "`--max-tokens` is missing: "),
+        (("train", "no-data", "--user-dir", "/no-plugin"), "`--user-dir` cannot be imported: /no-"),
+        (("generate", "no-data"), "`--path` is missing: the checkpoint, or several: A.pt:B.pt."),
+        (("generate", "no-data", "--path", "no.pt"), "no.pt: there is no such checkpoint (`--pa"),
+    ],
+)
+def test_a_mistake_is_one_line(command, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(command) == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"gtrans: error: {message}")
+
+
+def test_help_has_the_options_of_the_architecture(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["train", "--arch", "gtransformer_base", "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    for option in ("--max-doc-tokens", "--gate-bias", "--save-dir"):
+        assert f"\n  {option} " in text

@@ -1,0 +1,75 @@
+"""Training runs of tiny models, started again in their folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gtrans.checkpoints import read_checkpoint
+from support.tiny_models import TINY, Finished, StockCommands
+
+PLUGIN = ("--user-dir", "gtrans", "--task", "document_translation")
+SIZES = TINY[:12]
+GROUPS = TINY[12:-1]
+G_TRANSFORMER = ("--arch", "gtransformer_tiny", *GROUPS)
+TRAINING = (
+    *(*SIZES, "--share-all-embeddings", "--optimizer", "adam", "--lr", "0.003"),
+    *("--criterion", "label_smoothed_cross_entropy", "--max-tokens", "512"),
+    *("--num-workers", "0", "--cpu", "--no-epoch-checkpoints"),
+)
+
+
+def train(
+    stock: StockCommands, data: Path, folder: Path, *options: str | Path, updates: int = 0
+) -> Finished:
+    """``fairseq-train``; a G-Transformer of ``updates`` updates unless options say otherwise.
+
+    Only ``--patience`` validates.
+    """
+    system = () if "--arch" in options else G_TRANSFORMER
+    if "--patience" not in options:
+        system += ("--disable-validation",)
+    return stock(
+        "train", data, *PLUGIN, *TRAINING, *system, "--save-dir", folder,
+        "--max-update", str(updates), *options,
+    )  # fmt: skip
+
+
+def log_of(done: Finished) -> str:
+    """What a successful command has written."""
+    assert done.status == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def refusal(done: Finished) -> str:
+    """The one line of a refused command."""
+    assert done.status != 0
+    assert "Traceback" not in done.stderr
+    line = done.stderr.strip().splitlines()[-1]
+    assert line.startswith("gtrans: error: "), done.stderr
+    return line.removeprefix("gtrans: error: ")
+
+
+def last(folder: Path) -> dict[str, Any]:
+    """The checkpoint with which a run goes on."""
+    return read_checkpoint(folder / "checkpoint_last.pt")
+
+
+def updates(folder: Path) -> int:
+    """How many updates a run has made."""
+    return int(last(folder)["optimizer_history"][-1]["num_updates"])
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """All of a run's last checkpoint that is the same, however often the run was interrupted."""
+    state = last(folder)
+    extra, history = state["extra_state"], state["optimizer_history"][-1]
+    return {
+        "model": dict(state["model"]),
+        "optimizer": state.get("last_optimizer_state"),
+        "updates": history["num_updates"],
+        "schedule": history["lr_scheduler_state"],
+        **{name: extra.get(name) for name in ("train_iterator", "best", "val_loss", "ema")},
+        "run": extra["run_state"],
+        "made from": state["task_state"]["run"],
+    }

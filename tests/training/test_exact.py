@@ -1,0 +1,102 @@
+"""A run that is stopped at any update and resumed ends like one that nobody disturbed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.runs import log_of, outcome, train
+from support.tiny_models import StockCommands, TinyWorld
+
+
+def differing(one: Any, other: Any, name: str = "") -> list[str]:
+    """Names of the entries in which two nested values differ, tensors bit by bit."""
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        same = one.dtype == other.dtype and torch.equal(one, other)
+        return [] if same else [name]
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = [*one, *(key for key in other if key not in one)]
+        return [
+            found
+            for key in keys
+            for found in differing(one.get(key), other.get(key), f"{name}/{key}")
+        ]
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        return [
+            found
+            for number, pair in enumerate(zip(one, other, strict=True))
+            for found in differing(*pair, f"{name}/{number}")
+        ]
+    return [] if one == other else [f"{name}: {one} and {other}"]
+
+
+def epochs(log: str) -> int:
+    return max(int(number) for number in re.findall(r"begin training epoch (\d+)", log))
+
+
+class Runs:
+    """Runs that end undisturbed, or stop after some updates and go on."""
+
+    def __init__(self, stock: StockCommands, data: Path, folder: Path) -> None:
+        self.stock, self.data, self.folder = stock, data, folder
+
+    def check(self, *options: str | Path, stops: tuple[int, ...], updates: int) -> str:
+        """Compare both ends; returns the log of the undisturbed run."""
+        command = (self.stock, self.data)
+        log = log_of(train(*command, self.folder / "whole", *options, updates=updates))
+        for stop in (*stops, updates):
+            log_of(train(*command, self.folder / "parts", *options, updates=stop))
+        ends = [outcome(self.folder / name) for name in ("whole", "parts")]
+        assert ends[0]["updates"] == updates
+        assert differing(*ends) == []
+        return log
+
+
+@pytest.fixture
+def runs(tiny: TinyWorld, stock: StockCommands, tmp_path: Path) -> Runs:
+    return Runs(stock, tiny.data, tmp_path)
+
+
+def test_in_a_later_epoch(runs):
+    """Units of equal length are in the batches in which they were before."""
+    options = ("--word-dropout", "0.2", "--unit", "sentence", "--max-tokens", "1500")
+    log = runs.check(*options, stops=(9, 17), updates=20)
+    assert epochs(log) > 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--bf16",),
+        ("--bf16", "--memory-efficient-bf16"),
+        ("--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "4", "--fp16-scale-window", "3"),
+        ("--fp16", "--memory-efficient-fp16", "--fp16-init-scale", "4", "--fp16-scale-window", "3"),
+        ("--amp",),
+        ("--store-ema", "--ema-update-freq", "2", "--ema-fp32"),
+        ("--update-freq", "2", "--num-workers", "1"),
+        ("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "4", "--curriculum", "1"),
+        ("--update-ordered-indices-seed", "--max-tokens", "2000"),
+    ],
+    ids=lambda options: " ".join(options[:2]),
+)
+def test_under_options(options, runs):
+    runs.check(*options, stops=(3,), updates=6)
+
+
+def test_streams_keep_their_memories(runs):
+    options = (
+        *("--arch", "memory_transformer_tiny", "--max-tokens", "200", "--update-freq", "2"),
+        *("--min-window", "1", "--max-window", "2"),
+    )
+    runs.check(*options, stops=(3, 5), updates=7)
+
+
+def test_several_folders_take_turns(runs, tiny, tmp_path):
+    other = Path(shutil.copytree(tiny.data, tmp_path / "other"))
+    runs.data = Path(f"{tiny.data}:{other}")
+    log = runs.check("--max-tokens", "3000", stops=(7,), updates=9)
+    assert epochs(log) > 2
