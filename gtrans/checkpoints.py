@@ -109,7 +109,10 @@ def write_checkpoint(state: dict[str, Any], target: Path) -> None:
         GtransError: it cannot be written.
     """
     with binary_writer(target) as file:
-        torch.save(state, file)
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:  # torch says it of its archive, not of the disk
+            raise error.__context__ or error from None
 
 
 def _refused(path: Path, error: Exception) -> list[str]:

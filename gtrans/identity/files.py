@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import logging
 import os
 import re
 import secrets
@@ -30,6 +31,9 @@ from typing import BinaryIO, TextIO
 from filelock import BaseFileLock, FileLock, Timeout
 
 from gtrans.errors import GtransError
+
+# It logs every lock, which nobody asked for.
+logging.getLogger("filelock").setLevel(logging.WARNING)
 
 StrPath = str | os.PathLike[str]
 

@@ -43,6 +43,7 @@ from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
 from gtrans.tasks.splits import SplitReader, training_files
 from gtrans.text.prepared_folder import load_pipeline
+from gtrans.training.batches import as_in_first_epoch
 from gtrans.training.run import TrainingRun
 
 logger = logging.getLogger(__name__)
@@ -282,13 +283,8 @@ class DocumentTranslationTask(InteractiveTask):
         workers, epoch = int(kwargs.get("num_shards", 1)), int(kwargs.get("epoch", 1))
         for part in self.parts:
             part.begin_batches(dataset, workers, epoch)
-        anew = kwargs.get("disable_iterator_cache") or kwargs.get("update_epoch_batch_itr")
-        if self.can_reuse_epoch_itr(dataset) and not anew:
-            # An undisturbed run forms batches once, in its first epoch; they depend on both.
-            if kwargs.get("seed") == self.cfg.seed + epoch:
-                kwargs["seed"] = self.cfg.seed + 1
-            kwargs["epoch"] = 1
-        iterator = super().get_batch_iterator(dataset, *args, **kwargs)
+        named = as_in_first_epoch(self, dataset, kwargs)
+        iterator = super().get_batch_iterator(dataset, *args, **named)
         if isinstance(dataset, StreamDataset):
             iterator.disable_shuffling = True
             iterator.shuffle = False

@@ -9,19 +9,30 @@ from gtrans.checkpoints import read_checkpoint
 from support.tiny_models import TINY, Finished, StockCommands
 
 PLUGIN = ("--user-dir", "gtrans", "--task", "document_translation")
+SIZES = TINY[:12]
+GROUPS = TINY[12:-1]
+G_TRANSFORMER = ("--arch", "gtransformer_tiny", *GROUPS)
 TRAINING = (
-    *("--arch", "gtransformer_tiny", *TINY, "--optimizer", "adam", "--lr", "0.003"),
+    *(*SIZES, "--share-all-embeddings", "--optimizer", "adam", "--lr", "0.003"),
     *("--criterion", "label_smoothed_cross_entropy", "--max-tokens", "512"),
-    *("--num-workers", "0", "--cpu", "--no-epoch-checkpoints", "--disable-validation"),
+    *("--num-workers", "0", "--cpu", "--no-epoch-checkpoints"),
 )
 
 
 def train(
-    stock: StockCommands, data: Path, folder: Path, *options: str | Path, updates: int | None = None
+    stock: StockCommands, data: Path, folder: Path, *options: str | Path, updates: int = 0
 ) -> Finished:
-    """``fairseq-train``; later options replace those of ``TRAINING``."""
-    goal = () if updates is None else ("--max-update", str(updates))
-    return stock("train", data, *PLUGIN, *TRAINING, "--save-dir", folder, *goal, *options)
+    """``fairseq-train``; a G-Transformer of ``updates`` updates unless options say otherwise.
+
+    Only ``--patience`` validates.
+    """
+    system = () if "--arch" in options else G_TRANSFORMER
+    if "--patience" not in options:
+        system += ("--disable-validation",)
+    return stock(
+        "train", data, *PLUGIN, *TRAINING, *system, "--save-dir", folder,
+        "--max-update", str(updates), *options,
+    )  # fmt: skip
 
 
 def log_of(done: Finished) -> str:

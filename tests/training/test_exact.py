@@ -63,7 +63,7 @@ def runs(tiny: TinyWorld, stock: StockCommands, tmp_path: Path) -> Runs:
 
 def test_in_a_later_epoch(runs):
     """Units of equal length are in the batches in which they were before."""
-    options = ("--word-dropout", "0.2", "--unit", "sentence", "--max-tokens", "900")
+    options = ("--word-dropout", "0.2", "--unit", "sentence", "--max-tokens", "1500")
     log = runs.check(*options, stops=(9, 17), updates=20)
     assert epochs(log) > 2
 

@@ -6,8 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.runs import log_of, refusal, train, updates
+from support.runs import GROUPS, log_of, refusal, train, updates
 from support.tiny_models import StockCommands, TinyWorld
+
+from gtrans.checkpoints import read_checkpoint, write_checkpoint
+from gtrans.identity.files import locked
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +46,9 @@ WAYS_OUT = (
         (("--dropout", "0.5", "--lr", "0.1"), "--lr 0.003 -> 0.1, --dropout 0.1 -> 0.5"),
         (("--max-tokens", "256"), "--max-tokens 512 -> 256"),
         (("--update-freq", "2"), "GPUs x --update-freq 1 -> 2"),
-        (("--unit", "sentence"), "--unit document -> sentence"),
+        (("--unit", "sentence"), "--unit document -> sentence, --doc-mode partial -> full"),
         (("--encoder-global-layers", "2"), "--encoder-global-layers 1 -> 2"),
-        (("--arch", "gtransformer_base"), "--arch gtransformer_tiny -> gtransformer_base"),
+        (("--arch", "gtransformer_base", *GROUPS), "--arch gtransformer_tiny -> gtransformer_base"),
         (("--bf16",), "--bf16 off -> on"),
         (("--adam-betas", "(0.9, 0.9)"), "--adam-betas 0.9,0.999 -> 0.9,0.9"),
         (("--lr-scheduler", "inverse_sqrt"), "--lr-scheduler fixed -> inverse_sqrt"),
@@ -68,3 +71,197 @@ def test_what_is_free_may_change(folder, tiny, stock):
     )
     assert "(epoch 1 @ 2 updates)" in log_of(train(stock, tiny.data, folder, *free, updates=3))
     assert updates(folder) == 3
+
+
+def test_another_context_or_bert_is_another_run(prepared_with_bert, stock, tmp_path):
+    bert = (
+        *("--arch", "bert_context_transformer_tiny", "--context-before", "1"),
+        *("--bert-cache", tmp_path / "features"),
+    )
+    log_of(train(stock, prepared_with_bert, tmp_path / "run", *bert, updates=1))
+    for options, found in (
+        (("--context-kind", "random"), "--context-kind true -> random"),
+        (("--raw-bert-states",), "--raw-bert-states off -> on"),
+    ):
+        done = train(stock, prepared_with_bert, tmp_path / "run", *bert, *options, updates=2)
+        assert f"holds a run with other settings: {found};" in refusal(done)
+
+
+def test_groups_of_another_size_are_another_run(tiny, stock, tmp_path):
+    fusion = ("--arch", "gtrans_fusion_tiny", "--system", "gtrans")
+    log_of(train(stock, tiny.data, tmp_path, *fusion, "--encoder-group-size", "1", updates=1))
+    done = train(stock, tiny.data, tmp_path, *fusion, "--encoder-group-size", "2", updates=2)
+    assert "other settings: --encoder-group-size 1 -> 2;" in refusal(done)
+
+
+def test_other_training_data_is_refused(run, tiny, stock, tmp_path):
+    """The same data under another name is not."""
+    same = shutil.copytree(tiny.data, tmp_path / "same")
+    assert "is finished" in log_of(train(stock, same, run, updates=2))
+    for name in ("bin", "idx"):
+        shutil.copy(same / f"valid.en-de.de.{name}", same / f"train.en-de.de.{name}")
+        shutil.copy(same / f"valid.en-de.en.{name}", same / f"train.en-de.en.{name}")
+    found = f"the training data (--data {tiny.data} -> {same})"
+    assert f"other settings: {found};" in refusal(train(stock, same, run, updates=4))
+
+
+# ---- the end of a run ----------------------------------------------------------------------------
+
+
+VALIDATED = (
+    *("--validate-interval-updates", "1", "--save-interval-updates", "1"),
+    *("--keep-interval-updates", "1"),
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "more", "reason"),
+    [
+        (("--max-update", "2"), ("--max-update", "3"), "2 updates, --max-update 2"),
+        (("--max-epoch", "1"), ("--max-epoch", "2"), "1 epochs, --max-epoch 1"),
+        (
+            (*VALIDATED, "--patience", "2", "--max-update", "9"),
+            (*VALIDATED, "--patience", "3", "--max-update", "9"),
+            "2 validations without a gain, --patience 2",
+        ),
+        (
+            ("--stop-time-hours", "1e-9", "--max-update", "9"),
+            ("--max-update", "2"),
+            "0.00 hours, --stop-time-hours 1e-09",
+        ),
+    ],
+    ids=["max-update", "max-epoch", "patience", "stop-time-hours"],
+)
+def test_a_finished_run_does_nothing(options, more, reason, tiny, tmp_path):
+    # With this rate the loss gets worse from the first update on.
+    command = (tiny.run, tiny.data, tmp_path / "run", "--max-tokens", "9000", "--lr", "9")
+    log_of(train(*command, *options))
+    before = contents(tmp_path / "run")
+    log = log_of(train(*command, *options))
+    assert f"{tmp_path / 'run'}: the run is finished ({reason}); nothing is left to do" in log
+    assert contents(tmp_path / "run") == before
+    ended = updates(tmp_path / "run")
+    assert "is finished" not in log_of(train(*command, *more))
+    assert updates(tmp_path / "run") > ended
+
+
+# ---- changes that are meant ----------------------------------------------------------------------
+
+
+def test_restart_starts_anew_and_keeps_what_there_was(folder, tiny, stock):
+    before = contents(folder)
+    log = log_of(train(stock, tiny.data, folder, "--seed", "2", "--restart", updates=1))
+    assert f"the checkpoints of the earlier one are in {folder / 'before-restart-1'}" in log
+    assert updates(folder) == 1
+    assert contents(folder / "before-restart-1") == before
+    log_of(train(stock, tiny.data, folder, "--seed", "3", "--restart", updates=1))
+    assert contents(folder / "before-restart-1") == before
+    assert contents(folder / "before-restart-2") != before
+
+
+def test_a_reset_says_that_a_change_is_meant(folder, tiny, stock):
+    options = ("--lr", "0.1", "--reset-optimizer")
+    log = log_of(train(stock, tiny.data, folder, *options, updates=1))
+    assert f"{folder}: goes on with other settings, as --reset-optimizer says: --lr 0.003" in log
+    assert "Loaded checkpoint" in log
+
+
+def test_a_restored_file_says_that_a_change_is_meant(folder, run, tiny, stock):
+    start = run / "checkpoint_last.pt"
+    options = ("--lr", "0.1", "--restore-file", start)
+    log = log_of(train(stock, tiny.data, folder, *options, updates=3))
+    assert f"Loaded checkpoint {start}" in log
+    assert updates(folder) == 3
+
+
+def test_another_model_to_finetune_is_another_start(folder, tiny, stock):
+    """fairseq itself goes on with the run in the folder and says nothing."""
+    start = tiny.checkpoints["document"]
+    options = ("--finetune-from-model", start, "--lr", "0.002")
+    log = log_of(train(stock, tiny.data, folder, *options, updates=1))
+    assert f"Loaded checkpoint {start}" in log
+    assert f"to start from --finetune-from-model {start}; the checkpoints of the earlier" in log
+    assert updates(folder) == 1
+    log = log_of(train(stock, tiny.data, folder, *options, updates=2))
+    assert f"Loaded checkpoint {folder / 'checkpoint_last.pt'}" in log
+    assert updates(folder) == 2
+    other = ("--finetune-from-model", start, "--lr", "0.001")
+    assert "other settings: --lr 0.002 -> 0.001;" in refusal(
+        train(stock, tiny.data, folder, *other, updates=3)
+    )
+    inside = ("--finetune-from-model", folder / "checkpoint_last.pt")
+    assert "lies in --save-dir" in refusal(train(stock, tiny.data, folder, *inside, updates=3))
+
+
+# ---- the start -----------------------------------------------------------------------------------
+
+
+def test_the_start_is_compared_by_what_is_in_the_file(tiny, stock, tmp_path):
+    start, folder = tmp_path / "start.pt", tmp_path / "run"
+    shutil.copy(tiny.checkpoints["sentence"], start)
+    log_of(train(stock, tiny.data, folder, "--init-from", start, updates=1))
+    renamed = start.rename(tmp_path / "renamed.pt")
+    log_of(train(stock, tiny.data, folder, "--init-from", renamed, updates=2))
+    line = refusal(train(stock, tiny.data, folder, "--init-from", tmp_path / "no.pt", updates=3))
+    assert f"other settings: --init-from {renamed} -> {tmp_path / 'no.pt'};" in line
+    renamed.unlink()  # the recorded one is not needed any more
+    log_of(train(stock, tiny.data, folder, "--init-from", renamed, updates=3))
+    shutil.copy(tiny.checkpoints["other"], renamed)
+    line = refusal(train(stock, tiny.data, folder, "--init-from", renamed, updates=4))
+    assert f"other settings: --init-from {renamed} (it has changed);" in line
+    line = refusal(train(stock, tiny.data, folder, updates=4))
+    assert f"--init-from {renamed} -> none" in line
+
+
+# ---- damage --------------------------------------------------------------------------------------
+
+
+SAVED = ("--save-interval-updates", "1", "--keep-interval-updates", "2")
+
+
+@pytest.mark.parametrize("damage", ["torn", "missing"])
+def test_a_torn_checkpoint_is_replaced_by_the_newest_whole_one(damage, tiny, stock, tmp_path):
+    log_of(train(stock, tiny.data, tmp_path, *SAVED, updates=3))
+    last = tmp_path / "checkpoint_last.pt"
+    if damage == "torn":
+        last.write_bytes(last.read_bytes()[:-999])
+    else:
+        last.unlink()
+    torn = tmp_path / "checkpoint_1_3.pt"
+    torn.write_bytes(b"")
+    log = log_of(train(stock, tiny.data, tmp_path, *SAVED, updates=4))
+    kind = {"torn": "is not whole", "missing": "is missing"}[damage]
+    assert f"checkpoint_last.pt {kind}; the run goes on from checkpoint_1_2.pt (2 updates)" in log
+    assert "(epoch 1 @ 2 updates)" in log
+    assert updates(tmp_path) == 4
+
+
+def test_nothing_whole_is_refused(folder, tiny, stock):
+    (folder / "checkpoint_last.pt").write_bytes(b"PK")
+    line = refusal(train(stock, tiny.data, folder, updates=4))
+    assert line == (
+        f"--save-dir {folder}: none of its checkpoints is whole (checkpoint_last.pt); --restart "
+        "starts anew and keeps them."
+    )
+    log_of(train(stock, tiny.data, folder, "--restart", updates=1))
+    assert updates(folder) == 1
+
+
+def test_two_trainings_in_one_folder(folder, tiny, stock):
+    before = contents(folder)
+    with locked(folder):
+        line = refusal(train(stock, tiny.data, folder, updates=4))
+    assert line.startswith(f"{folder}: process ")
+    assert contents(folder) == before
+
+
+def test_an_older_run_goes_on(folder, tiny, stock):
+    """A checkpoint that does not say what it was made from."""
+    path = folder / "checkpoint_last.pt"
+    state = read_checkpoint(path)
+    state["task_state"].clear()
+    del state["extra_state"]["run_state"]
+    write_checkpoint(state, path)
+    assert "--seed 1 -> 2;" in refusal(train(stock, tiny.data, folder, "--seed", "2", updates=3))
+    assert f"{path}: identity unknown" in log_of(train(stock, tiny.data, folder, updates=3))
+    assert "identity unknown" not in log_of(train(stock, tiny.data, folder, updates=4))
