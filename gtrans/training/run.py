@@ -13,7 +13,9 @@ from typing import Any
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import OmegaConf, open_dict
 
+from gtrans.checkpoints import read_checkpoint
 from gtrans.errors import GtransError
+from gtrans.model_identity import ModelIdentity
 from gtrans.training import made_from, settings
 from gtrans.training.folder import RunCheckpoint, RunFolder
 from gtrans.training.made_from import MadeFrom
@@ -128,6 +130,7 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
     if trainer.cfg.task.get("restart"):
         remarks += _cleared(folder, "as --restart says")
     if cfg.restore_file != _LAST:
+        remarks += _same_model("--restore-file", cfg.restore_file, trainer)
         remarks.append(f"--restore-file {cfg.restore_file}: settings are not compared")
         return Plan(remarks=tuple(remarks), made_from=now)
     found, remark = folder.newest()
@@ -142,6 +145,8 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
     if found is None:
         if gone := made_from.missing(now):
             raise GtransError(f"{gone}: there is no such checkpoint.")
+        if cfg.finetune_from_model:
+            remarks += _same_model("--finetune-from-model", cfg.finetune_from_model, trainer)
         return Plan(remarks=tuple(remarks), made_from=now)
     if recorded is None:
         remarks.append(
@@ -166,6 +171,25 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
         tuple(remarks),
         made_from.completed(now, recorded or {}),
     )
+
+
+def _same_model(flag: str, path: str, trainer: Any) -> list[str]:
+    """Remarks on the checkpoint whose parameters are taken as they are, row by row.
+
+    Raises:
+        GtransError: there is no such checkpoint, or it has another vocabulary or preparation.
+    """
+    state = read_checkpoint(path, in_memory=False)
+    recorded = ModelIdentity.of_checkpoint(state, path)
+    if recorded is None:
+        return [f"{flag} {path}: identity unknown: it does not say which vocabulary it has"]
+    differences = recorded.differences(trainer.task.identity)
+    if differences:
+        raise GtransError(
+            f"{flag} {path}: it was not made with the data folder '{trainer.cfg.task.data}', it "
+            f"has other {'; '.join(differences)}; --init-from maps embeddings to other symbols."
+        )
+    return []
 
 
 def _differences(found: RunCheckpoint, trainer: Any, now: MadeFrom) -> list[str]:
