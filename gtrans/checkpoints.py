@@ -109,7 +109,13 @@ def write_checkpoint(state: dict[str, Any], target: Path) -> None:
         GtransError: it cannot be written.
     """
     with binary_writer(target) as file:
-        torch.save(state, file)
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:
+            # torch closes its archive after a full disk, too, and reports only how that failed.
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from error
+            raise
 
 
 def _refused(path: Path, error: Exception) -> list[str]:
