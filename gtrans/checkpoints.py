@@ -111,8 +111,11 @@ def write_checkpoint(state: dict[str, Any], target: Path) -> None:
     with binary_writer(target) as file:
         try:
             torch.save(state, file)
-        except RuntimeError as error:  # torch says it of its archive, not of the disk
-            raise error.__context__ or error from None
+        except RuntimeError as error:
+            # torch closes its archive after a full disk, too, and reports only how that failed.
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from error
+            raise
 
 
 def _refused(path: Path, error: Exception) -> list[str]:

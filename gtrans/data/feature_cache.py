@@ -18,7 +18,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -73,12 +73,18 @@ class FeatureCache:
         tensor: Tensor = shard.get_tensor(key)
         return tensor
 
-    def put(self, key: str, features: Tensor) -> None:
-        """Add an entry; :meth:`flush` writes it, or a later :meth:`put` when many have come."""
-        if not self._limit or self._full or key in self._pending:
+    def put(self, entries: Mapping[str, Tensor]) -> None:
+        """Add entries; :meth:`flush` writes them, or a later :meth:`put` when many have come.
+
+        What is put together is written together, so a run that is killed and goes on finds the
+        features of all rows of a batch or of none, and computes them in the same batches.
+        """
+        if not self._limit or self._full:
             return
-        self._pending[key] = features
-        self._pending_bytes += features.numel() * features.element_size() + _ENTRY_BYTES
+        for key, features in entries.items():
+            if key not in self._pending:
+                self._pending[key] = features
+                self._pending_bytes += features.numel() * features.element_size() + _ENTRY_BYTES
         if self._pending_bytes >= min(_SHARD_BYTES, self._limit // 8):
             self.flush()
 

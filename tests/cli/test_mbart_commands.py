@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,22 @@ def test_trimmed_vocabulary(
         converted[name] = logits[:, [symbols.index(symbol) for symbol in
                                      (*kept, "</s>", "[de_DE]", "<mask>")]]  # fmt: skip
     torch.testing.assert_close(converted["small"], converted["full"], atol=1e-5, rtol=1e-5)
+
+    # The trimmed model knows its pieces: as many others are refused, and so is a second trimming
+    # with a corpus in other pieces.
+    other = shutil.copytree(data, tmp_path / "other")
+    for lang in ("en", "de"):
+        path = other / f"dict.{lang}.txt"
+        path.write_text("".join(reversed(path.read_text().splitlines(True))))
+    capsys.readouterr()
+    languages = ["--source-lang", "en", "--target-lang", "de"]
+    command = ["convert", "--from", "fairseq", "--data", str(other), *languages]
+    assert main([*command, str(small / "model.pt"), str(tmp_path / "no.pt")]) == 1
+    assert f"it was not made with '{other}'" in capsys.readouterr().err
+    assert main(["trim-vocab", "--data", str(other), "--out", str(tmp_path / "smaller"),
+                 str(small / "model.pt")]) == 1  # fmt: skip
+    assert f"it was not made with '{other}'" in capsys.readouterr().err
+    assert not (tmp_path / "smaller").exists() and not (tmp_path / "no.pt").exists()
 
     done = train(stock, data, tmp_path / "run", small / "model.pt", "--unit", "document",
                  "--max-update", "1")  # fmt: skip

@@ -50,9 +50,10 @@ def test_pieces_are_those_of_the_tokenizer(bert: Path, pieces: WordPieces) -> No
     for sentence in SENTENCES:
         (ids,) = pieces.encode([sentence])
         assert ids[-1] == SEP
-        assert pieces.order[ids[:-1]].tolist() == tokenizer(sentence, add_special_tokens=False)[
-            "input_ids"
-        ]
+        assert (
+            pieces.order[ids[:-1]].tolist()
+            == tokenizer(sentence, add_special_tokens=False)["input_ids"]
+        )
     names = ["[CLS]", "[PAD]", "[SEP]", "[UNK]"]
     assert pieces.symbols[:4] == names
     assert pieces.order[:4].tolist() == tokenizer.convert_tokens_to_ids(names)
@@ -188,7 +189,7 @@ def test_what_is_kept_is_found_by_another_process(tmp_path: Path) -> None:
     first, second = (FeatureCache(tmp_path, "a" * 64, 1 << 20) for _ in range(2))
     key, features = entry(1)
     assert second.get([key]) == [None]
-    first.put(key, features)
+    first.put({key: features})
     assert torch.equal(first.get([key])[0], features)  # type: ignore[arg-type]
     assert second.get([key]) == [None]
     first.flush()
@@ -200,7 +201,7 @@ def test_what_is_kept_is_found_by_another_process(tmp_path: Path) -> None:
 def test_nothing_half_written_is_read(tmp_path: Path) -> None:
     cache = FeatureCache(tmp_path, "a" * 64, 1 << 20)
     key, features = entry(1)
-    cache.put(key, features)
+    cache.put({key: features})
     cache.flush()
     (shard,) = (tmp_path / ("a" * 32)).glob("*.safetensors")
     # An interruption leaves a temporary file, which is never looked at.
@@ -210,7 +211,7 @@ def test_nothing_half_written_is_read(tmp_path: Path) -> None:
     shard.write_bytes(shard.read_bytes()[:-5])
     again = FeatureCache(tmp_path, "a" * 64, 1 << 20)
     assert again.get([key]) == [None]
-    again.put(key, features)
+    again.put({key: features})
     again.flush()
     assert again.get([key])[0] is not None
 
@@ -219,7 +220,7 @@ def test_the_size_is_bounded_and_what_is_in_use_stays(tmp_path: Path) -> None:
     limit = 3000
     cache = FeatureCache(tmp_path, "a" * 64, limit)
     for number in range(40):
-        cache.put(*entry(number))
+        cache.put(dict([entry(number)]))
     cache.flush()
 
     def used() -> int:
@@ -232,7 +233,7 @@ def test_the_size_is_bounded_and_what_is_in_use_stays(tmp_path: Path) -> None:
     for file in tmp_path.rglob("*.safetensors"):
         os.utime(file, (time.time() - 9999,) * 2)
     other = FeatureCache(tmp_path, "b" * 64, limit)
-    other.put(*entry(1))
+    other.put(dict([entry(1)]))
     other.flush()
     assert other.get([entry(1)[0]])[0] is not None
     assert used() <= 1.5 * limit
@@ -240,7 +241,7 @@ def test_the_size_is_bounded_and_what_is_in_use_stays(tmp_path: Path) -> None:
 
 def test_no_cache(tmp_path: Path) -> None:
     cache = FeatureCache(tmp_path, "a" * 64, 0)
-    cache.put(*entry(1))
+    cache.put(dict([entry(1)]))
     cache.flush()
     assert cache.get([entry(1)[0]]) == [None]
     assert not list(tmp_path.iterdir())
@@ -360,7 +361,7 @@ def test_flat_bert_is_bert_on_the_pair(bert: Path, pieces: WordPieces) -> None:
         wanted = load_bert(str(bert)).eval()(
             input_ids=pieces.order[pair][None], token_type_ids=token_types(pair)[None]
         )
-    assert torch.allclose(found, wanted.last_hidden_state[0, -len(sentence):], atol=1e-4)
+    assert torch.allclose(found, wanted.last_hidden_state[0, -len(sentence) :], atol=1e-4)
 
 
 def test_flat_bert_top_blocks_see_the_sentence_only(pieces: WordPieces) -> None:

@@ -44,12 +44,16 @@ class Runs:
     def __init__(self, stock: StockCommands, data: Path, folder: Path) -> None:
         self.stock, self.data, self.folder = stock, data, folder
 
-    def check(self, *options: str | Path, stops: tuple[int, ...], updates: int) -> str:
+    def train(self, name: str, options: tuple[str, ...], updates: int) -> str:
+        folder = self.folder / name
+        named = [option.replace("{run}", str(folder)) for option in options]
+        return log_of(train(self.stock, self.data, folder, *named, updates=updates))
+
+    def check(self, *options: str, stops: tuple[int, ...], updates: int) -> str:
         """Compare both ends; returns the log of the undisturbed run."""
-        command = (self.stock, self.data)
-        log = log_of(train(*command, self.folder / "whole", *options, updates=updates))
+        log = self.train("whole", options, updates)
         for stop in (*stops, updates):
-            log_of(train(*command, self.folder / "parts", *options, updates=stop))
+            self.train("parts", options, stop)
         ends = [outcome(self.folder / name) for name in ("whole", "parts")]
         assert ends[0]["updates"] == updates
         assert differing(*ends) == []
@@ -100,3 +104,34 @@ def test_several_folders_take_turns(runs, tiny, tmp_path):
     runs.data = Path(f"{tiny.data}:{other}")
     log = runs.check("--max-tokens", "3000", stops=(7,), updates=9)
     assert epochs(log) > 2
+
+
+def test_windows_with_random_neighbours(runs):
+    options = ("--arch", "flat_transformer_tiny", "--context-kind", "random")
+    runs.check(*options, "--num-workers", "2", stops=(2,), updates=4)
+
+
+def test_features_of_a_bert(runs, prepared_with_bert, tmp_path):
+    """Each run has a cache of its own, and the second one loses what it has not written yet."""
+    runs.data = prepared_with_bert
+    options = ("--arch", "bert_context_transformer_tiny", "--bert-cache", "{run}/features")
+    runs.check(*options, stops=(2,), updates=4)
+
+
+def test_fusion_with_its_multi_level_loss(runs):
+    options = (
+        *("--arch", "gtrans_fusion_tiny", "--encoder-group-size", "1"),
+        *("--decoder-group-size", "1", "--criterion", "multi_level_cross_entropy"),
+    )
+    runs.check(*options, stops=(2,), updates=4)
+
+
+def test_the_best_loss_and_the_plateau(runs):
+    """Validation of every update and at the ends of epochs decides on rate and patience."""
+    options = (
+        *("--lr-scheduler", "reduce_lr_on_plateau", "--lr-patience", "1", "--lr", "0.5"),
+        *("--patience", "30", "--validate-interval-updates", "2", "--max-tokens", "3000"),
+        *("--save-interval-updates", "2", "--keep-interval-updates", "1"),
+    )
+    log = runs.check(*options, stops=(4, 8, 12), updates=20)
+    assert epochs(log) > 3

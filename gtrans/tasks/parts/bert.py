@@ -175,8 +175,7 @@ class BertPart(TaskPart):
             computed = dict(
                 zip(missing, self.frozen(list(missing.values()), device), strict=True)
             )
-            for key, states in computed.items():
-                cache.put(key, states)
+            cache.put(computed)
             features = [
                 computed[key] if cached is None else cached
                 for key, cached in zip(keys, features, strict=True)
@@ -204,6 +203,7 @@ class BertPart(TaskPart):
         if whitening.measured_on is None:
             features = self._features_of(dataset, whitening.mean.device)
             whitening.measure(features, self.frozen.fingerprint)
+            self.flush()
         elif whitening.measured_on != self.frozen.fingerprint:
             raise self._another(f"that is not the one of '{self.data}' ({self.pieces.name})")
 
@@ -219,6 +219,11 @@ class BertPart(TaskPart):
     def begin_validation(self) -> None:
         """Write features to disk."""
         self.flush()
+
+    def before_checkpoint(self) -> dict[Any, Any]:
+        """Write features to disk: a resumed run reads them as this one does."""
+        self.flush()
+        return {}
 
     def before_batch(self, batch: Batch) -> Batch:
         """The batch with BERT's output instead of word pieces."""
