@@ -5,7 +5,7 @@
 # attention, batches of 2,048 tokens, two for an update, patience 5.
 set -euo pipefail
 NAME=run-mbart
-SUMMARY="Fine-tune mBART25 and test it: preparation (if OUT/data is not complete), training into
+SUMMARY="Fine-tune mBART25 and test it: preparation (what is left of it), training into
 OUT/mbart-SYSTEM, translation to OUT/test.mbart-SYSTEM.LANG, scores.
   --mbart DIR           folder with mBART's model.pt, dict.txt and sentence.bpe.model (mbart.cc25)
   --trim WHETHER        yes: cut its vocabulary to the corpus, into OUT/mbart; no (default: yes)

@@ -56,17 +56,14 @@ def _prepared(path: Path) -> Facts:
         sentences = int((lines.sizes > 1).sum())
         documents = int(((lines.sizes > 1) & _after_boundary(lines.sizes)).sum())
         splits[name] = f"{sentences:,} sentences in {documents:,} documents"
-    vocabularies = []
-    for lang in languages:
-        dictionary = read_dictionary(str(path), lang)
-        vocabularies.append(Vocabulary.of(dictionary, len(dictionary)))
+    dictionaries = (read_dictionary(str(path), lang) for lang in languages)
+    source, target = (Vocabulary.of(one, len(one)) for one in dictionaries)
     preparation = Preparation.read(path)
-    identity = ModelIdentity(languages, *vocabularies, preparation, {})
-    joint = vocabularies[0] == vocabularies[1]
-    sizes = [len(vocabulary.symbols) for vocabulary in vocabularies]
+    identity = ModelIdentity(languages, source, target, preparation, {})
+    sizes = [len(vocabulary.symbols) for vocabulary in (source, target)]
     found.facts |= {
         "splits": splits,
-        "symbols": sizes[0] if joint else sizes,
+        "symbols": sizes[0] if source == target else sizes,
         "identity of the dictionaries": identity.dictionaries,
         "preparation": of_preparation(preparation),
     }
