@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from gtrans.decoding.translation_record import read_record
 from gtrans.errors import GtransError
 from gtrans.showing.facts import Facts
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def of_translation(path: Path) -> Facts | None:
@@ -26,8 +32,8 @@ def of_translation(path: Path) -> Facts | None:
     found = Facts(str(path), "translation")
     found.facts = {
         "sentences": record.sentences,
-        "files": dict(record.names),
-        "made from": dict(record.made_from),
+        "files": _given(record.names),
+        "made from": _given(record.made_from),
         "identity": record.run,
         "sha256": record.output,
     }

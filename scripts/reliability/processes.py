@@ -21,6 +21,7 @@ PROC = Path("/proc")
 PAUSE = 1.0  # seconds within which a stopped process stands still
 RECENT = 0.2  # seconds for which a list of processes serves
 GRACE = 10.0  # seconds within which the children of a killed process end
+LOCK = ".lock"  # ending of files that are open for writing, but never written
 _MARK = "GTRANS_RELIABILITY"
 _WRITES = os.O_WRONLY | os.O_RDWR
 
@@ -94,7 +95,7 @@ class Watched:
         """The name inside the folder of an open file; empty if it is another one or only read."""
         try:
             path = os.readlink(entry.path)
-            if not path.startswith(self._folder):
+            if not path.startswith(self._folder) or path.endswith(LOCK):
                 return ""
             flags = (PROC / str(pid) / "fdinfo" / entry.name).read_text()
         except OSError:  # closed meanwhile
