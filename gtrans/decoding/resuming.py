@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,8 @@ class FinishedBatches:
 
     def __exit__(self, *_: object) -> None:
         if self._path is not None:
-            self._file.close()
+            with suppress(OSError):  # what could not be written has been reported
+                self._file.close()
 
     def get(self, number: int) -> list[list[str]] | None:
         """The translations of a batch; None if it is not finished."""

@@ -381,4 +381,5 @@ def _concerns(error: OSError, files: tuple[Path, ...]) -> bool:
     """Whether an error is about writing one of ``files``; without a name, by its kind."""
     if isinstance(error.filename, str | bytes):
         return Path(os.fsdecode(error.filename)) in files
-    return error.errno in _REASONS
+    # Kinds of their own are those of pipes, connections and child processes.
+    return error.errno in _REASONS or (type(error) is OSError and error.errno is not None)

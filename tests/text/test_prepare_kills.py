@@ -25,7 +25,7 @@ def corpus(tmp_path: Path) -> Path:
     folder = tmp_path / "corpus"
     folder.mkdir()
     for lang in ("en", "de"):
-        (folder / f"train.{lang}").write_text("\n".join(SENTENCES * 3000) + "\n")
+        (folder / f"train.{lang}").write_text("\n".join(SENTENCES * 1000) + "\n")
         (folder / f"test.{lang}").write_text("\n".join(SENTENCES) + "\n")
     return folder
 
