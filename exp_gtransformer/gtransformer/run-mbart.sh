@@ -30,9 +30,13 @@ done
 listed systems "${SYSTEMS[@]}"
 begin gtransformer/prepare-mbart.sh
 
-# The published file does not say which symbols it has; the trimmed one does.
-model=("${OPTION[mbart]}/model.pt" --init-dict "${OPTION[mbart]}/dict.txt")
-[[ ${OPTION[trim]} == no ]] || model=("${OPTION[out]}/mbart/model.pt")
+# The published file does not say which symbols it has; a trimmed or converted one does.
+model=("${OPTION[mbart]}/model.pt")
+if [[ ${OPTION[trim]} == yes ]]; then
+  model=("${OPTION[out]}/mbart/model.pt")
+elif [[ $DRY_RUN == yes || -f ${OPTION[mbart]}/dict.txt ]]; then
+  model+=(--init-dict "${OPTION[mbart]}/dict.txt")
+fi
 # The order is that of the symbols in mBART25.
 LANGS=ar_AR,cs_CZ,de_DE,en_XX,es_XX,et_EE,fi_FI,fr_XX,gu_IN,hi_IN,it_IT,ja_XX,kk_KZ,ko_KR,lt_LT
 LANGS+=,lv_LV,my_MM,ne_NP,nl_XX,ro_RO,ru_RU,si_LK,tr_TR,vi_VN,zh_CN
