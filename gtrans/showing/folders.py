@@ -49,10 +49,10 @@ def _prepared(path: Path) -> Facts:
         return found
     splits: dict[str, Any] = {}
     for name in sorted({step.split()[1] for step in finished if step.startswith("encode ")}):
-        source = path / f"{name}.{'-'.join(languages)}.{languages[0]}"
-        lines = data_utils.load_indexed_dataset(str(source))
+        side = path / f"{name}.{'-'.join(languages)}.{languages[0]}"
+        lines = data_utils.load_indexed_dataset(str(side))
         if lines is None:
-            raise GtransError(f"{source}.idx: there is no such binarised file.")
+            raise GtransError(f"{side}.idx: there is no such binarised file.")
         sentences = int((lines.sizes > 1).sum())
         documents = int(((lines.sizes > 1) & _after_boundary(lines.sizes)).sum())
         splits[name] = f"{sentences:,} sentences in {documents:,} documents"
