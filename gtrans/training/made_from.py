@@ -77,9 +77,10 @@ def differences(
             if old == new
             else f"the training data (--data {old} -> {new})"
         )
-    old_start, new_start = recorded.get("start"), now["start"]
-    for flag in sorted({**(old_start or {}), **new_start}) if old_start is not None else ():
-        old_file, new_file = (start.get(flag) for start in (old_start, new_start))
+    new_start = now["start"]
+    old_start = recorded.get("start", new_start)
+    for flag in sorted({**old_start, **new_start}):
+        old_file, new_file = old_start.get(flag), new_start.get(flag)
         if not _same(old_file, new_file):
             found.append(_change(flag, old_file, new_file))
     return found

@@ -193,8 +193,7 @@ def _same_model(flag: str, path: str, trainer: Any) -> list[str]:
 
 
 def _differences(found: RunCheckpoint, trainer: Any, now: MadeFrom) -> list[str]:
-    options = OmegaConf.to_container(trainer.cfg, resolve=True, enum_to_str=True)
-    assert isinstance(options, dict)
+    options: Any = OmegaConf.to_container(trainer.cfg, resolve=True, enum_to_str=True)
     data = [str(side["task"].get("data")) for side in (found.options, options)]
     return [
         *made_from.differences(found.made_from or {}, now, data),

@@ -37,7 +37,7 @@ def save_checkpoint(
         return original(cfg, trainer, *further, **named)
 
 
-class _WholeCopies(PathManager):  # type: ignore[misc]
+class _WholeCopies(PathManager):
     """fairseq's functions for files, with copies that are complete or not there."""
 
     @staticmethod

@@ -80,9 +80,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(repo: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of two updates."""
+    """The folder of a run of two updates, of two batches each."""
     folder = tmp_path_factory.mktemp("trained")
-    train(repo, corpus, folder, "--max-update", "2")
+    train(repo, corpus, folder, "--max-update", "2", "--update-freq", "2")
     return folder
 
 
@@ -106,14 +106,14 @@ def test_another_run_starts_from_it(
     repo: Path, corpus: Path, trained: Path, tmp_path: Path
 ) -> None:
     best = str(trained / "checkpoint_best.pt")
-    start = ("--finetune-from-model", best, "--lr", "1e-9", "--max-update", "1")
-    log = train(repo, corpus, tmp_path, *start)
+    start = ("--finetune-from-model", best, "--lr", "1e-9")
+    log = train(repo, corpus, tmp_path, *start, "--max-update", "1")
     assert f"Loaded checkpoint {best}" in log
     before = read_checkpoint(best)["model"]
     after = read_checkpoint(tmp_path / "checkpoint_last.pt")["model"]
     for name, weights in before.items():
         torch.testing.assert_close(after[name], weights, atol=1e-6, rtol=0)
-    train(repo, corpus, tmp_path, "--max-update", "3")  # and is itself resumed
+    train(repo, corpus, tmp_path, *start, "--max-update", "3")  # and is itself resumed
     assert updates(tmp_path) == 3
 
 

@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "data": {"errors", "identity", "messages", "modules"},
     "text": {"errors", "identity", "messages", "data.documents", "modules.bert"},
     "corpus": {"errors", "identity", "data.documents", "evaluation.contrastive"},
+    "training": {"checkpoints", "data.unit_options", "errors", "identity", "models.base.contract"},
     "evaluation": {"errors", "identity", "messages", "data.documents", "data.instances"},
 }
 

@@ -5,33 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
-from support.runs import log_of, outcome, train
+from support.runs import differing, log_of, outcome, train
 from support.tiny_models import StockCommands, TinyWorld
-
-
-def differing(one: Any, other: Any, name: str = "") -> list[str]:
-    """Names of the entries in which two nested values differ, tensors bit by bit."""
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        same = one.dtype == other.dtype and torch.equal(one, other)
-        return [] if same else [name]
-    if isinstance(one, dict) and isinstance(other, dict):
-        keys = [*one, *(key for key in other if key not in one)]
-        return [
-            found
-            for key in keys
-            for found in differing(one.get(key), other.get(key), f"{name}/{key}")
-        ]
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
-        return [
-            found
-            for number, pair in enumerate(zip(one, other, strict=True))
-            for found in differing(*pair, f"{name}/{number}")
-        ]
-    return [] if one == other else [f"{name}: {one} and {other}"]
 
 
 def epochs(log: str) -> int:

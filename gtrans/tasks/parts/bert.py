@@ -172,9 +172,7 @@ class BertPart(TaskPart):
         features = cache.get(keys)
         missing = {keys[n]: rows[n] for n, cached in enumerate(features) if cached is None}
         if missing:
-            computed = dict(
-                zip(missing, self.frozen(list(missing.values()), device), strict=True)
-            )
+            computed = dict(zip(missing, self.frozen(list(missing.values()), device), strict=True))
             cache.put(computed)
             features = [
                 computed[key] if cached is None else cached

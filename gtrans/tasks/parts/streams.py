@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -24,11 +25,14 @@ class MemoryInFlight:
     def __init__(self) -> None:
         # document -> next sentence -> memory; None after the last sentence
         self._kept: dict[int, dict[int, Tensor | None]] = {}
+        # Of a checkpoint, also those that another process goes on with: document -> the same
+        self._restored: dict[int, dict[int, Tensor | None]] = {}
         self._update = -1
 
     def clear(self) -> None:
         """Forget all documents."""
         self._kept.clear()
+        self._restored.clear()
 
     def latest(self) -> dict[int, tuple[int, Tensor]]:
         """By document that is not at its end: the next sentence, and the memory before it."""
@@ -39,9 +43,9 @@ class MemoryInFlight:
                 found[document] = position, memory
         return found
 
-    def put_back(self, latest: dict[int, tuple[int, Tensor]]) -> None:
-        """Continue with what :meth:`latest` returned."""
-        self._kept = {document: {place: memory} for document, (place, memory) in latest.items()}
+    def restore(self, latest: Mapping[int, tuple[int, Tensor]]) -> None:
+        """Continue with what :meth:`latest` has returned, in any process of a run."""
+        self._restored = _by_position(latest)
 
     def flow(self, model: Any, dataset: StreamDataset, runs: list[Run]) -> MemoryFlow:
         """The memories with which a window of these runs begins."""
@@ -58,6 +62,8 @@ class MemoryInFlight:
         if run.position == 0:
             return None
         kept = self._kept.get(run.document, {}).get(run.position)
+        if kept is None:
+            kept = self._restored.get(run.document, {}).get(run.position)
         return self._read_again(model, dataset, run) if kept is None else kept
 
     def _read_again(self, model: Any, dataset: StreamDataset, run: Run) -> Tensor:
@@ -76,9 +82,7 @@ class MemoryInFlight:
             model.train(training)
         return flow.left[0]
 
-    def keep(
-        self, flow: MemoryFlow, dataset: StreamDataset, runs: list[Run], update: int
-    ) -> None:
+    def keep(self, flow: MemoryFlow, dataset: StreamDataset, runs: list[Run], update: int) -> None:
         """Store the memories with which a window ends in the given update.
 
         Those with which it began are kept until the next update, since fairseq may repeat the
@@ -86,12 +90,16 @@ class MemoryInFlight:
         """
         if update != self._update:
             self._update = update
-            self.put_back(self.latest())
+            self._kept = _by_position(self.latest())
         left = flow.left
         for number, run in enumerate(runs):
             after = run.position + run.count
             ended = after == dataset.sentences(run.document)
             self._kept.setdefault(run.document, {})[after] = None if ended else left[number].clone()
+
+
+def _by_position(latest: Mapping[int, tuple[int, Tensor]]) -> dict[int, dict[int, Tensor | None]]:
+    return {document: {place: memory} for document, (place, memory) in latest.items()}
 
 
 class Streams(TaskPart):
@@ -120,7 +128,7 @@ class Streams(TaskPart):
         self._training_set = dataset
         for in_flight in self._in_flight.values():
             in_flight.clear()
-        self._in_flight["train"].put_back(self._resumed)
+        self._in_flight["train"].restore(self._resumed)
         self._resumed = {}
 
     def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:

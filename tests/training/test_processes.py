@@ -1,0 +1,155 @@
+"""Runs in processes of their own: killed, on a full disk, of several processes, from a file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.runs import (
+    G_TRANSFORMER,
+    PLUGIN,
+    SIZES,
+    TRAINING,
+    differing,
+    log_of,
+    outcome,
+    train,
+    updates,
+)
+from support.tiny_models import StockCommands, TinyWorld
+
+from gtrans.checkpoints import read_checkpoint
+
+SAVED = ("--save-interval-updates", "1", "--keep-interval-updates", "1")
+
+
+def command(tiny: TinyWorld, folder: Path, *options: str) -> list[str]:
+    """``fairseq-train`` as a process of its own."""
+    program = Path(sys.executable).with_name("fairseq-train")
+    arguments = (*PLUGIN, *TRAINING, *G_TRANSFORMER, "--disable-validation", *options)
+    return [str(part) for part in (program, tiny.data, *arguments, "--save-dir", folder)]
+
+
+def environment(repo: Path) -> dict[str, str]:
+    return {
+        **os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(repo),
+    }  # fmt: skip
+
+
+def test_killed_while_it_trains_and_saves(tiny, stock, repo, tmp_path):
+    """With a data worker, which must not keep the folder locked."""
+    goal = ("--max-update", "9", *SAVED, "--num-workers", "1")
+    log_of(train(stock, tiny.data, tmp_path / "whole", *goal))
+    folder = tmp_path / "killed"
+    run = subprocess.Popen(
+        command(tiny, folder, *goal), cwd=repo, env=environment(repo), stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not (folder / "checkpoint_last.pt").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    # A new name beside the next checkpoint: it is being written.
+    while not list(folder.glob(".checkpoint_last.pt.*.tmp")) and run.poll() is None:
+        pass
+    run.send_signal(signal.SIGKILL)
+    assert run.wait() == -signal.SIGKILL
+    log = log_of(train(stock, tiny.data, folder, *goal))
+    assert "Loaded checkpoint" in log
+    assert differing(*(outcome(tmp_path / name) for name in ("whole", "killed"))) == []
+    assert not list(folder.glob(".*.tmp"))
+
+
+def test_a_full_disk_is_one_line_and_costs_no_checkpoint(tiny, stock, repo, tmp_path):
+    """A limit on the size of files fails in the middle of a file as a full disk does."""
+    log_of(train(stock, tiny.data, tmp_path, updates=1))
+    last = tmp_path / "checkpoint_last.pt"
+    before = last.read_bytes()
+    blocks = len(before) // 2 // 1024
+    limited = ("bash", "-c", f'ulimit -f {blocks}; exec "$@"', "bash")
+    done = subprocess.run(
+        [*limited, *command(tiny, tmp_path, "--max-update", "2")],
+        cwd=repo, env=environment(repo), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1].startswith(f"gtrans: error: {last}: cannot be")
+    assert "Traceback" not in done.stderr
+    assert last.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
+
+
+def in_two(stock: StockCommands, data: Path, folder: Path, *options: str) -> str:
+    """Train in two processes of the same run; returns both logs."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+    arguments = [
+        data, *PLUGIN, *TRAINING, "--disable-validation", "--save-dir", folder, *options,
+        *("--distributed-world-size", "2", "--distributed-no-spawn", "--device-id", "0"),
+        *("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"),
+        *("--distributed-init-method", f"tcp://127.0.0.1:{port}"),
+    ]  # fmt: skip
+    ranks = [[*arguments, "--distributed-rank", str(rank)] for rank in range(2)]
+    return "".join(log_of(done) for done in stock.together("train", *ranks))
+
+
+MEMORY = (
+    *("--arch", "memory_transformer_tiny", "--max-tokens", "200", "--dropout", "0"),
+    *("--min-window", "1", "--max-window", "2"),
+)
+
+
+def test_streams_of_two_processes_go_on_exactly(tiny, stock, tmp_path):
+    for name, goals in (("whole", "4"), ("parts", "24")):
+        for goal in goals:
+            in_two(stock, tiny.data, tmp_path / name, *MEMORY, "--max-update", goal)
+    assert differing(*(outcome(tmp_path / name) for name in ("whole", "parts"))) == []
+
+
+@pytest.mark.parametrize(
+    "options", [MEMORY, (*G_TRANSFORMER, "--dropout", "0")], ids=lambda o: o[1]
+)
+def test_two_processes_become_one_with_twice_as_many_batches(options, tiny, stock, tmp_path):
+    """In the middle of an epoch; sums of gradients differ in their last digits only."""
+    in_two(stock, tiny.data, tmp_path / "two", *options, "--max-update", "4")
+    in_two(stock, tiny.data, tmp_path / "mixed", *options, "--max-update", "2")
+    one = (*options, "--update-freq", "2")
+    log_of(train(stock, tiny.data, tmp_path / "mixed", *one, updates=4))
+    states = [read_checkpoint(tmp_path / x / "checkpoint_last.pt") for x in ("two", "mixed")]
+    positions = [state["extra_state"]["train_iterator"] for state in states]
+    assert positions[1]["iterations_in_epoch"] == 2 * positions[0]["iterations_in_epoch"] > 0
+    for name, weights in states[0]["model"].items():
+        assert (weights - states[1]["model"][name]).abs().max() < 1e-5, name
+
+
+def test_a_configuration_file_goes_on_with_the_run_of_a_command_line(tiny, stock, repo, tmp_path):
+    folder = tmp_path / "run"
+    recipe = (
+        *("--word-dropout", "0.3", "--dropout", "0.3", "--label-smoothing", "0.1"),
+        *("--adam-betas", "(0.9, 0.98)", "--lr-scheduler", "inverse_sqrt"),
+    )
+    log_of(train(stock, tiny.data, folder, *recipe, updates=2))
+    sizes = {
+        name.removeprefix("--").replace("-", "_"): value
+        for name, value in zip(SIZES[::2], SIZES[1::2], strict=True)
+    }
+    override = [
+        "--config-dir", repo / "configs", "--config-name", "gtransformer_randinit",
+        f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}", "common.cpu=true",
+        f"checkpoint.save_dir={folder}", f"hydra.run.dir={tmp_path / 'hydra'}",
+        "model._name=gtransformer_tiny", *(f"model.{key}={size}" for key, size in sizes.items()),
+        "model.encoder_global_layers=1", "model.decoder_global_layers=1",
+        "model.cross_global_layers=1", "dataset.max_tokens=512", "optimization.lr=[0.003]",
+        "dataset.disable_validation=true",
+    ]  # fmt: skip
+    done = stock("hydra_train", *override, "optimization.max_update=3", "common.seed=7")
+    assert done.status != 0
+    assert "--seed 1 -> 7" in done.stderr
+    assert updates(folder) == 2
+    done = stock("hydra_train", *override, "optimization.max_update=3")
+    assert done.status == 0, done.stderr
+    assert updates(folder) == 3
