@@ -288,7 +288,7 @@ class DocumentTranslationTask(InteractiveTask):
         workers, epoch = int(kwargs.get("num_shards", 1)), int(kwargs.get("epoch", 1))
         for part in self.parts:
             part.begin_batches(dataset, workers, epoch)
-        named = as_in_first_epoch(self, dataset, kwargs)
+        named = as_in_first_epoch(self, dataset, kwargs, int(self.cfg.seed))
         iterator = super().get_batch_iterator(dataset, *args, **named)
         if isinstance(dataset, StreamDataset):
             iterator.disable_shuffling = True

@@ -127,7 +127,7 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
         folder.lock()
     now = made_from.made_from(trainer)
     remarks: list[str] = []
-    if trainer.cfg.task.get("restart"):
+    if settings.group_of(trainer.cfg, "task").get("restart"):
         remarks += _cleared(folder, "as --restart says")
     if cfg.restore_file != _LAST:
         remarks += _same_model("--restore-file", cfg.restore_file, trainer)
@@ -156,9 +156,12 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
     meant = _meant(cfg)
     different = _differences(found, trainer, now)
     if different and not meant:
+        # fairseq's own tasks have no such option.
+        restart = "restart" in settings.group_of(trainer.cfg, "task")
+        anew = ", or --restart to start anew (the checkpoints are kept)" if restart else ""
         raise GtransError(
             f"--save-dir {cfg.save_dir} holds a run with other settings: {', '.join(different)}; "
-            "give another --save-dir, or --restart to start anew (the checkpoints are kept), or "
+            f"give another --save-dir{anew}, or "
             "--reset-optimizer, --restore-file or --finetune-from-model if the change is meant."
         )
     if different:
@@ -186,15 +189,15 @@ def _same_model(flag: str, path: str, trainer: Any) -> list[str]:
     differences = recorded.differences(trainer.task.identity)
     if differences:
         raise GtransError(
-            f"{flag} {path}: it was not made with the data folder '{trainer.cfg.task.data}', it "
-            f"has other {'; '.join(differences)}; --init-from maps embeddings to other symbols."
+            f"{flag} {path}: it was not made with the data folder of this run, it has other "
+            f"{'; '.join(differences)}; --init-from maps embeddings to other symbols."
         )
     return []
 
 
 def _differences(found: RunCheckpoint, trainer: Any, now: MadeFrom) -> list[str]:
     options: Any = OmegaConf.to_container(trainer.cfg, resolve=True, enum_to_str=True)
-    data = [str(side["task"].get("data")) for side in (found.options, options)]
+    data = [str(settings.group_of(side, "task").get("data")) for side in (found.options, options)]
     return [
         *made_from.differences(found.made_from or {}, now, data),
         *settings.differences(found.options, options, type(trainer.get_model())),
