@@ -242,7 +242,8 @@ def test_rows_follow_their_symbols(tiny: TinyWorld, tmp_path: Path) -> None:
 def test_a_vocabulary_that_is_not_known_has_to_be_named(tiny: TinyWorld, tmp_path: Path) -> None:
     early = without_identity(tiny.checkpoints["sentence"], tmp_path / "early.pt")
     # Its folder is that of the data, by its absolute path, and older: this is certain.
-    assert start_from(tiny, tiny.data, early, tmp_path / "a").status == 0
+    done = start_from(tiny, tiny.data, early, tmp_path / "a")
+    assert done.status == 0 and f"--init-from {early}: identity unknown" in done.stderr
     state = read_checkpoint(early)
     state["cfg"]["task"]["data"] = "data"
     write_checkpoint(state, early)

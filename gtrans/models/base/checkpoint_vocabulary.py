@@ -50,6 +50,11 @@ class CheckpointVocabulary:
         if init_dict:
             self._named = self._read(init_dict)
 
+    @property
+    def carried(self) -> bool:
+        """Whether the checkpoint carries it."""
+        return self._identity is not None
+
     def _read(self, init_dict: str) -> dict[str, Dictionary]:
         if self._identity is not None:
             raise GtransError(

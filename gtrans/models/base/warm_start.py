@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from gtrans.checkpoints import read_checkpoint
 from gtrans.errors import GtransError
+from gtrans.model_identity import say_unknown
 from gtrans.models.base.checkpoint_vocabulary import CheckpointVocabulary
 
 logger = logging.getLogger(__name__)
@@ -145,6 +146,8 @@ def warm_start(
         else:
             report.new.append(name)
     model.load_state_dict({**own, **result})
+    if not vocabulary.carried:
+        say_unknown(f"--init-from {path}")
     for line in report.lines(path):
         logger.info(line)
     return report
