@@ -24,6 +24,7 @@ from gtrans import __version__
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
 from gtrans.identity.digests import fingerprint
+from gtrans.identity.files import atomic_writer
 from gtrans.messages import say
 from gtrans.text.carried_preparation import Preparation
 
@@ -143,7 +144,8 @@ class ModelIdentity:
             self.preparation.write(Path(folder.name))
         for lang, vocabulary in zip(self.languages, (self.source, self.target), strict=True):
             path = Path(folder.name) / f"dict.{lang}.txt"
-            path.write_text("".join(vocabulary.dictionary_lines()), "utf-8")
+            with atomic_writer(path) as file:
+                file.writelines(vocabulary.dictionary_lines())
         return folder
 
 

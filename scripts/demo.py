@@ -22,6 +22,8 @@ from typing import Any
 
 from tqdm import tqdm
 
+from gtrans.identity.files import atomic_writer
+
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON_BIN = Path(sys.executable).parent
 
@@ -120,7 +122,8 @@ class Demo:
         name = str(words[1])
         process = self._start(name, *words)
         output, _ = process.communicate()
-        (self.out / "log" / f"{name}.{len(self.seconds)}.log").write_text(output)
+        with atomic_writer(self.out / "log" / f"{name}.{len(self.seconds)}.log") as file:
+            file.write(output)
         if process.returncode:
             raise SystemExit(f"demo: error: {words[0]} {name} failed, see above.")
         return output
@@ -150,11 +153,10 @@ class Demo:
 
     def _translate(self, system: str) -> None:
         hypothesis = self.out / f"test.{system}.de"
-        hypothesis.unlink(missing_ok=True)
         self._command("gtrans", "translate", "--path", self._checkpoint(system),
                       "--data", self.out / "data", "--input", self.out / "corpus" / "test.en",
                       "--output", hypothesis, "--max-len-a", "1.5", "--max-len-b", "10",
-                      "--max-tokens", "8000")  # fmt: skip
+                      "--max-tokens", "8000", "--force")  # fmt: skip
         output = self._command("gtrans", "score", "--hyp", hypothesis,
                                "--ref", self.out / "corpus" / "test.de",
                                "--src", self.out / "corpus" / "test.en", "--json")  # fmt: skip
@@ -176,7 +178,8 @@ class Demo:
             "signatures": self.signatures,
         }
         path = self.out / "results.json"
-        path.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+        with atomic_writer(path) as file:
+            file.write(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
         print("\n" + "\n".join(_table(results)))
         print(f"\nwritten to {path}")
 

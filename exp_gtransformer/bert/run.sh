@@ -4,8 +4,8 @@
 # those of G-Transformer (TED is iwslt17, News nc2016); for Chinese name --bert bert-base-chinese.
 set -euo pipefail
 NAME=run-bert
-SUMMARY="Train a sentence Transformer and BERT-context Transformers from it, test all: preparation (if
-OUT/data is not complete), training into OUT/MODEL, translation to OUT/test.MODEL.LANG, scores.
+SUMMARY="Train a sentence Transformer and BERT-context Transformers from it, test all: preparation
+(what is left of it), training into OUT/MODEL, translation to OUT/test.MODEL.LANG, scores.
   --bert NAME_OR_DIR    the BERT: a local folder or a name on the hub (default: bert-base-uncased)
   --systems NAMES       of context,encoder,decoder,fused,aware,aware-bert (default: context): BERT
                         as context on both sides, on one side only (table 5.3), BERT-fused with

@@ -4,7 +4,7 @@
 # and 5 top layers, batches of 4,000 tokens, Adam (0.9, 0.98) with epsilon 1e-8, patience 10.
 set -euo pipefail
 NAME=run-flat
-SUMMARY="Train Flat-Transformer and test it: preparation (if OUT/data is not complete), training into
+SUMMARY="Train Flat-Transformer and test it: preparation (what is left of it), training into
 OUT/MODEL, translation to OUT/test.MODEL.LANG, scores.
   --systems NAMES       of flat,nosegment,sentence,concat (default: flat): the model, the two
                         cumulative ablations of table 3 (w/o Segment, w/o Unified), and a Transformer

@@ -3,8 +3,8 @@
 # are new, learn at 5e-4, what is loaded at 0.2 of it, 1e-4; word dropout 0.1.
 set -euo pipefail
 NAME=run-finetune
-SUMMARY="Train a sentence Transformer, fine-tune a G-Transformer from it, test both: preparation (if
-OUT/data is not complete), training into OUT/sentence and OUT/finetune (OUT/finetune-lossless with
+SUMMARY="Train a sentence Transformer, fine-tune a G-Transformer from it, test both: preparation
+(what is left of it), training into OUT/sentence and OUT/finetune (OUT/finetune-lossless with
 --start lossless), translation to OUT/test.MODEL.LANG, scores."
 TRAINS=yes
 # shellcheck source=../lib/common.sh

@@ -5,7 +5,7 @@
 # attention, batches of 2,048 tokens, two for an update, patience 5.
 set -euo pipefail
 NAME=run-mbart
-SUMMARY="Fine-tune mBART25 and test it: preparation (if OUT/data is not complete), training into
+SUMMARY="Fine-tune mBART25 and test it: preparation (what is left of it), training into
 OUT/mbart-SYSTEM, translation to OUT/test.mbart-SYSTEM.LANG, scores.
   --mbart DIR           folder with mBART's model.pt, dict.txt and sentence.bpe.model (mbart.cc25)
   --trim WHETHER        yes: cut its vocabulary to the corpus, into OUT/mbart; no (default: yes)
@@ -30,15 +30,20 @@ done
 listed systems "${SYSTEMS[@]}"
 begin gtransformer/prepare-mbart.sh
 
-model=${OPTION[mbart]}/model.pt
-[[ ${OPTION[trim]} == no ]] || model=${OPTION[out]}/mbart/model.pt
+# The published file does not say which symbols it has; a trimmed or converted one does.
+model=("${OPTION[mbart]}/model.pt")
+if [[ ${OPTION[trim]} == yes ]]; then
+  model=("${OPTION[out]}/mbart/model.pt")
+elif [[ $DRY_RUN == yes || -f ${OPTION[mbart]}/dict.txt ]]; then
+  model+=(--init-dict "${OPTION[mbart]}/dict.txt")
+fi
 # The order is that of the symbols in mBART25.
 LANGS=ar_AR,cs_CZ,de_DE,en_XX,es_XX,et_EE,fi_FI,fr_XX,gu_IN,hi_IN,it_IT,ja_XX,kk_KZ,ko_KR,lt_LT
 LANGS+=,lv_LV,my_MM,ne_NP,nl_XX,ro_RO,ru_RU,si_LK,tr_TR,vi_VN,zh_CN
 # shellcheck disable=SC2034 # of training.sh
 COMMON_SETTINGS=(
   --sentence-marks mbart --langs "$LANGS"
-  --init-from "$model" --lr-scale-pretrained 1
+  --init-from "${model[@]}" --lr-scale-pretrained 1
   --optimizer adam --adam-eps 1e-06 --adam-betas "(0.9, 0.98)"
   --lr 3e-5 --lr-scheduler polynomial_decay --warmup-updates 2500 --total-num-update 1000000
   --criterion label_smoothed_cross_entropy --label-smoothing 0.2

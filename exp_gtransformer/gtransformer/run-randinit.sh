@@ -2,8 +2,8 @@
 # G-Transformer from random parameters (App. C.1): learning rate 5e-4, word dropout 0.3.
 set -euo pipefail
 NAME=run-randinit
-SUMMARY="Train a randomly initialised G-Transformer and test it: preparation (if OUT/data is not
-complete), training into OUT/randinit, translation to OUT/test.randinit.LANG, scores."
+SUMMARY="Train a randomly initialised G-Transformer and test it: preparation (what is left of it),
+training into OUT/randinit, translation to OUT/test.randinit.LANG, scores."
 TRAINS=yes
 # shellcheck source=../lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"

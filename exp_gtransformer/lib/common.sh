@@ -214,7 +214,7 @@ check_mbart() {
   one_of trim yes no
   [[ -n ${OPTION[mbart]} ]] || die "\`--mbart\` is missing: the folder of mBART's files."
   [[ $DRY_RUN == no ]] || return 0
-  for file in model.pt sentence.bpe.model; do
+  for file in model.pt dict.txt sentence.bpe.model; do
     [[ -f ${OPTION[mbart]}/$file ]] ||
       die "${OPTION[mbart]}/$file: there is no such file; download $url and unpack it to \
 ${OPTION[mbart]}."

@@ -5,11 +5,11 @@
 # warm-up depend on the corpus. Results are the mean of two runs.
 set -euo pipefail
 NAME=run-memory
-SUMMARY="Train a sentence Transformer, fine-tune a Transformer with recurrent memory from it and test
-both; then do the same with the next seed (--seed): preparation (if OUT/data is not complete),
-training into OUT/memory-sentence-SEED and OUT/memory-SEED, translation to OUT/test.MODEL.LANG,
-scores, and their mean over the runs in OUT/scores.memory.txt. Corpora other than nc2016 and
-europarl7 are trained with the settings of iwslt17 (TED).
+SUMMARY="Train a sentence Transformer, fine-tune a Transformer with recurrent memory from it and
+test both; then do the same with the next seed (--seed): preparation (what is left of it), training
+into OUT/memory-sentence-SEED and OUT/memory-SEED, translation to OUT/test.MODEL.LANG, scores, and
+their mean over the runs in OUT/scores.memory.txt. Corpora other than nc2016 and europarl7 are
+trained with the settings of iwslt17 (TED).
   --runs N              runs whose scores are averaged (default: 2)
   --min-window N        fewest sentences of a document that an update reads (default: 5)
   --max-window N        most sentences that an update reads; 0: whole documents (default: 10)"

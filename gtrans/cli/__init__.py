@@ -37,6 +37,7 @@ COMMANDS = {
     "analyse": "measure attention, gates and gradients of a trained model",
     "cxmi": "measure how much context raises the probability of the reference",
     "options": "list the architectures, or explain the options of one of them",
+    "show": "say what a checkpoint, a prepared or run folder, or a translation was made from",
     "average": "average checkpoints of one training run",
     "convert": "convert a checkpoint of another program",
     "trim-vocab": "reduce a pretrained model to the subword pieces that a corpus uses",

@@ -5,7 +5,11 @@ It is tokenised and segmented as the corpus in --data was. The output is plain t
 line for every line of the input; its empty lines are the document boundaries of the input.
 
 After an interruption, run the same command again: it continues where it stopped. Finished
-translations are kept in OUTPUT.partial; OUTPUT appears when everything is translated.
+translations are kept in OUTPUT.partial; OUTPUT appears when everything is translated. With
+other options the old part is kept as OUTPUT.partial.1 and its command can go on with it later.
+OUTPUT.made.json says what the finished translation was made from: run the same command again,
+and it does nothing. An output that is a device or a FIFO has no such files; it gets the
+translation when everything is translated.
 """
 
 from __future__ import annotations
@@ -67,6 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: as in training)",
     )
     add_device(unit)
+    unit.add_argument(
+        "--force", action="store_true", help="translate anew, even if it is finished or in part"
+    )
     add_context(parser)
 
 
@@ -77,13 +84,11 @@ def run(args: argparse.Namespace) -> None:
         GtransError: see :func:`gtrans.decoding.translation.translate`.
     """
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.data.documents import STANDARD_STREAM
     from gtrans.decoding.document_search import SearchOptions
     from gtrans.decoding.loading import split_paths
     from gtrans.decoding.translation import TranslationOptions, translate
-    from gtrans.messages import say
 
-    sentences = translate(
+    translate(
         TranslationOptions(
             paths=tuple(split_paths(args.path)),
             data=args.data,
@@ -103,7 +108,6 @@ def run(args: argparse.Namespace) -> None:
             context=context_of(args),
             cpu=args.cpu,
             fp16=args.fp16,
+            force=args.force,
         )
     )
-    if args.output != STANDARD_STREAM:
-        say(f"{sentences} sentences written to {args.output}")

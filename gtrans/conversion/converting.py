@@ -7,7 +7,7 @@ certainly be read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 )
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
-from torch import Tensor
 
 from gtrans.checkpoints import write_checkpoint
 from gtrans.conversion.files import as_fairseq_checkpoint, check_target
@@ -164,7 +163,7 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
     root.task = task_cfg
     # setup_task infers missing languages, and reads other groups of the options.
     task = DocumentTranslationTask.setup_task(root.task)
-    _check_vocabulary(state, task, langs, path)
+    _check_vocabulary(foreign, task, langs)
     joint = task.source_dictionary == task.target_dictionary
     model_cfg = model_options(state, foreign.args, joint, foreign.doc_mode, path)
     for name in (*UNIT_FIELDS, "source_lang", "target_lang"):
@@ -194,8 +193,10 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
 
 
 def _check_vocabulary(
-    state: Mapping[str, Tensor], task: DocumentTranslationTask, langs: list[str], path: Path
+    foreign: ForeignCheckpoint, task: DocumentTranslationTask, langs: list[str]
 ) -> None:
+    """Refuse dictionaries that are not those of the checkpoint, as far as it says which."""
+    path, state = foreign.path, foreign.state
     sides = (
         (ENCODER_TABLE, task.source_dictionary, task.cfg.source_lang),
         (DECODER_TABLE, task.target_dictionary, task.cfg.target_lang),
@@ -210,3 +211,10 @@ def _check_vocabulary(
                 f"{symbols} has {len(dictionary)}; `--data` must hold the dictionaries that the "
                 "model was trained with."
             )
+    differences = [] if foreign.identity is None else foreign.identity.differences(task.identity)
+    if differences:
+        raise GtransError(
+            f"{path}: it was not made with '{task.cfg.data}', it has other "
+            f"{'; '.join(differences)}; `--data` must be a folder prepared with the model's own "
+            "pieces."
+        )

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from gtrans.conversion.model_options import DECODER_TABLE, OUTPUT
+from gtrans.model_identity import ModelIdentity
 from gtrans.models.base.warm_start import rename
 
 
@@ -27,6 +28,8 @@ class ForeignCheckpoint:
         source_lang, target_lang: languages that it translates from and to, if it names them.
         marks: the marks around sentences, see :class:`gtrans.data.frame.Frame`.
         unit: the unit that it was trained on.
+        identity: what it was made from, if it says so: a model of fairseq's after
+            ``gtrans trim-vocab`` does.
         doc_mode: ``partial`` if the names of its tensors point to group attention, else ``full``.
     """
 
@@ -41,6 +44,7 @@ class ForeignCheckpoint:
     marks: str = "both"
     unit: str = "document"
     doc_mode: str = "full"
+    identity: ModelIdentity | None = None
 
 
 def is_parameter(name: str, entry: Any) -> bool:

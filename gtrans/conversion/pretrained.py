@@ -13,6 +13,7 @@ from gtrans.checkpoints import read_checkpoint
 from gtrans.conversion.foreign_checkpoint import ForeignCheckpoint, is_parameter, own_names
 from gtrans.data.symbols import split_languages
 from gtrans.errors import GtransError
+from gtrans.model_identity import ModelIdentity
 
 # Where the user can get the weights; nothing here downloads them.
 DOWNLOADS = (
@@ -61,4 +62,5 @@ def read_pretrained(path: Path) -> ForeignCheckpoint:
         getattr(args, "target_lang", None),
         marks,
         "sentence",
+        identity=ModelIdentity.of_checkpoint(checkpoint, path),
     )

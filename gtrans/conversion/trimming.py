@@ -72,7 +72,8 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     languages = str(state["source_lang"]), str(state["target_lang"])
     dictionary = read_dictionary(str(data), languages[0])
     loaded = read_checkpoint(checkpoint)
-    identity = _identity(loaded, checkpoint, data, dictionary)
+    recorded = ModelIdentity.of_checkpoint(loaded, checkpoint)
+    identity = _identity(recorded, checkpoint, data, dictionary)
     tensors: dict[str, Any] = loaded["model"]
     rows = tensors[ENCODER_TABLE].size(0) if ENCODER_TABLE in tensors else 0
     langs = split_languages(_options(loaded).get("langs"))
@@ -106,15 +107,18 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     trimmed = Vocabulary((*dictionary.symbols[: dictionary.nspecial], *pieces), added)
     loaded["task_state"] = {STATE: _trimmed(identity, trimmed, out / DICTIONARY_FILE).state()}
     write_checkpoint(loaded, target)
+    if recorded is None:
+        say_unknown(checkpoint)
     return Trimmed((len(dictionary), len(kept)), (before, _parameters(tensors)))
 
 
 def _identity(
-    checkpoint: dict[str, Any], path: Path, data: Path, dictionary: Dictionary
+    recorded: ModelIdentity | None, path: Path, data: Path, dictionary: Dictionary
 ) -> ModelIdentity:
-    """What the checkpoint was made from, after a comparison with the data folder.
+    """What a checkpoint was made from, after a comparison with the data folder.
 
-    fairseq's own BART and mBART do not say it; then it is what the folder holds.
+    fairseq's own BART and mBART do not say it (``recorded`` is None); then it is what the folder
+    holds.
 
     Raises:
         GtransError: the checkpoint was made with another vocabulary or preparation.
@@ -123,9 +127,7 @@ def _identity(
     words = Vocabulary.of(dictionary, len(dictionary))
     languages = str(state["source_lang"]), str(state["target_lang"])
     here = ModelIdentity(languages, words, words, Preparation.read(data), {})
-    recorded = ModelIdentity.of_checkpoint(checkpoint, path)
     if recorded is None:
-        say_unknown(path)
         return here
     bare = replace(
         recorded, source=Vocabulary(recorded.source.words), target=Vocabulary(recorded.target.words)

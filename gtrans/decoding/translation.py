@@ -7,16 +7,17 @@ sides, as training does).
 
 Every finished batch is kept in a file next to the output. After an interruption the same command
 continues from there, with the same batches, so the result is exactly that of an uninterrupted
-run.
+run. A record beside the finished translation says what it was made from. Neither is there for the
+standard output, a device or a FIFO, which get the translation when it is complete.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from gtrans import __version__
 from gtrans.data.documents import (
     DOCUMENT_LINE,
     STANDARD_STREAM,
@@ -34,15 +36,21 @@ from gtrans.data.examples import Example
 from gtrans.decoding.batching import make_batches
 from gtrans.decoding.document_search import SearchOptions
 from gtrans.decoding.loading import decoding_device, load_models
-from gtrans.decoding.resuming import FinishedBatches, forget
+from gtrans.decoding.resuming import FinishedBatches, partial_path, run_of_partial
+from gtrans.decoding.translation_record import (
+    TranslationRecord,
+    read_record,
+    record_path,
+    write_record,
+)
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest, fingerprint
-from gtrans.identity.files import atomic_writer
+from gtrans.identity.files import atomic_writer, check_output, is_file, locked
 from gtrans.messages import say
 from gtrans.text.carried_preparation import Preparation
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.plain_text import PLACEHOLDER
-from gtrans.text.prepared_folder import STATE_FILE, load_pipeline, read_state
+from gtrans.text.prepared_folder import STATE_FILE, load_pipeline, prepared_files, read_state
 
 MIN_DOC_TOKENS = 8
 
@@ -70,6 +78,7 @@ class TranslationOptions:
             checkpoint's.
         cpu: use the CPU even if there is a CUDA device.
         fp16: half precision (CUDA).
+        force: translate anew, even if the output or a part of it is finished.
     """
 
     paths: tuple[str, ...]
@@ -85,6 +94,12 @@ class TranslationOptions:
     context: Mapping[str, str] = field(default_factory=dict)
     cpu: bool = False
     fp16: bool = False
+    force: bool = False
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the output is a file, which can have a partial translation and a record."""
+        return self.output != STANDARD_STREAM and is_file(self.output)
 
     def __post_init__(self) -> None:
         """Raises GtransError for options that contradict each other."""
@@ -109,12 +124,21 @@ def translate(options: TranslationOptions) -> int:
     boundary. (A translation is empty if the model writes only symbols that decoding to text
     removes.)
 
+    If the output is already the translation by the same checkpoints with the same options, nothing
+    is done.
+
     Raises:
-        GtransError: a file that is missing, not UTF-8, or does not fit the others. Batches that
-            are finished by then are kept for the next run of the same command.
+        GtransError: a file that is missing, not UTF-8, or does not fit the others; an output that
+            cannot be written, is one of the inputs or is being written by another process. Batches
+            that are finished by then are kept for the next run of the same command.
     """
     _check_output(options)
     decoding_device(options.cpu, options.fp16)
+    with locked(options.output) if options.is_kept else nullcontext():
+        return _translate(options)
+
+
+def _translate(options: TranslationOptions) -> int:
     text = None
     if options.input is not None:
         text = list(iterate_raw_lines(options.input))
@@ -128,9 +152,15 @@ def translate(options: TranslationOptions) -> int:
     else:
         lines = _lines_of_text(task, text)
     translator = _Translator(models, task, _output_pipeline(task, options), options.search)
-    sentences = _translate_lines(translator, lines, options)
-    _write(options.output, lines, sentences)
-    forget(options.output)
+    made_from = _made_from(lines, options, translator)
+    record = read_record(options.output) if options.is_kept and not options.force else None
+    if record and record.run == fingerprint(made_from) and record.describes(options.output):
+        say(f"'{options.output}' is already this translation; `--force` translates anew")
+        if run_of_partial(partial_path(options.output)) == record.run:  # killed at its very end
+            partial_path(options.output).unlink()
+        return record.sentences
+    sentences = _translate_lines(translator, lines, options, fingerprint(made_from))
+    _write(options, lines, sentences, made_from)
     return len(sentences)
 
 
@@ -236,7 +266,7 @@ class _Translator:
 
 
 def _translate_lines(
-    translator: _Translator, lines: Sequence[_Line], options: TranslationOptions
+    translator: _Translator, lines: Sequence[_Line], options: TranslationOptions, run: str
 ) -> list[str]:
     """The translations of all sentences, in order."""
     examples = translator.cut(lines, options.max_doc_tokens)
@@ -244,9 +274,9 @@ def _translate_lines(
     batches = make_batches(lengths, options.max_tokens)
     texts: list[list[str]] = [[] for _ in examples]
     sentences = sum(not isinstance(line, str) for line in lines)
-    made_with = [translator.examples.unit.as_dict(), translator.preparation]
+    kept = partial_path(options.output) if options.is_kept else None
     with (
-        FinishedBatches(options.output, _run_fingerprint(lines, options, made_with)) as finished,
+        FinishedBatches(kept, run, options.force) as finished,
         tqdm(total=sentences, desc="translating", unit=" sentences", disable=None) as bar,
     ):
         for number, batch in enumerate(batches):
@@ -272,24 +302,28 @@ def _decode(
         ) from None
 
 
-def _run_fingerprint(
-    lines: Sequence[_Line], options: TranslationOptions, made_with: object
-) -> str:
-    """A fingerprint of everything that the translations depend on."""
+def _made_from(
+    lines: Sequence[_Line], options: TranslationOptions, translator: _Translator
+) -> dict[str, Any]:
+    """Everything that the translations depend on."""
     text = hashlib.sha256()
     for line in lines:
         text.update(b"\n")
         for part in [line.encode()] if isinstance(line, str) else _bytes_of(line):
             text.update(part)
-    return fingerprint(
-        text.hexdigest(),
-        [digest(Path(path)) for path in options.paths],
-        asdict(options.search),
-        made_with,
-        dict(options.context),
-        [options.max_tokens, options.max_doc_tokens],
-        [decoding_device(options.cpu).type, options.fp16],
-    )
+    return {
+        "gtrans": __version__,
+        "input": text.hexdigest(),
+        "checkpoints": [digest(Path(path)) for path in options.paths],
+        "preparation": translator.preparation or "",
+        "search": asdict(options.search),
+        "unit": translator.examples.unit.as_dict(),
+        "context": dict(options.context),
+        "max_tokens": options.max_tokens,
+        "max_doc_tokens": options.max_doc_tokens,
+        "device": decoding_device(options.cpu).type,
+        "fp16": options.fp16,
+    }
 
 
 def _bytes_of(sentence: _Sentence) -> list[bytes]:
@@ -297,19 +331,29 @@ def _bytes_of(sentence: _Sentence) -> list[bytes]:
 
 
 def _check_output(options: TranslationOptions) -> None:
-    """Refuse an output that cannot be written, before anything is computed."""
+    """Refuse an output that cannot be written or is read, before anything is computed."""
     if options.output == STANDARD_STREAM:
         return
-    path = Path(options.output)
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise GtransError(f"`--output` '{path}' cannot be written; name a file in a folder.")
-    if options.input not in (None, STANDARD_STREAM) and path.exists():
-        source = Path(str(options.input))
-        if source.exists() and source.samefile(path):
-            raise GtransError(f"`--output` '{path}' is the input; name another file.")
+    prepared = [] if options.data is None else prepared_files(options.data)
+    inputs: list[str | Path] = [*options.paths, *prepared]
+    if options.input is not None:
+        inputs.append("/dev/stdin" if options.input == STANDARD_STREAM else options.input)
+    check_output("--output", options.output, inputs)
+    if options.is_kept:
+        for beside in (partial_path(options.output), record_path(options.output)):
+            check_output("--output", beside, inputs)
+        run_of_partial(partial_path(options.output))
+        read_record(options.output)
 
 
-def _write(output: str, lines: Sequence[_Line], sentences: Sequence[str]) -> None:
+def _write(
+    options: TranslationOptions,
+    lines: Sequence[_Line],
+    sentences: Sequence[str],
+    made_from: Mapping[str, Any],
+) -> None:
+    """Write the translation and its record, and remove the partial translation."""
+    output = options.output
     following = iter(sentences)
     text = [line if isinstance(line, str) else next(following) for line in lines]
     if output == STANDARD_STREAM:
@@ -318,3 +362,17 @@ def _write(output: str, lines: Sequence[_Line], sentences: Sequence[str]) -> Non
         return
     with atomic_writer(output) as file:
         file.writelines(f"{line}\n" for line in text)
+    if options.is_kept:
+        names = {
+            "checkpoints": list(options.paths),
+            "data": options.data,
+            "input": options.input,
+            "split": options.split,
+        }
+        written = digest(Path(output))
+        record = TranslationRecord(
+            fingerprint(made_from), made_from, names, len(sentences), written
+        )
+        write_record(output, record)
+        partial_path(output).unlink(missing_ok=True)
+    say(f"{len(sentences)} sentences written to {output}")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import logging
 import os
 import re
 import secrets
@@ -30,6 +31,9 @@ from typing import BinaryIO, TextIO
 from filelock import BaseFileLock, FileLock, Timeout
 
 from gtrans.errors import GtransError
+
+# It logs every lock, which nobody asked for.
+logging.getLogger("filelock").setLevel(logging.WARNING)
 
 StrPath = str | os.PathLike[str]
 
@@ -377,4 +381,5 @@ def _concerns(error: OSError, files: tuple[Path, ...]) -> bool:
     """Whether an error is about writing one of ``files``; without a name, by its kind."""
     if isinstance(error.filename, str | bytes):
         return Path(os.fsdecode(error.filename)) in files
-    return error.errno in _REASONS
+    # Kinds of their own are those of pipes, connections and child processes.
+    return error.errno in _REASONS or (type(error) is OSError and error.errno is not None)

@@ -20,7 +20,7 @@ from gtrans.data.symbols import MASK, add_symbols, language_symbol, split_langua
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
 from gtrans.errors import GtransError
-from gtrans.model_identity import STATE
+from gtrans.model_identity import STATE, ModelIdentity
 from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.modules.bert import BertWeights
@@ -144,9 +144,14 @@ class DocumentTranslationTask(InteractiveTask):
 
     # -------------------------------------------------------------- identity
 
+    @property
+    def identity(self) -> ModelIdentity:
+        """What a model that is made now is made from."""
+        return self._identity.here(self.bert)
+
     def state_dict(self) -> dict[str, Any]:
         """What checkpoints carry of the task: what the model and its run were made from."""
-        return {STATE: self._identity.here(self.bert).state(), "run": self.run.made_from}
+        return {STATE: self.identity.state(), "run": self.run.made_from}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Remember what a checkpoint carries, until its model is built."""
@@ -283,7 +288,7 @@ class DocumentTranslationTask(InteractiveTask):
         workers, epoch = int(kwargs.get("num_shards", 1)), int(kwargs.get("epoch", 1))
         for part in self.parts:
             part.begin_batches(dataset, workers, epoch)
-        named = as_in_first_epoch(self, dataset, kwargs)
+        named = as_in_first_epoch(self, dataset, kwargs, int(self.cfg.seed))
         iterator = super().get_batch_iterator(dataset, *args, **named)
         if isinstance(dataset, StreamDataset):
             iterator.disable_shuffling = True

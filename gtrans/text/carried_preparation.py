@@ -15,7 +15,7 @@ from typing import Any
 
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest_of_bytes, fingerprint
-from gtrans.identity.files import atomic_writer
+from gtrans.identity.files import atomic_writer, binary_writer
 from gtrans.text.prepared_folder import (
     STATE_FILE,
     STATE_FORMAT,
@@ -102,13 +102,13 @@ class Preparation:
     def write(self, folder: Path) -> None:
         """Write ``prepare.json`` and the files, as they are in a data folder."""
         state = {"format": STATE_FORMAT, **self.state}
-        bert = state.get("bert")
+        files, bert = dict(self.files), state.get("bert")
         if self.tokenizer and bert:
             (folder / _TOKENIZER_FOLDER).mkdir()
             state["bert"] = {**bert, "name": str(folder / _TOKENIZER_FOLDER)}
-            for name, contents in self.tokenizer.items():
-                (folder / _TOKENIZER_FOLDER / name).write_bytes(contents)
-        for name, contents in self.files.items():
-            (folder / name).write_bytes(contents)
+            files |= {f"{_TOKENIZER_FOLDER}/{name}": of for name, of in self.tokenizer.items()}
+        for name, contents in files.items():
+            with binary_writer(folder / name) as written:
+                written.write(contents)
         with atomic_writer(folder / STATE_FILE) as file:
             json.dump(state, file, indent=2)

@@ -29,8 +29,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -43,13 +41,19 @@ from tqdm import tqdm
 from gtrans.data.documents import iterate_lines
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest, fingerprint
-from gtrans.identity.files import atomic_writer, copy_file
+from gtrans.identity.files import atomic_writer, copy_file, locked, replacing
 from gtrans.identity.step_record import StepRecord
 from gtrans.messages import say
 from gtrans.text import plain_text, word_piece_files
 from gtrans.text.bpe import load_bpe, train_bpe, write_vocabulary
 from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps
-from gtrans.text.preparation_options import PreparationOptions, check_options, check_split
+from gtrans.text.preparation_options import (
+    PreparationOptions,
+    check_options,
+    check_out,
+    check_split,
+    is_unused,
+)
 from gtrans.text.prepared_folder import (
     STATE_FILE,
     STATE_FORMAT,
@@ -59,7 +63,7 @@ from gtrans.text.prepared_folder import (
 )
 from gtrans.text.subword_model import SubwordModel
 from gtrans.text.truecase import load_best_case, train_best_case
-from gtrans.text.workers import map_lines
+from gtrans.text.workers import map_lines, run_module
 
 if TYPE_CHECKING:
     from gtrans.modules.bert import WordPieces
@@ -73,17 +77,23 @@ def prepare(options: PreparationOptions) -> None:
     """Prepare a corpus in ``options.out``, skipping the steps that are finished.
 
     Raises:
-        GtransError: an option or an input file is wrong; nothing has then been written.
+        GtransError: an option or an input file is wrong, or another process prepares in the same
+            folder; nothing has then been written.
     """
     check_options(options)
     say("reading and checking all input files")
     splits = options.splits
     inputs = {name: check_split(options, prefixes) for name, prefixes in splits.items()}
+    check_out(options, inputs)
     try:
-        _Preparation(options, inputs).run()
+        preparation = _Preparation(options, inputs)
+        options.out.mkdir(parents=True, exist_ok=True)
+        with locked(options.out):
+            preparation.run()
     except OSError as error:
+        place = "" if error.filename is None else f" ({error.filename})"
         reason = error.strerror or error
-        raise GtransError(f"cannot prepare '{options.out}': {reason} ({error.filename})") from None
+        raise GtransError(f"cannot prepare '{options.out}': {reason}{place}") from None
 
 
 class _Preparation:
@@ -184,14 +194,13 @@ class _Preparation:
     def _open(self) -> StepRecord:
         """Create the data folder, or continue the preparation in it."""
         finished: dict[str, dict[str, Any]] = {}
-        if self.out.exists() and any(self.out.iterdir()):
+        if not is_unused(self.out):
             if not (self.out / STATE_FILE).exists():
                 raise GtransError(
                     f"`--out` '{self.out}' is not empty and holds no preparation; "
                     "give an empty or a new folder"
                 )
             finished = self._earlier(read_state(self.out))
-        (self.out / "text").mkdir(parents=True, exist_ok=True)
         header = {
             "format": STATE_FORMAT,
             "source_lang": self.options.source_lang,
@@ -218,6 +227,7 @@ class _Preparation:
         if self.options.force:
             record.forget(list(finished))
         record.save()
+        (self.out / "text").mkdir(exist_ok=True)
         return record
 
     def _earlier(self, state: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -336,8 +346,7 @@ class _Preparation:
         shutil.rmtree(folder, ignore_errors=True)
         # Relative prefixes, because fairseq splits a list of prefixes at every comma.
         tests = ",".join(f"text/{split}.bpe" for split in self.inputs if split.startswith("test"))
-        command = [sys.executable, "-m", "fairseq_cli.preprocess", "--joined-dictionary"]
-        command += ["--source-lang", self.options.source_lang]
+        command = ["--joined-dictionary", "--source-lang", self.options.source_lang]
         command += ["--target-lang", self.options.target_lang]
         command += ["--destdir", _BINARISE_FOLDER, "--workers", str(self.options.workers)]
         for flag, prefix in (
@@ -348,18 +357,17 @@ class _Preparation:
         ):
             if prefix:
                 command += [flag, prefix]
-        # Python must not import modules from the data folder (has an effect from Python 3.11 on).
-        environment = {**os.environ, "PYTHONSAFEPATH": "1"}
-        result = subprocess.run(
-            command, cwd=self.out, env=environment, capture_output=True, text=True, check=False
-        )
-        if result.returncode:
+        status, printed = run_module("fairseq_cli.preprocess", command, self.out)
+        if status:
             log = self.out / _LOG_FILE
-            log.write_text(result.stdout + result.stderr, encoding="utf-8")
-            last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
+            with atomic_writer(log) as file:
+                file.write(printed)
+            last = (printed.strip() or "no output").splitlines()[-1]
             raise GtransError(f"fairseq-preprocess failed ({last}); its output is in '{log}'")
-        for path in sorted(folder.iterdir()):
-            os.replace(path, self.out / path.name)
+        made = sorted(folder.iterdir())
+        with replacing(*(self.out / path.name for path in made)) as temporary:
+            for path, name in zip(made, temporary, strict=True):
+                os.replace(path, name)
         folder.rmdir()
 
     def _read(self, name: str) -> Iterator[str]:

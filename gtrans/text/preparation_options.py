@@ -9,8 +9,9 @@ from pathlib import Path
 
 from gtrans.data.documents import iterate_parallel, resolve
 from gtrans.errors import GtransError
+from gtrans.identity.files import check_output, check_output_folder
 from gtrans.text.moses_pipeline import Steps
-from gtrans.text.prepared_folder import SUBWORD_MODELS
+from gtrans.text.prepared_folder import STATE_FILE, SUBWORD_MODELS, prepared_files
 
 DEFAULT_MERGES = 30000
 
@@ -85,8 +86,7 @@ def check_options(options: PreparationOptions) -> None:
         raise GtransError(f"`{flag}` needs at least one of `--train`, `--valid` and `--test`")
     if options.reuse is not None and options.reuse.resolve() == options.out.resolve():
         raise GtransError(f"`--out` must differ from `--reuse` '{options.reuse}'")
-    if options.out.exists() and not options.out.is_dir():
-        raise GtransError(f"`--out` must be a folder, but '{options.out}' is a file")
+    check_output_folder("--out", options.out)
 
 
 def check_split(options: PreparationOptions, prefixes: Sequence[str]) -> list[tuple[Path, Path]]:
@@ -102,3 +102,25 @@ def check_split(options: PreparationOptions, prefixes: Sequence[str]) -> list[tu
             pass
         pairs.append((source, target))
     return pairs
+
+
+def check_out(options: PreparationOptions, inputs: dict[str, list[tuple[Path, Path]]]) -> None:
+    """Raises GtransError for ``--out`` if it cannot be written, or an input is one of its files."""
+    reads = [path for pairs in inputs.values() for pair in pairs for path in pair]
+    if options.subword_model is not None:
+        kind, model = options.subword_model
+        reads += SUBWORD_MODELS[kind].model_files(model)
+    if options.dictionary is not None:
+        reads.append(options.dictionary)
+    if options.out.exists():
+        for path in (*prepared_files(options.out), *(options.out / "text").glob("*")):
+            check_output("--out", path, reads)
+
+
+def is_unused(folder: Path) -> bool:
+    """Whether a folder holds nothing but what a run leaves that was killed at its beginning."""
+    return all(
+        re.fullmatch(rf"\.gtrans\.lock|\.{re.escape(STATE_FILE)}\..*", path.name)
+        or (path.name == "text" and path.is_dir() and not any(path.iterdir()))
+        for path in folder.iterdir()
+    )

@@ -10,6 +10,7 @@ from typing import Any
 
 from gtrans.identity.digests import digest, fingerprint
 from gtrans.models.base.contract import BERT_PIECES
+from gtrans.training.settings import group_of
 
 MadeFrom = dict[str, Any]
 """``data``: digest of the training data. ``start``: by flag, ``path`` and ``digest`` of what the
@@ -39,7 +40,7 @@ def _starts(trainer: Any) -> dict[str, str]:
     """The files and folders from which the model starts, by flag."""
     cfg, bert = trainer.cfg, trainer.task.bert
     named = {
-        "--init-from": cfg.task.get("init_from"),
+        "--init-from": group_of(cfg, "task").get("init_from"),
         "--init-xlmr": cfg.model.get("init_xlmr"),
         "--finetune-from-model": cfg.checkpoint.finetune_from_model,
         "the BERT": bert.pieces.name if bert is not None and bert.use == BERT_PIECES else None,

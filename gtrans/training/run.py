@@ -13,7 +13,9 @@ from typing import Any
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import OmegaConf, open_dict
 
+from gtrans.checkpoints import read_checkpoint
 from gtrans.errors import GtransError
+from gtrans.model_identity import ModelIdentity
 from gtrans.training import made_from, settings
 from gtrans.training.folder import RunCheckpoint, RunFolder
 from gtrans.training.made_from import MadeFrom
@@ -125,9 +127,10 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
         folder.lock()
     now = made_from.made_from(trainer)
     remarks: list[str] = []
-    if trainer.cfg.task.get("restart"):
+    if settings.group_of(trainer.cfg, "task").get("restart"):
         remarks += _cleared(folder, "as --restart says")
     if cfg.restore_file != _LAST:
+        remarks += _same_model("--restore-file", cfg.restore_file, trainer)
         remarks.append(f"--restore-file {cfg.restore_file}: settings are not compared")
         return Plan(remarks=tuple(remarks), made_from=now)
     found, remark = folder.newest()
@@ -142,6 +145,8 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
     if found is None:
         if gone := made_from.missing(now):
             raise GtransError(f"{gone}: there is no such checkpoint.")
+        if cfg.finetune_from_model:
+            remarks += _same_model("--finetune-from-model", cfg.finetune_from_model, trainer)
         return Plan(remarks=tuple(remarks), made_from=now)
     if recorded is None:
         remarks.append(
@@ -151,9 +156,12 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
     meant = _meant(cfg)
     different = _differences(found, trainer, now)
     if different and not meant:
+        # fairseq's own tasks have no such option.
+        restart = "restart" in settings.group_of(trainer.cfg, "task")
+        anew = ", or --restart to start anew (the checkpoints are kept)" if restart else ""
         raise GtransError(
             f"--save-dir {cfg.save_dir} holds a run with other settings: {', '.join(different)}; "
-            "give another --save-dir, or --restart to start anew (the checkpoints are kept), or "
+            f"give another --save-dir{anew}, or "
             "--reset-optimizer, --restore-file or --finetune-from-model if the change is meant."
         )
     if different:
@@ -162,15 +170,34 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
         )
     return Plan(
         str(found.path),
-        None if meant else _finished(found, trainer.cfg),
+        None if meant else why_finished(found, trainer.cfg),
         tuple(remarks),
         made_from.completed(now, recorded or {}),
     )
 
 
+def _same_model(flag: str, path: str, trainer: Any) -> list[str]:
+    """Remarks on the checkpoint whose parameters are taken as they are, row by row.
+
+    Raises:
+        GtransError: there is no such checkpoint, or it has another vocabulary or preparation.
+    """
+    state = read_checkpoint(path, in_memory=False)
+    recorded = ModelIdentity.of_checkpoint(state, path)
+    if recorded is None:
+        return [f"{flag} {path}: identity unknown: it does not say which vocabulary it has"]
+    differences = recorded.differences(trainer.task.identity)
+    if differences:
+        raise GtransError(
+            f"{flag} {path}: it was not made with the data folder of this run, it has other "
+            f"{'; '.join(differences)}; --init-from maps embeddings to other symbols."
+        )
+    return []
+
+
 def _differences(found: RunCheckpoint, trainer: Any, now: MadeFrom) -> list[str]:
     options: Any = OmegaConf.to_container(trainer.cfg, resolve=True, enum_to_str=True)
-    data = [str(side["task"].get("data")) for side in (found.options, options)]
+    data = [str(settings.group_of(side, "task").get("data")) for side in (found.options, options)]
     return [
         *made_from.differences(found.made_from or {}, now, data),
         *settings.differences(found.options, options, type(trainer.get_model())),
@@ -206,7 +233,7 @@ def _meant(cfg: Any) -> str | None:
     return "--optimizer-overrides" if cfg.optimizer_overrides not in ("", "{}") else None
 
 
-def _finished(found: RunCheckpoint, cfg: Any) -> str | None:
+def why_finished(found: RunCheckpoint, cfg: Any) -> str | None:
     """Why the run is at its end; None if it is not."""
     extra = found.state["extra_state"]
     goal, epochs = cfg.optimization.max_update, cfg.optimization.max_epoch

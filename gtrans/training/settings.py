@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
@@ -47,7 +48,10 @@ _FREE: dict[str, frozenset[str]] = {
     "task": frozenset(
         (
             *("data", "bert_cache", "bert_cache_gb", "init_from", "init_dict", "restart"),
-            *("dataset_impl", "update_freq"),
+            *("dataset_impl", "update_freq", "num_batch_buckets", "load_alignments"),
+            # Validation with BLEU, in fairseq's translation.
+            *("eval_bleu", "eval_bleu_args", "eval_bleu_detok", "eval_bleu_detok_args"),
+            *("eval_tokenized_bleu", "eval_bleu_remove_bpe", "eval_bleu_print_samples"),
             *UNIT_FIELDS,
             *_LANGUAGES,
         )
@@ -58,6 +62,12 @@ _FREE: dict[str, frozenset[str]] = {
     "lr_scheduler": frozenset(),
     "ema": frozenset(),
 }
+
+
+def group_of(options: Any, group: str) -> Settings:
+    """A group of options; those of fairseq's older tasks are a namespace with all options."""
+    found = options.get(group) or {}
+    return dict(vars(found)) if isinstance(found, Namespace) else dict(found)
 
 
 def differences(recorded: Options, now: Options, model: Any) -> list[str]:
@@ -74,7 +84,7 @@ def differences(recorded: Options, now: Options, model: Any) -> list[str]:
     found: dict[str, str] = {}
     for group in _FREE:
         old, new = (
-            _settings(group, options.get(group) or {}, model) for options in (recorded, now)
+            _settings(group, group_of(options, group), model) for options in (recorded, now)
         )
         if old.get("_name") != new.get("_name"):
             old, new = ({"_name": side.get("_name")} for side in (old, new))
@@ -97,6 +107,9 @@ def _settings(group: str, options: Options, model: Any) -> Settings:
     """The compared options of a group, with defaults for those that are missing."""
     known = _dataclass(group, options, model)
     settings: Settings = {"_name": options.get("_name")}
+    if group == "task" and known is None:
+        others = _names_of_other_groups(model)
+        return {name: value for name, value in options.items() if name not in others}
     preset = model.presets.get(str(options.get("_name")), {}) if group == "model" else {}
     for option in () if known is None else fields(known):
         if option.name == "_name" or option.name in _FREE[group]:
@@ -107,6 +120,18 @@ def _settings(group: str, options: Options, model: Any) -> Settings:
         value = options.get(option.name, default)
         settings[option.name] = preset.get(option.name) if value is None else value
     return settings
+
+
+def _names_of_other_groups(model: Any) -> set[str]:
+    """The options in the namespace of one of fairseq's older tasks that are not the task's."""
+    names = {*vars(FairseqConfig()), *REGISTRIES, *_FREE["task"], "arch", "no_seed_provided"}
+    classes = [model.options]
+    classes += [option.default for option in fields(FairseqConfig)]
+    for registry in REGISTRIES.values():
+        classes += registry["dataclass_registry"].values()
+    for known in classes:
+        names |= set(getattr(known, "__dataclass_fields__", ()))
+    return names
 
 
 def _dataclass(group: str, options: Options, model: Any) -> Any:
@@ -132,7 +157,7 @@ def _batches_of_updates(options: Options) -> list[int]:
 
 
 def _option(options: Options, group: str, name: str, default: Any) -> Any:
-    return (options.get(group) or {}).get(name, default)
+    return group_of(options, group).get(name, default)
 
 
 def _flag(group: str, name: str) -> str:

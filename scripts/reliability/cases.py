@@ -77,7 +77,7 @@ def identity(case: Case, cases: Mapping[str, Case]) -> str:
 @cache
 def _code() -> str:
     """Digest of the code that runs."""
-    folders = ("gtrans", "exp_gtransformer")
+    folders = ("gtrans", "exp_gtransformer", "scripts/reliability")
     files = (path for name in folders for path in sorted((ROOT / name).rglob("*.[ps][yh]")))
     return fingerprint(*((str(path.relative_to(ROOT)), digest(path)) for path in files))
 
@@ -167,7 +167,8 @@ _TABLE = [
     ),
     _training(
         "stream", "recurrent memory", "--arch", "memory_transformer_tiny", "--unit", "stream",
-        *_START, steps=("--max-tokens", "1000", "--max-update", "24", "--save-interval-updates", "5"),
+        *_START,
+        steps=("--max-tokens", "1000", "--max-update", "24", "--save-interval-updates", "5"),
     ),
     _training(
         "bert", "BERT context, with a cache", "--arch", "bert_context_transformer_tiny", "--unit",

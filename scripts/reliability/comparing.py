@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from processes import LOCK
 from torch import Tensor
 
 from gtrans.checkpoints import read_checkpoint
@@ -15,7 +16,7 @@ from gtrans.checkpoints import read_checkpoint
 # What says when and where a run was, not what it has come to.
 LEFT_OUT = ("extra_state.metrics", "extra_state.previous_training_time")
 # The file of a lock may stay when its owner ends; a log says when things were done.
-NO_RESULTS = (".lock", ".log")
+NO_RESULTS = (LOCK, ".log")
 # The options that decide about numbers; others, such as ports, are the machine's.
 OPTIONS = ("model", "task", "criterion", "optimizer", "lr_scheduler")
 

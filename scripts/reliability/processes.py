@@ -21,6 +21,7 @@ PROC = Path("/proc")
 PAUSE = 1.0  # seconds within which a stopped process stands still
 RECENT = 0.2  # seconds for which a list of processes serves
 GRACE = 10.0  # seconds within which the children of a killed process end
+LOCK = ".lock"  # ending of files that are open for writing, but never written
 _MARK = "GTRANS_RELIABILITY"
 _WRITES = os.O_WRONLY | os.O_RDWR
 
@@ -62,6 +63,10 @@ class Watched:
         """Since the start."""
         return time.monotonic() - self._begin
 
+    def computed(self) -> float:
+        """Seconds that its processes have computed; unlike the time, other work slows them not."""
+        return sum(_computed(pid) for pid in self.recent_processes())
+
     @property
     def status(self) -> int | None:
         """The exit status; None while the command runs."""
@@ -90,7 +95,7 @@ class Watched:
         """The name inside the folder of an open file; empty if it is another one or only read."""
         try:
             path = os.readlink(entry.path)
-            if not path.startswith(self._folder):
+            if not path.startswith(self._folder) or path.endswith(LOCK):
                 return ""
             flags = (PROC / str(pid) / "fdinfo" / entry.name).read_text()
         except OSError:  # closed meanwhile
@@ -146,10 +151,20 @@ def _environment(pid: int) -> list[str]:
 
 def _state(pid: int) -> str:
     """The letter that proc(5) explains; X if there is no such process."""
+    return _stat(pid)[0]
+
+
+def _computed(pid: int) -> float:
+    """Seconds of a process and of its children that have ended."""
+    return sum(map(int, _stat(pid)[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(pid: int) -> list[str]:
+    """What proc(5) says of a process, from its state on."""
     try:
-        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return "X"
+        return ["X"]
 
 
 def _command(pid: int) -> str:

@@ -19,7 +19,7 @@ from processes import Watched
 
 MOST_KILLS = 3  # of one trial
 AIMED = 0.4  # share of the kills that happen while a file is written
-WITHIN = 0.03  # seconds after the beginning of such a writing
+WITHIN = 0.01  # seconds after the beginning of such a writing
 LONGEST = 20.0  # how many times longer than the uninterrupted run a start may take
 LOOKING = 0.002  # seconds between two looks at a command
 
@@ -39,12 +39,15 @@ class Expected:
     Attributes:
         identity: digest of what it was made from.
         seconds: from the start to the end.
-        writing: seconds from the start to the first and to the last look that found a file open
+        computed: seconds that its processes have computed, which measures its life: other work on
+            the machine does not change it much.
+        writing: how much of them was over at the first and at the last look that found a file open
             for writing that the case aims at.
     """
 
     identity: str
     seconds: float
+    computed: float
     writing: tuple[float, float]
 
 
@@ -54,7 +57,7 @@ class Kill:
 
     Attributes:
         seconds: since the start.
-        share: of the time of the uninterrupted run.
+        share: of its life, as the uninterrupted run has measured it.
         aimed: at the writing of a file; otherwise at a moment.
         writing: the files that were open for writing.
         hit: whether one of them is a file that the case aims at.
@@ -120,22 +123,35 @@ class Workplace:
         record.unlink(missing_ok=True)
         _empty(folder, log)
         looks: list[float] = []
+        computed = 0.0
         with self._start(case, folder, log) as run:
             while run.status is None:
                 self._wait()
+                computed = max(computed, run.computed())
                 if run.writing(run.recent_processes(), case.aim):
-                    looks.append(run.seconds)
+                    looks.append(computed)
             seconds, status = run.seconds, run.status
         if status:
             problem = _last_line(log)
             raise TrialError(f"{case.name}: its uninterrupted run failed: {problem} ({log})")
-        span = (looks[0], looks[-1]) if looks else (0.0, seconds)
-        expected = Expected(known, seconds, span)
+        span = (looks[0], looks[-1]) if looks else (0.0, computed)
+        expected = Expected(known, seconds, computed, span)
         record.write_text(json.dumps(asdict(expected)) + "\n", "utf-8")
         return expected
 
-    def trial(self, case: Case, expected: Expected, number: int, kills: int) -> dict[str, Any]:
-        """Kill at most ``kills`` times, let it finish, compare; returns the record."""
+    def trial(
+        self, case: Case, expected: Expected, number: int, kills: int, aiming: bool
+    ) -> dict[str, Any]:
+        """Kill at most ``kills`` times, let it finish, compare; returns the record.
+
+        Args:
+            case: what is killed.
+            expected: its uninterrupted run.
+            number: of the trial; with the seed it decides about all moments.
+            kills: the most kills.
+            aiming: a part of the kills happens while a file is written; else all of them happen at
+                moments.
+        """
         draw = random.Random(f"{self._seed} {case.name} {number}")
         most = min(kills, draw.randint(1, MOST_KILLS))
         folder = self.out / "trials" / f"{case.name}.{number}"
@@ -144,7 +160,8 @@ class Workplace:
         done: list[Kill] = []
         failed = None
         while len(done) < most:
-            kill, failed = self._killed(case, expected, folder, log, draw)
+            aimed = draw.random() < AIMED and aiming
+            kill, failed = self._killed(case, expected, folder, log, draw, aimed)
             if kill is None:
                 break
             done.append(kill)
@@ -171,16 +188,22 @@ class Workplace:
         return Watched(case.words(self.out / "expected"), folder, log)
 
     def _killed(
-        self, case: Case, expected: Expected, folder: Path, log: Path, draw: random.Random
+        self,
+        case: Case,
+        expected: Expected,
+        folder: Path,
+        log: Path,
+        draw: random.Random,
+        aimed: bool,
     ) -> tuple[Kill | None, str | None]:
         """Start and kill; the kill, unless the command ended before, and how it has failed."""
-        aimed = draw.random() < AIMED
-        first, last = expected.writing if aimed else (0.0, expected.seconds)
+        first, last = expected.writing if aimed else (0.0, expected.computed)
         moment = draw.uniform(first, last)
         with self._start(case, folder, log) as run:
             while run.status is None:
                 self._wait()
-                if run.seconds < moment:
+                computed = run.computed()
+                if computed < moment:
                     continue
                 if aimed:
                     if not run.writing(run.recent_processes(), case.aim):
@@ -196,7 +219,7 @@ class Workplace:
                     continue
                 seconds = run.seconds
                 run.kill(victims)
-                share = seconds / expected.seconds
+                share = computed / expected.computed
                 orphans = run.end_orphans()
                 return Kill(seconds, share, aimed, writing, hit, orphans), None
             return None, _failure(run.status, log)

@@ -207,13 +207,15 @@ def test_an_average_is_of_one_model_and_stays_one(
     assert "source vocabulary" in line
 
 
-def start_from(tiny: TinyWorld, data: Path | str, checkpoint: Path, saved: Path) -> Finished:
-    """Begin a document model with ``--init-from``."""
+def start_from(
+    tiny: TinyWorld, data: Path | str, checkpoint: Path, saved: Path, flag: str = "--init-from"
+) -> Finished:
+    """Begin a document model with a checkpoint."""
     return tiny.run(
         "train", data, *PLUGIN, "--arch", "gtransformer_tiny", *TINY, "--optimizer", "adam",
         "--lr", "0", "--criterion", "cross_entropy", "--max-tokens", "1024", "--max-update", "1",
         "--disable-validation", "--save-dir", saved, "--no-epoch-checkpoints",
-        "--num-workers", "0", "--cpu", "--init-from", checkpoint,
+        "--num-workers", "0", "--cpu", flag, checkpoint,
     )  # fmt: skip
 
 
@@ -247,3 +249,22 @@ def test_a_vocabulary_that_is_not_known_has_to_be_named(tiny: TinyWorld, tmp_pat
     done = start_from(tiny, tiny.data, early, tmp_path / "b")
     line = done.stderr.strip().split("\n")[-1]
     assert done.status != 0 and "identity unknown" in line and "`--init-dict DICT`" in line
+
+
+@pytest.mark.parametrize("flag", ["--restore-file", "--finetune-from-model"])
+def test_parameters_are_not_taken_row_by_row_from_another_vocabulary(
+    flag: str, tiny: TinyWorld, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny.data, tmp_path / "other")
+    reorder(folder)
+    done = start_from(tiny, folder, tiny.checkpoints["document"], tmp_path / "saved", flag)
+    line = done.stderr.strip().split("\n")[-1]
+    assert done.status != 0 and line.startswith(f"gtrans: error: {flag}")
+    assert "it has other source vocabulary (symbol 4 is" in line and "--init-from maps" in line
+    assert not list((tmp_path / "saved").glob("*.pt"))
+
+
+def test_a_checkpoint_to_restore_has_to_be_there(tiny: TinyWorld, tmp_path: Path) -> None:
+    none = tmp_path / "none.pt"
+    done = start_from(tiny, tiny.data, none, tmp_path / "saved", "--restore-file")
+    assert done.status != 0 and f"{none}: there is no such checkpoint" in done.stderr

@@ -10,13 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from fairseq.data import Dictionary
 from hypothesis import given
 from hypothesis import strategies as st
+from support.translating import FAST, Interrupted, command, error, interrupt_after
 
 from gtrans.cli import main
 from gtrans.data.documents import iterate_raw_lines
@@ -29,14 +30,6 @@ if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
 
 
-FAST = ("--beam", "2", "--max-len-a", "0", "--max-len-b", "8", "--cpu")
-
-
-def command(tiny: TinyWorld, *options: str | Path, model: str = "document") -> list[str]:
-    path = ":".join(str(tiny.checkpoints[name]) for name in model.split(":"))
-    return ["translate", "--path", path, "--data", str(tiny.data), *map(str, options)]
-
-
 def translate(tiny: TinyWorld, text: str, folder: Path, *options: str) -> list[str]:
     """The lines of the translation of ``text``."""
     source, output = folder / "in.en", folder / "out.de"
@@ -44,17 +37,8 @@ def translate(tiny: TinyWorld, text: str, folder: Path, *options: str) -> list[s
     assert main(command(tiny, "--input", source, "--output", output, *FAST, *options)) == 0
     whole = output.read_text(encoding="utf-8")
     assert whole == "" or whole.endswith("\n")
-    assert [path.name for path in folder.glob("*out.de*")] == ["out.de"]
+    assert sorted(path.name for path in folder.glob("*out.de*")) == ["out.de", "out.de.made.json"]
     return whole.split("\n")[:-1]
-
-
-def error(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line that a command ends with."""
-    capsys.readouterr()
-    assert main(argv) == 1
-    lines = capsys.readouterr().err.strip().split("\n")
-    assert lines[-1].startswith("gtrans: error: ")
-    return lines[-1]
 
 
 # ---- lines ---------------------------------------------------------------------------------------
@@ -174,25 +158,6 @@ def test_batches_hold_every_instance_once(lengths: list[int], max_tokens: int):
         assert len(batch) == 1 or len(batch) * longest <= max_tokens
     firsts = [lengths[batch[0]] for batch in batches]
     assert firsts == sorted(firsts, reverse=True)
-
-
-class Interrupted(Exception):
-    """What ends a run in the tests."""
-
-
-def interrupt_after(batches: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Let decoding fail after some batches; the list grows with every batch decoded."""
-    decode = translation._Translator.decode
-    decoded: list[int] = []
-
-    def stub(self: Any, batch: Any) -> Any:
-        if len(decoded) == batches:
-            raise Interrupted
-        decoded.append(len(batch))
-        return decode(self, batch)
-
-    monkeypatch.setattr(translation._Translator, "decode", stub)
-    return decoded
 
 
 def test_an_interrupted_run_goes_on(

@@ -40,12 +40,15 @@ def checkpoint(
 
 
 def test_trains_and_translates(case, checkpoint, prepared_with_bert, tiny: TinyWorld, tmp_path):
-    output = tmp_path / "out"
-    flags = ["--data", str(prepared_with_bert), "--beam", "2", "--max-len-a", "0"]
-    flags += ["--max-len-b", "3", "--input", str(tiny.text / "test.en"), "--output", str(output)]
-    assert main(["translate", "--path", str(checkpoint), *flags]) == 0
-    text, source = output.read_text().split("\n"), (tiny.text / "test.en").read_text().split("\n")
-    assert [line == "" for line in text] == [line == "" for line in source]
+    """With its data folder, and with what the checkpoint carries of it."""
+    source, texts = (tiny.text / "test.en").read_text().split("\n"), []
+    for name, data in (("with", ["--data", str(prepared_with_bert)]), ("without", [])):
+        flags = ["--beam", "2", "--max-len-a", "0", "--max-len-b", "3", *data]
+        flags += ["--input", str(tiny.text / "test.en"), "--output", str(tmp_path / name)]
+        assert main(["translate", "--path", str(checkpoint), *flags]) == 0
+        texts.append((tmp_path / name).read_text().split("\n"))
+    assert texts[0] == texts[1]
+    assert [line == "" for line in texts[0]] == [line == "" for line in source]
 
 
 def test_is_scored_on_a_contrastive_set(case, checkpoint, prepared_with_bert, tmp_path, capsys):

@@ -95,7 +95,7 @@ def test_the_mode_of_an_older_file_stays(tmp_path: Path):
     assert stat.S_IMODE(target.stat().st_mode) == 0o750
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.ESTALE])
 def test_a_disk_that_fails_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int):
     target = tmp_path / "out"
     target.write_text("old")
@@ -134,6 +134,8 @@ def test_other_errors_are_not_renamed(tmp_path: Path):
     with pytest.raises(FileNotFoundError) as caught, atomic_writer(tmp_path / "out"):
         (tmp_path / "missing").read_text()
     assert caught.value.filename == str(tmp_path / "missing")
+    with pytest.raises(ConnectionResetError), atomic_writer(tmp_path / "out"):
+        raise ConnectionResetError(errno.ECONNRESET, "a download")
     assert names(tmp_path) == []
 
 

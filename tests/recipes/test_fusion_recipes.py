@@ -105,7 +105,7 @@ def test_help(script) -> None:
 
 @pytest.mark.long
 def test_short_runs(tiny: TinyWorld, script, tmp_path: Path) -> None:
-    """From text to scores with both kinds of recipe, and again: nothing is done twice."""
+    """From text to scores with both kinds of recipe, and again: nothing is trained twice."""
     prefixes = [p for s in ("train", "valid", "test") for p in (f"--{s}-prefix", tiny.text / s)]
     common = ("--gpus", "0", "--beam", "2", "--", *SMALL)
     bilingual = ("run-fusion", "--corpus", "iwslt14", *prefixes, "--source-lang", "en",
@@ -115,8 +115,11 @@ def test_short_runs(tiny: TinyWorld, script, tmp_path: Path) -> None:
     assert "s-BLEU" in (tmp_path / "two" / "scores.fusion-gtrans.txt").read_text()
     log = (tmp_path / "two" / "tokenised.fusion-gtrans.en-de.txt").read_text()
     assert "BLEU4 = " in log
+    last = tmp_path / "two" / "fusion-gtrans" / "checkpoint_last.pt"
+    before = last.read_bytes()
     again = script(*bilingual)
-    assert again.returncode == 0 and "fairseq-train" not in again.stdout
+    assert again.returncode == 0 and "nothing is left to do" in again.stdout
+    assert last.read_bytes() == before
 
     flat = tmp_path / "flat"
     flat.mkdir()

@@ -55,4 +55,4 @@ def test_mbart_untrimmed_and_one_system(script):
                   "gtransformer", "--dry-run")  # fmt: skip
     prepare, train, *_ = commands(done)
     assert "--sentencepiece m/sentence.bpe.model" in prepare and " --out out/data" in prepare
-    assert "--init-from m/model.pt" in train and len(commands(done)) == 4
+    assert "--init-from m/model.pt --init-dict m/dict.txt" in train and len(commands(done)) == 4

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+from pathlib import Path
 
 CORPORA = ("iwslt17", "nc2016", "europarl7")
 PLACE = ("--data", "texts", "--corpus", "europarl7", "--out", "out")
@@ -18,6 +20,22 @@ EVERYWHERE = (
     "--max-tokens 4096 --update-freq 1",
     "--best-checkpoint-metric loss --patience 10",
 )
+
+
+def run_script(
+    repo: Path, folder: Path, name: str, *arguments: str | Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a script of exp_gtransformer/ in a folder; no GPU is named in the environment."""
+    inherited = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
+    return subprocess.run(
+        [repo / "exp_gtransformer" / f"{name}.sh", *map(str, arguments)],
+        cwd=folder,
+        env={**inherited, "OMP_NUM_THREADS": "1", **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
 
 
 def commands(done: subprocess.CompletedProcess[str]) -> list[str]:

@@ -1,0 +1,49 @@
+"""Say what a checkpoint, a prepared folder, a run folder or a translation is.
+
+For a checkpoint: architecture, languages, vocabulary, preparation, unit, training, the data and
+the model that it was made from, and identities: two things with the same identity of dictionaries
+or preparation were made from the same ones. A run folder is shown by its last checkpoint. A
+translation is known by the record that `gtrans translate` writes beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from gtrans.errors import GtransError
+
+EXAMPLE = "gtrans show checkpoints/checkpoint_best.pt"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``gtrans show``."""
+    parser.add_argument("path", type=Path, metavar="FILE|FOLDER", help="what to show")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="write JSON to standard output")
+    form.add_argument(
+        "--card", action="store_true", help="write the model card of a checkpoint, in Markdown"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print what it is."""
+    # Imported on demand: torch and fairseq need seconds, which --help should not.
+    from gtrans.showing.card import model_card
+    from gtrans.showing.checkpoint import of_checkpoint
+    from gtrans.showing.folders import of_folder
+    from gtrans.showing.translation import of_translation
+
+    path: Path = args.path
+    if not path.exists():
+        raise GtransError(f"{path}: there is no such file or folder.")
+    found = of_folder(path) if path.is_dir() else of_translation(path) or of_checkpoint(path)
+    if args.card:
+        if "architecture" not in found.facts:
+            raise GtransError(f"`--card` is for checkpoints, but {path} is a {found.kind}.")
+        print(model_card(found))
+    elif args.json:
+        print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(found.lines()))

@@ -1,0 +1,89 @@
+"""What a prepared folder or a run folder is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gtrans.errors import GtransError
+from gtrans.model_identity import ModelIdentity
+from gtrans.showing.checkpoint import of_checkpoint, of_preparation
+from gtrans.showing.facts import Facts
+from gtrans.text.carried_preparation import Preparation
+from gtrans.text.prepared_folder import STATE_FILE, read_state
+
+_CHECKPOINTS = "checkpoint*.pt"
+
+
+def of_folder(path: Path) -> Facts:
+    """What a folder is.
+
+    Raises:
+        GtransError: it is no folder of this project, or damaged.
+    """
+    if (path / STATE_FILE).is_file():
+        return _prepared(path)
+    if any(path.glob(_CHECKPOINTS)):
+        return _run(path)
+    raise GtransError(
+        f"{path}: it holds neither a preparation ({STATE_FILE}) nor checkpoints ({_CHECKPOINTS}); "
+        "name a folder of `gtrans prepare` or of a training."
+    )
+
+
+def _prepared(path: Path) -> Facts:
+    # Imported on demand: the other folders do not need fairseq.
+    from fairseq.data import data_utils
+
+    from gtrans.data.vocabulary import Vocabulary
+    from gtrans.tasks.options import read_dictionary
+
+    state = read_state(path)
+    finished = state.get("finished") or {}
+    languages = str(state["source_lang"]), str(state["target_lang"])
+    found = Facts(str(path), "prepared folder")
+    found.facts = {"languages": "-".join(languages)}
+    if "binarise" not in finished:
+        found.facts["preparation"] = of_preparation(Preparation.read(path)) if finished else None
+        found.notes.append("not finished: run its `gtrans prepare` again")
+        return found
+    splits: dict[str, Any] = {}
+    for name in sorted({step.split()[1] for step in finished if step.startswith("encode ")}):
+        side = path / f"{name}.{'-'.join(languages)}.{languages[0]}"
+        lines = data_utils.load_indexed_dataset(str(side))
+        if lines is None:
+            raise GtransError(f"{side}.idx: there is no such binarised file.")
+        sentences = int((lines.sizes > 1).sum())
+        documents = int(((lines.sizes > 1) & _after_boundary(lines.sizes)).sum())
+        splits[name] = f"{sentences:,} sentences in {documents:,} documents"
+    dictionaries = (read_dictionary(str(path), lang) for lang in languages)
+    source, target = (Vocabulary.of(one, len(one)) for one in dictionaries)
+    preparation = Preparation.read(path)
+    identity = ModelIdentity(languages, source, target, preparation, {})
+    sizes = [len(vocabulary.symbols) for vocabulary in (source, target)]
+    found.facts |= {
+        "splits": splits,
+        "symbols": sizes[0] if source == target else sizes,
+        "identity of the dictionaries": identity.dictionaries,
+        "preparation": of_preparation(preparation),
+    }
+    return found
+
+
+def _after_boundary(sizes: Any) -> Any:
+    """``(lines,)``: whether a line is the first one or stands after an empty one."""
+    import numpy as np
+
+    return np.concatenate([[True], sizes[:-1] == 1])
+
+
+def _run(path: Path) -> Facts:
+    names = sorted(checkpoint.name for checkpoint in path.glob(_CHECKPOINTS))
+    newest = path / "checkpoint_last.pt"
+    if not newest.is_file():
+        newest = max(path.glob(_CHECKPOINTS), key=lambda file: file.stat().st_mtime_ns)
+    facts = of_checkpoint(newest)
+    found = Facts(str(path), "run folder", {"checkpoints": names, "shown": newest.name})
+    found.facts |= facts.facts
+    found.notes = facts.notes
+    return found

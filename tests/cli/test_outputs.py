@@ -1,0 +1,86 @@
+"""What a command reads it never overwrites, and a disk that fails is one line."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gtrans.cli import main
+
+if TYPE_CHECKING:
+    from support.tiny_models import TinyWorld
+
+
+@pytest.fixture
+def place(tiny: TinyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with copies of the data folder, a model and texts, and links to them."""
+    shutil.copytree(tiny.data, tmp_path / "data")
+    (tmp_path / "run").mkdir()
+    shutil.copy(tiny.checkpoints["document"], tmp_path / "run" / "model.pt")
+    for lang in ("en", "de"):
+        shutil.copy(tiny.text / f"test.{lang}", tmp_path / f"test.{lang}")
+    (tmp_path / "link.pt").symlink_to("run/model.pt")
+    (tmp_path / "hard.pt").hardlink_to(tmp_path / "run" / "model.pt")
+    (tmp_path / "data.link").symlink_to("data")
+    (tmp_path / "plot.png").hardlink_to(tmp_path / "run" / "model.pt")
+    external = tmp_path / "external" / "ctxpro"
+    external.mkdir(parents=True)
+    (external / "hyp.mine.txt").write_text((tiny.text / "test.de").read_text() + "more\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+SCORED = ("--path", "run/model.pt", "--data", "data", "--src", "test.en", "--ref", "test.de")
+CONVERT = ("convert", "--from", "g-transformer", "--data", "data", "run/model.pt")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("average", "run/model.pt", "run/model.pt", "--output", "run/model.pt"),
+        ("average", "run/model.pt", "--output", "link.pt"),
+        ("average", "run/model.pt", "--output", "hard.pt"),
+        (*CONVERT, "run/model.pt"),
+        (*CONVERT, "link.pt"),
+        (*CONVERT, "data/dict.en.txt"),
+        (*CONVERT, "data.link/prepare.json"),
+        ("trim-vocab", "--data", "data", "--out", "data", "run/model.pt"),
+        ("trim-vocab", "--data", "data", "--out", "data.link", "run/model.pt"),
+        ("trim-vocab", "--data", "data", "--out", "run", "run/model.pt"),
+        ("cxmi", *SCORED, "--output", "test.en"),
+        ("cxmi", *SCORED, "--output", "link.pt"),
+        ("cxmi", *SCORED, "--output", "data/codes.bpe"),
+        ("analyse", "--path", "run/model.pt", "--data", "data", "--plot", "plot.png"),
+        (
+            *("score", "--hyp", "mine=external/ctxpro/hyp.mine.txt", "--src", "test.en"),
+            *("--ctxpro", "en-de/gender/test", "--target-lang", "de", "--documents-only"),
+            *("--external-dir", "external"),
+        ),
+    ],
+)
+def test_an_input_is_never_the_output(
+    place: Path, capsys: pytest.CaptureFixture[str], command: Sequence[str]
+):
+    before = contents(place)
+    assert main(command) == 1
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("gtrans: error: ") and "is the input" in line
+    assert contents(place) == before
+
+
+def test_an_average_on_a_full_disk_is_one_line(
+    place: Path, capsys: pytest.CaptureFixture[str]
+):
+    before = contents(place)
+    assert main(["average", "run/model.pt", "--output", "/dev/full"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "/dev/full: cannot be written (the disk is full)" in line
+    assert contents(place) == before

@@ -1,0 +1,117 @@
+"""``gtrans show``: what a checkpoint, a folder or a translation was made from."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gtrans.checkpoints import read_checkpoint, write_checkpoint
+from gtrans.cli import main
+from gtrans.model_identity import STATE
+
+if TYPE_CHECKING:
+    from support.tiny_models import TinyWorld
+
+
+def shown(path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """What ``--json`` prints."""
+    capsys.readouterr()
+    assert main(["show", "--json", str(path)]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_checkpoint(tiny: TinyWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    found = shown(tiny.checkpoints["document"], capsys)
+    tensors = read_checkpoint(tiny.checkpoints["document"])["model"]
+    assert found["kind"] == "checkpoint" and found["notes"] == []
+    assert found["architecture"] == "gtransformer_tiny"
+    assert found["parameters"] == sum({t.data_ptr(): t.numel() for t in tensors.values()}.values())
+    assert found["languages"] == "en-de" and found["unit"] == "document"
+    assert found["symbols"] == tensors["encoder.embed_tokens.weight"].size(0)
+    assert found["preparation"]["BPE merges"] == 300
+    assert found["training"]["updates"] == 12 and found["training"]["seed"] == 1
+    assert found["made from"]["training data"] == str(tiny.data)
+
+
+def test_identities_say_what_belongs_together(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = [shown(tiny.checkpoints[name], capsys) for name in ("document", "other", "sentence")]
+    data = shown(tiny.data, capsys)
+    assert data["kind"] == "prepared folder"
+    name = "identity of the dictionaries"
+    assert {found[name] for found in models} == {data[name]}
+    assert all(found["preparation"] == data["preparation"] for found in models)
+    assert models[0]["identity"] == models[1]["identity"] != models[2]["identity"]
+    runs = [found["made from"]["identity of the training data"] for found in models]
+    assert len(set(runs)) == 1
+    moved = shown(shutil.copytree(tiny.data, tmp_path / "moved"), capsys)
+    assert {**moved, "path": ""} == {**data, "path": ""}
+    test = (tiny.text / "test.en").read_text("utf-8").strip()
+    sentences = len([line for line in test.split("\n") if line])
+    documents = test.count("\n\n") + 1
+    assert data["splits"]["test"] == f"{sentences} sentences in {documents} documents"
+
+
+def test_a_run_folder_and_an_unfinished_preparation(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = shown(tiny.checkpoints["document"].parent, capsys)
+    checkpoint = shown(tiny.checkpoints["document"], capsys)
+    assert run["kind"] == "run folder" and run["checkpoints"] == ["checkpoint_last.pt"]
+    assert run["sha256"] == checkpoint["sha256"]
+    folder = shutil.copytree(tiny.data, tmp_path / "begun")
+    state = json.loads((folder / "prepare.json").read_text())
+    del state["finished"]["binarise"]
+    (folder / "prepare.json").write_text(json.dumps(state))
+    assert "not finished" in shown(folder, capsys)["notes"][0]
+
+
+def test_a_translation(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output, path = tmp_path / "out.de", tiny.checkpoints["document"]
+    files = ["--path", str(path), "--input", str(tiny.text / "test.en"), "--output", str(output)]
+    assert main(["translate", *files, "--max-len-a", "0", "--max-len-b", "3", "--cpu"]) == 0
+    found = shown(output, capsys)
+    assert found["kind"] == "translation"
+    assert found["made from"]["checkpoints"] == [shown(path, capsys)["sha256"]]
+    prepared = shown(tiny.data, capsys)["preparation"]["identity"]
+    assert found["made from"]["preparation"] == prepared
+    output.write_text("something else\n", encoding="utf-8")
+    assert main(["show", str(output)]) == 1
+    assert "was changed after `gtrans translate` wrote it" in capsys.readouterr().err
+
+
+def test_a_model_card(tiny: TinyWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["show", "--card", str(tiny.checkpoints["document"])]) == 0
+    card = capsys.readouterr().out
+    assert card.startswith("# gtransformer_tiny, en-de\n")
+    for line in ("## Training", "| unit | document |", "gtrans translate --path"):
+        assert line in card
+    assert main(["show", "--card", str(tiny.data)]) == 1
+    assert "`--card` is for checkpoints" in capsys.readouterr().err
+
+
+def test_what_is_not_known_is_said(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = read_checkpoint(tiny.checkpoints["document"])
+    del state["task_state"][STATE]
+    write_checkpoint(state, tmp_path / "old.pt")
+    capsys.readouterr()
+    assert main(["show", str(tmp_path / "old.pt")]) == 0
+    assert "identity unknown" in capsys.readouterr().out
+    (tmp_path / "text").write_text("no checkpoint\n")
+    (tmp_path / "empty").mkdir()
+    for name, message in (
+        ("none", "there is no such file or folder"),
+        ("text", "not a readable checkpoint"),
+        ("empty", "it holds neither a preparation"),
+    ):
+        assert main(["show", str(tmp_path / name)]) == 1
+        error = capsys.readouterr().err.strip()
+        assert message in error and "\n" not in error

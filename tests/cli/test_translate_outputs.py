@@ -1,0 +1,284 @@
+"""``gtrans translate``: one writer, no mixed translations, nothing overwritten that is read."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.translating import FAST, Interrupted, command, error, interrupt_after
+from support.writing import names
+
+from gtrans import __version__
+from gtrans.cli import main
+from gtrans.decoding import translation
+from gtrans.decoding.resuming import FinishedBatches
+from gtrans.decoding.translation_record import TranslationRecord, read_record, write_record
+from gtrans.errors import GtransError
+from gtrans.identity.digests import digest
+
+if TYPE_CHECKING:
+    from support.tiny_models import TinyWorld
+
+SMALL = ("--max-tokens", "100", "--max-doc-tokens", "60")
+OTHER = ("--lenpen", "0.5")
+
+
+@pytest.fixture
+def argv(tiny: TinyWorld, tmp_path: Path) -> list[str]:
+    """A command that translates a text in several batches."""
+    return command(
+        tiny, "--input", tiny.text / "test.en", "--output", tmp_path / "out", *FAST, *SMALL
+    )
+
+
+def decoded(argv: list[str], monkeypatch: pytest.MonkeyPatch, killed_after: int = -1) -> int:
+    """Run a command, or kill it after some batches; how many it has decoded."""
+    with monkeypatch.context() as patch:
+        batches = interrupt_after(killed_after, patch)
+        if killed_after < 0:
+            assert main(argv) == 0
+        else:
+            with pytest.raises(Interrupted):
+                main(argv)
+        return len(batches)
+
+
+def elsewhere(argv: list[str], output: str | Path) -> list[str]:
+    place = argv.index("--output") + 1
+    return [*argv[:place], str(output), *argv[place + 1 :]]
+
+
+@pytest.fixture
+def whole(argv: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The translation without interruption."""
+    folder = tmp_path / "whole"
+    folder.mkdir()
+    assert decoded(elsewhere(argv, folder / "out"), monkeypatch) > 4
+    yield (folder / "out").read_text()
+    shutil.rmtree(folder)
+
+
+# ---- resuming ------------------------------------------------------------------------------------
+
+
+def test_two_translations_into_one_output_are_never_mixed(
+    argv: list[str],
+    whole: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    other = [*argv, *OTHER]
+    total = decoded(elsewhere(other, tmp_path / "other"), monkeypatch)
+    decoded(argv, monkeypatch, killed_after=2)
+    decoded(other, monkeypatch, killed_after=3)
+    assert f"is kept as '{tmp_path / 'out.partial.1'}'" in capsys.readouterr().err
+    assert decoded(argv, monkeypatch) == total - 2
+    assert (tmp_path / "out").read_text() == whole
+    kept = {"out", "out.made.json", "out.partial.2", "other", "other.made.json", "whole"}
+    assert set(names(tmp_path)) == kept
+    # The other one goes on from what it had.
+    assert decoded(other, monkeypatch) == total - 3
+    assert (tmp_path / "out").read_text() == (tmp_path / "other").read_text()
+    assert not list(tmp_path.glob("*.partial*"))
+
+
+def test_records_of_another_run_are_not_used(
+    argv: list[str], whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    decoded(argv, monkeypatch, killed_after=2)
+    partial = tmp_path / "out.partial"
+    lines = partial.read_text().splitlines()
+    mixed = {**json.loads(lines[-1]), "run": "another", "batch": 3, "text": [["wrong"]]}
+    partial.write_text("\n".join([*lines, json.dumps(mixed), '{"run": "ha']))
+    decoded(argv, monkeypatch)
+    assert (tmp_path / "out").read_text() == whole
+
+
+@pytest.mark.parametrize("step", ["before its record", "after its record"])
+def test_killed_after_the_last_batch(
+    argv: list[str], whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+):
+    """Before the record is written, or before the partial translation is removed."""
+
+    def kill(*_: object) -> None:
+        raise Interrupted
+
+    def record_and_kill(output: str, record: TranslationRecord) -> None:
+        write_record(output, record)
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        stub = kill if step == "before its record" else record_and_kill
+        patch.setattr(translation, "write_record", stub)
+        with pytest.raises(Interrupted):
+            main(argv)
+    assert (tmp_path / "out.partial").exists()
+    assert decoded(argv, monkeypatch) == 0
+    assert (tmp_path / "out").read_text() == whole
+    assert names(tmp_path) == ["out", "out.made.json", "whole"]
+
+
+def test_a_disk_that_is_full_in_between(tmp_path: Path):
+    """One line; what was finished is kept."""
+    path = tmp_path / "out.partial"
+    with FinishedBatches(path, "run") as finished:
+        finished.add(0, [["eins"]])
+    with FinishedBatches(path, "run") as finished:
+        finished._file = io.BufferedWriter(io.FileIO("/dev/full", "a"))
+        with pytest.raises(GtransError, match="out.partial: cannot be written .the disk is full"):
+            finished.add(1, [["zwei"]])
+    with FinishedBatches(path, "run") as finished:
+        assert finished.get(0) == [["eins"]] and finished.get(1) is None
+
+
+def test_a_strangers_file_is_not_taken_for_a_partial_translation(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for name in ("out.partial", "out.made.json"):
+        for text in ("my notes\n", "{}\n", "[1]\n", ""):
+            (tmp_path / name).write_text(text)
+            assert f"'{tmp_path / name}' is in the way" in error(argv, capsys)
+            assert (tmp_path / name).read_text() == text
+        (tmp_path / name).unlink()
+    assert names(tmp_path) == []
+
+
+def test_the_input_may_have_the_name_of_the_partial_translation(
+    tiny: TinyWorld, argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for name in ("out.partial", "out.made.json"):
+        source = tmp_path / name
+        shutil.copy(tiny.text / "test.en", source)
+        changed = [str(source) if word == str(tiny.text / "test.en") else word for word in argv]
+        assert "is the input" in error(changed, capsys)
+        assert source.read_bytes() == (tiny.text / "test.en").read_bytes()
+        source.unlink()
+
+
+def test_a_second_process_is_refused(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    code = (
+        "import sys, time\n"
+        "from gtrans.identity.files import locked\n"
+        "with locked(sys.argv[1]):\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, tmp_path / "out"], stdout=subprocess.PIPE
+    )
+    try:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        assert f"process {holder.pid} " in error(argv, capsys)
+        assert names(tmp_path) == [".out.lock"]
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+
+
+# ---- the record ----------------------------------------------------------------------------------
+
+
+def test_the_record_says_what_the_translation_was_made_from(
+    tiny: TinyWorld, argv: list[str], tmp_path: Path
+):
+    assert main(argv) == 0
+    record = read_record(tmp_path / "out")
+    assert record is not None
+    assert record.describes(tmp_path / "out")
+    made_from = record.made_from
+    assert made_from["checkpoints"] == [digest(tiny.checkpoints["document"])]
+    assert len(made_from["preparation"]) == 64
+    assert made_from["search"]["beam"] == 2
+    assert made_from["gtrans"] == __version__
+    assert record.names["input"] == str(tiny.text / "test.en")
+    assert record.sentences == sum(map(len, tiny.source()))
+
+
+def test_a_finished_translation_is_not_made_again(
+    argv: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    total = decoded(argv, monkeypatch)
+    assert "sentences written to" in capsys.readouterr().err
+    text = (tmp_path / "out").read_text()
+    times = [path.stat().st_mtime_ns for path in sorted(tmp_path.iterdir())]
+    assert decoded(argv, monkeypatch) == 0
+    assert "is already this translation" in capsys.readouterr().err
+    assert [path.stat().st_mtime_ns for path in sorted(tmp_path.iterdir())] == times
+    assert decoded([*argv, "--force"], monkeypatch) == total
+    # Neither a changed translation nor that of other options is taken for it.
+    (tmp_path / "out").write_text("edited\n")
+    assert decoded(argv, monkeypatch) == total
+    assert (tmp_path / "out").read_text() == text
+    assert decoded([*argv, *OTHER], monkeypatch) == total
+    assert decoded(argv, monkeypatch) == total
+    assert names(tmp_path) == ["out", "out.made.json"]
+
+
+# ---- outputs that are something else -------------------------------------------------------------
+
+
+def test_what_the_command_reads_is_never_overwritten(
+    tiny: TinyWorld, argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    data = tmp_path / "data"
+    shutil.copytree(tiny.data, data)
+    model = shutil.copy(tiny.checkpoints["document"], tmp_path / "model.pt")
+    source = shutil.copy(tiny.text / "test.en", tmp_path / "in.en")
+    renamed = {tiny.data: data, tiny.checkpoints["document"]: model, tiny.text / "test.en": source}
+    own = [str(renamed.get(Path(word), word)) for word in argv]
+    (tmp_path / "link").symlink_to(model)
+    (tmp_path / "hard").hardlink_to(source)
+    outputs = [source, model, tmp_path / "link", tmp_path / "hard"]
+    outputs += [data / "prepare.json", data / "dict.en.txt", data / "codes.bpe"]
+    outputs += [data / "test.en-de.en.bin", data / "text" / "train.bpe.de"]
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for output in outputs:
+        assert "is the input" in error(elsewhere(own, output), capsys)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    # A new file in the data folder is the user's.
+    assert main(elsewhere(own, data / "test.hyp.de")) == 0
+    assert main(elsewhere(own, data / "test.hyp.de")) == 0
+
+
+def test_links_devices_and_fifos_stay(
+    argv: list[str], whole: str, tmp_path: Path
+):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "out")
+    assert main(elsewhere(argv, tmp_path / "link")) == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "link").read_text() == whole
+    assert names(tmp_path / "real") == ["out", "out.made.json"]
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(fifo.read_text()))
+    reader.start()
+    assert main(elsewhere(argv, fifo)) == 0
+    reader.join()
+    assert read == [whole]
+    assert fifo.is_fifo()
+    assert main(elsewhere(argv, "/dev/null")) == 0
+    assert Path("/dev/null").is_char_device()
+    assert names(tmp_path) == ["fifo", "link", "real", "whole"]
+
+
+def test_a_full_disk_is_one_line(argv: list[str], capsys: pytest.CaptureFixture[str]):
+    assert "the disk is full" in error(elsewhere(argv, "/dev/full"), capsys)

@@ -1,0 +1,200 @@
+"""Recipes run again in one --out, with tiny models: what has changed is refused or made anew."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from support.recipes import run_script
+from support.tiny_bert import another_bert
+from support.tiny_models import TINY, TinyWorld
+
+SMALL = (
+    *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "32"),
+    *("--encoder-ffn-embed-dim", "64", "--decoder-ffn-embed-dim", "64"),
+    *("--encoder-attention-heads", "2", "--decoder-attention-heads", "2"),
+)
+
+
+class Recipe:
+    """A recipe on the tiny corpus, always in the same folder.
+
+    Args:
+        repo: the project folder.
+        tiny: has the text.
+        out: ``--out``.
+        name: the script.
+        options: what each call has before ``--``.
+        training: what each call has after it.
+    """
+
+    def __init__(
+        self, repo: Path, tiny: TinyWorld, out: Path, name: str, options: Sequence[str | Path],
+        training: Sequence[str],
+    ) -> None:  # fmt: skip
+        self.out = out
+        self._repo, self._name, self._training = repo, name, training
+        prefixes = [(f"--{x}-prefix", tiny.text / x) for x in ("train", "valid", "test")]
+        self._options = [
+            *(part for pair in prefixes for part in pair), "--out", out, "--gpus", "0", "--beam",
+            "1", "--bpe-merges", "300", "--max-tokens", "1000", *options,
+        ]  # fmt: skip
+
+    def __call__(
+        self, options: Sequence[str | Path] = (), training: Sequence[str] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        return run_script(
+            self._repo, self.out.parent, self._name, *self._options, *options, "--",
+            *self._training, *training, "--num-workers", "0",
+        )  # fmt: skip
+
+    def succeed(
+        self, options: Sequence[str | Path] = (), training: Sequence[str] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it and insist on status 0."""
+        done = self(options, training)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+        return done
+
+    def refuse(
+        self, model: str, settings: Sequence[str], options: Sequence[str | Path] = (),
+        training: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """It ends with a line that names the settings, and leaves all results as they are."""
+        before = self.files()
+        done = self(options, training)
+        assert done.returncode == 1, done.stdout[-2000:] + done.stderr
+        (line,) = re.findall(r"^gtrans: error: .*", done.stdout, re.MULTILINE)
+        assert f"{self.out}/{model} holds a run with other settings: " in line
+        assert all(setting in line for setting in settings), line
+        assert done.stderr.splitlines()[-1] == (
+            f"{self._name}: error: {self.out}/{model}: for other settings, `--name NAME` makes a "
+            "variant beside it; `-- --restart` starts it anew."
+        )
+        assert self.files() == before
+
+    def files(self) -> dict[str, str]:
+        """Digests of checkpoints, translations and scores, by name in the folder."""
+        kinds = ("*/checkpoint*.pt", "test.*", "scores.*")
+        paths = [path for kind in kinds for path in self.out.glob(kind)]
+        return {str(x.relative_to(self.out)): sha256(x.read_bytes()).hexdigest() for x in paths}
+
+
+def of(files: dict[str, str], model: str) -> dict[str, str]:
+    """The files of one model."""
+    return {name: x for name, x in files.items() if re.search(rf"(^|\.){model}[./]", name)}
+
+
+@pytest.fixture(scope="module")
+def finetune(repo: Path, tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+    """run-finetune.sh after a first run, without a sentence model of its own."""
+    recipe = Recipe(
+        repo, tiny, tmp_path_factory.mktemp("finetune") / "out", "run-finetune",
+        ["--sentence-checkpoint", tiny.checkpoints["sentence"], "--document-updates", "3"],
+        ["--arch", "gtransformer_tiny", *TINY, "--lr", "0.003", "--warmup-updates", "10"],
+    )  # fmt: skip
+    recipe.succeed()
+    return recipe
+
+
+def test_a_finished_recipe_has_nothing_to_do(finetune):
+    before = finetune.files()
+    done = finetune.succeed()
+    assert "the run is finished (3 updates, --max-update 3); nothing is left to do" in done.stdout
+    assert finetune.files() == before
+
+
+def test_other_settings_are_refused(finetune):
+    settings = ("--seed 1 -> 2", "--word-dropout 0.1 -> 0.0")
+    finetune.refuse("finetune", settings, ["--seed", "2"], ["--word-dropout", "0"])
+
+
+def test_a_variant_stands_beside_it(finetune):
+    before = finetune.files()
+    finetune.succeed(["--name", "whole-words", "--seed", "2"], ["--word-dropout", "0"])
+    now = finetune.files()
+    assert {name: now[name] for name in before} == before
+    variant = of(now, "whole-words")
+    assert {name for name in variant if not name.endswith(".json")} == {
+        "whole-words/checkpoint_best.pt", "whole-words/checkpoint_last.pt", "test.whole-words.de",
+        "scores.whole-words.txt",
+    }  # fmt: skip
+    finetune.refuse("whole-words", ["--seed 2 -> 1"], ["--name", "whole-words"])
+
+
+def test_a_model_that_is_trained_further_is_translated_anew(finetune):
+    before = of(finetune.files(), "finetune")
+    done = finetune.succeed(["--document-updates", "40"])
+    assert "@ 3 updates" in done.stdout
+    after = of(finetune.files(), "finetune")
+    assert all(after[name] != digest for name, digest in before.items()), after
+
+
+@pytest.fixture(scope="module")
+def with_bert(
+    repo: Path, tiny: TinyWorld, bert: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Recipe:
+    """run-bert.sh after a first run."""
+    recipe = Recipe(
+        repo, tiny, tmp_path_factory.mktemp("bert") / "out", "run-bert",
+        ["--bert", bert, "--document-updates", "3", "--sentence-updates", "3"],
+        ["--arch", "bert_context_transformer_tiny", *SMALL],
+    )  # fmt: skip
+    recipe.succeed()
+    return recipe
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("setting", "training"),
+    [
+        ("--raw-bert-states", ["--raw-bert-states"]),
+        ("--context-kind true -> random", ["--context-kind", "random"]),
+    ],
+)
+def test_a_model_with_bert_is_not_continued_with_other_settings(setting, training, with_bert):
+    start = with_bert.out / "sentence" / "checkpoint_best.pt"
+    with_bert.refuse("context", [setting], ["--sentence-checkpoint", start], training)
+
+
+@pytest.mark.long
+def test_a_variant_uses_the_finished_sentence_model(with_bert):
+    before = with_bert.files()
+    done = with_bert.succeed(["--name", "raw", "--seed", "2"], ["--raw-bert-states"])
+    assert f"{with_bert.out}/sentence is finished and used as it is" in done.stderr
+    now = with_bert.files()
+    assert {name: now[name] for name in before} == before
+    assert "raw/checkpoint_best.pt" in now and "scores.raw.txt" in now
+
+
+@pytest.mark.long
+def test_another_bert_has_its_own_pieces(with_bert, bert, tmp_path):
+    """They are prepared, and the model of the old ones is not continued with them."""
+    state = with_bert.out / "data" / "prepare.json"
+    before = state.read_bytes()
+    other = another_bert(bert, tmp_path / "other")
+    start = ["--sentence-checkpoint", with_bert.out / "sentence" / "checkpoint_best.pt"]
+    with_bert.refuse("context", [], ["--bert", other, *start])
+    assert str(other).encode() in state.read_bytes()
+    with_bert.succeed(start)
+    assert state.read_bytes() == before
+
+
+@pytest.mark.long
+def test_fusion_trained_further_is_translated_anew(repo, tiny, tmp_path):
+    fusion = Recipe(
+        repo, tiny, tmp_path / "out", "run-fusion",
+        ["--corpus", "iwslt14", "--source-lang", "en", "--target-lang", "de"],
+        [*SMALL, "--lr", "0.003", "--warmup-updates", "10"],
+    )  # fmt: skip
+    fusion.succeed(["--updates", "3"])
+    before = of(fusion.files(), "fusion-gtrans")
+    fusion.refuse("fusion-gtrans", ["--encoder-group-size"], ["--updates", "3"],
+                  ["--encoder-group-size", "1"])  # fmt: skip
+    fusion.succeed(["--updates", "40"])
+    after = of(fusion.files(), "fusion-gtrans")
+    assert all(after[name] != digest for name, digest in before.items()), after

@@ -1,0 +1,50 @@
+"""What tests of ``gtrans translate`` share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gtrans.cli import main
+from gtrans.decoding import translation
+
+if TYPE_CHECKING:
+    from support.tiny_models import TinyWorld
+
+
+FAST = ("--beam", "2", "--max-len-a", "0", "--max-len-b", "8", "--cpu")
+
+
+def command(tiny: TinyWorld, *options: str | Path, model: str = "document") -> list[str]:
+    path = ":".join(str(tiny.checkpoints[name]) for name in model.split(":"))
+    return ["translate", "--path", path, "--data", str(tiny.data), *map(str, options)]
+
+
+def error(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line that a command ends with."""
+    capsys.readouterr()
+    assert main(argv) == 1
+    lines = capsys.readouterr().err.strip().split("\n")
+    assert lines[-1].startswith("gtrans: error: ")
+    return lines[-1]
+
+
+class Interrupted(Exception):
+    """What ends a run in the tests."""
+
+
+def interrupt_after(batches: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let decoding fail after some batches; the list grows with every batch decoded."""
+    decode = translation._Translator.decode
+    decoded: list[int] = []
+
+    def stub(self: Any, batch: Any) -> Any:
+        if len(decoded) == batches:
+            raise Interrupted
+        decoded.append(len(batch))
+        return decode(self, batch)
+
+    monkeypatch.setattr(translation._Translator, "decode", stub)
+    return decoded

@@ -1,0 +1,160 @@
+"""``gtrans prepare`` that is killed, or meets another one: nothing mixed, nothing left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.writing import names
+
+from gtrans.cli import main
+from gtrans.identity.step_record import StepRecord
+
+SENTENCES = ("The new release is here.", "It is a good release, and the tests pass.")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for lang in ("en", "de"):
+        (folder / f"train.{lang}").write_text("\n".join(SENTENCES * 1000) + "\n")
+        (folder / f"test.{lang}").write_text("\n".join(SENTENCES) + "\n")
+    return folder
+
+
+def command(corpus: Path, out: Path, *more: str) -> list[str]:
+    return [
+        *("prepare", "--source-lang", "en", "--target-lang", "de", "--bpe-merges", "20"),
+        *("--train", str(corpus / "train"), "--test", str(corpus / "test"), "--out", str(out)),
+        *more,
+    ]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files but fairseq's log, which has the number of workers."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "preprocess.log"
+    }
+
+
+def processes(mark: str) -> dict[int, str]:
+    """The command lines of all processes with ``mark`` in their environment."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            alive = "State:\tZ" not in (folder / "status").read_text()
+            if alive and mark.encode() in (folder / "environ").read_bytes():
+                line = (folder / "cmdline").read_bytes().decode(errors="replace")
+                found[int(folder.name)] = line.replace("\0", " ")
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("place", ["pool", "fairseq-preprocess"])
+def test_the_children_end_with_it(corpus: Path, tmp_path: Path, place: str):
+    """Killed by SIGKILL, it leaves no process, and goes on when it is run again."""
+    out, mark = tmp_path / "out", uuid.uuid4().hex
+    argv = command(corpus, out, "--workers", "2")
+    running = subprocess.Popen(
+        [sys.executable, "-m", "gtrans", *argv],
+        env={**os.environ, "TEST_MARK": mark}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    def is_there() -> bool:
+        lines = processes(mark).values()
+        if place == "pool":
+            return len(lines) >= 3
+        return sum("fairseq_cli.preprocess" in line for line in lines) >= 2
+
+    until(is_there, f"no child of {place}")
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    until(lambda: not processes(mark), f"left running: {processes(mark)}")
+    assert main(argv) == 0
+    assert main(command(corpus, tmp_path / "whole")) == 0
+    assert contents(out) == contents(tmp_path / "whole")
+
+
+def test_two_at_once(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """The second one is refused, whatever the first one has done so far."""
+    out = tmp_path / "out"
+    code = (
+        "import sys, time\n"
+        "from gtrans.identity.step_record import StepRecord\n"
+        "from gtrans.cli import main\n"
+        "def stop(*_):\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(600)\n"
+        "StepRecord.save = stop\n"
+        "main(sys.argv[1:])\n"
+    )
+    first = subprocess.Popen(
+        [sys.executable, "-c", code, *command(corpus, out)], stdout=subprocess.PIPE
+    )
+    try:
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"ready\n"
+        before = contents(out)
+        assert main(command(corpus, out, "--no-truecase")) == 1
+        assert f"process {first.pid} " in capsys.readouterr().err.splitlines()[-1]
+        assert contents(out) == before
+    finally:
+        first.kill()
+        first.wait()
+    assert main(command(corpus, out)) == 0
+    assert not list(out.glob(".*"))
+
+
+def test_killed_before_its_first_record(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Killed(BaseException):
+        pass
+
+    def kill(_: StepRecord) -> None:
+        raise Killed
+
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(StepRecord, "save", kill)
+        with pytest.raises(Killed):
+            main(command(corpus, out))
+    # What SIGKILL leaves at the worst.
+    (out / "text").mkdir(exist_ok=True)
+    for name in (".gtrans.lock", ".prepare.json.0123abcd.tmp", ".prepare.json.lock"):
+        (out / name).write_text("locked by process 1")
+    assert main(command(corpus, out)) == 0
+    assert "prepare.json" in names(out) and not list(out.glob(".*"))
+
+
+def test_an_input_in_its_own_folder(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Files of the data folder would be overwritten or removed while they are read."""
+    out = tmp_path / "out"
+    assert main(command(corpus, out)) == 0
+    before = contents(out)
+    for flag in ("--valid", "--train"):
+        capsys.readouterr()
+        assert main(command(corpus, out, flag, str(out / "text" / "test.tok"))) == 1
+        (line,) = capsys.readouterr().err.splitlines()[-1:]
+        assert "`--out`" in line and "is the input" in line
+        assert contents(out) == before
