@@ -117,7 +117,8 @@ def _set_early_stop(values: dict[str, Any]) -> None:
 def _optimizer_state(trainer: Any) -> dict[str, Any]:
     state: dict[str, Any] = {}
     optimizer = trainer.optimizer
-    if trainer.should_save_checkpoint_on_current_rank:
+    without = trainer.cfg.checkpoint.no_save_optimizer_state
+    if trainer.should_save_checkpoint_on_current_rank and not without:
         # Not moved to the CPU with the rest of a checkpoint.
         state["fp32"] = [tensor.detach().cpu() for tensor in _fp32_parameters(optimizer)]
     scaler = getattr(optimizer, "scaler", None)
@@ -146,12 +147,12 @@ def _fp32_parameters(optimizer: Any) -> list[Tensor]:
 
 def _restore_optimizer(trainer: Any, state: dict[str, Any]) -> None:
     optimizer = trainer.optimizer
-    copies, saved = _fp32_parameters(optimizer), state["fp32"]
+    copies, saved = _fp32_parameters(optimizer), state.get("fp32", [])
     if [copy.shape for copy in copies] == [tensor.shape for tensor in saved]:
         with torch.no_grad():
             for copy, tensor in zip(copies, saved, strict=True):
                 copy.copy_(tensor)
-    else:
+    elif saved:
         logger.info("the precision has changed: parameters are taken from the model as saved")
     scaler = getattr(optimizer, "scaler", None)
     if isinstance(scaler, torch.amp.GradScaler):
