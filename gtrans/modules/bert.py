@@ -82,7 +82,8 @@ def load_config(name: str, weights: bool = False) -> Any:
     _check_folder(name, weights)
     library = _library()
     try:
-        config = library.AutoConfig.from_pretrained(name)
+        # False: a folder that brings code is refused; None would ask the user whether to run it.
+        config = library.AutoConfig.from_pretrained(name, trust_remote_code=False)
     except Exception as error:  # the library and the hub raise many kinds of errors
         raise GtransError(f"{name}: cannot load this BERT ({_first_line(error)}).") from error
     if config.model_type != "bert":

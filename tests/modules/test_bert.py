@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -38,6 +39,33 @@ CPU = torch.device("cpu")
 @pytest.fixture(scope="module")
 def pieces(bert: Path) -> WordPieces:
     return WordPieces(str(bert))
+
+
+# ---- folders that bring code -----------------------------------------------------------------
+
+
+def test_code_in_a_folder_is_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor is anybody asked; the standard input would say yes."""
+    config = {
+        "model_type": "mine",
+        "auto_map": {"AutoConfig": "mine.Mine", "AutoModel": "mine.Mine"},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "tokenizer.json").write_text("{}")
+    (tmp_path / "vocab.txt").write_text("[PAD]\n")
+    done = tmp_path / "done"
+    (tmp_path / "mine.py").write_text(
+        f"from pathlib import Path\nPath({str(done)!r}).touch()\n"
+        "from transformers import PretrainedConfig\nclass Mine(PretrainedConfig): pass\n"
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 9))
+    for read in (WordPieces, load_bert):
+        with pytest.raises(GtransError, match="cannot load this BERT|incomplete") as raised:
+            read(str(tmp_path))
+        assert "\n" not in str(raised.value)
+    assert not done.exists() and capsys.readouterr().out == ""
 
 
 # ---- word pieces ---------------------------------------------------------------------------------

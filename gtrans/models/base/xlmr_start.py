@@ -115,13 +115,15 @@ def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
     # It would list the parts that are left out on purpose, such as the pooler.
     transformers_logging.set_verbosity(logging.ERROR)
     try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        # False: a folder that brings code is refused; None would ask the user whether to run it.
+        files_only = {"local_files_only": True, "trust_remote_code": False}
+        config = AutoConfig.from_pretrained(folder, **files_only)
         if config.model_type != "xlm-roberta":
             raise GtransError(f"--init-xlmr {folder}: holds a {config.model_type}, no XLM-R.")
         model = AutoModel.from_pretrained(
-            folder, local_files_only=True, add_pooling_layer=False, dtype=torch.float32
+            folder, add_pooling_layer=False, dtype=torch.float32, **files_only
         )
-        symbols = AutoTokenizer.from_pretrained(folder, local_files_only=True).get_vocab()
+        symbols = AutoTokenizer.from_pretrained(folder, **files_only).get_vocab()
     except (OSError, ValueError, KeyError) as error:
         first = str(error).splitlines()[0].rstrip(".")
         raise GtransError(f"--init-xlmr {folder}: not a readable XLM-R ({first}).") from error
