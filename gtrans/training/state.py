@@ -165,13 +165,12 @@ def _restore_optimizer(trainer: Any, state: dict[str, Any]) -> None:
 
 
 def _restore_schedule(trainer: Any, state: dict[str, Any], extra: dict[str, Any]) -> None:
-    """Restore a schedule that watches the validation loss."""
+    """Restore what the schedule knows of validation losses."""
     plateau = getattr(trainer.lr_scheduler, "lr_scheduler", None)
-    if plateau is None or "plateau" not in state:
-        return
-    plateau.load_state_dict(state["plateau"])
+    if plateau is not None and "plateau" in state:
+        plateau.load_state_dict(state["plateau"])
     position = extra["train_iterator"]
-    if position["iterations_in_epoch"] == 0:
+    if position["iterations_in_epoch"] == 0 and position["epoch"] > 1:
         # fairseq writes the checkpoint of an epoch before it tells the schedule its loss.
         trainer.lr_step(position["epoch"] - 1, extra["val_loss"])
 

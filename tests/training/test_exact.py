@@ -112,3 +112,12 @@ def test_the_best_loss_and_the_plateau(runs):
     )
     log = runs.check(*options, stops=(4, 8, 12), updates=20)
     assert epochs(log) > 3
+
+
+def test_stopped_at_the_end_of_an_epoch(runs):
+    """fairseq writes the checkpoint before it tells the schedule the epoch's loss."""
+    options = ("--lr-scheduler", "inverse_sqrt", "--patience", "30", "--max-tokens", "3000")
+    log = runs.train("first", options, 20)
+    ends = [int(at) for at in re.findall(r"Saved checkpoint .* @ (\d+) updates", log)]
+    assert len(ends) > 2
+    runs.check(*options, stops=(ends[0], ends[1]), updates=20)
