@@ -228,7 +228,7 @@ def test_a_data_folder_without_pieces_or_with_another_bert(
     saved = shutil.copytree(context.parent, tmp_path / "saved")
     done = world.attempt(data, saved, *world.start, "--max-update", "6")
     assert done.status != 0
-    assert "was trained with a BERT that is not the one" in done.stderr.splitlines()[-1]
+    assert "with other settings: BERT's fingerprint" in done.stderr.splitlines()[-1]
 
 
 def test_features_are_measured_once(world: BertWorld, context: Path, tmp_path: Path) -> None:

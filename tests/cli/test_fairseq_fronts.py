@@ -115,6 +115,7 @@ def spawning(repo: Path, *arguments: str | Path) -> subprocess.CompletedProcess[
     return python(repo, "-c", AS_IF_WITH_A_GPU, "train", *arguments, *TRAINING, *ON_CPUS, *init)
 
 
+@pytest.mark.long
 def test_a_worker_that_fairseq_starts_has_the_plugin(
     tiny, repo, by_fairseq, plugin_of_the_user, tmp_path
 ):

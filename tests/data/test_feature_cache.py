@@ -38,7 +38,7 @@ def test_what_cannot_be_written_is_one_warning(
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
         patch.setattr(os, call, fail)
         for one in range(3):
-            kept.put(*entry(one))
+            kept.put(dict([entry(one)]))
             kept.flush()
     assert len(caplog.records) == 1
     assert "other features are computed every time" in caplog.text
@@ -50,7 +50,7 @@ def test_a_cache_that_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """What others have computed is used, although it cannot be marked as used."""
     key, features = entry(1)
     writer = cache(tmp_path)
-    writer.put(key, features)
+    writer.put({key: features})
     writer.flush()
 
     def fail(*_: object, **__: object) -> None:

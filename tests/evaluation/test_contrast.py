@@ -357,7 +357,7 @@ def test_the_control_is_shown_next_to_the_true_context():
     ("model", "more", "message"),
     [
         ("sentence", ("--max-tokens", "0"), "`--max-tokens` must be at least 1, but is 0."),
-        ("sentence:document", (), "was trained with --unit sentence"),
+        ("sentence:document", (), "was trained with --unit document, not sentence"),
         ("sentence", ("--data", "nowhere"), "nowhere: there is no such data folder."),
         ("sentence", ("--context", "-1"), "`--context` must be at least 0, but is -1."),
         ("sentence", ("--documents", "nowhere"), "`--documents`: there is no folder 'nowhere'."),

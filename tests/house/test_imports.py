@@ -21,7 +21,10 @@ MAY_IMPORT = {
     "data": {"errors", "identity", "messages", "modules"},
     "text": {"errors", "identity", "messages", "data.documents", "modules.bert"},
     "corpus": {"errors", "identity", "data.documents", "evaluation.contrastive"},
-    "training": {"checkpoints", "data.unit_options", "errors", "identity", "models.base.contract"},
+    "training": {
+        *("checkpoints", "data.unit_options", "data.vocabulary", "errors", "identity"),
+        *("model_identity", "models.base.contract", "text.carried_preparation"),
+    },
     "evaluation": {"errors", "identity", "messages", "data.documents", "data.instances"},
 }
 

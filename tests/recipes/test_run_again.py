@@ -113,6 +113,7 @@ def test_other_settings_are_refused(finetune):
     finetune.refuse("finetune", settings, ["--seed", "2"], ["--word-dropout", "0"])
 
 
+@pytest.mark.long
 def test_a_variant_stands_beside_it(finetune):
     before = finetune.files()
     finetune.succeed(["--name", "whole-words", "--seed", "2"], ["--word-dropout", "0"])
@@ -126,6 +127,7 @@ def test_a_variant_stands_beside_it(finetune):
     finetune.refuse("whole-words", ["--seed 2 -> 1"], ["--name", "whole-words"])
 
 
+@pytest.mark.long
 def test_a_model_that_is_trained_further_is_translated_anew(finetune):
     before = of(finetune.files(), "finetune")
     done = finetune.succeed(["--document-updates", "40"])

@@ -190,6 +190,7 @@ def program(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=REPO)
 
 
+@pytest.mark.long
 def test_a_command_of_the_project(tmp_path: Path) -> None:
     """`gtrans make-corpus`; run again, nothing is left to do."""
     arguments = ("--out", tmp_path, "--kills", "2", "--cases", "corpus", "--json")

@@ -5,10 +5,18 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.runs import differing, log_of, outcome, train
 from support.tiny_models import StockCommands, TinyWorld
+
+FP16 = ("--fp16", "--fp16-init-scale", "4", "--fp16-scale-window", "3")
+
+
+def long(*options: str) -> Any:
+    """Options that are tried in the long tests."""
+    return pytest.param(options, marks=pytest.mark.long)
 
 
 def epochs(log: str) -> int:
@@ -53,14 +61,14 @@ def test_in_a_later_epoch(runs):
     "options",
     [
         ("--bf16",),
-        ("--bf16", "--memory-efficient-bf16"),
-        ("--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "4", "--fp16-scale-window", "3"),
-        ("--fp16", "--memory-efficient-fp16", "--fp16-init-scale", "4", "--fp16-scale-window", "3"),
-        ("--amp",),
-        ("--store-ema", "--ema-update-freq", "2", "--ema-fp32"),
+        long("--bf16", "--memory-efficient-bf16"),
+        long(*FP16, "--fp16-no-flatten-grads"),
+        long(*FP16, "--memory-efficient-fp16"),
+        long("--amp"),
+        long("--store-ema", "--ema-update-freq", "2", "--ema-fp32"),
         ("--update-freq", "2", "--num-workers", "1"),
-        ("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "4", "--curriculum", "1"),
-        ("--update-ordered-indices-seed", "--max-tokens", "2000"),
+        long("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "4", "--curriculum", "1"),
+        long("--update-ordered-indices-seed", "--max-tokens", "2000"),
     ],
     ids=lambda options: " ".join(options[:2]),
 )
@@ -76,6 +84,7 @@ def test_streams_keep_their_memories(runs):
     runs.check(*options, stops=(3, 5), updates=7)
 
 
+@pytest.mark.long
 def test_several_folders_take_turns(runs, tiny, tmp_path):
     other = Path(shutil.copytree(tiny.data, tmp_path / "other"))
     runs.data = Path(f"{tiny.data}:{other}")
@@ -83,6 +92,7 @@ def test_several_folders_take_turns(runs, tiny, tmp_path):
     assert epochs(log) > 2
 
 
+@pytest.mark.long
 def test_windows_with_random_neighbours(runs):
     options = ("--arch", "flat_transformer_tiny", "--context-kind", "random")
     runs.check(*options, "--num-workers", "2", stops=(2,), updates=4)
@@ -95,6 +105,7 @@ def test_features_of_a_bert(runs, prepared_with_bert, tmp_path):
     runs.check(*options, stops=(2,), updates=4)
 
 
+@pytest.mark.long
 def test_fusion_with_its_multi_level_loss(runs):
     options = (
         *("--arch", "gtrans_fusion_tiny", "--encoder-group-size", "1"),
@@ -103,6 +114,7 @@ def test_fusion_with_its_multi_level_loss(runs):
     runs.check(*options, stops=(2,), updates=4)
 
 
+@pytest.mark.long
 def test_the_best_loss_and_the_plateau(runs):
     """Validation of every update and at the ends of epochs decides on rate and patience."""
     options = (

@@ -42,6 +42,7 @@ def environment(repo: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_killed_while_it_trains_and_saves(tiny, stock, repo, tmp_path):
     """With a data worker, which must not keep the folder locked."""
     goal = ("--max-update", "9", *SAVED, "--num-workers", "1")
@@ -126,6 +127,7 @@ def test_two_processes_become_one_with_twice_as_many_batches(options, tiny, stoc
         assert (weights - states[1]["model"][name]).abs().max() < 1e-5, name
 
 
+@pytest.mark.long
 def test_a_configuration_file_goes_on_with_the_run_of_a_command_line(tiny, stock, repo, tmp_path):
     folder = tmp_path / "run"
     recipe = (

@@ -19,7 +19,10 @@ TASKS = {
 }
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    "task",
+    ["translation", pytest.param("translation_multi_simple_epoch", marks=pytest.mark.long)],
+)
 def test_a_run_goes_on_exactly_ends_and_refuses(
     task: str, tiny: TinyWorld, stock: StockCommands, tmp_path: Path
 ) -> None:
