@@ -13,6 +13,7 @@ from torch import Tensor
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output
+from gtrans.identity.precious import CHECKPOINT
 from gtrans.model_identity import ModelIdentity, same_identity, say_unknown
 
 # File names of fairseq-train: checkpointE.pt after epoch E, checkpoint_E_U.pt after update U.
@@ -72,7 +73,7 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
     """
     if not paths:
         raise GtransError("there is no checkpoint to average; name at least one.")
-    check_output("--output", target, paths)
+    check_output("--output", target, paths, writes=CHECKPOINT)
     sums: dict[str, Tensor] = {}
     state: dict[str, Any] = {}
     identities: list[ModelIdentity | None] = []
@@ -101,6 +102,8 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
         averaged[name] = shared[key]
     state["model"] = averaged
     state.pop("last_optimizer_state", None)
+    # Among it are fp32 copies of the last checkpoint's parameters.
+    (state.get("extra_state") or {}).pop("run_state", None)
     write_checkpoint(state, target)
     for path, identity in zip(paths, identities, strict=True):
         if identity is None:

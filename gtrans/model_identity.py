@@ -37,7 +37,7 @@ class ModelIdentity:
     """What a model was made from.
 
     Attributes:
-        languages: source and target.
+        languages: source and target; empty if there are several, or they are not known.
         source, target: the vocabularies.
         preparation: how the text was prepared; None: not by ``gtrans prepare``.
         unit: options of the unit and of the marks of sentences.
@@ -126,7 +126,7 @@ class ModelIdentity:
         A preparation that one of them does not know is not compared.
         """
         found = []
-        if self.languages != other.languages:
+        if all((*self.languages, *other.languages)) and self.languages != other.languages:
             found.append(f"languages {_pair(self.languages)}, not {_pair(other.languages)}")
         for side in ("source", "target"):
             here, there = getattr(self, side), getattr(other, side)
@@ -169,6 +169,34 @@ def same_identity(paths: Sequence[str | Path], found: Sequence[ModelIdentity | N
                 f"{path} and {first_path} do not belong together: {'; '.join(differences)}; take "
                 "checkpoints of one model."
             )
+
+
+def same_data(first: str, others: Sequence[str], languages: Sequence[str]) -> None:
+    """Compare the data folders of ``--data A:B`` with the first one, whose dictionaries are read.
+
+    Raises:
+        GtransError: a dictionary or a preparation differs.
+    """
+    prepared = Preparation.read(Path(first))
+    for folder in others:
+        names = [f"dict.{lang}.txt" for lang in languages]
+        differences = [name for name in names if _contents(first, name) != _contents(folder, name)]
+        other = Preparation.read(Path(folder))
+        if prepared is not None and other is not None:
+            found = prepared.differences(other)
+            differences += [name for name in found if name not in differences]
+            berts = [(one.state.get("bert") or {}).get("tokenizer") for one in (prepared, other)]
+            differences += ["word pieces of BERT"] if berts[0] != berts[1] else []
+        if differences:
+            raise GtransError(
+                f"{folder}: it does not fit {first}, it has other {', '.join(differences)}; "
+                f"prepare it with `gtrans prepare --reuse {first}`."
+            )
+
+
+def _contents(folder: str, name: str) -> bytes | None:
+    path = Path(folder) / name
+    return path.read_bytes() if path.is_file() else None
 
 
 def unit_differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:

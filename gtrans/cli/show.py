@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print what it is."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
+    from gtrans.identity.precious import is_checkpoint
     from gtrans.showing.card import model_card
     from gtrans.showing.checkpoint import of_checkpoint
     from gtrans.showing.folders import of_folder
@@ -38,7 +39,14 @@ def run(args: argparse.Namespace) -> None:
     path: Path = args.path
     if not path.exists():
         raise GtransError(f"{path}: there is no such file or folder.")
-    found = of_folder(path) if path.is_dir() else of_translation(path) or of_checkpoint(path)
+    found = of_folder(path) if path.is_dir() else of_translation(path)
+    if found is None:
+        if not is_checkpoint(path):
+            raise GtransError(
+                f"{path}: neither a checkpoint nor a translation with its record "
+                f"({path.name}.made.json), so nothing is known of it."
+            )
+        found = of_checkpoint(path)
     if args.card:
         if "architecture" not in found.facts:
             raise GtransError(f"`--card` is for checkpoints, but {path} is a {found.kind}.")

@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from gtrans.identity.files import check_output
+from gtrans.identity.precious import CHECKPOINT
 from gtrans.text.prepared_folder import prepared_files
 
 
@@ -24,7 +25,8 @@ def check_target(source: Path, target: Path, data: Path | None = None) -> None:
         GtransError: see :func:`gtrans.identity.files.check_output`.
     """
     inputs = list(source.iterdir()) if source.is_dir() else [source]
-    check_output("OUT.pt", target, inputs + (prepared_files(data) if data is not None else []))
+    inputs += prepared_files(data) if data is not None else []
+    check_output("OUT.pt", target, inputs, writes=CHECKPOINT)
 
 
 def as_fairseq_checkpoint(

@@ -65,5 +65,6 @@ def extend_own(path: Path, target: Path, wanted: int) -> str:
     size = state[_NAMES[0]].size(0) - OFFSET if _NAMES[0] in state else None
     model["max_positions"] = extend_positions(state, size, wanted, path)
     checkpoint["last_optimizer_state"] = None
+    (checkpoint.get("extra_state") or {}).pop("run_state", None)
     write_checkpoint(checkpoint, target)
     return f"{wanted} learned positions, {size} before"

@@ -99,6 +99,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     target = out / CHECKPOINT_FILE
     _name_data(loaded, out)
     loaded["last_optimizer_state"] = None
+    (loaded.get("extra_state") or {}).pop("run_state", None)
     pieces = [dictionary.symbols[number] for number in kept[dictionary.nspecial :]]
     for name in (DICTIONARY_FILE, *(f"dict.{lang}.txt" for lang in languages)):
         write_pieces(pieces, out / name)

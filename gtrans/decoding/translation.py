@@ -45,7 +45,7 @@ from gtrans.decoding.translation_record import (
 )
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest, fingerprint
-from gtrans.identity.files import atomic_writer, check_output, is_file, locked
+from gtrans.identity.files import atomic_writer, check_output, is_file, locked, unwritable
 from gtrans.messages import say
 from gtrans.text.carried_preparation import Preparation
 from gtrans.text.pipeline import TextPipeline
@@ -144,15 +144,21 @@ def _translate(options: TranslationOptions) -> int:
         text = list(iterate_raw_lines(options.input))
         if options.data is not None:
             read_state(Path(options.data))
+    digests = [digest(Path(path)) for path in options.paths if Path(path).is_file()]
     models, task = load_models(
         options.paths, options.data, options.context, cpu=options.cpu, fp16=options.fp16
     )
+    for path, before in zip(options.paths, digests, strict=True):
+        if digest(Path(path)) != before:
+            raise GtransError(
+                f"{path}: it was replaced while it was read, perhaps by a training; run this again."
+            )
     if text is None:
         lines = _lines_of_split(task, str(options.split))
     else:
         lines = _lines_of_text(task, text)
     translator = _Translator(models, task, _output_pipeline(task, options), options.search)
-    made_from = _made_from(lines, options, translator)
+    made_from = _made_from(lines, options, translator, digests)
     record = read_record(options.output) if options.is_kept and not options.force else None
     if record and record.run == fingerprint(made_from) and record.describes(options.output):
         say(f"'{options.output}' is already this translation; `--force` translates anew")
@@ -303,7 +309,10 @@ def _decode(
 
 
 def _made_from(
-    lines: Sequence[_Line], options: TranslationOptions, translator: _Translator
+    lines: Sequence[_Line],
+    options: TranslationOptions,
+    translator: _Translator,
+    checkpoints: Sequence[str],
 ) -> dict[str, Any]:
     """Everything that the translations depend on."""
     text = hashlib.sha256()
@@ -314,7 +323,7 @@ def _made_from(
     return {
         "gtrans": __version__,
         "input": text.hexdigest(),
-        "checkpoints": [digest(Path(path)) for path in options.paths],
+        "checkpoints": list(checkpoints),
         "preparation": translator.preparation or "",
         "search": asdict(options.search),
         "unit": translator.examples.unit.as_dict(),
@@ -357,8 +366,13 @@ def _write(
     following = iter(sentences)
     text = [line if isinstance(line, str) else next(following) for line in lines]
     if output == STANDARD_STREAM:
-        sys.stdout.buffer.write("".join(f"{line}\n" for line in text).encode())
-        sys.stdout.buffer.flush()
+        try:
+            sys.stdout.buffer.write("".join(f"{line}\n" for line in text).encode())
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise unwritable("the standard output", error) from None
         return
     with atomic_writer(output) as file:
         file.writelines(f"{line}\n" for line in text)

@@ -63,7 +63,9 @@ def read_record(output: str | os.PathLike[str]) -> TranslationRecord | None:
         fields = json.loads(path.read_bytes())
         if fields.pop("format") != _FORMAT:
             raise ValueError
-        return TranslationRecord(**fields)
+        record = TranslationRecord(**fields)
+        dict(record.made_from), dict(record.names), int(record.sentences)
+        return record
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

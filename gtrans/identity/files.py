@@ -31,6 +31,7 @@ from typing import BinaryIO, TextIO
 from filelock import BaseFileLock, FileLock, Timeout
 
 from gtrans.errors import GtransError
+from gtrans.identity.precious import TEXT, refuse_precious
 
 # It logs every lock, which nobody asked for.
 logging.getLogger("filelock").setLevel(logging.WARNING)
@@ -153,19 +154,25 @@ def copy_file(source: Path, target: Path) -> None:
         shutil.copyfile(source, temporary)
 
 
-def check_output(flag: str, path: StrPath, inputs: Iterable[StrPath] = ()) -> None:
+def check_output(
+    flag: str, path: StrPath, inputs: Iterable[StrPath] = (), writes: str = TEXT
+) -> None:
     """Refuse a file that cannot be written, before anything is computed.
 
     Args:
         flag: the option that names it, such as ``--output``.
         path: the file.
         inputs: files that the command reads.
+        writes: what the command writes, see :mod:`gtrans.identity.precious`.
 
     Raises:
-        GtransError: there is no folder for it or no permission, it is a folder, or one of
-            ``inputs``.
+        GtransError: there is no folder for it or no permission, it is a folder, one of
+            ``inputs``, a part of a data folder, or a checkpoint although none is written.
     """
-    _target(Path(path), f"`{flag}` '{os.fspath(path)}'", [Path(name) for name in inputs])
+    what = f"`{flag}` '{os.fspath(path)}'"
+    target = _target(Path(path), what, [Path(name) for name in inputs])
+    if not target.through:
+        refuse_precious(target.file, what, writes)
 
 
 def check_output_folder(flag: str, path: StrPath, inputs: Iterable[StrPath] = ()) -> None:

@@ -22,6 +22,8 @@ class StepRecord:
             repeated, so the folder is complete if it is in the record.
         finished: the record of an earlier run: by step name, the fingerprint and the outputs
             (sizes in bytes by file name inside the folder).
+        suspended: the same of steps that are finished if their fingerprint is still the same;
+            until they are asked for, the folder is not complete.
     """
 
     def __init__(
@@ -31,23 +33,33 @@ class StepRecord:
         header: dict[str, Any],
         last: str,
         finished: dict[str, dict[str, Any]],
+        suspended: dict[str, dict[str, Any]],
     ) -> None:
         self._folder = folder
         self._file_name = file_name
         self._header = header
         self._last = last
         self._finished = finished
+        self._suspended = suspended
+
+    def suspend(self) -> None:
+        """Let the folder be incomplete until the last step is asked for; for a new header."""
+        if self._last in self._finished:
+            self._suspended[self._last] = self._finished.pop(self._last)
 
     def save(self) -> None:
         """Write the JSON file."""
         with atomic_writer(self._folder / self._file_name) as file:
-            json.dump({**self._header, "finished": self._finished}, file, indent=2)
+            steps = {"finished": self._finished}
+            if self._suspended:
+                steps["suspended"] = self._suspended
+            json.dump({**self._header, **steps}, file, indent=2)
             file.write("\n")
 
     def forget(self, names: Iterable[str]) -> None:
         """Take steps out of the record and delete their outputs."""
         for name in names:
-            record = self._finished.pop(name, None)
+            record = self._finished.pop(name, None) or self._suspended.pop(name, None)
             if record is None:
                 continue
             self.save()
@@ -68,10 +80,13 @@ class StepRecord:
             outputs: names of the files that the step writes.
             work: runs the step.
         """
-        record = self._finished.get(name)
+        record = self._finished.get(name) or self._suspended.get(name)
         changed = record is not None and record["fingerprint"] != fingerprint
         if record is not None and not changed and self._intact(record["outputs"]):
             say(f"{name}: finished earlier, skipped")
+            if self._suspended.pop(name, None) is not None:
+                self._finished[name] = record
+                self.save()
             return
         say(f"{name}: {'input or option changed, repeated' if changed else 'started'}")
         self.forget([self._last, name])

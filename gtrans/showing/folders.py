@@ -10,7 +10,7 @@ from gtrans.model_identity import ModelIdentity
 from gtrans.showing.checkpoint import of_checkpoint, of_preparation
 from gtrans.showing.facts import Facts
 from gtrans.text.carried_preparation import Preparation
-from gtrans.text.prepared_folder import STATE_FILE, read_state
+from gtrans.text.prepared_folder import LAST_STEP, STATE_FILE, read_state
 
 _CHECKPOINTS = "checkpoint*.pt"
 
@@ -43,8 +43,7 @@ def _prepared(path: Path) -> Facts:
     languages = str(state["source_lang"]), str(state["target_lang"])
     found = Facts(str(path), "prepared folder")
     found.facts = {"languages": "-".join(languages)}
-    if "binarise" not in finished:
-        found.facts["preparation"] = of_preparation(Preparation.read(path)) if finished else None
+    if LAST_STEP not in finished:
         found.notes.append("not finished: run its `gtrans prepare` again")
         return found
     splits: dict[str, Any] = {}

@@ -8,6 +8,7 @@ from typing import Any
 
 from gtrans.decoding.translation_record import read_record
 from gtrans.errors import GtransError
+from gtrans.identity.digests import fingerprint
 from gtrans.showing.facts import Facts
 
 
@@ -24,10 +25,10 @@ def of_translation(path: Path) -> Facts | None:
     record = read_record(path)
     if record is None:
         return None
-    if not record.describes(path):
+    if not record.describes(path) or fingerprint(record.made_from) != record.run:
         raise GtransError(
-            f"{path}: it was changed after `gtrans translate` wrote it, so nobody knows what it "
-            "is; translate again."
+            f"{path}: it or its record was changed after `gtrans translate` wrote it, so nobody "
+            "knows what it is; translate again."
         )
     found = Facts(str(path), "translation")
     found.facts = {

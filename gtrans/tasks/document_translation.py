@@ -20,7 +20,7 @@ from gtrans.data.symbols import MASK, add_symbols, language_symbol, split_langua
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
 from gtrans.errors import GtransError
-from gtrans.model_identity import STATE, ModelIdentity
+from gtrans.model_identity import STATE, ModelIdentity, same_data
 from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.modules.bert import BertWeights
@@ -70,6 +70,7 @@ class DocumentTranslationTask(InteractiveTask):
         super().__init__(cfg)
         self._source, self._target = source, target
         self._identity = TaskIdentity(cfg, (source, target), (len(source), len(target)))
+        self._made_from: ModelIdentity | None = None
         self.bert: BertPart | None = None
         self.parts: list[TaskPart] = []
         self._lines = LineBuffer(flush=True)
@@ -91,9 +92,10 @@ class DocumentTranslationTask(InteractiveTask):
         if root is not None and root.get("generation") is not None:
             refuse_unsupported(root.generation)
         reads_to_end = read_to_end(root)
-        folder = data_folders(cfg)[0]
+        folder, *others = data_folders(cfg)
         with open_dict(cfg):
             cfg.source_lang, cfg.target_lang = languages_of(cfg, folder)
+        same_data(folder, others, (str(cfg.source_lang), str(cfg.target_lang)))
         task = cls(
             cfg, read_dictionary(folder, cfg.source_lang), read_dictionary(folder, cfg.target_lang)
         )
@@ -142,12 +144,10 @@ class DocumentTranslationTask(InteractiveTask):
         for dictionary, words in zip(dictionaries, self._identity.words, strict=True):
             add_symbols(dictionary, words, self._langs)
 
-    # -------------------------------------------------------------- identity
-
     @property
     def identity(self) -> ModelIdentity:
-        """What a model that is made now is made from."""
-        return self._identity.here(self.bert)
+        """What the model is made from; a data folder may change while a model is trained."""
+        return self._made_from or self._identity.here(self.bert)
 
     def state_dict(self) -> dict[str, Any]:
         """What checkpoints carry of the task: what the model and its run were made from."""
@@ -200,6 +200,7 @@ class DocumentTranslationTask(InteractiveTask):
         model = super().build_model(cfg, from_checkpoint)
         self._longest = model.max_positions()
         if not from_checkpoint:
+            self._made_from = self._identity.here(self.bert)
             self._start_from_bert(model)
         if self.cfg.init_from and not from_checkpoint:
             self._start_from(model, self.cfg.init_from)

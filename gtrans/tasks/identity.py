@@ -34,6 +34,7 @@ class TaskIdentity:
         self.words = words
         self._recorded: Any = None
         self._units: Optional[dict[str, Any]] = None
+        self._first: Optional[ModelIdentity] = None
 
     def here(self, bert: Optional[BertPart]) -> ModelIdentity:
         """The identity of a model that is made now; ``bert`` is what the task reads of a BERT.
@@ -83,6 +84,14 @@ class TaskIdentity:
         if recorded is None:
             say_unknown("the checkpoint")
             return
+        first = self._first or recorded
+        self._first = first
+        together = recorded.differences(first)
+        if together:
+            raise GtransError(
+                f"the model has other {'; '.join(together)} as the first one of `--path`; they "
+                "cannot decode together."
+            )
         differences = recorded.differences(self.here(bert))
         if differences:
             raise GtransError(

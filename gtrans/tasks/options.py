@@ -141,6 +141,10 @@ def check_options(cfg: Any) -> None:
         raise GtransError(
             f"`--word-dropout` must be at least 0 and below 1, but is {cfg.word_dropout}."
         )
+    if cfg.init_dict and not cfg.init_from:
+        raise GtransError(
+            f"`--init-dict {cfg.init_dict}` needs `--init-from`, the checkpoint that it belongs to."
+        )
     if cfg.word_dropout_epochs < 0:
         raise GtransError(
             f"`--word-dropout-epochs` must be at least 0, but is {cfg.word_dropout_epochs}."

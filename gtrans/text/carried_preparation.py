@@ -17,6 +17,7 @@ from gtrans.errors import GtransError
 from gtrans.identity.digests import digest_of_bytes, fingerprint
 from gtrans.identity.files import atomic_writer, binary_writer
 from gtrans.text.prepared_folder import (
+    LAST_STEP,
     STATE_FILE,
     STATE_FORMAT,
     pipeline_files,
@@ -54,6 +55,10 @@ class Preparation:
         if not (folder / STATE_FILE).is_file():
             return None
         state = read_state(folder)
+        if "finished" in state and LAST_STEP not in state["finished"]:
+            raise GtransError(
+                f"'{folder}' is not prepared to its end; run its `gtrans prepare` again."
+            )
         try:
             files = {name: (folder / name).read_bytes() for name in pipeline_files(state)}
         except (KeyError, TypeError, AttributeError) as error:

@@ -55,6 +55,7 @@ from gtrans.text.preparation_options import (
     is_unused,
 )
 from gtrans.text.prepared_folder import (
+    LAST_STEP,
     STATE_FILE,
     STATE_FORMAT,
     SUBWORD_MODELS,
@@ -161,7 +162,7 @@ class _Preparation:
         ]
         given = self._dictionary()
         vocabulary = None if given is None else digest(given)
-        record.step("binarise", fingerprint(encoded, vocabulary), outputs, self._binarise)
+        record.step(LAST_STEP, fingerprint(encoded, vocabulary), outputs, self._binarise)
         say(f"'{self.out}' is ready: fairseq-train '{self.out}' --user-dir gtrans ...")
 
     def _models(self, record: StepRecord, tokenised: dict[str, str]) -> str:
@@ -193,6 +194,7 @@ class _Preparation:
 
     def _open(self) -> StepRecord:
         """Create the data folder, or continue the preparation in it."""
+        state: dict[str, Any] = {}
         finished: dict[str, dict[str, Any]] = {}
         if not is_unused(self.out):
             if not (self.out / STATE_FILE).exists():
@@ -200,7 +202,8 @@ class _Preparation:
                     f"`--out` '{self.out}' is not empty and holds no preparation; "
                     "give an empty or a new folder"
                 )
-            finished = self._earlier(read_state(self.out))
+            state = read_state(self.out)
+            finished = self._earlier(state)
         header = {
             "format": STATE_FORMAT,
             "source_lang": self.options.source_lang,
@@ -215,7 +218,12 @@ class _Preparation:
             "pieces": self.model and self.model.name,
             "bert": word_piece_files.record(self.word_pieces) if self.word_pieces else None,
         }
-        record = StepRecord(self.out, STATE_FILE, header, "binarise", finished)
+        suspended = state.get("suspended")
+        if not isinstance(suspended, dict):
+            suspended = {}
+        record = StepRecord(self.out, STATE_FILE, header, LAST_STEP, finished, suspended)
+        if any(state.get(name) != value for name, value in header.items()):
+            record.suspend()
         # Learnt and copied models have the same file names, so steps of the other kind go.
         sources = {"bpe": ["truecase", "bpe"]}
         sources.update({name: [name] for name in ("reuse", *SUBWORD_MODELS)})
@@ -257,7 +265,7 @@ class _Preparation:
         state = read_state(reuse)
         for lang in self.options.languages:
             load_pipeline(reuse, lang)  # refuses other languages and incomplete folders
-        if "binarise" not in state.get("finished", ()):
+        if LAST_STEP not in state.get("finished", ()):
             raise GtransError(
                 f"`--reuse` '{reuse}' is not finished; run its 'gtrans prepare' again"
             )

@@ -10,6 +10,7 @@ from pathlib import Path
 from gtrans.data.documents import iterate_parallel, resolve
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output, check_output_folder
+from gtrans.identity.precious import DATA
 from gtrans.text.moses_pipeline import Steps
 from gtrans.text.prepared_folder import STATE_FILE, SUBWORD_MODELS, prepared_files
 
@@ -114,7 +115,7 @@ def check_out(options: PreparationOptions, inputs: dict[str, list[tuple[Path, Pa
         reads.append(options.dictionary)
     if options.out.exists():
         for path in (*prepared_files(options.out), *(options.out / "text").glob("*")):
-            check_output("--out", path, reads)
+            check_output("--out", path, reads, writes=DATA)
 
 
 def is_unused(folder: Path) -> bool:

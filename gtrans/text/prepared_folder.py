@@ -18,6 +18,7 @@ from gtrans.text.truecase import load_best_case
 
 STATE_FILE = "prepare.json"
 STATE_FORMAT = 1
+LAST_STEP = "binarise"
 
 SUBWORD_MODELS: dict[str, SubwordModel] = {model.name: model for model in (SENTENCEPIECE, BYTE_BPE)}
 """The kinds of subword models that ``gtrans prepare`` accepts, by the name of the flag."""

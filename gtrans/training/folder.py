@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,31 +82,34 @@ class RunFolder:
     def newest(self) -> tuple[RunCheckpoint | None, str | None]:
         """The checkpoint to go on from, and what there is to say about it.
 
-        It is ``checkpoint_last.pt``; if that is missing or not whole, the one with the most
-        updates among the others.
+        It is ``checkpoint_last.pt``. If that is missing or not whole, or older and with fewer
+        updates than others (``--no-last-checkpoints``), it is the one of them with the most.
 
         Raises:
             GtransError: there are checkpoints, but none is whole, or one could run code.
         """
         files = self.checkpoints()
-        problem = f"{self.last.name} is missing"
+        others = [path for path in files if path != self.last]
+        last, problem = None, f"{self.last.name} is missing"
         if self.last in files:
             try:
-                return _read(self.last), None
+                last, problem = _read(self.last), f"{self.last.name} is older"
+                written = _time(self.last)
+                others = [path for path in others if _time(path) > written]
             except UnreadableCheckpoint:
                 problem = f"{self.last.name} is not whole"
-        others: list[RunCheckpoint] = []
-        for path in files:
-            try:
-                others += [_read(path)] if path != self.last else []
-            except UnreadableCheckpoint:
-                continue
-        if others:
-            newest = max(others, key=lambda found: (found.updates, found.path.stat().st_mtime_ns))
+        whole: list[RunCheckpoint] = []
+        for path in others:
+            with suppress(UnreadableCheckpoint):
+                whole.append(_read(path))
+        newest = max(whole, key=lambda found: (found.updates, _time(found.path)), default=None)
+        if newest is not None and (last is None or newest.updates > last.updates):
             return newest, (
                 f"{self.path}: {problem}; the run goes on from {newest.path.name} "
                 f"({newest.updates} updates)"
             )
+        if last is not None:
+            return last, None
         if files:
             raise GtransError(
                 f"--save-dir {self.path}: none of its checkpoints is whole "
@@ -129,8 +132,18 @@ class RunFolder:
         return aside
 
 
+def _time(path: Path) -> int:
+    return path.stat().st_mtime_ns
+
+
 def _read(path: Path) -> RunCheckpoint:
     state = read_checkpoint(path, in_memory=False)
-    if not state.get("optimizer_history") or not isinstance(state.get("cfg"), dict):
+    try:
+        int(state["optimizer_history"][-1]["num_updates"])
+        int(state["extra_state"]["train_iterator"]["epoch"])
+        known = isinstance(state["cfg"], dict)
+    except (KeyError, IndexError, TypeError, ValueError):
+        known = False
+    if not known:
         raise UnreadableCheckpoint(f"{path}: not a checkpoint of a training run.")
     return RunCheckpoint(path, state)

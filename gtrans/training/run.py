@@ -110,6 +110,10 @@ def _agreed(trainer: Any, work: Callable[[], Plan]) -> Plan:
             decided = asdict(work())
         except GtransError as error:
             decided = asdict(Plan(error=str(error)))
+        except Exception as error:  # the other processes wait for the plan
+            if trainer.data_parallel_world_size == 1:
+                raise
+            decided = asdict(Plan(error=f"{type(error).__name__}: {error}"))
     if trainer.data_parallel_world_size > 1:
         decided = distributed_utils.broadcast_object(
             decided,
@@ -126,33 +130,25 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
     if not cfg.no_save:
         folder.lock()
     now = made_from.made_from(trainer)
-    remarks: list[str] = []
+    restored = cfg.restore_file if cfg.restore_file != _LAST else None
     if settings.group_of(trainer.cfg, "task").get("restart"):
-        remarks += _cleared(folder, "as --restart says")
-    if cfg.restore_file != _LAST:
-        remarks += _same_model("--restore-file", cfg.restore_file, trainer)
-        remarks.append(f"--restore-file {cfg.restore_file}: settings are not compared")
-        return Plan(remarks=tuple(remarks), made_from=now)
+        return _begin(cfg, trainer, folder, now, "as --restart says", restored)
+    if restored:
+        return _begin(cfg, trainer, folder, now, None, restored)
     found, remark = folder.newest()
-    remarks += [remark] if remark else []
-    recorded = None if found is None else found.made_from
-    if found is not None and not _starts_as(found, now, "--finetune-from-model"):
-        _refuse_inside(folder, cfg.finetune_from_model)
-        remarks += _cleared(
-            folder, f"to start from --finetune-from-model {cfg.finetune_from_model}"
-        )
-        found = None
     if found is None:
-        if gone := made_from.missing(now):
-            raise GtransError(f"{gone}: there is no such checkpoint.")
-        if cfg.finetune_from_model:
-            remarks += _same_model("--finetune-from-model", cfg.finetune_from_model, trainer)
-        return Plan(remarks=tuple(remarks), made_from=now)
+        return _begin(cfg, trainer, folder, now, None, None)
+    if not _starts_as(found, now, "--finetune-from-model"):
+        why = f"to start from --finetune-from-model {cfg.finetune_from_model}"
+        return _begin(cfg, trainer, folder, now, why, None)
+    remarks = [remark] if remark else []
+    recorded = found.made_from
     if recorded is None:
         remarks.append(
             f"{found.path}: identity unknown: it does not say from which data and from which model "
             "it was trained"
         )
+    _refuse_without_optimizer(found, cfg)
     meant = _meant(cfg)
     different = _differences(found, trainer, now)
     if different and not meant:
@@ -170,10 +166,63 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
         )
     return Plan(
         str(found.path),
-        None if meant else why_finished(found, trainer.cfg),
+        None if cfg.reset_optimizer else why_finished(found, trainer.cfg),
         tuple(remarks),
         made_from.completed(now, recorded or {}),
     )
+
+
+def _begin(
+    cfg: Any,
+    trainer: Any,
+    folder: RunFolder,
+    now: MadeFrom,
+    clear: str | None,
+    restored: str | None,
+) -> Plan:
+    """The plan of a run that begins; what can be refused is refused before anything is moved.
+
+    Args:
+        cfg: options of checkpoints.
+        trainer: fairseq's trainer.
+        folder: of the run.
+        now: what the run is made from.
+        clear: why the checkpoints of an earlier run are moved away; None: they are not.
+        restored: ``--restore-file``, if it is given.
+    """
+    remarks: list[str] = []
+    if gone := made_from.missing(now):
+        raise GtransError(f"{gone}: there is no such checkpoint.")
+    starts = {"--restore-file": restored}
+    if restored is None:
+        starts["--finetune-from-model"] = cfg.finetune_from_model
+    for flag, start in starts.items():
+        if start:
+            remarks += _same_model(flag, start, trainer)
+    if clear is not None:
+        for flag, file in (*starts.items(), ("--init-from", _init_from(now))):
+            if file:
+                _refuse_inside(folder, flag, file)
+        remarks += _cleared(folder, clear)
+    if restored:
+        remarks.append(f"--restore-file {restored}: settings are not compared")
+    return Plan(remarks=tuple(remarks), made_from=now)
+
+
+def _init_from(now: MadeFrom) -> str | None:
+    file = now["start"].get("--init-from")
+    return None if file is None else str(file["path"])
+
+
+def _refuse_without_optimizer(found: RunCheckpoint, cfg: Any) -> None:
+    """Raises GtransError for a checkpoint from which no run can go on exactly."""
+    wanted = not (cfg.reset_optimizer or cfg.no_save_optimizer_state)
+    if wanted and found.state.get("last_optimizer_state") is None:
+        raise GtransError(
+            f"{found.path}: it has no state of the optimizer, so the run cannot go on from it as "
+            "it was; an average or a converted model starts another run (--init-from, "
+            "--finetune-from-model), and --reset-optimizer goes on without."
+        )
 
 
 def _same_model(flag: str, path: str, trainer: Any) -> list[str]:
@@ -214,14 +263,16 @@ def _starts_as(found: RunCheckpoint, now: MadeFrom, flag: str) -> bool:
     """Whether the run in the folder started from what ``flag`` names, if it names anything."""
     file = now["start"].get(flag)
     known = (found.made_from or {}).get("start", {}).get(flag)
-    return file is None or (known is not None and known["digest"] == file["digest"])
+    # A file that is gone is known by its path.
+    key = "path" if file is not None and file["digest"] is None else "digest"
+    return file is None or (known is not None and known[key] == file[key])
 
 
-def _refuse_inside(folder: RunFolder, start: str) -> None:
+def _refuse_inside(folder: RunFolder, flag: str, start: str) -> None:
     if any(path.samefile(start) for path in folder.checkpoints() if Path(start).exists()):
         raise GtransError(
-            f"--finetune-from-model {start} lies in --save-dir, where the new run would replace "
-            "it; give another --save-dir."
+            f"{flag} {start} lies in --save-dir, whose checkpoints are moved away; give another "
+            "--save-dir."
         )
 
 
@@ -240,7 +291,7 @@ def why_finished(found: RunCheckpoint, cfg: Any) -> str | None:
     if 0 < goal <= found.updates:
         return f"the run is finished ({found.updates} updates, --max-update {goal})"
     epoch = int(extra["train_iterator"]["epoch"])
-    if 0 < epochs < epoch:
+    if 0 < epochs < epoch and not cfg.checkpoint.reset_dataloader:
         return f"the run is finished ({epoch - 1} epochs, --max-epoch {epochs})"
     hours, limit = extra.get("previous_training_time", 0) / 3600, cfg.optimization.stop_time_hours
     if 0 < limit < hours:

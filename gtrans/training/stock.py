@@ -34,7 +34,9 @@ def _make_ready(trainer: Any) -> None:
     task.parts, task.bert = [], None
     dictionaries = task.source_dictionary, task.target_dictionary
     source, target = (Vocabulary.of(one, len(one)) for one in dictionaries)
-    languages = str(options.get("source_lang")), str(options.get("target_lang"))
+    # The task knows languages that were found in the data folder; a multilingual one has many.
+    known = task.cfg if getattr(task, "cfg", None) is not None else task.args
+    languages = str(known.source_lang or ""), str(known.target_lang or "")
     prepared = Preparation.read(Path(folders[0])) if folders else None
     task.identity = ModelIdentity(languages, source, target, prepared, {})
     batches = task.get_batch_iterator

@@ -21,6 +21,7 @@ def write(path: Path, weight: list[float], **more: Any) -> Path:
         "cfg": {"model": {"_name": "x"}},
         "optimizer_history": [{"num_updates": int(weight[0])}],
         "last_optimizer_state": {"state": table},
+        "extra_state": {"run_state": {"optimizer": {"fp32": [table]}}},
         **more,
     }
     torch.save(state, path)
@@ -53,7 +54,8 @@ def test_the_mean_by_hand(tmp_path: Path) -> None:
     assert model["steps"].tolist() == [3]
     assert model["output"].data_ptr() == model["table"].data_ptr()  # one table stays one
     assert state["optimizer_history"] == [{"num_updates": 6}]  # the rest is the last one's
-    assert "last_optimizer_state" not in state
+    # Nor is there an fp32 copy of the last checkpoint's parameters.
+    assert "last_optimizer_state" not in state and state["extra_state"] == {}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.pt", "2.pt", "6.pt", "mean.pt"]
 
 

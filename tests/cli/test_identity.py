@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from support.contract import Case, build
 from support.tiny_models import TINY
 
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
@@ -240,7 +241,12 @@ def test_rows_follow_their_symbols(tiny: TinyWorld, tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_that_is_not_known_has_to_be_named(tiny: TinyWorld, tmp_path: Path) -> None:
-    early = without_identity(tiny.checkpoints["sentence"], tmp_path / "early.pt")
+    early = without_identity(tiny.checkpoints["sentence"], tmp_path / "checkpoint_best.pt")
+    line = start_from(tiny, tiny.data, early, tmp_path / "a").stderr.strip().split("\n")[-1]
+    assert "identity unknown" in line  # it is not where its run wrote it
+    state = read_checkpoint(early)
+    state["cfg"]["checkpoint"]["save_dir"] = str(tmp_path)
+    write_checkpoint(state, early)
     # Its folder is that of the data, by its absolute path, and older: this is certain.
     done = start_from(tiny, tiny.data, early, tmp_path / "a")
     assert done.status == 0 and f"--init-from {early}: identity unknown" in done.stderr
@@ -269,3 +275,39 @@ def test_a_checkpoint_to_restore_has_to_be_there(tiny: TinyWorld, tmp_path: Path
     none = tmp_path / "none.pt"
     done = start_from(tiny, tiny.data, none, tmp_path / "saved", "--restore-file")
     assert done.status != 0 and f"{none}: there is no such checkpoint" in done.stderr
+
+
+def test_models_of_other_preparations_do_not_decode_together(
+    tiny: TinyWorld, tmp_path: Path
+) -> None:
+    """Also where the data folder has no preparation to compare them with."""
+    folder = shutil.copytree(tiny.data, tmp_path / "bare")
+    (folder / "prepare.json").unlink()
+    state = read_checkpoint(tiny.checkpoints["other"])
+    files = state["task_state"][STATE]["preparation"]["files"]
+    files["codes.bpe"] = files["codes.bpe"][:-4].clone()
+    write_checkpoint(state, tmp_path / "changed.pt")
+    done = generate(tiny, folder, f"{tiny.checkpoints['document']}:{tmp_path / 'changed.pt'}")
+    assert done.status != 0
+    assert "other preparation (codes.bpe)" in done.stderr.strip().split("\n")[-1]
+
+
+def test_what_a_model_is_made_from_is_what_was_there_when_it_was_made(
+    tiny: TinyWorld, tmp_path: Path
+) -> None:
+    """A data folder that is prepared anew, or removed, does not concern a training in progress."""
+    folder = shutil.copytree(tiny.data, tmp_path / "data")
+    built = build(Case("gtransformer_tiny", "document"), folder)
+    before = ModelIdentity.of_state(built.task.state_dict(), "x.pt")
+    other_merges(folder)
+    assert ModelIdentity.of_state(built.task.state_dict(), "x.pt") == before
+    shutil.rmtree(folder)
+    assert ModelIdentity.of_state(built.task.state_dict(), "x.pt") == before
+
+
+def test_the_dictionary_of_nothing(tiny: TinyWorld, tmp_path: Path) -> None:
+    done = tiny.run(
+        "train", tiny.data, *PLUGIN, "--arch", "gtransformer_tiny", *TINY, "--max-tokens", "999",
+        "--init-dict", tiny.data / "dict.en.txt", "--save-dir", tmp_path / "saved", "--cpu",
+    )  # fmt: skip
+    assert done.status != 0 and "`--init-dict" in done.stderr.strip().split("\n")[-1]

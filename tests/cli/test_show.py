@@ -80,6 +80,11 @@ def test_a_translation(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFi
     assert found["made from"]["checkpoints"] == [shown(path, capsys)["sha256"]]
     prepared = shown(tiny.data, capsys)["preparation"]["identity"]
     assert found["made from"]["preparation"] == prepared
+    record = tmp_path / "out.de.made.json"
+    whole = record.read_text()
+    record.write_text(whole.replace('"max_tokens": 4000', '"max_tokens": 9'))
+    assert main(["show", str(output)]) == 1
+    record.write_text(whole)
     output.write_text("something else\n", encoding="utf-8")
     assert main(["show", str(output)]) == 1
     assert "was changed after `gtrans translate` wrote it" in capsys.readouterr().err
@@ -109,7 +114,7 @@ def test_what_is_not_known_is_said(
     (tmp_path / "empty").mkdir()
     for name, message in (
         ("none", "there is no such file or folder"),
-        ("text", "not a readable checkpoint"),
+        ("text", "neither a checkpoint nor a translation with its record"),
         ("empty", "it holds neither a preparation"),
     ):
         assert main(["show", str(tmp_path / name)]) == 1

@@ -15,7 +15,9 @@ import pytest
 from support.writing import names
 
 from gtrans.cli import main
+from gtrans.errors import GtransError
 from gtrans.identity.step_record import StepRecord
+from gtrans.text.carried_preparation import Preparation
 
 SENTENCES = ("The new release is here.", "It is a good release, and the tests pass.")
 
@@ -143,6 +145,36 @@ def test_killed_before_its_first_record(
         (out / name).write_text("locked by process 1")
     assert main(command(corpus, out)) == 0
     assert "prepare.json" in names(out) and not list(out.glob(".*"))
+
+
+def test_killed_after_a_change_of_options(
+    corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """The folder does not pass for one that was made with the new options."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*_: object) -> None:
+        raise Killed
+
+    out = tmp_path / "out"
+    assert main(command(corpus, out)) == 0
+    before = contents(out)
+    with monkeypatch.context() as patch:
+        patch.setattr(StepRecord, "step", kill)
+        with pytest.raises(Killed):
+            main(command(corpus, out, "--no-truecase"))
+    assert main(["show", str(out)]) == 0
+    assert "not finished" in capsys.readouterr().out
+    with pytest.raises(GtransError, match="is not prepared to its end"):
+        Preparation.read(out)
+    assert main(command(corpus, out)) == 0
+    assert "started" not in capsys.readouterr().err
+    assert contents(out) == before
 
 
 def test_an_input_in_its_own_folder(

@@ -10,6 +10,7 @@ from support.runs import GROUPS, log_of, refusal, train, updates
 from support.tiny_models import StockCommands, TinyWorld
 
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
+from gtrans.cli import main
 from gtrans.identity.files import locked
 
 
@@ -265,3 +266,59 @@ def test_an_older_run_goes_on(folder, tiny, stock):
     assert "--seed 1 -> 2;" in refusal(train(stock, tiny.data, folder, "--seed", "2", updates=3))
     assert f"{path}: identity unknown" in log_of(train(stock, tiny.data, folder, updates=3))
     assert "identity unknown" not in log_of(train(stock, tiny.data, folder, updates=4))
+
+
+# ---- nothing is moved before everything is checked -----------------------------------------------
+
+
+def test_a_finetuned_run_does_not_need_its_start_either(tiny, stock, tmp_path):
+    start, folder = tmp_path / "start.pt", tmp_path / "run"
+    shutil.copy(tiny.checkpoints["document"], start)
+    log_of(train(stock, tiny.data, folder, "--finetune-from-model", start, updates=1))
+    start.unlink()
+    log_of(train(stock, tiny.data, folder, "--finetune-from-model", start, updates=2))
+    assert updates(folder) == 2 and not list(folder.glob("before-restart-*"))
+
+
+@pytest.mark.parametrize("flag", ["--init-from", "--finetune-from-model", "--restore-file"])
+def test_a_restart_that_cannot_begin_moves_nothing(flag, folder, tiny, stock, tmp_path):
+    before = contents(folder)
+    for start in (tmp_path / "no.pt", folder / "checkpoint_last.pt"):
+        refusal(train(stock, tiny.data, folder, "--restart", flag, start, updates=1))
+        assert contents(folder) == before
+
+
+def test_a_run_does_not_go_on_from_an_average(folder, tiny, stock):
+    """It has no optimizer state; what is resumed would be another run."""
+    last = folder / "checkpoint_last.pt"
+    assert main(["average", str(last), "--output", str(folder / "mean.pt")]) == 0
+    shutil.move(folder / "mean.pt", last)
+    line = refusal(train(stock, tiny.data, folder, updates=4))
+    assert line.startswith(f"{last}: it has no state of the optimizer")
+
+
+def test_a_newer_checkpoint_is_not_passed_over(tiny, stock, tmp_path):
+    log_of(train(stock, tiny.data, tmp_path, *SAVED, updates=1))
+    none = (*SAVED, "--no-last-checkpoints")
+    log_of(train(stock, tiny.data, tmp_path, *none, updates=3))
+    log = log_of(train(stock, tiny.data, tmp_path, *SAVED, updates=3))
+    assert "checkpoint_last.pt is older; the run goes on from checkpoint_1_3.pt" in log
+    assert "nothing is left to do" in log
+
+
+def test_a_finished_run_with_a_reset_is_finished(folder, tiny, stock):
+    before = contents(folder)
+    log = log_of(train(stock, tiny.data, folder, "--reset-meters", updates=2))
+    assert "nothing is left to do" in log and contents(folder) == before
+
+
+def test_folders_that_take_turns_are_prepared_alike(tiny, stock, tmp_path):
+    other = shutil.copytree(tiny.data, tmp_path / "other")
+    with open(other / "codes.bpe", "a", encoding="utf-8") as file:
+        file.write("q q\n")
+    both = f"{tiny.data}:{other}"
+    line = refusal(train(stock, both, tmp_path / "run", updates=1))
+    assert line.startswith(f"{other}: it does not fit {tiny.data}, it has other codes.bpe;")
+    path = other / "dict.en.txt"
+    path.write_text("".join(reversed(path.read_text("utf-8").splitlines(True))), "utf-8")
+    assert "dict.en.txt" in refusal(train(stock, both, tmp_path / "run", updates=1))

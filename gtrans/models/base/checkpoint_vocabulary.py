@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ class CheckpointVocabulary:
     """The symbols of a checkpoint's embeddings, in order, for both sides.
 
     A checkpoint of this project carries them. For one that does not, its dictionary is named
-    (``--init-dict``), or it is provably that of the data: the checkpoint names the data folder by
-    its absolute path, and the dictionaries there are older than the checkpoint.
+    (``--init-dict``), or it is provably that of the data: the checkpoint lies where its run wrote
+    it and names the data folder by its absolute path, and nothing has happened to the dictionary
+    there since.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class CheckpointVocabulary:
         self._data = data
         self._identity = ModelIdentity.of_checkpoint(checkpoint, path)
         self._options = _options(checkpoint, "task")
+        self._checkpoint_options = _options(checkpoint, "checkpoint")
         self._bert_pieces = _options(checkpoint, "model").get("bert_pieces")
         self._named: dict[str, Dictionary] = {}
         if init_dict:
@@ -112,16 +115,24 @@ class CheckpointVocabulary:
             return None
         if self._data is None or not os.path.isabs(recorded) or not os.path.isdir(recorded):
             return None
-        if not os.path.samefile(recorded, self._data):
+        if not os.path.samefile(recorded, self._data) or not self._is_as_written():
             return None
         pair = [self._options.get(f"{name}_lang") for name in ("source", "target")]
         if not all(pair):
             # Languages that the command line did not name are not in the options either.
             pair = list(data_utils.infer_language_pair(self._data))
         path = Path(self._data) / f"dict.{pair[side == 'decoder']}.txt"
-        if not path.is_file() or path.stat().st_mtime_ns > os.stat(self._path).st_mtime_ns:
+        # The time of a file's last change in any way also tells of one that was put in its place.
+        if not path.is_file() or path.stat().st_ctime_ns > os.stat(self._path).st_mtime_ns:
             return None
         return Dictionary.load(str(path))
+
+    def _is_as_written(self) -> bool:
+        """Whether the checkpoint is where its run wrote it, not a later copy."""
+        path = Path(self._path)
+        folder = str(self._checkpoint_options.get("save_dir") or "")
+        own = re.fullmatch(r"checkpoint(\d+|_\d+_\d+|_best|_last)\.pt", path.name)
+        return bool(own) and os.path.isdir(folder) and path.parent.samefile(folder)
 
 
 def _options(checkpoint: Mapping[str, Any], group: str) -> dict[str, Any]:

@@ -1,0 +1,82 @@
+"""No command replaces a checkpoint or a part of a data folder by something else."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gtrans.cli import main
+from gtrans.decoding import translation
+from gtrans.errors import GtransError
+from gtrans.identity.files import check_output
+from gtrans.identity.precious import CHECKPOINT
+
+if TYPE_CHECKING:
+    from support.tiny_models import TinyWorld
+
+PARTS = ("prepare.json", "dict.en.txt", "train.en-de.en.bin", "codes.bpe", "truecase.de")
+
+
+@pytest.fixture
+def victims(tiny: TinyWorld, tmp_path: Path) -> list[Path]:
+    """Files that the commands below do not read."""
+    data = shutil.copytree(tiny.data, tmp_path / "data")
+    checkpoint = Path(shutil.copy(tiny.checkpoints["other"], tmp_path / "model.pt"))
+    link = tmp_path / "link"
+    link.symlink_to(checkpoint)
+    return [*(data / name for name in PARTS), checkpoint, link]
+
+
+def test_translate_and_cxmi(
+    tiny: TinyWorld, victims: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = ["--path", str(tiny.checkpoints["document"])]
+    source, target = (str(tiny.text / f"test.{lang}") for lang in ("en", "de"))
+    for victim in victims:
+        before = victim.read_bytes()
+        for command in (
+            ["translate", *path, "--input", source, "--output", str(victim)],
+            ["cxmi", *path, "--src", source, "--ref", target, "--output", str(victim)],
+        ):
+            assert main(command) == 1
+            assert "which must stay" in capsys.readouterr().err
+        assert victim.read_bytes() == before
+
+
+def test_a_checkpoint_may_replace_one_but_no_data(victims: list[Path]) -> None:
+    *parts, checkpoint, _ = victims
+    check_output("--output", checkpoint, writes=CHECKPOINT)
+    for part in parts:
+        with pytest.raises(GtransError, match="is a part of a data folder"):
+            check_output("--output", part, writes=CHECKPOINT)
+
+
+def test_a_text_with_such_a_name_elsewhere_is_a_text(tmp_path: Path) -> None:
+    (tmp_path / "codes.bpe").write_text("der Hund\n")
+    check_output("--output", tmp_path / "codes.bpe")
+
+
+def test_a_checkpoint_that_is_replaced_while_it_is_read(
+    tiny: TinyWorld,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The record would name a model that did not make the translation."""
+    path = Path(shutil.copy(tiny.checkpoints["document"], tmp_path / "best.pt"))
+    load = translation.load_models
+
+    def load_and_replace(*arguments, **named):
+        loaded = load(*arguments, **named)
+        shutil.copy(tiny.checkpoints["other"], path)
+        return loaded
+
+    monkeypatch.setattr(translation, "load_models", load_and_replace)
+    source = str(tiny.text / "test.en")
+    command = ["translate", "--path", str(path), "--input", source, "--output"]
+    assert main([*command, str(tmp_path / "out")]) == 1
+    assert "was replaced while it was read" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
