@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gtrans.analysis.corpus import Analysis
 
 SUFFIXES = (".png", ".pdf", ".svg")
+_DATE = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
 
 def check_plot(path: Path, inputs: Sequence[str | Path]) -> None:
@@ -48,8 +49,11 @@ def draw(found: Sequence[Analysis], path: Path) -> None:
     _entropies(axes[0], found)
     if gradients:
         _gradients(axes[1], found)
-    with replacing(path) as (temporary,):
-        figure.savefig(temporary, dpi=150, format=path.suffix.removeprefix("."))
+    rc_context = importlib.import_module("matplotlib").rc_context
+    # The same plot is the same file: no date, and no random names.
+    with replacing(path) as (temporary,), rc_context({"svg.hashsalt": "gtrans"}):
+        kind = path.suffix.removeprefix(".")
+        figure.savefig(temporary, dpi=150, format=kind, metadata=_DATE.get(path.suffix))
 
 
 def _entropies(axes: Any, found: Sequence[Analysis]) -> None:

@@ -97,7 +97,6 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
             tensors[name] = shared.setdefault(table.data_ptr(), table[index])
     out.mkdir(parents=True, exist_ok=True)
     target = out / CHECKPOINT_FILE
-    _name_data(loaded, out)
     loaded["last_optimizer_state"] = None
     (loaded.get("extra_state") or {}).pop("run_state", None)
     pieces = [dictionary.symbols[number] for number in kept[dictionary.nspecial :]]
@@ -186,16 +185,6 @@ def _options(checkpoint: dict[str, Any]) -> dict[str, Any]:
         task = cfg["task"]
         return dict(task) if isinstance(task, dict) else dict(vars(task))
     return dict(vars(args)) if isinstance(args, argparse.Namespace) else {}
-
-
-def _name_data(checkpoint: dict[str, Any], folder: Path) -> None:
-    """Set the data folder of the checkpoint to that of the new dictionary."""
-    path = str(folder.resolve())
-    if isinstance(checkpoint.get("args"), argparse.Namespace):
-        checkpoint["args"].data = path
-    cfg = checkpoint.get("cfg")
-    if isinstance(cfg, dict) and isinstance(cfg.get("task"), dict):
-        cfg["task"]["data"] = path
 
 
 def _parameters(tensors: dict[str, Any]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,11 @@ from torch import Tensor
 from gtrans.checkpoints import read_checkpoint
 
 # What says when and where a run was, not what it has come to.
-LEFT_OUT = ("extra_state.metrics", "extra_state.previous_training_time")
+LEFT_OUT = re.compile(
+    r"extra_state\.(metrics|previous_training_time)"
+    # The file of a start: its place, and its bytes, among which are times.
+    r"|task_state\.run\.start\.[^.]+\.(path|digest)"
+)
 # The file of a lock may stay when its owner ends; a log says when things were done.
 NO_RESULTS = (LOCK, ".log")
 # The options that decide about numbers; others, such as ports, are the machine's.
@@ -67,7 +72,7 @@ def _checkpoint(path: Path) -> dict[str, Any]:
 
 def _unequal(expected: Any, got: Any, name: str = "") -> Iterator[str]:
     """Where two nested values differ."""
-    if name in LEFT_OUT:
+    if LEFT_OUT.fullmatch(name):
         return
     if isinstance(expected, Tensor) and isinstance(got, Tensor):
         if expected.dtype != got.dtype or not torch.equal(expected, got):

@@ -60,7 +60,8 @@ def parser() -> argparse.ArgumentParser:
     whole.add_argument("--json", action="store_true", help="print the sums as JSON")
     whole.add_argument(
         "--write", action="store_true",
-        help="put the table into docs/reliability.md, its numbers into docs/reliability.json",
+        help="put the table into docs/reliability.md, its numbers into docs/reliability.json; "
+        "rows of other cases stay",
     )  # fmt: skip
     return whole
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cases import Case
+from cases import CASES, Case
 
 _BETWEEN = re.compile(r"(?s)(<!-- kills: [^>]*-->\n).*?(<!-- end of kills -->)")
 HEADS = ("command", "kills", "while it wrote", "trials", "identical", "children left", "files left")
@@ -52,8 +52,16 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def write(folder: Path, rows: Sequence[Row]) -> None:
-    """Write ``reliability.json`` and, from it, the table in ``reliability.md`` of a folder."""
-    (folder / "reliability.json").write_text(json.dumps(list(rows), indent=1) + "\n", "utf-8")
+    """Write ``reliability.json`` and, from it, the table in ``reliability.md`` of a folder.
+
+    Rows of cases that are not among ``rows`` stay as they are.
+    """
+    numbers = folder / "reliability.json"
+    known = json.loads(numbers.read_text("utf-8")) if numbers.is_file() else []
+    merged = {one["case"]: one for one in (*known, *rows)}
+    order = [*CASES, *merged]
+    rows = sorted(merged.values(), key=lambda one: order.index(one["case"]))
+    numbers.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
     page = folder / "reliability.md"
     text, found = _BETWEEN.subn(
         lambda place: place[1] + markdown(rows) + place[2], page.read_text("utf-8")

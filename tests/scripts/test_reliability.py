@@ -169,9 +169,12 @@ def test_the_table_goes_between_its_marks(importable: None, tmp_path: Path) -> N
            "identical": 2, "orphans": 0, "left_over": 0}  # fmt: skip
     page = tmp_path / "reliability.md"
     shutil.copy(REPO / "docs" / "reliability.md", page)
+    write(tmp_path, [{**row, "kills": 1}])
     write(tmp_path, [row])
-    write(tmp_path, [row, row])
-    assert page.read_text("utf-8").count("| `one` | 3 | 1 | 2 | 2 | 0 | 0 |") == 2
+    write(tmp_path, [{**row, "case": "two", "title": "`two`"}])  # the other row stays
+    text = page.read_text("utf-8")
+    assert text.count("| `one` | 3 | 1 | 2 | 2 | 0 | 0 |") == 1
+    assert text.count("| `two` | 3 | 1 | 2 | 2 | 0 | 0 |") == 1
     assert "| **all** | **6** | **2** | **4** | **4** | **0** | **0** |" in markdown([row, row])
 
 
