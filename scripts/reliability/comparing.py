@@ -19,6 +19,8 @@ LEFT_OUT = re.compile(
     r"extra_state\.(metrics|previous_training_time)"
     # The file of a start: its place, and its bytes, among which are times.
     r"|task_state\.run\.start\.[^.]+\.(path|digest)"
+    # In the record of a translation, the same of the checkpoints.
+    r"|made_from\.checkpoints\.\d+|run"
 )
 # The file of a lock may stay when its owner ends; a log says when things were done.
 NO_RESULTS = (LOCK, ".log")
