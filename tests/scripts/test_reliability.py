@@ -62,7 +62,7 @@ def killed(importable: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     import trials
     from cases import Case
 
-    monkeypatch.setattr(trials.Watched.end_orphans, "__defaults__", (0.5,))
+    monkeypatch.setattr(trials.Watched.end_orphans, "__defaults__", (2.0,))
 
     def examine(program: str, **fields: Any) -> tuple[dict[str, Any], Path]:
         case = Case("one", "a program", ("python", "-c", program), ("out.txt",), **fields)
