@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import pickle
 import re
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -107,9 +108,11 @@ def load_tensors(path: Path, in_memory: bool = True) -> Any:
     try:
         if zipped:
             _refuse_compressed(path)
-        return torch.load(
-            path, map_location="cpu", weights_only=True, mmap=zipped and not in_memory
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about kinds of tensors that are refused below
+            return torch.load(
+                path, map_location="cpu", weights_only=True, mmap=zipped and not in_memory
+            )
     except GtransError:
         raise
     except Exception as error:  # bytes that are no checkpoint fail in every possible way
@@ -119,9 +122,10 @@ def load_tensors(path: Path, in_memory: bool = True) -> Any:
                 f"{path}: refused, because it holds more than tensors and options "
                 f"({', '.join(found)}) and could run code when loaded."
             ) from error
-        raise UnreadableCheckpoint(
-            f"{path}: not a readable checkpoint ({told(error)})."
-        ) from error
+        # torch's own message advises to switch its check off.
+        reason = re.search(r"WeightsUnpickler error: (.*)", str(error))
+        why = reason[1].strip().rstrip(".") if reason else told(error)
+        raise UnreadableCheckpoint(f"{path}: not a readable checkpoint ({why}).") from error
 
 
 def _refuse_compressed(path: Path) -> None:

