@@ -51,6 +51,8 @@ def check_contents(state: Mapping[str, Any], path: str | Path) -> None:
     for group, options in cfg.items():
         if group != "_name" and not isinstance(options, Mapping | argparse.Namespace | None):
             raise _wrong(path, f"cfg['{group}']", "options", options)
+        if isinstance(options, Mapping):
+            _mapping(cfg, group, path)
     for options in (cfg, args):
         for name, value in _values(options, path):
             if isinstance(value, str) and _INTERPOLATION in value:
