@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import stat
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -49,15 +50,22 @@ def resolve(prefix: str, lang: str) -> Path:
 
 
 @contextmanager
-def _open_bytes(path: Path) -> Iterator[IO[bytes]]:
+def _open_bytes(path: Path, once: bool) -> Iterator[IO[bytes]]:
     """The unpacked bytes of ``path``; failures of the file system become GtransError."""
-    if str(path) == STANDARD_STREAM:
+    if str(path) == STANDARD_STREAM and once:
         yield sys.stdin.buffer
         return
     try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise GtransError(f"'{path}' is a folder; name a file")
+        if not (stat.S_ISREG(mode) or once):
+            raise GtransError(
+                f"'{path}' is no file but a pipe or a device, which cannot be read twice; write "
+                "the text to a file"
+            )
         with open(path, "rb") as raw:
-            packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-            raw.seek(0)
+            packed = raw.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)] == _GZIP_MAGIC
             if packed:
                 with gzip.open(raw, "rb") as unpacked:
                     yield unpacked  # type: ignore[misc]
@@ -71,16 +79,17 @@ def _open_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise GtransError(f"cannot read '{path}': {error.strerror or error}") from None
 
 
-def iterate_raw_lines(path: str | os.PathLike[str]) -> Iterator[str]:
+def iterate_raw_lines(path: str | os.PathLike[str], once: bool = False) -> Iterator[str]:
     """All lines of a file with empty lines and boundaries, stripped of white space.
 
-    ``-`` is the standard input. Gzipped files are unpacked; only a line feed ends a line.
+    Gzipped files are unpacked; only a line feed ends a line. ``once``: the file is read only once,
+    so it may be a pipe, or ``-``, the standard input.
 
     Raises:
         GtransError: no such file, not readable, not UTF-8 (with the line's number).
     """
     name = "standard input" if str(path) == STANDARD_STREAM else str(path)
-    with _open_bytes(Path(path)) as file:
+    with _open_bytes(Path(path), once) as file:
         for number, line in enumerate(file, start=1):
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)

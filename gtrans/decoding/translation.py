@@ -141,7 +141,7 @@ def translate(options: TranslationOptions) -> int:
 def _translate(options: TranslationOptions) -> int:
     text = None
     if options.input is not None:
-        text = list(iterate_raw_lines(options.input))
+        text = list(iterate_raw_lines(options.input, once=True))
         if options.data is not None:
             read_state(Path(options.data))
     digests = [digest(Path(path)) for path in options.paths if Path(path).is_file()]
@@ -290,10 +290,16 @@ def _translate_lines(
             if translations is None:
                 translations = _decode(translator, [examples[index] for index in batch], options)
                 finished.add(number, translations)
-            for index, of_row in zip(batch, translations, strict=True):
+            for index, of_row in zip(batch, translations, strict=False):
                 texts[index] = of_row
                 bar.update(len(of_row))
-    return [text for of_row in texts for text in of_row]
+    found = [text for of_row in texts for text in of_row]
+    if len(found) != sentences:
+        raise GtransError(
+            f"'{kept}' was changed: it has {len(found)} translations of {sentences} sentences; "
+            "`--force` translates anew."
+        )
+    return found
 
 
 def _decode(

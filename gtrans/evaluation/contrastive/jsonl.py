@@ -9,6 +9,7 @@ from typing import Any
 from gtrans.data.documents import iterate_lines
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.items import FORMS, Item, ReadOptions, Sentences
+from gtrans.identity.json_files import parse_json
 
 
 def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
@@ -27,11 +28,11 @@ def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]
         if line is None:
             continue
         try:
-            item = _item(json.loads(line))
+            item = _item(parse_json(line, f"{path}:{number}"))
             if item.id in line_of:
                 raise ValueError(f"the id {item.id!r} is also that of line {line_of[item.id]}")
-        except json.JSONDecodeError as error:
-            raise GtransError(f"{path}:{number}: not JSON ({error.msg})") from None
+        except GtransError:
+            raise
         except ValueError as error:
             raise GtransError(f"{path}:{number}: {error}") from None
         line_of[item.id] = number
