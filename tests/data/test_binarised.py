@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,18 +70,16 @@ def test_every_changed_byte_of_an_index_is_found(tmp_path: Path, impl: str) -> N
             changed = bytearray(whole)
             changed[place] ^= change
             file.write_bytes(changed)
-            try:
+            with suppress(GtransError):
                 assert contents(load(path, impl)) == LINES
                 accepted.append(place)
-            except GtransError as error:
-                assert str(error).startswith(path)
     assert accepted in ([], [KIND])
 
 
 def sizes_changed(path: str, sizes: Sequence[int]) -> None:
     """Write other sizes, and the pointers that fit them."""
     index = bytearray(Path(f"{path}.idx").read_bytes())
-    before = np.cumsum([0, *sizes[:-1]]) * 2
+    before = 2 * np.cumsum([0, *sizes])[: len(sizes)]
     index[HEADER - 8 : HEADER] = np.int64(len(sizes)).tobytes()
     del index[HEADER:]
     index += np.int32(sizes).tobytes() + np.int64(before).tobytes()
