@@ -32,6 +32,9 @@ DocumentPair = tuple[Document, Document]
 
 DOCUMENT_LINE = "<d>"
 STANDARD_STREAM = "-"
+LONGEST_SENTENCE = 100_000
+"""Characters; a longer line is a whole text, which no model can read and BPE not segment."""
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -102,6 +105,15 @@ def iterate_raw_lines(path: str | os.PathLike[str], once: bool = False) -> Itera
                 ) from None
 
 
+def check_length(path: str | os.PathLike[str], number: int, sentence: str) -> None:
+    """Raises GtransError, naming the line, if a sentence is a whole text without line breaks."""
+    if len(sentence) > LONGEST_SENTENCE:
+        raise GtransError(
+            f"{path}:{number}: a line of {len(sentence):,} characters; give one sentence per line, "
+            f"of at most {LONGEST_SENTENCE:,}"
+        )
+
+
 def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | None]]:
     """The sentences of a file and the boundaries between its documents.
 
@@ -109,6 +121,9 @@ def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | Non
         ``(line number, sentence)`` for a sentence, stripped of white space at both ends, and
         ``(line number, None)`` for a boundary between two documents; never for one at the
         beginning or end of the file or after another boundary.
+
+    Raises:
+        GtransError: as :func:`iterate_raw_lines`, and for a line that is too long.
     """
     boundary = 0  # line of the first boundary since the last sentence
     seen_sentence = False
@@ -118,6 +133,7 @@ def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | Non
             continue
         if boundary and seen_sentence:
             yield boundary, None
+        check_length(path, number, sentence)
         boundary = 0
         seen_sentence = True
         yield number, sentence

@@ -30,6 +30,7 @@ from gtrans import __version__
 from gtrans.data.documents import (
     DOCUMENT_LINE,
     STANDARD_STREAM,
+    check_length,
     iterate_raw_lines,
 )
 from gtrans.data.examples import Example
@@ -142,6 +143,8 @@ def _translate(options: TranslationOptions) -> int:
     text = None
     if options.input is not None:
         text = list(iterate_raw_lines(options.input, once=True))
+        for number, line in enumerate(text, start=1):
+            check_length(options.input, number, line)
         if options.data is not None:
             read_state(Path(options.data))
     digests = [digest(Path(path)) for path in options.paths if Path(path).is_file()]

@@ -63,6 +63,7 @@ CONTENTS = {
     "not UTF-8": (b"\ntwo \xff\n", "{}:2: not UTF-8 (byte 5 of the line is 0xff)"),
     "UTF-16": ("one\n".encode("utf-16"), "{}:1: not UTF-8"),
     "a surrogate": (b"\n\xed\xa0\x80\n", "{}:2: not UTF-8"),
+    "10 MB in a line": (b"\n" + b"a b " * 2_500_000, "{}:2: a line of 9,999,999 characters"),
     "cut off": (PACKED[:-9], "'{}' is damaged as a gzip file"),
     "damaged": (PACKED[:4000] + b"\0" * 9 + PACKED[4009:], "{}"),
     "only the mark of gzip": (PACKED[:2], "'{}' is damaged as a gzip file"),

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-from gtrans.data.documents import iterate_lines
+from gtrans.data.documents import iterate_raw_lines
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.items import FORMS, Item, ReadOptions, Sentences
 from gtrans.identity.json_files import parse_json
@@ -24,8 +24,8 @@ def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]
     """
     items: list[Item] = []
     line_of: dict[str, int] = {}
-    for number, line in iterate_lines(path):
-        if line is None:
+    for number, line in enumerate(iterate_raw_lines(path), start=1):
+        if not line:
             continue
         try:
             item = _item(parse_json(line, f"{path}:{number}"))
