@@ -64,19 +64,19 @@ def parse_json(text: str | bytes, place: str, way_out: str = "") -> Any:
         GtransError: it is not JSON, or JSON that is refused.
     """
     try:
-        if isinstance(text, bytes):
-            text = text.decode("utf-8-sig")
-        value, end = decode(text, skip_space(text, 0))
-        end = skip_space(text, end)
-        if end < len(text):
-            raise BadJson("something follows its end", end)
-    except BadJson as error:
-        where = "" if error.position is None or "\n" not in text.rstrip("\n") else (
-            f" in line {text.count(chr(10), 0, error.position) + 1}"
-        )
-        raise GtransError(f"{place}: not JSON ({error}{where}){way_out}") from None
+        content = text if isinstance(text, str) else text.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise GtransError(f"{place}: not JSON (not UTF-8){way_out}") from None
+    try:
+        value, end = decode(content, skip_space(content, 0))
+        end = skip_space(content, end)
+        if end < len(content):
+            raise BadJson("something follows its end", end)
+    except BadJson as error:
+        where = ""
+        if error.position is not None and "\n" in content.rstrip("\n"):
+            where = f" in line {content.count(chr(10), 0, error.position) + 1}"
+        raise GtransError(f"{place}: not JSON ({error}{where}){way_out}") from None
     return value
 
 
