@@ -27,12 +27,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from gtrans import __version__
-from gtrans.data.documents import (
-    DOCUMENT_LINE,
-    STANDARD_STREAM,
-    check_length,
-    iterate_raw_lines,
-)
+from gtrans.data.documents import DOCUMENT_LINE, STANDARD_STREAM, check_length, iterate_raw_lines
 from gtrans.data.examples import Example
 from gtrans.decoding.batching import make_batches
 from gtrans.decoding.document_search import SearchOptions

@@ -52,10 +52,12 @@ def _prepared(path: Path) -> Facts:
     splits: dict[str, Any] = {}
     for name in sorted({step.split()[1] for step in finished if step.startswith("encode ")}):
         prefix = path / f"{name}.{'-'.join(languages)}"
-        sides = [
-            load_lines(f"{prefix}.{lang}", symbols, len(symbols)).sizes
+        # The sizes are in a mapped file, which is closed with its dataset.
+        lines = [
+            load_lines(f"{prefix}.{lang}", symbols, len(symbols))
             for lang, symbols in zip(languages, dictionaries, strict=True)
         ]
+        sides = [side.sizes for side in lines]
         check_sides(sides[0] == 1, sides[1] == 1, str(prefix))
         sentences = int((sides[0] > 1).sum())
         documents = int(((sides[0] > 1) & _after_boundary(sides[0])).sum())
