@@ -32,7 +32,7 @@ DocumentPair = tuple[Document, Document]
 
 DOCUMENT_LINE = "<d>"
 STANDARD_STREAM = "-"
-LONGEST_SENTENCE = 100_000
+LONGEST_SENTENCE = 1_000_000
 """Characters; a longer line is a whole text, which no model can read and BPE not segment."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
