@@ -1,6 +1,7 @@
 """Options of the document task, and the files that they name."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -10,6 +11,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import II
 
+from gtrans.data.frame import ONCE_A_UNIT
 from gtrans.data.stream import StreamOptions
 from gtrans.data.unit_options import UnitConfig, option
 from gtrans.data.units import UNITS, Unit, unit_of
@@ -173,10 +175,13 @@ def stream_options(cfg: Any) -> StreamOptions:
     return StreamOptions(int(cfg.min_window), int(cfg.max_window), int(cfg.seed))
 
 
-def adopt_unit(cfg: Any, model: type[DocumentModel], arch: Optional[str]) -> None:
+def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any]) -> None:
     """Fill in the options of the unit that the user left open with what ``model`` is made for.
 
-    Sentence marks are those of the architecture ``arch``.
+    Args:
+        cfg: the task's options.
+        model: the class of the model.
+        options: the model's options, with its architecture as ``_name``.
 
     Raises:
         GtransError: the model cannot read such units.
@@ -193,7 +198,13 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], arch: Optional[str]) -> Non
         if cfg[name] is None:
             cfg[name] = size
     if cfg.sentence_marks is None:
-        cfg.sentence_marks = model.sentence_marks.get(str(arch), "both")
+        cfg.sentence_marks = model.marks_of(options, str(cfg.unit))
+    plain_document = cfg.unit == "document" and options.get("doc_mode") == "full"
+    if cfg.sentence_marks in ONCE_A_UNIT and not plain_document:
+        raise GtransError(
+            f"`--sentence-marks {cfg.sentence_marks}` is for the document Transformer (--unit "
+            "document --doc-mode full); leave it out."
+        )
 
 
 def model_class(cfg: Any) -> type[DocumentModel]:

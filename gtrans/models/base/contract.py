@@ -104,6 +104,11 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return None
 
     @classmethod
+    def marks_of(cls, cfg: Any, unit: str) -> str:
+        """The sentence marks of a new model with options ``cfg`` that reads ``unit``."""
+        return cls.sentence_marks.get(str(cfg.get("_name")), "both")
+
+    @classmethod
     def adapt_to_unit(cls, cfg: Any, unit: str) -> None:
         """Change options in ``cfg``, those of a new model, that make no sense for ``unit``."""
 
