@@ -21,8 +21,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 # shellcheck source=../lib/training.sh
 source "$ROOT/exp_gtransformer/lib/training.sh"
 
-# shellcheck disable=SC2034 # of training.sh; the limit of the authors' scripts
-SEARCH=(--max-len-a 1.2 --max-len-b 10)
+limits=(--max-len-a 1.2 --max-len-b 10) # the authors'
 
 SYSTEMS=(sentence document gtransformer)
 TRAINING_OPTION[arch]=gtransformer_mbart_large
@@ -58,11 +57,16 @@ COMMON_SETTINGS=(
   --dropout 0.3 --attention-dropout 0.1
 )
 for system in "${LISTED[@]}"; do
-  updates=${OPTION[document-updates]}
+  # shellcheck disable=SC2034 # of training.sh
+  SEARCH=("${limits[@]}") updates=${OPTION[document-updates]}
   unit=(--unit document --max-doc-tokens "${OPTION[max-doc-tokens]}")
   case $system in
     sentence) unit=(--unit sentence --doc-mode full --sentence-marks mbart) updates=${OPTION[sentence-updates]} ;;
-    document) unit+=(--doc-mode full --sentence-marks mbart-document) ;;
+    # As in the paper it decides how many sentences it writes: d-BLEU only.
+    document)
+      unit+=(--doc-mode full --sentence-marks mbart-document)
+      SEARCH+=(--free)
+      ;;
     gtransformer) unit+=(--doc-mode partial --sentence-marks mbart) ;;
   esac
   name=$(document_model "mbart-$system" "$(several "$system")")

@@ -68,8 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-doc-tokens",
         type=int,
         metavar="N",
-        help="longest instance in tokens; a sentence counts two more for its begin and end marks "
-        "(default: as in training)",
+        help="longest instance in tokens; a sentence counts two more for its begin and end marks. "
+        "The source alone is measured; training, fairseq-generate and gtrans score take the longer "
+        "side (default: as in training)",
     )
     search.add_argument(
         "--free",
