@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> None:
     if free is not None and not args.documents_only:
         args.documents_only = True
         check_documents_only(args, f"{free}, which has one line for each document,")
-        say(f"{free} has one line for each document: scores over whole documents only")
+        say(f"{free} has one line for each document: no s-BLEU, scores over whole documents only")
     read = read_hypothesis_documents if args.documents_only else read_hypotheses
     systems: dict[str, Documents] = {
         name: read(path, args.ref or args.src) for name, path in texts.items()

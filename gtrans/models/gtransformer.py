@@ -28,6 +28,7 @@ from fairseq.dataclass import ChoiceEnum
 
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
+from gtrans.models.base.contract import reads_plain_documents
 from gtrans.models.base.model import AttentionKinds, Transformer
 from gtrans.models.base.options import (
     PLAIN_SWITCHES,
@@ -133,9 +134,9 @@ class GTransformer(Transformer):
 
     @classmethod
     def marks_of(cls, cfg: Any, unit: str) -> str:
-        """A document Transformer learns where documents end, if it is made for such marks."""
+        """A document Transformer learns where documents end, if there are marks for it."""
         marks = super().marks_of(cfg, unit)
-        if unit == "document" and cfg.get("doc_mode") == "full":
+        if reads_plain_documents(cfg, unit):
             return {"both": "document", "mbart": "mbart-document"}.get(marks, marks)
         return marks
 

@@ -16,7 +16,7 @@ from gtrans.data.stream import StreamOptions
 from gtrans.data.unit_options import UnitConfig, option
 from gtrans.data.units import UNITS, Unit, unit_of
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import DocumentModel
+from gtrans.models.base.contract import DocumentModel, reads_plain_documents
 
 
 @dataclass
@@ -199,11 +199,11 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
             cfg[name] = size
     if cfg.sentence_marks is None:
         cfg.sentence_marks = model.marks_of(options, str(cfg.unit))
-    plain_document = cfg.unit == "document" and options.get("doc_mode") == "full"
-    if cfg.sentence_marks in ONCE_A_UNIT and not plain_document:
+    plain = reads_plain_documents(options, str(cfg.unit))
+    if cfg.sentence_marks in ONCE_A_UNIT and not plain:
         raise GtransError(
             f"`--sentence-marks {cfg.sentence_marks}` is for the document Transformer (--unit "
-            "document --doc-mode full); leave it out."
+            "document --doc-mode full, --positions document); leave it out."
         )
 
 

@@ -141,6 +141,10 @@ def test_a_document_transformer_learns_where_documents_end(arch: str, marks: str
     cfg = OmegaConf.structured(DocumentTranslationConfig)
     adopt_unit(cfg, GTransformer, {"_name": arch, "doc_mode": "full"})
     assert str(cfg.sentence_marks) == marks
+    # Not with positions that restart where a sentence begins.
+    cfg.sentence_marks = None
+    adopt_unit(cfg, GTransformer, {"_name": arch, "doc_mode": "full", "positions": "sentence"})
+    assert str(cfg.sentence_marks) == GTransformer.sentence_marks.get(arch, "both")
 
 
 def test_marks_of_whole_documents_are_for_plain_attention() -> None:

@@ -63,6 +63,15 @@ class SearchableModel(Protocol):
         """See :meth:`DocumentModel.decode_step`."""
 
 
+def reads_plain_documents(options: Mapping[str, Any], unit: str) -> bool:
+    """Whether a model with these options reads a document as one text, without sentences.
+
+    Only such a model can decide itself where a document ends.
+    """
+    by_sentence = str(options.get("positions")) == "sentence"
+    return unit == "document" and options.get("doc_mode") == "full" and not by_sentence
+
+
 class DocumentModel(FairseqEncoderDecoderModel):
     """The contract.
 
