@@ -22,7 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,11 +83,8 @@ def run(args: argparse.Namespace) -> None:
     if args.data and not args.target_lang:
         args.target_lang = _languages(args.data)[1]
     texts = system_names(args.hyp)
-    free = next((path for path in texts.values() if _is_free(path, args.ref or args.src)), None)
-    if free is not None and not args.documents_only:
-        args.documents_only = True
-        check_documents_only(args, f"{free}, which has one line for each document,")
-        say(f"{free} has one line for each document: no s-BLEU, scores over whole documents only")
+    if not args.documents_only:
+        _notice_free_translations(args, texts.values())
     read = read_hypothesis_documents if args.documents_only else read_hypotheses
     systems: dict[str, Documents] = {
         name: read(path, args.ref or args.src) for name, path in texts.items()
@@ -104,6 +101,19 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps(to_json(report), indent=2, ensure_ascii=False))
     else:
         print("\n".join(to_text(report, args.details)))
+
+
+def _notice_free_translations(args: argparse.Namespace, paths: Iterable[str]) -> None:
+    """Score whole documents if a translation has one line for each.
+
+    Raises:
+        GtransError: a score is asked for that needs aligned sentences.
+    """
+    free = next((path for path in paths if _is_free(path, args.ref or args.src)), None)
+    if free is not None:
+        args.documents_only = True
+        check_documents_only(args, f"{free}, which has one line for each document,")
+        say(f"{free} has one line for each document: no s-BLEU, scores over whole documents only")
 
 
 def _is_free(path: str, reference: str) -> bool:

@@ -64,7 +64,7 @@ def test_one_line_a_document_and_scores_over_documents(
     assert main(score) == 0
     printed = capsys.readouterr()
     assert "d-BLEU" in printed.out and "s-BLEU" not in printed.out
-    assert "has one line for each document: scores over whole documents only" in printed.err
+    assert "has one line for each document: no s-BLEU" in printed.err
     message = error([*score, "--metrics", "s_bleu"], capsys)
     assert "--metrics s_bleu needs aligned sentences;" in message and "copy.de" in message
 
