@@ -227,7 +227,7 @@ def _adopted(
     for name, value in given.items():
         cfg[name] = value
     try:
-        adopt_unit(cfg, model, arch)
+        adopt_unit(cfg, model, {"_name": arch})
     except GtransError:
         return None
     values = OmegaConf.to_container(cfg, resolve=False, enum_to_str=True)

@@ -192,7 +192,7 @@ class DocumentTranslationTask(InteractiveTask):
             self._adopt(cfg)
         else:
             with open_dict(cfg):
-                adopt_unit(self.cfg, model_type, cfg.get("_name"))
+                adopt_unit(self.cfg, model_type, cfg)
                 for name in (*UNIT_FIELDS, *_LANGUAGES):
                     cfg[name] = getattr(self.cfg, name)
                 model_type.adapt_to_unit(cfg, str(self.cfg.unit))
