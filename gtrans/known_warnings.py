@@ -40,7 +40,7 @@ KNOWN = (
         UserWarning, r"In '.*': Usage of deprecated keyword in package header", "", _OLD_HYDRA
     ),
     KnownWarning(
-        UserWarning, r"\n?'\w+' is validated against ConfigStore schema with the same", "", _OLD_HYDRA
+        UserWarning, r"\n?'\w+' is validated against ConfigStore schema with", "", _OLD_HYDRA
     ),
     KnownWarning(
         UserWarning, r"\nThe strict flag in the compose API is deprecated", "", _OLD_HYDRA
