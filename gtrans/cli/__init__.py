@@ -16,12 +16,15 @@ Only the module of the chosen subcommand is imported. Nothing else is imported h
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
+_INTERRUPTION = "gtrans: interrupted"
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 _BROKEN_PIPE = 128 + 13  # as a shell reports SIGPIPE
 
@@ -29,6 +32,7 @@ _BROKEN_PIPE = 128 + 13  # as a shell reports SIGPIPE
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``gtrans ARGV``; returns the exit status."""
     try:
+        _end_imports_at_once()
         try:
             from gtrans.cli.shared.dispatch import dispatch
 
@@ -37,15 +41,32 @@ def main(argv: Sequence[str] | None = None) -> int:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except KeyboardInterrupt:
-        print("gtrans: interrupted", file=sys.stderr)
+        print(_INTERRUPTION, file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:
-        _discard_output()
+        # What Python still holds of the output, it would write when it ends, and fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
 
 
-def _discard_output() -> None:
-    """Keep Python from writing the rest of the output when it ends, which would fail again."""
-    import os
+def _end_imports_at_once() -> None:
+    """Let an interruption end the process while modules are imported.
 
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    Some libraries take a KeyboardInterrupt for a missing library and go on half imported. Nothing
+    is lost that a kill would not lose.
+    """
+    import signal
+    import threading
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            os.write(2, f"{_INTERRUPTION}\n".encode())
+            os._exit(_INTERRUPTED)
+        frame = frame.f_back
+    raise KeyboardInterrupt
