@@ -88,11 +88,6 @@ def load_models(
             )
         except GtransError as error:
             raise GtransError(f"{path}: {error}") from error
-        except RuntimeError as error:  # parameters have other shapes
-            raise GtransError(
-                f"{path}: does not fit the dictionaries in '{folder}'; give the folder it was "
-                f"trained with ({_mismatch(error)})."
-            ) from error
         models += loaded
     for model in models:
         model.eval()
@@ -167,10 +162,3 @@ def _options(state: dict[str, Any], group: str) -> Iterator[tuple[str, Any]]:
     elif args is not None:
         yield from vars(args).items()
         yield "_name", getattr(args, "task" if group == "task" else "arch", None)
-
-
-def _mismatch(error: RuntimeError) -> str:
-    lines = [line.strip() for line in str(error).splitlines()]
-    return next((line for line in lines if "mismatch" in line), lines[-1] if lines else "").rstrip(
-        "."
-    )
