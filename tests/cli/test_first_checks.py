@@ -111,11 +111,9 @@ def test_a_mistake_of_one_rank_ends_all(tiny, tmp_path):
         capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
     assert done.returncode != 0
-    lines = [line for line in done.stderr.splitlines() if line.startswith("gtrans: error: ")]
-    assert lines == [
-        f"gtrans: error: --save-dir {tmp_path / 'file'}: cannot be written (a part of its path is "
-        "a file and no folder); name a file in a folder."
-    ]
+    # torch writes the number of the process before it
+    (line,) = (line for line in done.stderr.splitlines() if "gtrans: error: " in line)
+    assert f"gtrans: error: --save-dir {tmp_path / 'file'}: cannot be written (a part of" in line
 
 
 # ---- warnings ------------------------------------------------------------------------------------
