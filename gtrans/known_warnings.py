@@ -60,7 +60,7 @@ KNOWN = (
 )  # fmt: skip
 
 # Logger and beginning of a line that is logged when fairseq is imported.
-_KNOWN_LINES = {"fairseq.tasks.text_to_speech": "Please install tensorboardX"}
+_LOGGER, _LINE = "fairseq.tasks.text_to_speech", "Please install tensorboardX"
 
 
 def hide_known_warnings() -> None:
@@ -69,7 +69,8 @@ def hide_known_warnings() -> None:
         warnings.filterwarnings(
             "ignore", known.message, known.category, known.module, append=True
         )
-    for name, beginning in _KNOWN_LINES.items():
-        logger = logging.getLogger(name)
-        if not logger.filters:
-            logger.addFilter(lambda record, text=beginning: not record.msg.startswith(text))
+    logging.getLogger(_LOGGER).addFilter(_is_new)
+
+
+def _is_new(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_LINE)
