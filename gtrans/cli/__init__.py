@@ -44,8 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(_INTERRUPTION, file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:
-        # What Python still holds of the output, it would write when it ends, and fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from gtrans.cli.shared.output import discard_output
+
+        discard_output()
         return _BROKEN_PIPE
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from types import ModuleType
 
 from gtrans import __version__
+from gtrans.cli.shared.output import standard_output
 from gtrans.environment import check_environment
 from gtrans.errors import mistake_in
 from gtrans.known_warnings import hide_known_warnings
@@ -41,7 +42,8 @@ def dispatch(argv: Sequence[str]) -> int:
         check_environment()
         module = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}")
         work = module.hand_over if hasattr(module, "hand_over") else partial(_run, module, command)
-        work(argv[1:])
+        with standard_output():
+            work(argv[1:])
     except Exception as error:
         mistake = mistake_in(error)
         if mistake is None:
