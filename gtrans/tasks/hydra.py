@@ -81,7 +81,8 @@ def resolve_paths(task: Any, root: Any) -> None:
     if folder is None:
         return
     for section, names in _PATHS.items():
-        for options in (root.get(section), task if section == "task" else None):
+        found: list[Any] = [root.get(section), *([task] if section == "task" else [])]
+        for options in found:
             for name in names:
                 value = None if options is None else options.get(name)
                 if value and value != _LAST:
