@@ -238,6 +238,11 @@ class DocumentDataset(FairseqDataset):
         longer: Ints = np.maximum(self.source_sizes, self.target_sizes)
         return longer
 
+    @property
+    def indivisible(self) -> tuple[str, Ints]:
+        """What cannot be divided to make a batch smaller, and ``(n,)`` the tokens of each."""
+        return "units", self.sizes
+
     def __len__(self) -> int:
         return len(self.units)
 

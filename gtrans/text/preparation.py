@@ -163,7 +163,7 @@ class _Preparation:
         given = self._dictionary()
         vocabulary = None if given is None else digest(given)
         record.step(LAST_STEP, fingerprint(encoded, vocabulary), outputs, self._binarise)
-        say(f"'{self.out}' is ready: fairseq-train '{self.out}' --user-dir gtrans ...")
+        say(f"'{self.out}' is ready: gtrans train '{self.out}' --arch ...")
 
     def _models(self, record: StepRecord, tokenised: dict[str, str]) -> str:
         """Learn or copy the models that segment the text; returns their fingerprint."""
