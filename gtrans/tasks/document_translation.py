@@ -44,6 +44,7 @@ from gtrans.tasks.parts.word_dropout import WordDropout
 from gtrans.tasks.splits import SplitReader, training_files
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.training.batches import as_in_first_epoch
+from gtrans.training.parts import Step, step_in_parts
 from gtrans.training.run import TrainingRun
 
 logger = logging.getLogger(__name__)
@@ -304,7 +305,7 @@ class DocumentTranslationTask(InteractiveTask):
         optimizer: Any,
         update_num: int,
         ignore_grad: bool = False,
-    ) -> tuple[Tensor, int, dict[str, Any]]:
+    ) -> Step:
         """As in fairseq, on the batch that the parts return.
 
         Raises:
@@ -315,12 +316,16 @@ class DocumentTranslationTask(InteractiveTask):
                 "`--lr-scale-pretrained` needs the optimizer two_rate_adam (on the command line, "
                 "adam becomes two_rate_adam); choose it, or set the scale to 1."
             )
-        batch = self._before(Batch(sample, model, "train", update_num, ignore_grad))
-        result: tuple[Tensor, int, dict[str, Any]] = super().train_step(
-            batch.sample, model, criterion, optimizer, update_num, ignore_grad
-        )
-        self._after(batch)
-        return result
+
+        def step(part: Sample) -> Step:
+            batch = self._before(Batch(part, model, "train", update_num, ignore_grad))
+            result: Step = super(DocumentTranslationTask, self).train_step(
+                batch.sample, model, criterion, optimizer, update_num, ignore_grad
+            )
+            self._after(batch)
+            return result
+
+        return step_in_parts(sample, model, step)
 
     def valid_step(
         self, sample: Sample, model: Any, criterion: Any

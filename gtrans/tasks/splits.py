@@ -141,8 +141,8 @@ class SplitReader:
             self._bert.report_cut(word_pieces.sizes, units, name)
         sentences = int((source.sizes > 1).sum())
         logger.info("%s %s: %d units, %d sentences", split, pair, len(units), sentences)
-        options = stream_options(self._cfg)
-        if training and examples.unit.trained_in_runs and options.max_window:
+        if training and examples.unit.trained_in_runs:
+            options = stream_options(self._cfg)
             return StreamDataset(source, target, units, examples, options=options)
         dataset = DocumentDataset(source, target, units, examples, training, word_pieces)
         dataset.check_lengths(longest, name)
