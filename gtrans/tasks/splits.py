@@ -5,43 +5,18 @@ import re
 from pathlib import Path
 from typing import Any, Optional
 
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary
 
-from gtrans.data.document_dataset import (
-    DocumentDataset,
-    check_no_marks,
-    check_sides,
-    document_units,
-)
+from gtrans.data.document_dataset import DocumentDataset, check_sides, document_units
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.stream import StreamDataset
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import BERT_PIECES
+from gtrans.tasks.binarised import has_side, read_lines, split_pair
 from gtrans.tasks.options import data_folders, stream_options
 from gtrans.tasks.parts.bert import BertPart
 
 logger = logging.getLogger(__name__)
-
-
-def has_side(folder: str, split: str, pair: str, lang: str | None) -> bool:
-    """Whether a split has a side ``lang``."""
-    return (Path(folder) / f"{split}.{pair}.{lang}.idx").is_file()
-
-
-def split_pair(folder: str, split: str, source_lang: str | None, target_lang: str | None) -> str:
-    """The language pair in the names of the split's files, which may be in either order.
-
-    Raises:
-        GtransError: there is no such split.
-    """
-    for pair in (f"{source_lang}-{target_lang}", f"{target_lang}-{source_lang}"):
-        if has_side(folder, split, pair, source_lang):
-            return pair
-    known = sorted({p.name.split(".")[0] for p in Path(folder).glob(f"*.{source_lang}.idx")})
-    raise GtransError(
-        f"{folder}: there is no split '{split}' for {source_lang}-{target_lang}"
-        + (f"; there are {', '.join(known)}." if known else "; prepare the corpus there.")
-    )
 
 
 def training_files(cfg: Any, bert: Optional[BertPart]) -> list[Path]:
@@ -68,19 +43,6 @@ def training_files(cfg: Any, bert: Optional[BertPart]) -> list[Path]:
         )
         found += sorted(path for path in Path(folder).iterdir() if names.fullmatch(path.name))
     return found
-
-
-def read_lines(path: str, dictionary: Dictionary, dataset_impl: Any, combine: bool) -> Any:
-    """An indexed dataset of lines.
-
-    Raises:
-        GtransError: there is no such file, or a line holds a sentence mark.
-    """
-    lines = data_utils.load_indexed_dataset(path, dictionary, dataset_impl, combine=combine)
-    if lines is None:
-        raise GtransError(f"{path}.idx: there is no such binarised file.")
-    check_no_marks(lines, dictionary, path)
-    return lines
 
 
 class SplitReader:
@@ -144,7 +106,13 @@ class SplitReader:
         if training and examples.unit.trained_in_runs:
             options = stream_options(self._cfg)
             return StreamDataset(source, target, units, examples, options=options)
-        dataset = DocumentDataset(source, target, units, examples, training, word_pieces)
+        redraw = training and bool(self._cfg.context_redraw)
+        if redraw and examples.unit.neighbours != "random":
+            raise GtransError(
+                "`--context-redraw` needs `--context-kind random`, but the context is "
+                f"{examples.unit.neighbours}."
+            )
+        dataset = DocumentDataset(source, target, units, examples, training, word_pieces, redraw)
         dataset.check_lengths(longest, name)
         return dataset
 
