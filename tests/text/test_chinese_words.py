@@ -19,7 +19,7 @@ SENTENCES = ["\u5728 Debian\u4e2d\uff0c\u4f60\u597d\u3002", "\u4f60\u597d \u4f60
 
 
 class StandIn:
-    """In the place of jieba's tokenizer: \u4f60\u597d is a word, and so is a run of Latin letters."""
+    """In the place of jieba's tokenizer: \u4f60\u597d is a word, so is a run of Latin letters."""
 
     def cut(self, text: str) -> Iterator[str]:
         while text:
@@ -56,8 +56,9 @@ def test_words_of_jieba(jieba: None) -> None:
     pipeline = MosesPipeline("zh_CN", Steps(segmenter="jieba"))
     tokens = [pipeline.tokenise(sentence) for sentence in SENTENCES]
     assert tokens == [
-        "\u5728 &#32; Debian \u4e2d \uff0c \u4f60\u597d \u3002", "\u4f60\u597d &#32; \u4f60\u597d &#32; 3 %",
-    ]  # fmt: skip
+        "\u5728 &#32; Debian \u4e2d \uff0c \u4f60\u597d \u3002",
+        "\u4f60\u597d &#32; \u4f60\u597d &#32; 3 %",
+    ]
     assert [pipeline.detokenise(line) for line in tokens] == SENTENCES
     english = MosesPipeline("en", Steps(segmenter="jieba"))
     assert english.tokenise("a b") == "a b", "for Chinese only"
@@ -94,7 +95,7 @@ def test_without_it_nothing_changes(tmp_path: Path) -> None:
         (["--segmenter", "jieba", "--target-lang", "de", "--source-lang", "en"],
          "`--segmenter jieba` finds words of Chinese (zh), but the languages are en and de"),
         (["--segmenter", "jieba", "--no-tokenise"], "`--no-tokenise` cannot be combined with"),
-        (["--segmenter", "jieba", "--reuse", "x"], "`--segmenter` cannot be combined with `--reuse"),
+        (["--segmenter", "jieba", "--reuse", "x"], "`--segmenter` cannot be combined with"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line(
