@@ -67,7 +67,8 @@ def training_words(
         pair = split_pair(folder, cfg.train_subset, source, cfg.target_lang)
     except GtransError as error:
         raise GtransError(
-            f"`--context-kind random` draws words of the training text, but {error}"
+            "`--context-kind random` draws words of the training text; give its data folder "
+            f"(`--data`). {error}"
         ) from None
     path = str(Path(folder) / f"{cfg.train_subset}.{pair}.{source}{kind}")
     lines = data_utils.load_indexed_dataset(path, None, cfg.dataset_impl)
