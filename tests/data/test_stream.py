@@ -181,7 +181,7 @@ def test_a_batch_keeps_to_the_tokens_allowed():
     assert max(sizes) <= 60 < 2 * max(sizes)
 
 
-@pytest.mark.parametrize(("least", "most"), [(2, 2), (6, 6), (0, 0)])
+@pytest.mark.parametrize(("least", "most"), [(2, 2), (6, 6), (1, 0)])
 def test_what_an_update_accumulates_is_the_window(least, most):
     """With the number of documents given, longer windows make larger updates (figure 5)."""
 
@@ -215,7 +215,7 @@ def test_every_epoch_has_windows_of_its_own_and_has_them_again():
 def test_a_window_read_in_parts_has_the_gradient_of_the_window():
     gradients = []
     for max_tokens in (None, 20):
-        world = World(least=4, most=4, memory_bptt=0)
+        world = World(least=1, most=0, memory_bptt=0)
         batches = world.dataset.batch_by_size(np.arange(len(COUNTS)), max_tokens, max_sentences=2)
         batch = world.dataset.collater([world.dataset[index] for index in batches[0]])
         assert ("parts" in batch) == (max_tokens is not None)
@@ -224,9 +224,11 @@ def test_a_window_read_in_parts_has_the_gradient_of_the_window():
         found = {name: p.grad for name, p in world.model.named_parameters() if p.grad is not None}
         gradients.append(found)
     whole, in_parts = gradients
-    assert whole.keys() >= in_parts.keys()
+    assert whole.keys() == in_parts.keys()
     for name, gradient in in_parts.items():
-        torch.testing.assert_close(gradient, whole[name], rtol=1e-4, atol=1e-5)
+        # No gradient flows from the first sentence of a part to how its memory was written.
+        if ".memory." not in name or ".output_attn." in name:
+            torch.testing.assert_close(gradient, whole[name], rtol=1e-4, atol=1e-5)
 
 
 # ---- memory in flight ----------------------------------------------------------------------------
