@@ -80,8 +80,8 @@ def test_configuration_and_command_line_give_the_same_model(tiny, repo, tmp_path
         "model._name=memory_transformer_tiny", *(f"model.{k}={v}" for k, v in SIZES.items()),
         "model.learned_positions=false", "model.layernorm_embedding=false",
         "model.no_scale_embedding=false", "model.activation_fn=relu", "common.cpu=true",
-        "common.log_format=json", "common.log_interval=1", "dataset.max_tokens=512", "dataset.num_workers=0",
-        "dataset.disable_validation=true", "optimization.max_update=2",
+        "common.log_format=json", "common.log_interval=1", "dataset.max_tokens=512",
+        "dataset.num_workers=0", "dataset.disable_validation=true", "optimization.max_update=2",
     )  # fmt: skip
     assert losses(by_flags) == losses(by_file)
     assert len(losses(by_flags)) == 2
