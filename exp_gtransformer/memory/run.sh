@@ -97,15 +97,15 @@ average() {
   printf 'mean of %d runs: %s\n' "${OPTION[runs]}" "${models[*]}"
   awk 'match($0, / +[0-9]+\.[0-9][0-9] +/) {
     head = substr($0, 1, RSTART - 1)
-    system = 2
+    place = 2
     if (head ~ /^[^ ]/) {
-      system = 1
+      place = 1
       name = head
       sub(/  .*/, "", name)
       if (!((name, 1) in sum)) names[++count] = name
     }
-    sum[name, system] += substr($0, RSTART, RLENGTH)
-    both = both || system == 2
+    sum[name, place] += substr($0, RSTART, RLENGTH)
+    both = both || place == 2
   }
   END {
     if (both) printf "%-18s  %8s  %8s  %8s\n", "", "sentence", "memory", "change"

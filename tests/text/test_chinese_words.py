@@ -95,7 +95,6 @@ def test_without_it_nothing_changes(tmp_path: Path) -> None:
         (["--segmenter", "jieba", "--target-lang", "de", "--source-lang", "en"],
          "`--segmenter jieba` finds words of Chinese (zh), but the languages are en and de"),
         (["--segmenter", "jieba", "--no-tokenise"], "`--no-tokenise` cannot be combined with"),
-        (["--segmenter", "jieba", "--reuse", "x"], "`--segmenter` cannot be combined with"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line(
