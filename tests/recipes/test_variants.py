@@ -170,7 +170,8 @@ def test_scores_are_whole(stand_ins, tmp_path):
     assert stand_ins("run-randinit")[0].returncode == 0
     table = tmp_path / "out" / "scores.randinit.txt"
     before = table.read_text(encoding="utf-8")
-    gtrans.write_text(program.replace("12.34 \\n'\n    fi", "99 '; exit 1\n    fi"), encoding="utf-8")
+    failing = program.replace("12.34 \\n'\n    fi", "99 '; exit 1\n    fi")
+    gtrans.write_text(failing, encoding="utf-8")
     assert stand_ins("run-randinit")[0].returncode == 1
     assert table.read_text(encoding="utf-8") == before
 
