@@ -49,10 +49,11 @@ class Boundaries:
 
     def begins(self, pieces: Ints, opens: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """``(n,)`` whether a word begins at a piece; ``opens (n,)``: a sentence does."""
-        if not self.at_end:
-            return opens | self.marked[pieces]
-        ended = np.concatenate([[True], self.marked[pieces[:-1]]])[: len(pieces)]
-        return opens | ended
+        marked = self.marked[pieces]
+        if self.at_end:
+            marked = np.concatenate([[True], marked[:-1]])[: len(pieces)]
+        begun: NDArray[np.bool_] = opens | marked
+        return begun
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ therefore sees exactly the batches of two workers.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -174,11 +173,14 @@ def stream_windows(
                 read = partial(stream.read, counts=counts, queue=waiting, taken=taken)
                 if not read(1)[0]:
                     break
-                # The longest part that fits: the first length that does not, less one.
-                lengths = range(2, left + 1)
-                part = 1 + bisect_left(
-                    lengths, True, key=lambda length, read=read: not fits(read(length)[0])
-                )
+                # The longest part that fits, by halving.
+                part, longest = 1, left
+                while part < longest:
+                    middle = (part + longest + 1) // 2
+                    if fits(read(middle)[0]):
+                        part = middle
+                    else:
+                        longest = middle - 1
                 runs, stream, taken = read(part)
                 window.append(runs)
                 left -= part
