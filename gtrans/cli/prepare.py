@@ -14,6 +14,7 @@ import argparse
 from pathlib import Path
 
 from gtrans.errors import GtransError
+from gtrans.text.chinese_words import SEGMENTERS
 from gtrans.text.moses_pipeline import Steps
 from gtrans.text.preparation import prepare
 from gtrans.text.preparation_options import DEFAULT_MERGES, PreparationOptions
@@ -68,6 +69,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="skip tokenisation: the text is tokenised already",
     )
+    text.add_argument(
+        "--segmenter",
+        choices=SEGMENTERS,
+        help="find the words of Chinese with jieba (pip install -e '.[zh]'), as the experiments on "
+        "Chinese in the papers do (default: every character is a token)",
+    )
     text.add_argument("--no-truecase", action="store_true", help="skip truecasing")
     text.add_argument(
         "--sentencepiece",
@@ -112,7 +119,10 @@ def run(args: argparse.Namespace) -> None:
         "--no-normalise": args.no_normalise,
         "--no-tokenise": args.no_tokenise,
         "--no-truecase": args.no_truecase,
+        "--segmenter": args.segmenter is not None,
     }
+    if args.segmenter is not None:
+        _refuse({"--no-tokenise": args.no_tokenise}, "--segmenter", "tokenises")
     models = {"sentencepiece": args.sentencepiece, "byte-bpe": args.byte_bpe}
     chosen = [(kind, path) for kind, path in models.items() if path is not None]
     if len(chosen) > 1:
@@ -137,6 +147,7 @@ def run(args: argparse.Namespace) -> None:
                 normalise=not args.no_normalise,
                 tokenise=not args.no_tokenise,
                 truecase=not args.no_truecase,
+                segmenter=args.segmenter,
             ),
             bpe_merges=DEFAULT_MERGES if args.bpe_merges is None else args.bpe_merges,
             bpe_vocabulary_threshold=args.bpe_vocabulary_threshold,

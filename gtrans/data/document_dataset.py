@@ -173,6 +173,7 @@ class DocumentDataset(FairseqDataset):
         examples: ExampleBuilder,
         shuffle: bool = True,
         word_pieces: Any | None = None,
+        redraw: bool = False,
     ) -> None:
         """A dataset of ``units``.
 
@@ -184,12 +185,14 @@ class DocumentDataset(FairseqDataset):
             shuffle: units of equal length come in random order.
             word_pieces: indexed dataset of the source lines in word pieces, if examples have
                 them.
+            redraw: every epoch has random words of its own in the place of neighbours.
         """
         self.source = source
         self.target = target
         self.word_pieces = word_pieces
         self.examples = examples
         self.shuffle = shuffle
+        self.redraw = redraw
         # For both sides (lines + 1,): tokens of all lines before a line.
         marks = examples.frame.extra
         self._tokens_before = [
@@ -197,6 +200,12 @@ class DocumentDataset(FairseqDataset):
             for side in (source, source if target is None else target)
         ]
         self.set_units(units)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the examples of this epoch next."""
+        super().set_epoch(epoch)
+        if self.redraw:
+            self.examples = self.examples.in_epoch(epoch)
 
     def set_units(self, units: Units) -> None:
         """Replace the units of the dataset."""

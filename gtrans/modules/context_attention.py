@@ -3,10 +3,11 @@
 Context attention has the same queries as one of the layer's own attentions; their outputs are
 combined.
 
-Wu, "Document-level machine translation with BERT as context encoder":
+Guo Zhiyu, "Incorporating BERT into Document-Level Neural Machine Translation", master's thesis,
+2021 (Eq 3.4, a figure there, is inferred from figure 3.3 and Eq 3.8):
 
 ========  =================================================================================
-Eq 3.4    ``D = MultiHead(S, C, C)`` next to self-attention ``B`` in the encoder
+Eq 3.4    ``D = MultiHead(S, C, C)`` next to self-attention ``B`` in the encoder, inferred
 Eq 3.5    ``A = g * B + (1 - g) * D``, ``g = sigmoid([B, D] W + b)``
 Eq 3.8    ``F = MultiHead(E, C, C)`` next to cross-attention ``G`` in the decoder
 Eq 3.10   ``H = d * F + (1 - d) * G``, ``d = sigmoid([F, G] W + b)``

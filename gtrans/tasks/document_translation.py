@@ -12,7 +12,7 @@ from fairseq.tasks import register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
-from gtrans.data.examples import ContextText, ExampleBuilder
+from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.interactive import LineBuffer, lines_of
 from gtrans.data.stream import StreamDataset
@@ -25,6 +25,7 @@ from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentMode
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.modules.bert import BertWeights
 from gtrans.optim.two_rate_adam import mark_pretrained
+from gtrans.tasks.contexts import SourceContexts
 from gtrans.tasks.first_checks import check_first
 from gtrans.tasks.hydra import resolve_paths
 from gtrans.tasks.identity import TaskIdentity
@@ -46,6 +47,7 @@ from gtrans.tasks.parts.word_dropout import WordDropout
 from gtrans.tasks.splits import SplitReader, training_files
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.training.batches import as_in_first_epoch, report_long_units
+from gtrans.training.parts import Step, step_in_parts
 from gtrans.training.run import TrainingRun
 
 logger = logging.getLogger(__name__)
@@ -73,6 +75,7 @@ class DocumentTranslationTask(InteractiveTask):
         self._source, self._target = source, target
         self._identity = TaskIdentity(cfg, (source, target), (len(source), len(target)))
         self._made_from: ModelIdentity | None = None
+        self._contexts = SourceContexts(cfg, source)
         self.bert: BertPart | None = None
         self.parts: list[TaskPart] = []
         self._lines = LineBuffer(flush=True)
@@ -124,14 +127,10 @@ class DocumentTranslationTask(InteractiveTask):
     @property
     def examples(self) -> ExampleBuilder:
         """The builder of examples and batches from this task's units."""
-        context = word_pieces = None
-        if self.cfg.context_kind in ("fixed", "random"):
-            text = self.cfg.context_sentence or ""
-            fixed = self._source.encode_line(text, add_if_not_exist=False).long()
-            words = self._source.nspecial, self._identity.words[0]
-            context = ContextText(words, fixed, self.cfg.seed)
+        word_pieces = None
         if self.bert is not None and self.bert.use == BERT_FEATURES:
             word_pieces = self.bert.examples
+        context = self._contexts.text(self.bert)
         return ExampleBuilder(self.frame, task_unit(self.cfg), context, word_pieces)
 
     @property
@@ -305,7 +304,7 @@ class DocumentTranslationTask(InteractiveTask):
         optimizer: Any,
         update_num: int,
         ignore_grad: bool = False,
-    ) -> tuple[Tensor, int, dict[str, Any]]:
+    ) -> Step:
         """As in fairseq, on the batch that the parts return.
 
         Raises:
@@ -316,21 +315,21 @@ class DocumentTranslationTask(InteractiveTask):
                 "`--lr-scale-pretrained` needs the optimizer two_rate_adam (on the command line, "
                 "adam becomes two_rate_adam); choose it, or set the scale to 1."
             )
-        batch = self._before(Batch(sample, model, "train", update_num, ignore_grad))
-        result: tuple[Tensor, int, dict[str, Any]] = super().train_step(
-            batch.sample, model, criterion, optimizer, update_num, ignore_grad
-        )
-        self._after(batch)
-        return result
 
-    def valid_step(
-        self, sample: Sample, model: Any, criterion: Any
-    ) -> tuple[Tensor, int, dict[str, Any]]:
+        def step(part: Sample) -> Step:
+            batch = self._before(Batch(part, model, "train", update_num, ignore_grad))
+            result: Step = InteractiveTask.train_step(
+                self, batch.sample, model, criterion, optimizer, update_num, ignore_grad
+            )
+            self._after(batch)
+            return result
+
+        return step_in_parts(sample, model, step)
+
+    def valid_step(self, sample: Sample, model: Any, criterion: Any) -> Step:
         """As in fairseq, on the batch that the parts return."""
         batch = self._before(Batch(sample, model, "valid"))
-        result: tuple[Tensor, int, dict[str, Any]] = super().valid_step(
-            batch.sample, model, criterion
-        )
+        result: Step = super().valid_step(batch.sample, model, criterion)
         self._after(batch)
         return result
 

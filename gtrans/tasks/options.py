@@ -48,7 +48,14 @@ class DocumentTranslationConfig(UnitConfig, FairseqDataclass):
     max_window: int = option(
         10,
         "with --unit stream: most sentences of a document that an update reads; the number is "
-        "drawn for every update (0: whole documents); whole documents converge best in the paper",
+        "drawn for every update (0: whole documents, which converge best in the paper). With "
+        "--batch-size, the number of documents, longer windows make larger updates; without it "
+        "as many documents as fill --max-tokens are read",
+    )
+    context_redraw: bool = option(
+        False,
+        "with --context-kind random: draw other words in every epoch of training; otherwise a "
+        "neighbour is replaced by the same words in all of them",
     )
     bert_cache: Optional[str] = option(
         None,

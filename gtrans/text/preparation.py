@@ -31,7 +31,6 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,9 +130,9 @@ class _Preparation:
             for split, pairs in self.inputs.items()
         }
         for split, text in texts.items():
-            tokenised[split] = fingerprint(
-                options.languages, [self.steps.normalise, self.steps.tokenise], text
-            )
+            steps = [self.steps.normalise, self.steps.tokenise]
+            segmenter = [] if self.steps.segmenter is None else [self.steps.segmenter]
+            tokenised[split] = fingerprint(options.languages, [*steps, *segmenter], text)
             outputs = [f"text/{split}.tok.{lang}" for lang in options.languages]
             work = partial(self._tokenise, split)
             record.step(f"tokenise {split}", tokenised[split], outputs, work)
@@ -208,7 +207,7 @@ class _Preparation:
             "format": STATE_FORMAT,
             "source_lang": self.options.source_lang,
             "target_lang": self.options.target_lang,
-            "steps": asdict(self.steps),
+            "steps": self.steps.record(),
             "bpe": {"merges": self.merges, "vocabulary_threshold": self.threshold},
             "files": {
                 "codes": CODES_FILE,

@@ -11,7 +11,8 @@ from gtrans.data.documents import iterate_parallel, resolve
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output, check_output_folder
 from gtrans.identity.precious import DATA
-from gtrans.text.moses_pipeline import Steps
+from gtrans.text.chinese_words import check_segmenter
+from gtrans.text.moses_pipeline import Steps, is_chinese
 from gtrans.text.prepared_folder import STATE_FILE, SUBWORD_MODELS, prepared_files
 
 DEFAULT_MERGES = 30000
@@ -87,6 +88,14 @@ def check_options(options: PreparationOptions) -> None:
         raise GtransError(f"`{flag}` needs at least one of `--train`, `--valid` and `--test`")
     if options.reuse is not None and options.reuse.resolve() == options.out.resolve():
         raise GtransError(f"`--out` must differ from `--reuse` '{options.reuse}'")
+    segmenter = options.steps.segmenter
+    if segmenter is not None:
+        if not any(map(is_chinese, options.languages)):
+            raise GtransError(
+                f"`--segmenter {segmenter}` finds words of Chinese (zh), but the languages are "
+                f"{' and '.join(options.languages)}; leave it out"
+            )
+        check_segmenter(segmenter)
     check_output_folder("--out", options.out)
 
 
