@@ -109,7 +109,7 @@ class DocumentSearch:
             logits = model.decode_step(tokens, opens, state).float()
             if self.options.temperature != 1.0:
                 logits = logits / self.options.temperature
-            log_probs.append(torch.log_softmax(logits, -1))
+            log_probs.append(model.search_scores(logits))
         if len(log_probs) == 1:
             return log_probs[0]
         return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(models))
