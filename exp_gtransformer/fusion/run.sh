@@ -225,12 +225,12 @@ if [[ $MULTILINGUAL == no ]]; then
   as_in_the_paper "$lang" "${OPTION[out]}/test.$MODEL.$lang" "$(text_file "$TEST_TEXT" "$lang")" \
     "${OPTION[out]}/test.$MODEL" "${OPTION[out]}/tokenised.$MODEL.txt"
 else
-  use_devices
   BINARISED=${OPTION[data]}/${OPTION[corpus]}
   IFS=, read -ra langs <<<"${OPTION[langs]}"
   pairs=()
   for lang in "${langs[@]:1}"; do pairs+=("${langs[0]}-$lang" "$lang-${langs[0]}"); done
   for pair in "${pairs[@]}"; do original "$pair" >/dev/null; done
+  use_devices
   task=("${TASK[@]}" --langs "${OPTION[langs]}" --lang-pairs "$(IFS=, && printf '%s' "${pairs[*]}")"
     --encoder-langtok tgt)
   start=()

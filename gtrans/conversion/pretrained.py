@@ -11,9 +11,11 @@ from pathlib import Path
 
 from gtrans.checkpoints import read_checkpoint
 from gtrans.conversion.foreign_checkpoint import ForeignCheckpoint, is_parameter, own_names
+from gtrans.data.pretrained_frame import pretrained_marks
 from gtrans.data.symbols import split_languages
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
+from gtrans.models.base.checkpoint_vocabulary import options_of
 
 # Where the user can get the weights; nothing here downloads them.
 DOWNLOADS = (
@@ -46,11 +48,9 @@ def read_pretrained(path: Path) -> ForeignCheckpoint:
         if not is_parameter(name, entry) or name.startswith(_OTHER_HEADS)
     ]
     langs = split_languages(getattr(args, "langs", None))
-    marks = "bart"
-    if langs:
-        # Multilingual fine-tuning (mBART-50) puts the language symbol first, pretraining last.
-        first = getattr(args, "decoder_langtok", False)
-        marks = "mbart50" if first else "mbart"
+    # Fine-tuning as a translation model cuts the mask off, which is the last symbol of BART.
+    task = getattr(args, "task", None) or options_of(checkpoint, "task").get("_name")
+    fine_tuned = task is not None and "denoising" not in str(task)
     return ForeignCheckpoint(
         path,
         own_names({name: entry for name, entry in original.items() if name not in ignored}),
@@ -60,7 +60,8 @@ def read_pretrained(path: Path) -> ForeignCheckpoint:
         langs,
         getattr(args, "source_lang", None),
         getattr(args, "target_lang", None),
-        marks,
+        pretrained_marks(vars(args)),
         "sentence",
+        without_mask=fine_tuned and not langs,
         identity=ModelIdentity.of_checkpoint(checkpoint, path),
     )

@@ -263,6 +263,7 @@ class DocumentTranslationTask(InteractiveTask):
                 self.cfg.copy_local_to_global,
                 data=str(self.data_folder),
                 init_dict=self.cfg.init_dict,
+                marks=str(self.cfg.sentence_marks),
             )
         self._two_rates = self.cfg.lr_scale_pretrained != 1
         mark_pretrained(model, model.new_parameters())

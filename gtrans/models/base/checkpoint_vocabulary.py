@@ -46,9 +46,9 @@ class CheckpointVocabulary:
         self._path = path
         self._data = data
         self._identity = ModelIdentity.of_checkpoint(checkpoint, path)
-        self._options = _options(checkpoint, "task")
-        self._checkpoint_options = _options(checkpoint, "checkpoint")
-        self._bert_pieces = _options(checkpoint, "model").get("bert_pieces")
+        self._options = options_of(checkpoint, "task")
+        self._checkpoint_options = options_of(checkpoint, "checkpoint")
+        self._bert_pieces = options_of(checkpoint, "model").get("bert_pieces")
         self._named: dict[str, Dictionary] = {}
         if init_dict:
             self._named = self._read(init_dict)
@@ -135,7 +135,7 @@ class CheckpointVocabulary:
         return bool(own) and os.path.isdir(folder) and path.parent.samefile(folder)
 
 
-def _options(checkpoint: Mapping[str, Any], group: str) -> dict[str, Any]:
+def options_of(checkpoint: Mapping[str, Any], group: str) -> dict[str, Any]:
     """Options of the task or the model, from either form in which fairseq writes them."""
     cfg, args = checkpoint.get("cfg"), checkpoint.get("args")
     found = cfg.get(group) if isinstance(cfg, dict) else None
