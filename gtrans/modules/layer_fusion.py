@@ -125,18 +125,18 @@ class DecoderGroupFusion(LayerFusion):
         """``kind`` is one of :data:`GROUP_FUSIONS`."""
         super().__init__()
         self.weights = None if kind == "last" else nn.Parameter(torch.zeros(layers))
-        tops = group_tops(layers, group_size)
-        members = torch.zeros(len(tops), layers)
-        for group, top in enumerate(tops):
+        self.tops = group_tops(layers, group_size)
+        members = torch.zeros(len(self.tops), layers)
+        for group, top in enumerate(self.tops):
             first = top - 1 if kind == "last" else group * group_size
             members[group, first:top] = 1 / (top - first) if kind == "mean" else 1
         self.register_buffer("members", members, persistent=False)
-        self.groups = slice(0, len(tops))
+        self.groups = slice(0, len(self.tops))
 
     def use(self, first: int, last: int) -> int:
         """Use only the groups ``first .. last``, from 1; returns how many layers they need."""
         self.groups = slice(first - 1, last)
-        return int(self.members[last - 1].nonzero().max()) + 1
+        return self.tops[last - 1]
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
         """``(groups in use, .., dim)``; ``states`` may lack the layers above these groups."""

@@ -21,8 +21,8 @@ WORDS = [[5, 9, 4, 7], [6, 8, 10]]
 
 def test_a_fine_tuned_bart_without_mask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write_dictionaries(tmp_path / "data")
-    theirs, folder = fairseq_model("bart", tmp_path / "bart", data)
-    state = torch.load(folder / "model.pt", weights_only=False)
+    theirs, path = fairseq_model("bart", tmp_path / "bart", data)
+    state = torch.load(path, weights_only=False)
     for name, tensor in state["model"].items():
         if name.endswith(("embed_tokens.weight", "output_projection.weight")):
             state["model"][name] = tensor[:-1].clone()
@@ -52,13 +52,12 @@ def test_a_fine_tuned_bart_without_mask(tmp_path: Path, capsys: pytest.CaptureFi
 def test_the_frame_of_the_other_mbart_is_refused(marks: str, theirs: str, tmp_path: Path) -> None:
     """Both have the symbols of languages; nothing else would tell that the frame is wrong."""
     data = write_dictionaries(tmp_path / "data")
-    _, folder = fairseq_model("mbart", tmp_path / "m", data)
-    path = folder / "model.pt"
+    _, path = fairseq_model("mbart", tmp_path / "m", data)
     state = torch.load(path, weights_only=False)
     state["args"].langs = ",".join(LANGS[theirs])
     torch.save(state, path)
     cfg = OmegaConf.structured(DocumentTranslationConfig)
-    cfg.data, cfg.source_lang, cfg.target_lang = str(data), "en", "de"
+    cfg.seed, cfg.data, cfg.source_lang, cfg.target_lang = 1, str(data), "en", "de"
     cfg.sentence_marks, cfg.langs, cfg.init_from = marks, ",".join(LANGS[theirs]), str(path)
     task = DocumentTranslationTask.setup_task(cfg)
     model = OmegaConf.structured(GTransformerConfig(encoder_layers=2, decoder_layers=2))

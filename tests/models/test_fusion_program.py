@@ -85,7 +85,7 @@ def test_a_layer_with_two_feed_forward_nets() -> None:
     seen: dict[str, list[torch.Tensor]] = {}
     for name in ("self_attn", "encoder_attn", "fc3", "fc4", "fc1", "fc2"):
         getattr(layer, name).register_forward_hook(
-            lambda _, given, out, name=name: seen.setdefault(name, [given[0], out])
+            lambda _, given, out, name=name: seen.update({name: [given[0], out]})
         )
     result: list[torch.Tensor] = []
     layer.register_forward_hook(lambda _, given, out: result.extend((given[0], out)))
