@@ -19,7 +19,7 @@ from fairseq.tasks.translation_multi_simple_epoch import TranslationMultiSimpleE
 from gtrans.errors import GtransError
 
 
-class LinearTemperature(SamplingMethod):  # type: ignore[misc]
+class LinearTemperature(SamplingMethod):
     """Sampling by a temperature that grows by the same amount in every epoch.
 
     Attributes:
@@ -42,7 +42,7 @@ class LinearTemperature(SamplingMethod):  # type: ignore[misc]
 
 
 @register_task("translation_multi_linear")
-class LinearTemperatureTask(TranslationMultiSimpleEpochTask):  # type: ignore[misc]
+class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
     """``translation_multi_simple_epoch``; its temperature rises to ``--sampling-temperature``."""
 
     @staticmethod
