@@ -9,13 +9,18 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtrans.checkpoint_contents import options_of
 from gtrans.checkpoints import read_checkpoint
-from gtrans.conversion.foreign_checkpoint import ForeignCheckpoint, is_parameter, own_names
+from gtrans.conversion.foreign_checkpoint import (
+    ForeignCheckpoint,
+    is_parameter,
+    own_names,
+    plain_options,
+)
 from gtrans.data.pretrained_frame import pretrained_marks
 from gtrans.data.symbols import split_languages
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
-from gtrans.models.base.checkpoint_vocabulary import options_of
 
 # Where the user can get the weights; nothing here downloads them.
 DOWNLOADS = (
@@ -37,10 +42,10 @@ def read_pretrained(path: Path) -> ForeignCheckpoint:
     checkpoint = read_checkpoint(path)
     args = checkpoint.get("args")
     if args is None and isinstance(checkpoint.get("cfg"), dict):
-        model = checkpoint["cfg"].get("model")
-        args = argparse.Namespace(**model) if isinstance(model, dict) else model
+        args = argparse.Namespace(**options_of(checkpoint, "model"))
     if not isinstance(args, argparse.Namespace):
         raise GtransError(f"{path}: not a checkpoint of fairseq's BART, it holds no options.")
+    plain_options(args, path)
     original = checkpoint["model"]
     ignored = [
         name
@@ -49,7 +54,7 @@ def read_pretrained(path: Path) -> ForeignCheckpoint:
     ]
     langs = split_languages(getattr(args, "langs", None))
     # Fine-tuning as a translation model cuts the mask off, which is the last symbol of BART.
-    task = getattr(args, "task", None) or options_of(checkpoint, "task").get("_name")
+    task = options_of(checkpoint, "task").get("_name")
     fine_tuned = task is not None and "denoising" not in str(task)
     return ForeignCheckpoint(
         path,

@@ -14,7 +14,6 @@ segmented without the removed pieces, see
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,16 +21,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary
 from torch import Tensor
 
+from gtrans.checkpoint_contents import options_of
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
+from gtrans.data.binarised import load_lines
 from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output_folder, copy_file
 from gtrans.model_identity import STATE, ModelIdentity, say_unknown
+from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.tasks.options import read_dictionary
 from gtrans.text.carried_preparation import Preparation
 from gtrans.text.prepared_folder import read_state
@@ -72,18 +74,19 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     languages = str(state["source_lang"]), str(state["target_lang"])
     dictionary = read_dictionary(str(data), languages[0])
     loaded = read_checkpoint(checkpoint)
+    check_fit(loaded, checkpoint)
     recorded = ModelIdentity.of_checkpoint(loaded, checkpoint)
     identity = _identity(recorded, checkpoint, data, dictionary)
     tensors: dict[str, Any] = loaded["model"]
     rows = tensors[ENCODER_TABLE].size(0) if ENCODER_TABLE in tensors else 0
-    langs = split_languages(_options(loaded).get("langs"))
+    langs = split_languages(options_of(loaded, "task").get("langs"))
     if rows != len(dictionary) + len(langs) + 1:
         raise GtransError(
             f"{checkpoint}: it has {rows} symbols, but '{data}' has {len(dictionary)} pieces, plus "
             f"{len(langs)} languages and the mask; prepare the corpus with the model's own "
             "dictionary."
         )
-    used = used_symbols(data, languages, splits, len(dictionary))
+    used = used_symbols(data, languages, splits, dictionary)
     kept = _kept(dictionary, used)
     index = torch.cat([torch.tensor(kept), torch.arange(len(dictionary), rows)])
     before = _parameters(tensors)
@@ -151,22 +154,20 @@ def _trimmed(identity: ModelIdentity, vocabulary: Vocabulary, dictionary: Path) 
 
 
 def used_symbols(
-    data: Path, languages: tuple[str, str], splits: Sequence[str], size: int
+    data: Path, languages: tuple[str, str], splits: Sequence[str], dictionary: Dictionary
 ) -> set[int]:
     """The ids that occur in the binarised ``splits``, on either side.
 
     Raises:
-        GtransError: a split is missing.
+        GtransError: a split is missing or damaged.
     """
-    counts = np.zeros(size, np.int64)
+    counts = np.zeros(len(dictionary), np.int64)
     for split in splits:
         for lang in languages:
             path = data / f"{split}.{'-'.join(languages)}.{lang}"
-            lines = data_utils.load_indexed_dataset(str(path))
-            if lines is None:
-                raise GtransError(f"{path}.idx: there is no such binarised file (`--splits`).")
+            lines = load_lines(str(path), dictionary, len(dictionary))
             for number in range(len(lines)):
-                counts += np.bincount(lines[number].numpy(), minlength=size)
+                counts += np.bincount(lines[number].numpy(), minlength=len(dictionary))
     return set(np.flatnonzero(counts).tolist())
 
 
@@ -176,15 +177,6 @@ def _kept(dictionary: Dictionary, used: set[int]) -> list[int]:
     characters = {SPACE}.union(*(dictionary.symbols[number] for number in used - specials))
     single = {dictionary.indices[one] for one in characters if one in dictionary.indices}
     return sorted(specials | used | single)
-
-
-def _options(checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """The options of the task, which include the languages, from old and new checkpoints."""
-    cfg, args = checkpoint.get("cfg"), checkpoint.get("args")
-    if isinstance(cfg, dict) and cfg.get("task"):
-        task = cfg["task"]
-        return dict(task) if isinstance(task, dict) else dict(vars(task))
-    return dict(vars(args)) if isinstance(args, argparse.Namespace) else {}
 
 
 def _parameters(tensors: dict[str, Any]) -> int:

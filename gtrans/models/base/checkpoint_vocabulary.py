@@ -10,6 +10,8 @@ from typing import Any
 
 from fairseq.data import Dictionary, data_utils
 
+from gtrans.checkpoint_contents import options_of
+from gtrans.data.binarised import load_dictionary
 from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
@@ -70,7 +72,7 @@ class CheckpointVocabulary:
                     f"`--init-dict {init_dict}` must name a dictionary (dict.txt), or two joined "
                     f"by '{os.pathsep}', but '{path}' is no file."
                 )
-        source, target = Dictionary.load(paths[0]), Dictionary.load(paths[-1])
+        source, target = load_dictionary(paths[0]), load_dictionary(paths[-1])
         return {"encoder": source, "decoder": target}
 
     def symbols(self, side: str, rows: int) -> list[str]:
@@ -125,7 +127,7 @@ class CheckpointVocabulary:
         # The time of a file's last change in any way also tells of one that was put in its place.
         if not path.is_file() or path.stat().st_ctime_ns > os.stat(self._path).st_mtime_ns:
             return None
-        return Dictionary.load(str(path))
+        return load_dictionary(path)
 
     def _is_as_written(self) -> bool:
         """Whether the checkpoint is where its run wrote it, not a later copy."""
@@ -133,13 +135,3 @@ class CheckpointVocabulary:
         folder = str(self._checkpoint_options.get("save_dir") or "")
         own = re.fullmatch(r"checkpoint(\d+|_\d+_\d+|_best|_last)\.pt", path.name)
         return bool(own) and os.path.isdir(folder) and path.parent.samefile(folder)
-
-
-def options_of(checkpoint: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """Options of the task or the model, from either form in which fairseq writes them."""
-    cfg, args = checkpoint.get("cfg"), checkpoint.get("args")
-    found = cfg.get(group) if isinstance(cfg, dict) else None
-    found = args if found is None else found
-    if found is None:
-        return {}
-    return dict(found) if isinstance(found, Mapping) else dict(vars(found))

@@ -10,11 +10,12 @@ from typing import Any
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
+from gtrans.checkpoint_contents import options_of
 from gtrans.checkpoints import read_checkpoint
 from gtrans.data.pretrained_frame import pretrained_marks
 from gtrans.errors import GtransError
 from gtrans.model_identity import say_unknown
-from gtrans.models.base.checkpoint_vocabulary import CheckpointVocabulary, options_of
+from gtrans.models.base.checkpoint_vocabulary import CheckpointVocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -126,18 +127,22 @@ def warm_start(
     for name, tensor in own.items():
         if name in state:
             source = state[name]
+            if source.is_floating_point() != tensor.is_floating_point():
+                raise GtransError(
+                    f"--init-from {path}: {name} has the type {source.dtype} there but "
+                    f"{tensor.dtype} in this model."
+                )
             if _BY_SYMBOL.search(name):
                 side = name.split(".")[0]
+                if source.dim() != 2:
+                    raise _other_size(path, name, source, tensor)
                 symbols, new = vocabulary.symbols(side, source.size(0)), dictionaries[side]
                 if symbols != new.symbols:
                     result[name] = _grown(path, name, symbols, new, source, tensor)
                     report.grown.append(name)
                     continue
             if source.shape != tensor.shape:
-                raise GtransError(
-                    f"--init-from {path}: {name} is {tuple(source.shape)} there but "
-                    f"{tuple(tensor.shape)} in this model; choose an --arch of the same size."
-                )
+                raise _other_size(path, name, source, tensor)
             result[name] = source
             (report.loaded if name in original else report.renamed).append(name)
         elif (
@@ -145,6 +150,8 @@ def warm_start(
             and ".global_attn." in name
             and (local := name.replace(".global_attn.", ".")) in state
         ):
+            if state[local].shape != tensor.shape:
+                raise _other_size(path, local, state[local], tensor)
             result[name] = state[local]
             report.copied.append(name)
         else:
@@ -169,6 +176,13 @@ def _check_marks(checkpoint: dict[str, Any], path: str, marks: str | None) -> No
             f"--init-from {path}: it was trained with `--sentence-marks {theirs}`, not {marks}; "
             "give these, and all its languages as `--langs`."
         )
+
+
+def _other_size(path: str, name: str, source: Tensor, tensor: Tensor) -> GtransError:
+    return GtransError(
+        f"--init-from {path}: {name} is {tuple(source.shape)} there but {tuple(tensor.shape)} in "
+        "this model; choose an --arch of the same size."
+    )
 
 
 def _grown(
