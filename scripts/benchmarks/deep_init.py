@@ -73,7 +73,8 @@ def gradient_norms(
     weights, losses = outputs.log_weights.exp(), []
     for features in outputs.features:
         losses.append(nn.functional.cross_entropy(features @ outputs.projection.t(), aims))
-    torch.stack(losses).mul(weights).sum().backward()
+    loss: Tensor = torch.stack(losses).mul(weights).sum()
+    loss.backward()  # type: ignore[no-untyped-call]
     return {
         side: [_norm(layer) for layer in getattr(model, side).layers] for side in SIDES
     }

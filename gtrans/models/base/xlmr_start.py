@@ -172,7 +172,7 @@ def _check_sizes(model: nn.Module, config: Any, folder: str) -> None:
             )
 
 
-def _sources(layer: nn.Module) -> tuple[dict[str, str], ...]:
+def _sources(layer: Any) -> tuple[dict[str, str], ...]:
     """For each layer of XLM-R that becomes a part of ``layer``, the names of its parts."""
     return (_FIRST_HALF, _SECOND_HALF) if layer.spec.two_feed_forwards else (_WHOLE,)
 
