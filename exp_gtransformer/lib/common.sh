@@ -11,7 +11,7 @@ CORPORA=(iwslt17 nc2016 europarl7)
 declare -A OPTION=(
   [data]="" [corpus]="" [train-prefix]="" [valid-prefix]="" [test-prefix]=""
   [source-lang]=en [target-lang]=de [out]="" [bpe-merges]=30000 [workers]=1 [sentence-data]=""
-  [normalise]=no
+  [bpe-symbols]="" [normalise]=no
 )
 declare -A TRAINING_OPTION=(
   [gpus]=4 [update-freq]=1 [max-tokens]=4096 [arch]=gtransformer_base [max-doc-tokens]=512
@@ -57,6 +57,7 @@ output and preparation
   --out DIR             folder to write; run a script again to continue where it stopped
   --bpe-merges N        joint BPE merges (default: ${OPTION[bpe-merges]}); OUT/data keeps those that it
                         was prepared with unless this is given
+  --bpe-symbols N       size of the joint vocabulary instead of --bpe-merges
   --normalise WHETHER   yes: Moses punctuation normalisation of both sides, which no paper here has;
                         no (default: ${OPTION[normalise]})
   --workers N           processes of the preparation (default: ${OPTION[workers]})
@@ -159,6 +160,11 @@ check_options() {
   [[ -n ${OPTION[out]} ]] || die "\`--out\` is missing: where everything is to be written."
   at_least 1 bpe-merges workers
   one_of normalise yes no
+  if [[ -n ${OPTION[bpe-symbols]} ]]; then
+    at_least 1 bpe-symbols
+    [[ -z ${GIVEN[bpe-merges]+given} ]] ||
+      die "\`--bpe-symbols\` cannot be combined with \`--bpe-merges\`."
+  fi
   [[ ${OPTION[source-lang]} != "${OPTION[target-lang]}" ]] ||
     die "\`--source-lang\` and \`--target-lang\` are both '${OPTION[source-lang]}'."
   if [[ $TRAINS == yes ]]; then
@@ -213,7 +219,7 @@ text_file() {
 # check_mbart: --mbart and --trim of the scripts that have them.
 check_mbart() {
   local file url=https://dl.fbaipublicfiles.com/fairseq/models/mbart/mbart.cc25.v2.tar.gz
-  for file in bpe-merges sentence-data normalise; do
+  for file in bpe-merges bpe-symbols sentence-data normalise; do
     [[ -z ${GIVEN[$file]+given} ]] ||
       die "\`--$file\` is not for mBART, which has its own vocabulary."
   done
@@ -302,6 +308,7 @@ prepare() {
     merges=$(sed -n 's/.*"merges": *\([1-9][0-9]*\).*/\1/p' "$state")
   fi
   vocabulary=(--bpe-merges "${merges:-${OPTION[bpe-merges]}}")
+  [[ -z ${OPTION[bpe-symbols]} ]] || vocabulary=(--bpe-symbols "${OPTION[bpe-symbols]}")
   if [[ -n ${OPTION[sentence-data]} ]]; then
     [[ -z ${GIVEN[bpe-merges]+given} ]] ||
       die "\`--bpe-merges\` cannot be combined with \`--sentence-data\`, which decides it."

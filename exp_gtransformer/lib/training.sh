@@ -25,7 +25,7 @@ begin() {
   use_devices
   local key arguments=()
   for key in train-prefix valid-prefix test-prefix source-lang target-lang out data corpus \
-    bpe-merges workers sentence-data normalise mbart trim; do
+    bpe-merges bpe-symbols workers sentence-data normalise mbart trim; do
     [[ -z ${GIVEN[$key]+given} ]] || arguments+=("--$key" "${OPTION[$key]}")
   done
   [[ $DRY_RUN == no ]] || arguments+=(--dry-run)

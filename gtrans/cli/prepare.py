@@ -56,6 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--bpe-merges", type=int, metavar="N", help=f"joint BPE merges (default: {DEFAULT_MERGES})"
     )
     text.add_argument(
+        "--bpe-symbols",
+        type=int,
+        metavar="N",
+        help="size of the joint BPE vocabulary instead of --bpe-merges: merges and characters",
+    )
+    text.add_argument(
         "--bpe-vocabulary-threshold",
         type=int,
         metavar="N",
@@ -115,6 +121,7 @@ def run(args: argparse.Namespace) -> None:
     """Run ``gtrans prepare``."""
     moses = {
         "--bpe-merges": args.bpe_merges is not None,
+        "--bpe-symbols": args.bpe_symbols is not None,
         "--bpe-vocabulary-threshold": args.bpe_vocabulary_threshold is not None,
         "--no-normalise": args.no_normalise,
         "--no-tokenise": args.no_tokenise,
@@ -131,6 +138,10 @@ def run(args: argparse.Namespace) -> None:
         )
     for kind, _ in chosen:
         _refuse(moses, f"--{kind}", "takes plain text")
+    if args.bpe_symbols is not None and args.bpe_merges is not None:
+        raise GtransError(
+            "`--bpe-symbols` cannot be combined with `--bpe-merges`: give one of them"
+        )
     if args.reuse is not None:
         own = {f"--{kind}": path is not None for kind, path in models.items()}
         _refuse({**moses, "--bert": args.bert is not None, **own}, "--reuse", "decides it")
@@ -150,6 +161,7 @@ def run(args: argparse.Namespace) -> None:
                 segmenter=args.segmenter,
             ),
             bpe_merges=DEFAULT_MERGES if args.bpe_merges is None else args.bpe_merges,
+            bpe_symbols=args.bpe_symbols,
             bpe_vocabulary_threshold=args.bpe_vocabulary_threshold,
             subword_model=chosen[0] if chosen else None,
             dictionary=args.dictionary,

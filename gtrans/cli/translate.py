@@ -48,6 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "above 1 favour long translations",
         ),
         ("--unkpen", 0.0, "penalty for <unk>"),
+        (
+            "--no-repeat-ngram-size",
+            0,
+            "no sentence has the same N pieces in a row twice; each sentence of a document counts "
+            "for itself, as with a sentence model; 0: no limit",
+        ),
     ):
         search.add_argument(
             flag,
@@ -112,6 +118,7 @@ def run(args: argparse.Namespace) -> None:
                 lenpen=args.lenpen,
                 unkpen=args.unkpen,
                 free=args.free,
+                no_repeat_ngram_size=args.no_repeat_ngram_size,
             ),
             max_tokens=args.max_tokens,
             max_doc_tokens=args.max_doc_tokens,

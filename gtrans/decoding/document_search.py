@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gtrans.decoding.repetitions import forbid_repetitions
 from gtrans.decoding.search_options import SearchOptions, SearchVocabulary
 from gtrans.decoding.search_trace import SearchTrace
 from gtrans.models.base.contract import SearchableModel, SearchState
@@ -116,7 +117,7 @@ class DocumentSearch:
             logits = model.decode_step(tokens, opens, state).float()
             if self.options.temperature != 1.0:
                 logits = logits / self.options.temperature
-            log_probs.append(torch.log_softmax(logits, -1))
+            log_probs.append(model.search_scores(logits))
         if len(log_probs) == 1:
             return log_probs[0]
         return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(models))
@@ -133,6 +134,7 @@ class Run:
         sentence: ``(width, beam)`` number of the sentence that it writes.
         written: ``(width, beam)`` words of that sentence so far.
         closed: ``(width, beam)`` whether the newest token has ended a sentence.
+        history: ``(width, beam, length)`` all tokens so far, if no n-gram may be repeated.
         opens: ``(width, beam)`` whether the newest token has opened a sentence.
         scores: ``(width, beam)`` sums of log-probabilities.
         shared: ``(width, beam, beam)`` how many first tokens two hypotheses have in common.
@@ -163,6 +165,7 @@ class Run:
         self.sentence = torch.zeros_like(self.tokens)
         self.written = torch.zeros_like(self.tokens)
         self.closed = torch.zeros_like(self.tokens, dtype=torch.bool)
+        self.history = self.tokens.new_zeros(documents, beam, 0)
         # At first all hypotheses are the same, so only one of them is alive.
         self.scores = torch.full((documents, beam), float("-inf"), device=device)
         self.scores[:, 0] = 0.0
@@ -230,6 +233,10 @@ class Run:
         written, closed = self.written.flatten(), self.closed.flatten()
         limit = self.limits[self.active].gather(1, self.sentence).flatten()
         end = log_probs[:, vocabulary.eos].clone()
+        if options.no_repeat_ngram_size:
+            forbid_repetitions(
+                log_probs, self.history.flatten(0, 1), written, options.no_repeat_ngram_size
+            )
         must_end = (written >= limit) | self._no_room_left()
         log_probs.masked_fill_((must_end | closed)[:, None], never)
         end.masked_fill_(written < options.min_len, never)
@@ -318,6 +325,9 @@ class Run:
         sentence = self.sentence.gather(1, self.origin)
         written = self.written.gather(1, self.origin)
         is_end = self.tokens.eq(eos)
+        if self.options.no_repeat_ngram_size:
+            earlier = self.history.gather(1, self.origin[:, :, None].expand_as(self.history))
+            self.history = torch.cat([earlier, self.tokens[:, :, None]], 2)
         self.opens = self.tokens.eq(self.vocabulary.opening)
         last = self.counts[self.active][:, None] - 1
         self.sentence = torch.minimum(sentence + self.opens.long(), last)
@@ -346,6 +356,7 @@ class Run:
             "sentence",
             "written",
             "closed",
+            "history",
             "scores",
             "opens",
             "shared",

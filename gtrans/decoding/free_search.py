@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gtrans.decoding.document_search import DocumentSearch, Run
+from gtrans.decoding.repetitions import forbid_repetitions
 from gtrans.decoding.search_options import SearchOptions, SearchVocabulary
 
 
@@ -58,8 +59,13 @@ class _FreeRun(Run):
         longest = vocabulary.max_input_tokens
         if longest is not None and self.step + 2 >= longest:
             full = torch.ones_like(full)
+        of_sentence = log_probs[:, vocabulary.eos].clone()
+        size = self.options.no_repeat_ngram_size
+        if size:  # the whole document is one sequence, as in fairseq
+            length = torch.full_like(self.written, self.step).flatten()
+            forbid_repetitions(log_probs, self.history.flatten(0, 1), length, size)
         too_short = ~full & self.written.flatten().lt(self.options.min_len)
-        of_sentence = log_probs[:, vocabulary.eos].masked_fill(too_short | (full & ended), never)
+        of_sentence.masked_fill_(too_short | (full & ended), never)
         log_probs.masked_fill_(full[:, None], never)
         log_probs[:, vocabulary.eos] = of_sentence
         log_probs[:, self.end] = of_document.masked_fill(~ended, never)

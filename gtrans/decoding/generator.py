@@ -32,7 +32,7 @@ _DOCUMENT_TOKENS = 4000
 # Options that document search supports, and options that do not concern it.
 _HONOURED = {
     "beam", "nbest", "max_len_a", "max_len_b", "min_len", "unnormalized", "lenpen", "unkpen",
-    "temperature",
+    "temperature", "no_repeat_ngram_size",
 }  # fmt: skip
 _UNRELATED = {
     "_name", "no_seed_provided", "no_early_stop", "no_beamable_mm", "lm_weight", "sacrebleu",
@@ -105,6 +105,7 @@ class DocumentGenerator:
             normalize=self.normalize,
             temperature=float(getattr(generation, "temperature", 1.0)),
             free=bool(getattr(generation, "free", False)),
+            no_repeat_ngram_size=int(getattr(generation, "no_repeat_ngram_size", 0)),
         )
         self.search: DocumentSearch | StreamSearch
         if options.free:

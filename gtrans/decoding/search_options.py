@@ -21,6 +21,8 @@ class SearchOptions:
         temperature: logits are divided by it.
         free: the model decides how many sentences a document has and where it ends; lengths then
             count all tokens of the document.
+        no_repeat_ngram_size: no sentence has the same sequence of so many pieces twice, as in
+            fairseq; another sentence of the document may repeat it. 0: anything may be repeated.
     """
 
     beam: int = 5
@@ -32,6 +34,7 @@ class SearchOptions:
     normalize: bool = True
     temperature: float = 1.0
     free: bool = False
+    no_repeat_ngram_size: int = 0
 
     def __post_init__(self) -> None:
         """Raises GtransError for values out of range."""
@@ -40,6 +43,7 @@ class SearchOptions:
             ("max-len-a", self.max_len_a, 0),
             ("max-len-b", self.max_len_b, 0),
             ("min-len", self.min_len, 0),
+            ("no-repeat-ngram-size", self.no_repeat_ngram_size, 0),
         ):
             if value < least:
                 raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")

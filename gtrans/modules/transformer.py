@@ -121,7 +121,12 @@ class EncoderLayer(TransformerLayer):
 
 
 class DecoderLayer(TransformerLayer):
-    """Causal self-attention, cross-attention and feed-forward network."""
+    """Causal self-attention, cross-attention and feed-forward network.
+
+    With ``spec.two_feed_forwards`` another feed-forward network (``fc3``, ``fc4``) comes before
+    cross-attention, so that the layer is two layers of an encoder, the second of which attends
+    to the source.
+    """
 
     def __init__(self, spec: LayerSpec, attention: str, cross_attention: str) -> None:
         """``attention`` and ``cross_attention``: see :data:`gtrans.modules.attention.KINDS`."""
@@ -130,6 +135,9 @@ class DecoderLayer(TransformerLayer):
         self.self_attn_layer_norm = spec.norm()
         self.encoder_attn = spec.attention(cross_attention)
         self.encoder_attn_layer_norm = spec.norm()
+        if spec.two_feed_forwards:
+            self.fc3, self.fc4 = spec.feed_forward()
+            self.ffn_layer_norm = spec.norm()
 
     def forward(
         self,
@@ -156,7 +164,7 @@ class DecoderLayer(TransformerLayer):
             ),
         )
         x = self._context_behind(x, plans, plans.decoder_context)
-        x = self._with_memory(x, plans)
+        x = self._first_feed_forward(self._with_memory(x, plans))
         x = self._residual(
             x,
             self.encoder_attn_layer_norm,
@@ -198,6 +206,7 @@ class DecoderLayer(TransformerLayer):
         if self.memory is not None and state.memory is not None:
             keys, values, _ = state.memory.for_layer(layer)
             x = self.memory.step(x, keys, values)
+        x = self._first_feed_forward(x)
         x = self._residual(
             x,
             self.encoder_attn_layer_norm,
@@ -206,6 +215,11 @@ class DecoderLayer(TransformerLayer):
             ),
         )
         return self._feed_forward(x)
+
+    def _first_feed_forward(self, x: Tensor) -> Tensor:
+        if not self.spec.two_feed_forwards:
+            return x
+        return self._network(x, self.fc3, self.fc4, self.ffn_layer_norm)
 
     def _step_with_context(
         self, query: Tensor, own: Tensor, state: DecodeState, layer: int

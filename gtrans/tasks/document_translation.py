@@ -255,14 +255,9 @@ class DocumentTranslationTask(InteractiveTask):
     def _start_from(self, model: Any, path: str) -> None:
         # A resumed run does not need the file; a new one is refused when it begins.
         if os.path.isfile(path):
-            warm_start(
-                model,
-                path,
-                dictionaries_of(self),
-                self.cfg.copy_local_to_global,
-                data=str(self.data_folder),
-                init_dict=self.cfg.init_dict,
-            )
+            copied, named = self.cfg.copy_local_to_global, self.cfg.init_dict
+            data, marks = str(self.data_folder), str(self.cfg.sentence_marks)
+            warm_start(model, path, dictionaries_of(self), copied, data, named, marks)
         self._two_rates = self.cfg.lr_scale_pretrained != 1
         mark_pretrained(model, model.new_parameters())
 

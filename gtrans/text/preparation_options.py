@@ -23,7 +23,8 @@ class PreparationOptions:
     """Options of a preparation, those of ``gtrans prepare``.
 
     ``subword_model`` is a kind of :data:`gtrans.text.prepared_folder.SUBWORD_MODELS` and the path
-    of a model; ``steps`` and the BPE options are then ignored. With ``reuse``, these options and
+    of a model; ``steps`` and the BPE options are then ignored. ``bpe_symbols`` is the size of the
+    joint vocabulary, instead of the number of merges. With ``reuse``, these options and
     ``bert`` are taken from the earlier preparation. A prefix stands for the two files
     ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
     """
@@ -37,6 +38,7 @@ class PreparationOptions:
     reuse: Path | None = None
     steps: Steps = field(default_factory=Steps)
     bpe_merges: int = DEFAULT_MERGES
+    bpe_symbols: int | None = None
     bpe_vocabulary_threshold: int | None = None
     subword_model: tuple[str, Path] | None = None
     dictionary: Path | None = None
@@ -71,7 +73,11 @@ def check_options(options: PreparationOptions) -> None:
             f"`--target-lang` must differ from `--source-lang` '{options.source_lang}'"
         )
     threshold = options.bpe_vocabulary_threshold
-    numbers = {"--bpe-merges": options.bpe_merges, "--workers": options.workers}
+    numbers = {
+        "--bpe-merges": options.bpe_merges,
+        "--bpe-symbols": options.bpe_symbols,
+        "--workers": options.workers,
+    }
     for flag, value in {**numbers, "--bpe-vocabulary-threshold": threshold}.items():
         if value is not None and value < 1:
             raise GtransError(f"`{flag}` must be at least 1, but is {value}")

@@ -67,6 +67,14 @@ def test_a_document_that_does_not_end_is_ended_at_its_limit(model):
     assert [len(hypotheses[0].tokens) for hypotheses in found] == [7 + 1, 5 + 1]
 
 
+def test_no_ngram_of_the_document_is_repeated(model):
+    found, _ = search(_Biased(model, {5: 20.0}), 2, max_len_b=8.0, no_repeat_ngram_size=2)
+    for hypotheses in found:
+        tokens = hypotheses[0].tokens
+        pairs = [pair for pair in zip(tokens, tokens[1:], strict=False) if pair[1] != EOS]
+        assert len(pairs) == len(set(pairs)) > 5
+
+
 class _Biased:
     """A model that likes some symbols more, or less."""
 

@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import torch
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
@@ -61,6 +62,9 @@ class SearchableModel(Protocol):
 
     def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:
         """See :meth:`DocumentModel.decode_step`."""
+
+    def search_scores(self, logits: Tensor) -> Tensor:
+        """See :meth:`DocumentModel.search_scores`."""
 
 
 def reads_plain_documents(options: Mapping[str, Any], unit: str) -> bool:
@@ -195,6 +199,10 @@ class DocumentModel(FairseqEncoderDecoderModel):
             opens: ``(hypotheses,)`` whether that token opens a sentence.
             state: as returned by :meth:`begin_decoding`; updated in place.
         """
+
+    def search_scores(self, logits: Tensor) -> Tensor:
+        """``(hypotheses, vocabulary)`` log-probabilities that a search adds up, from logits."""
+        return torch.log_softmax(logits.float(), -1)
 
     # ---- documents that are read sentence by sentence ------------------------------------------
 

@@ -280,6 +280,10 @@ class Transformer(DocumentModel):
         """See :meth:`gtrans.models.base.decoder.Decoder.step`."""
         return self.decoder.step(tokens, opens, state)
 
+    def search_scores(self, logits: Tensor) -> Tensor:
+        """See :meth:`gtrans.models.base.decoder.Decoder.search_scores`."""
+        return self.decoder.search_scores(logits)
+
     # ---- memory --------------------------------------------------------------------------------
 
     @property
