@@ -89,3 +89,6 @@ class _Biased:
         for symbol, more in self.preferred.items():
             logits[:, symbol] += more
         return logits
+
+    def search_scores(self, logits: torch.Tensor) -> torch.Tensor:
+        return self.model.search_scores(logits)
