@@ -41,7 +41,7 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     author="gtrans contributors",
-    python_requires=">=3.10,<3.13",
+    python_requires=">=3.11,<3.14",
     packages=find_packages(include=["gtrans", "gtrans.*"]),
     entry_points={"console_scripts": ["gtrans = gtrans.cli:main"]},
     # torch and fairseq-fixed are left out on purpose. pip would answer the first with gigabytes of
