@@ -26,7 +26,7 @@ parse "$@"
 listed systems "${SYSTEMS[@]}"
 begin gtransformer/prepare-bpe.sh
 
-# settings DROPOUT: what `train` gives to fairseq-train.
+# settings DROPOUT: what `train` gives to gtrans train.
 settings() {
   # shellcheck disable=SC2034 # training.sh reads it
   COMMON_SETTINGS=(

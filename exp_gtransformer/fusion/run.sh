@@ -51,7 +51,7 @@ sacreBLEU.
   --dry-run             print the commands only, check no file
   --help                this text
 
-What follows -- goes to fairseq-train. OUT/MODEL goes on only with the settings that it began with;
+What follows -- goes to gtrans train. OUT/MODEL goes on only with the settings that it began with;
 for others give a --name, or -- --restart to start anew.
 EOF
 }
@@ -98,10 +98,10 @@ settings() {
   fi
 }
 
-# train_fusion TASK-OPTION...: fairseq-train into OUT/MODEL.
+# train_fusion TASK-OPTION...: gtrans train into OUT/MODEL.
 train_fusion() {
   local folder=${OPTION[out]}/$MODEL
-  fit "$folder" "$(program fairseq-train)" "$BINARISED" --user-dir "$ROOT/gtrans" "$@" \
+  fit "$folder" "$(program gtrans)" train "$BINARISED" "$@" \
     --arch "${OPTION[arch]}" --system "${OPTION[system]}" --share-all-embeddings \
     --dropout "${OPTION[dropout]}" --optimizer adam --adam-betas "(0.9, 0.98)" --lr 5e-4 \
     --lr-scheduler inverse_sqrt --warmup-updates "$WARMUP" \
@@ -111,10 +111,10 @@ train_fusion() {
     --save-dir "$folder" --seed "${OPTION[seed]}" "${DEVICE[@]}" "${EXTRA[@]}"
 }
 
-# tokenised PAIR CHECKPOINT TASK-OPTION...: BLEU of the tokens, printed by fairseq-generate.
+# tokenised PAIR CHECKPOINT TASK-OPTION...: BLEU of the tokens, printed by gtrans generate.
 tokenised() {
   local log=${OPTION[out]}/tokenised.$MODEL.$1.txt command
-  command=("$(program fairseq-generate)" "$BINARISED" --user-dir "$ROOT/gtrans" "${@:3}"
+  command=("$(program gtrans)" generate "$BINARISED" "${@:3}"
     --source-lang "${1%-*}" --target-lang "${1#*-}" --path "$2" --beam "${OPTION[beam]}"
     "${PIECES[@]}" --required-batch-size-multiple 1 "${DEVICE[@]}")
   if [[ $DRY_RUN == yes ]]; then
@@ -162,11 +162,10 @@ if [[ $MULTILINGUAL == no ]]; then
   prepare
   check_prepared
   BINARISED=${OPTION[out]}/data
-  train_fusion --task document_translation --unit sentence --source-lang "${OPTION[source-lang]}" \
+  train_fusion --unit sentence --source-lang "${OPTION[source-lang]}" \
     --target-lang "${OPTION[target-lang]}" --no-epoch-checkpoints
   checkpoint=${OPTION[out]}/$MODEL/checkpoint_best.pt
-  tokenised "${OPTION[source-lang]}-${OPTION[target-lang]}" "$checkpoint" \
-    --task document_translation
+  tokenised "${OPTION[source-lang]}-${OPTION[target-lang]}" "$checkpoint"
   evaluate "$MODEL" "$checkpoint"
 else
   use_devices

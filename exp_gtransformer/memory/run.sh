@@ -34,7 +34,7 @@ case ${OPTION[corpus]} in
 esac
 arch=${OPTION[arch]} first=${OPTION[seed]}
 
-# settings LR WARM-UP DROPOUT: what `train` gives to fairseq-train.
+# settings LR WARM-UP DROPOUT: what `train` gives to gtrans train.
 settings() {
   # shellcheck disable=SC2034 # training.sh reads it
   COMMON_SETTINGS=(

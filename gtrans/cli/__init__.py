@@ -5,10 +5,11 @@ share is in :mod:`gtrans.cli.shared`) with
 
 * a docstring: the first line is its help, the rest its description;
 * ``EXAMPLE``: the command line shown at the end of ``--help``;
+* ``NEEDS``: the libraries without which it does nothing (:mod:`gtrans.libraries`);
 * ``add_arguments(parser)`` and ``run(args)``.
 
-A front of one of fairseq's commands has ``hand_over(argv)`` in place of the last two: fairseq
-declares the options and prints the help.
+A front of one of fairseq's commands has ``hand_over(argv)`` in place of ``add_arguments`` and
+``run``: fairseq declares the options and prints the help.
 
 Only the module of the chosen subcommand is imported.
 """
@@ -20,11 +21,11 @@ import importlib
 import logging
 import sys
 from collections.abc import Sequence
-from functools import partial
 from types import ModuleType
 
 from gtrans import __version__
 from gtrans.errors import mistake_in
+from gtrans.libraries import missing_library, require
 
 COMMANDS = {
     "make-corpus": "write the embedded English-German document corpus and its contrastive sets",
@@ -41,6 +42,7 @@ COMMANDS = {
     "average": "average checkpoints of one training run",
     "convert": "convert a checkpoint of another program",
     "trim-vocab": "reduce a pretrained model to the subword pieces that a corpus uses",
+    "recipes": "list the papers' scripts and configurations, or copy them to a folder",
 }
 
 
@@ -68,10 +70,17 @@ def _run(module: ModuleType, command: str, argv: Sequence[str]) -> None:
     )
     module.add_arguments(parser)
     args = parser.parse_args(argv)
+    require(module.NEEDS, f"gtrans {command}")
     # What fairseq logs while it is imported and loads data is not about this command.
     for name in ("fairseq", "gtrans"):
         logging.getLogger(name).setLevel(logging.WARNING)
     module.run(args)
+
+
+def _hand_over(module: ModuleType, command: str, argv: Sequence[str]) -> None:
+    """Run a subcommand that reads its own options."""
+    require(module.NEEDS, f"gtrans {command}")
+    module.hand_over(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,16 +88,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     command = _overview().parse_args(argv[:1]).command
     module = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}")
-    work = module.hand_over if hasattr(module, "hand_over") else partial(_run, module, command)
+    work = _hand_over if hasattr(module, "hand_over") else _run
     try:
-        work(argv[1:])
+        work(module, command, argv[1:])
     except KeyboardInterrupt:
         print("gtrans: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 1
     except Exception as error:
-        mistake = mistake_in(error)
+        missing = isinstance(error, ModuleNotFoundError)
+        mistake = missing_library(error) if missing else mistake_in(error)
         if mistake is None:
             raise
         print(f"gtrans: error: {mistake}", file=sys.stderr)

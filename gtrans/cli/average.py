@@ -14,8 +14,10 @@ import argparse
 from pathlib import Path
 
 from gtrans.errors import GtransError
+from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans average --last-epochs 5 --output checkpoints/average.pt checkpoints"
+NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -22,8 +22,10 @@ import argparse
 from pathlib import Path
 
 from gtrans.errors import GtransError
+from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans convert --from g-transformer --data data-bin checkpoint_best.pt converted.pt"
+NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -17,6 +17,7 @@ from gtrans.corpus.writing import PAIR, SPLITS, write_corpus
 from gtrans.errors import GtransError
 
 EXAMPLE = "gtrans make-corpus --seed 1 --docs 4000 --pair en-de --out corpus"
+NEEDS = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,8 +13,10 @@ import json
 from pathlib import Path
 
 from gtrans.errors import GtransError
+from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans show checkpoints/checkpoint_best.pt"
+NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtrans.libraries import ENGINE
+
 EXAMPLE = "gtrans trim-vocab --data data-full --out mbart.small mbart.cc25/model.pt"
+NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,6 +19,7 @@ from gtrans.conversion.languages import MBART25, MBART50
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
 from gtrans.data.symbols import split_languages
 from gtrans.errors import GtransError
+from gtrans.libraries import require
 
 _SHARED = "shared.weight"
 _HEAD, _BIAS = "lm_head.weight", "final_logits_bias"
@@ -111,13 +112,10 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    try:
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-    except ModuleNotFoundError:
-        raise GtransError(
-            f"{path}: reading it needs safetensors; install the extra: pip install 'gtrans[mbart]'."
-        ) from None
+    require(["safetensors"], f"{path}: reading it")
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     try:
         return dict(load_file(path))
     except (OSError, SafetensorError) as error:

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from gtrans.errors import GtransError
+from gtrans.libraries import require
 
 CLS, PAD, SEP, UNK = range(4)
 _VOCABULARIES = ("tokenizer.json", "vocab.txt")
@@ -35,12 +36,8 @@ _TOKENS_AT_ONCE = 8192
 
 
 def _library() -> Any:
-    try:
-        transformers: Any = importlib.import_module("transformers")
-    except ImportError:
-        raise GtransError(
-            "BERT needs the library transformers; install it with pip install -e '.[bert]'."
-        ) from None
+    require(["transformers"], "BERT")
+    transformers: Any = importlib.import_module("transformers")
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     return transformers

@@ -38,6 +38,12 @@ def train_bpe(words: Counter[str], merges: int, path: Path) -> int:
     return learnt
 
 
+def count_merges(codes: Path) -> int:
+    """The number of merges in a file of codes."""
+    with open(codes, encoding="utf-8", newline="\n") as file:
+        return sum(not line.startswith("#version:") for line in file)
+
+
 def write_vocabulary(words: Counter[str], bpe: BPE, path: Path) -> None:
     """Write how often each BPE piece occurs in the text of one language, by word counts."""
     pieces = Counter[str]()

@@ -149,7 +149,7 @@ def test_metadata(repo):
     assert "gtrans.cli" in metadata["packages"]
     assert not any(package.startswith("tests") for package in metadata["packages"])
     extras = metadata["extras_require"]
-    assert set(extras) == {"bert", "mbart", "zh", "plots", "dev"}
+    assert set(extras) == {"build", "bert", "mbart", "zh", "plots", "dev"}
     for name, wanted in {
         "bert": ["transformers"],
         "mbart": ["safetensors", "sentencepiece", "transformers"],

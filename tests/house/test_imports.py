@@ -17,9 +17,10 @@ MAY_IMPORT = {
     "errors": set(),
     "messages": set(),
     "identity": {"errors", "messages"},
-    "modules": {"errors"},
+    "libraries": {"errors", "shipped"},
+    "modules": {"errors", "libraries"},
     "data": {"errors", "identity", "messages", "modules"},
-    "text": {"errors", "identity", "messages", "data.documents", "modules.bert"},
+    "text": {"errors", "identity", "libraries", "messages", "data.documents", "modules.bert"},
     "corpus": {"errors", "identity", "data.documents", "evaluation.contrastive"},
     "training": {
         *("checkpoints", "data.unit_options", "data.vocabulary", "errors", "identity"),
