@@ -219,12 +219,12 @@ has() {
 }
 downloads=
 has torch || case $TORCH in
-'') downloads="torch (2.7 GB with CUDA, as PyPI has it, 4.5 GB on disk; 0.2 GB where pip's settings\
+'') downloads="torch (2.7 GB with CUDA, as PyPI has it, 4.7 GB on disk; 0.2 GB where pip's settings\
  choose a build for the CPU; TORCH=... takes one that is there), " ;;
 [0-9]*) downloads="torch $TORCH (as PyPI has it, with CUDA, 2 to 3 GB), " ;;
 esac
-has transformers || downloads+="libraries (LIBSIZE), "
-[ $TESTS = no ] || has pytest || downloads+="what the tests need (DEVSIZE), "
+has transformers || downloads+="libraries (0.15 GB), "
+[ $TESTS = no ] || has pytest || downloads+="what the tests need (0.03 GB), "
 tests=
 [ $TESTS = no ] || tests=dev
 
