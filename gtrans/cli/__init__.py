@@ -87,9 +87,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run ``gtrans ARGV``; returns the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
     command = _overview().parse_args(argv[:1]).command
-    module = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}")
-    work = _hand_over if hasattr(module, "hand_over") else _run
     try:
+        module = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}")
+        work = _hand_over if hasattr(module, "hand_over") else _run
         work(module, command, argv[1:])
     except KeyboardInterrupt:
         print("gtrans: interrupted", file=sys.stderr)

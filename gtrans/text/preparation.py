@@ -264,8 +264,6 @@ class _Preparation:
             )
         return finished
 
-    # Another preparation
-
     def _reuse(self, reuse: Path) -> None:
         """Take the options of an earlier preparation, which must be finished."""
         state = read_state(reuse)

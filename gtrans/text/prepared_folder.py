@@ -30,7 +30,10 @@ def read_state(data_dir: Path) -> dict[str, Any]:
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise GtransError(f"there is no '{path}'; make it with 'gtrans prepare'") from None
+        raise GtransError(
+            f"there is no '{path}'; make it with 'gtrans prepare' (from a folder of "
+            "fairseq-preprocess: 'gtrans prepare --binarised')"
+        ) from None
     except (OSError, ValueError) as error:
         raise GtransError(f"cannot read '{path}': {error}") from None
     if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
