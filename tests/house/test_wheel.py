@@ -11,7 +11,18 @@ from pathlib import Path
 
 import pytest
 
-HIDE = "import os, sys; sys.modules.update(dict.fromkeys(os.environ['HIDDEN'].split()))\n"
+HIDE = """
+import os, sys
+from importlib.machinery import PathFinder
+
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        hidden = name.partition(".")[0] in os.environ["HIDDEN"].split()
+        return None if hidden else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Without
+"""
 SOURCES = ("gtrans", "configs", "exp_gtransformer", "README.md", "requirements.txt", "setup.py",
            "pyproject.toml", "MANIFEST.in")  # fmt: skip
 OF_BUILDING = shutil.ignore_patterns("__pycache__", "*.egg-info")
