@@ -85,6 +85,8 @@ def check_options(options: PreparationOptions) -> None:
             raise GtransError(f"`{flag}` must be at least 1, but is {value}")
     if options.bert is not None:
         require(["transformers"], "`--bert`")
+    if options.binarised is not None:
+        _check_binarised(options, options.binarised)
     if options.subword_model is not None:
         kind, model = options.subword_model
         SUBWORD_MODELS[kind].check(model, options.dictionary)
@@ -96,15 +98,7 @@ def check_options(options: PreparationOptions) -> None:
         raise GtransError(f"`{flag}` needs {flags}, the model of its subword pieces")
     elif not options.train and options.reuse is None:
         raise GtransError("give `--train`, or `--reuse` with an earlier preparation")
-    if options.binarised is not None:
-        names = files_of(options.binarised, *options.languages)
-        files = [options.binarised / name for name in names]
-        if options.subword_model is not None and digest(files[0]) != digest(files[1]):
-            raise GtransError(
-                f"`--{options.subword_model[0]}` needs one dictionary for both languages, but "
-                f"{files[0]} and {files[1]} differ"
-            )
-    elif not options.splits:
+    if options.binarised is None and not options.splits:
         flag = "--bpe-codes" if options.bpe_codes is not None else "--reuse"
         flag = f"--{options.subword_model[0]}" if options.subword_model is not None else flag
         raise GtransError(f"`{flag}` needs at least one of `--train`, `--valid` and `--test`")
@@ -112,6 +106,16 @@ def check_options(options: PreparationOptions) -> None:
         if folder is not None and folder.resolve() == options.out.resolve():
             raise GtransError(f"`--out` must differ from `{flag}` '{folder}'")
     check_output_folder("--out", options.out)
+
+
+def _check_binarised(options: PreparationOptions, folder: Path) -> None:
+    """Raises GtransError for `--binarised` that lacks a file, or does not fit the subword model."""
+    source, target, *_ = (folder / name for name in files_of(folder, *options.languages))
+    if options.subword_model is not None and digest(source) != digest(target):
+        raise GtransError(
+            f"`--{options.subword_model[0]}` needs one dictionary for both languages, but {source} "
+            f"and {target} differ"
+        )
 
 
 def _check_codes(options: PreparationOptions) -> None:
