@@ -134,8 +134,7 @@ esac
 # ---- is there anything to do? -------------------------------------------------------------------
 [ -n "$TORCH" ] || TORCH=$(cat $TORCH_CHOICE 2>/dev/null)
 case $TORCH in
-'' | system | [0-9]*.[0-9]*) ;;
-*.whl) [ -f "$TORCH" ] || fail "TORCH=$TORCH: there is no such file" ;;
+'' | system | [0-9]*.[0-9]* | *.whl) ;;
 *) fail "TORCH=$TORCH: give the file of a wheel (torch-....whl), a version (2.13.0), or system" ;;
 esac
 if [ -n "${PYTHON:-}" ]; then
@@ -152,6 +151,9 @@ current() {
     [ "$stamp" = "$(fingerprint "$have" $TESTS)" ]
 }
 current && exit 0
+case $TORCH in
+*.whl) [ -f "$TORCH" ] || fail "TORCH=$TORCH: there is no such file; give TORCH=... another one" ;;
+esac
 
 # ---- one at a time ------------------------------------------------------------------------------
 mkdir -p $VENV || fail "cannot make the folder $VENV"
@@ -255,7 +257,7 @@ pip() {
 pip_torch() {
     case $TORCH in
     '') pip_sections torch ;;
-    system) echo "$system_torch" ;;
+    system) ! has torch || $VENV/bin/python -m pip uninstall -y torch ;;
     *.whl) pip "$TORCH" ;;
     *) pip "torch==$TORCH" ;;
     esac

@@ -183,6 +183,8 @@ def test_a_torch_that_is_there_is_taken(recorded):
             assert done.returncode == 0, done.stderr
             assert asked(recorded)[:-4] == pip
             assert "torch==" not in (recorded / ".venv" / ".constraints").read_text()
+        wheel.unlink(missing_ok=True)  # is not needed any more
+        assert install(recorded, PYTHON="").returncode == 0
     assert (recorded / "gtrans-torch.pth").read_text() == "/site\n"
 
 
