@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from gtrans import __version__
+from gtrans.cli.shared.output import standard_output
 from gtrans.errors import mistake_in
 from gtrans.libraries import missing_library, require
 
@@ -88,9 +89,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     command = _overview().parse_args(argv[:1]).command
     try:
-        module = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}")
-        work = _hand_over if hasattr(module, "hand_over") else _run
-        work(module, command, argv[1:])
+        with standard_output():
+            module = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}")
+            work = _hand_over if hasattr(module, "hand_over") else _run
+            work(module, command, argv[1:])
     except KeyboardInterrupt:
         print("gtrans: interrupted", file=sys.stderr)
         return 130

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
+from gtrans.messages import print_lines
 
 EXAMPLE = "gtrans average --last-epochs 5 --output checkpoints/average.pt checkpoints"
 NEEDS = ENGINE
@@ -60,6 +61,5 @@ def run(args: argparse.Namespace) -> None:
     elif args.upto is not None:
         raise GtransError("`--upto` needs `--last-epochs` or `--last-updates`.")
     tensors = average_checkpoints(paths, args.output)
-    for path in paths:
-        print(path)
-    print(f"average of {len(paths)} checkpoints, {tensors} tensors, written to {args.output}")
+    summary = f"average of {len(paths)} checkpoints, {tensors} tensors, written to {args.output}"
+    print_lines(*map(str, paths), summary)
