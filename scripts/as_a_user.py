@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SHORT = {
     "gtrans prepare": "--bpe-merges 300",
     "gtrans train": "--arch gtransformer_tiny --max-tokens 600 --max-update 3 --cpu",
-    "gtrans translate": "--cpu --beam 1",
+    "gtrans translate": "--cpu --beam 1 --max-len-a 0 --max-len-b 9",
     "gtrans score": "--bootstrap-trials 50 --randomisation-trials 50",
 }
 SHORT_RECIPE = (

@@ -241,15 +241,19 @@ echo "install: setting up $VENV with Python $have; a few minutes the first time,
 make_venv() {
     [ -z "$remake" ] || "$python" -m venv $VENV || return 1
     printf '%s' "$TORCH" >$TORCH_CHOICE
-    local pth
-    pth=$($VENV/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gtrans-torch.pth
-    rm -f "$pth"
-    [ -z "$system_torch" ] || printf '%s\n' "$system_torch" >"$pth"
     if [ -z "$TORCH" ]; then
         cat requirements.txt
     else # torch is not the pinned one
         grep -v '^torch==' requirements.txt
     fi >$CONSTRAINTS
+}
+# The interpreter's torch is seen where it is needed, and not by the other steps: pip would be content
+# with what is installed beside it, in any version that fits, and leave out its commands.
+see_torch() {
+    local pth
+    pth=$($VENV/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gtrans-torch.pth
+    rm -f "$pth"
+    [ "$1" = no ] || [ -z "$system_torch" ] || printf '%s\n' "$system_torch" >"$pth"
 }
 pip() {
     $VENV/bin/python -m pip install -c $CONSTRAINTS "$@"
@@ -264,15 +268,18 @@ pip_torch() {
 }
 pip_sections() {
     local name
+    see_torch no
     for name in "$@"; do section "$name"; done >$VENV/.requirements
     [ -s $VENV/.requirements ] || { echo "error: requirements.txt has no section $*"; return 1; }
     pip --no-build-isolation -r $VENV/.requirements
 }
 pip_engine() {
     section engine >$VENV/.requirements
-    pip --no-build-isolation --no-deps -r $VENV/.requirements
+    see_torch yes
+    pip ${system_torch:+--ignore-installed} --no-build-isolation --no-deps -r $VENV/.requirements
 }
 works() {
+    see_torch yes
     $VENV/bin/python -c 'import torch, fairseq.tasks, fairseq.models, sacrebleu, gtrans' \
         && $VENV/bin/gtrans --version && [ -x $VENV/bin/fairseq-train ]
 }

@@ -15,6 +15,7 @@ from textwrap import shorten
 import gtrans
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output_folder, copy_file
+from gtrans.messages import print_lines
 from gtrans.shipped import shipped
 
 EXAMPLE = "gtrans recipes --output experiments"
@@ -43,13 +44,14 @@ def run(args: argparse.Namespace) -> None:
     if folder is not None:
         copy_recipes(folder)
     place = "FOLDER" if folder is None else str(folder)
-    print(f"Scripts: {place}/{SCRIPTS}/NAME --help")
+    print_lines(f"Scripts: {place}/{SCRIPTS}/NAME --help")
     for path in sorted(shipped(SCRIPTS).glob("*.sh")):
         print(f"  {path.name:<26}{_about(_target(path))}")
-    print(
-        "\nConfigurations: fairseq-hydra-train --config-dir "
-        f"{place if folder is None else folder.resolve()}/{CONFIGURATIONS} --config-name NAME \\\n"
-        f"    common.user_dir={Path(gtrans.__path__[0]).resolve()} task.data=... (absolute paths)"
+    print_lines(
+        "",
+        "Configurations: fairseq-hydra-train --config-dir "
+        f"{place if folder is None else folder.resolve()}/{CONFIGURATIONS} --config-name NAME \\",
+        f"    common.user_dir={Path(gtrans.__path__[0]).resolve()} task.data=... (absolute paths)",
     )
     for path in sorted(shipped(CONFIGURATIONS).glob("*.yaml")):
         print(f"  {path.stem:<26}{_about(path.parent / 'recipes' / path.name)}")

@@ -76,12 +76,10 @@ def _splits_of(folder: Path, pair: str) -> list[str]:
 
 def _check_segmentation(folder: Path, name: str, pipeline: TextPipeline) -> None:
     """Segment sentences of a split anew, and say how many documents it has."""
-    from fairseq.data import Dictionary, data_utils
+    from gtrans.data.binarised import load_dictionary, load_lines
 
-    dictionary = Dictionary.load(str(folder / f"dict.{pipeline.lang}.txt"))
-    data = data_utils.load_indexed_dataset(str(folder / name), dictionary)
-    if data is None or not len(data):
-        raise GtransError(f"{folder / name}: not a split of fairseq-preprocess, or an empty one.")
+    dictionary = load_dictionary(folder / f"dict.{pipeline.lang}.txt")
+    data = load_lines(str(folder / name), dictionary, len(dictionary))
     checked = same = boundaries = sentences = 0
     for number, size in enumerate(data.sizes):
         boundaries += size <= 1

@@ -20,7 +20,10 @@ MAY_IMPORT = {
     "libraries": {"errors", "shipped"},
     "modules": {"errors", "libraries"},
     "data": {"errors", "identity", "messages", "modules"},
-    "text": {"errors", "identity", "libraries", "messages", "data.documents", "modules.bert"},
+    "text": {
+        *("errors", "identity", "libraries", "messages"),
+        *("data.binarised", "data.documents", "modules.bert"),
+    },
     "corpus": {"errors", "identity", "data.documents", "evaluation.contrastive"},
     "training": {
         *("checkpoints", "data.unit_options", "data.vocabulary", "errors", "identity"),
