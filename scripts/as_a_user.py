@@ -5,7 +5,8 @@
 For each Python: a new environment that has torch and nothing else, the wheel, and an empty folder.
 There the commands of README's "Your own corpus" are typed as they stand, with a few options after
 them that make them short; what a command says is missing is installed as it says. Then `gtrans
-recipes --output`, one of its scripts and one of its configurations. pip's own settings say torch comes from. The last lines are a table of the versions that were tried.
+recipes --output`, one of its scripts and one of its configurations. pip's own settings say
+where torch comes from. The last lines are a table of the versions that were tried.
 """
 
 from __future__ import annotations
