@@ -10,6 +10,9 @@ COMMON_SETTINGS=(
   --dropout 0.3
 )
 
+# Options of gtrans translate.
+SEARCH=()
+
 # begin PREPARE-SCRIPT: devices, text, and the corpus in OUT/data; what is prepared already is skipped
 # by `gtrans prepare`, which sees by itself whether it is made from the same.
 begin() {
@@ -20,7 +23,7 @@ begin() {
   use_devices
   local key arguments=()
   for key in train-prefix valid-prefix test-prefix source-lang target-lang out data corpus \
-    bpe-merges workers sentence-data mbart trim; do
+    bpe-merges workers sentence-data normalise mbart trim; do
     [[ -z ${GIVEN[$key]+given} ]] || arguments+=("--$key" "${OPTION[$key]}")
   done
   [[ $DRY_RUN == no ]] || arguments+=(--dry-run)
@@ -120,7 +123,7 @@ evaluate() {
   target=$(text_file "$TEST_TEXT" "${OPTION[target-lang]}")
   gtrans=$(program gtrans)
   run "$gtrans" translate --path "$2" --data "${OPTION[out]}/data" --input "$source" \
-    --output "$hypothesis" --beam "${OPTION[beam]}" "${DEVICE[@]}"
+    --output "$hypothesis" --beam "${OPTION[beam]}" "${SEARCH[@]}" "${DEVICE[@]}"
   keep "${OPTION[out]}/scores.$1.txt" run "$gtrans" score --hyp "${systems[@]}" --ref "$target" \
     --src "$source" --target-lang "${OPTION[target-lang]}" --data "${OPTION[out]}/data" \
     --max-doc-tokens "${OPTION[max-doc-tokens]}"

@@ -95,9 +95,7 @@ class Units:
         )
 
 
-def document_units(
-    source_sizes: Ints, target_sizes: Ints | None, unit: Unit, name: str
-) -> Units:
+def document_units(source_sizes: Ints, target_sizes: Ints | None, unit: Unit, name: str) -> Units:
     """Form units from the tokens of all lines (with end symbol, so an empty line has 1).
 
     Args:
@@ -204,8 +202,9 @@ class DocumentDataset(FairseqDataset):
         """Replace the units of the dataset."""
         self.units = units
         source_totals, target_totals = self._tokens_before
-        self.source_sizes = units.source.sums(source_totals)
-        self.target_sizes = units.target.sums(target_totals)
+        once = self.examples.frame.extra_of_unit
+        self.source_sizes = units.source.sums(source_totals) + once
+        self.target_sizes = units.target.sums(target_totals) + once
 
     def check_lengths(self, longest: tuple[int, int], name: str) -> None:
         """Refuse a unit with more tokens than a model has learned positions.
@@ -238,6 +237,11 @@ class DocumentDataset(FairseqDataset):
         """``(units,)`` tokens of the longer side."""
         longer: Ints = np.maximum(self.source_sizes, self.target_sizes)
         return longer
+
+    @property
+    def indivisible(self) -> tuple[str, Ints]:
+        """What cannot be divided to make a batch smaller, and ``(n,)`` the tokens of each."""
+        return "units", self.sizes
 
     def __len__(self) -> int:
         return len(self.units)
@@ -321,9 +325,7 @@ class DocumentDataset(FairseqDataset):
     def supports_prefetch(self) -> bool:
         """Whether the indexed datasets can be read ahead."""
         parts = (self.source, self.target, self.word_pieces)
-        return all(
-            getattr(part, "supports_prefetch", False) for part in parts if part is not None
-        )
+        return all(getattr(part, "supports_prefetch", False) for part in parts if part is not None)
 
     def prefetch(self, indices: Sequence[int]) -> None:
         """Read the lines of these units ahead."""

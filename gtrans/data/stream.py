@@ -263,6 +263,12 @@ class StreamDataset(DocumentDataset):
         average = max(float(self._document_tokens().sum()) / sentences, 1.0)
         return max(int((max_tokens or 0) / (self.options.max_window * average)), 1)
 
+    @property
+    def indivisible(self) -> tuple[str, Ints]:
+        """The sentences; a window is shortened to a single one if it must be."""
+        longer: Ints = np.maximum(*map(np.diff, self._tokens_before))
+        return "sentences", longer[np.asarray(self.source.sizes) > 1]
+
     def _document_tokens(self) -> Ints:
         """``(documents,)`` tokens of the longer side."""
         longer: Ints = np.maximum(*map(self.documents.sums, self._tokens_before))

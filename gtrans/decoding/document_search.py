@@ -61,6 +61,11 @@ class DocumentSearch:
         self.vocabulary = vocabulary
         self.options = options
 
+    @property
+    def run_type(self) -> type[Run]:
+        """The class of a search in progress."""
+        return Run
+
     @torch.no_grad()
     def search(
         self,
@@ -80,7 +85,9 @@ class DocumentSearch:
         Returns:
             for each document its hypotheses, the best first, ``beam`` at most.
         """
-        run = _Run(self.vocabulary, self.options, source_lengths, source["src_tokens"].device)
+        run = self.run_type(
+            self.vocabulary, self.options, source_lengths, source["src_tokens"].device
+        )
         states = [model.begin_decoding(source, self.options.beam) for model in models]
         while run.active.numel():
             tokens, opens = run.newest()
@@ -115,11 +122,12 @@ class DocumentSearch:
         return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(models))
 
 
-class _Run:
+class Run:
     """A search in progress: ``width`` active documents with ``beam`` hypotheses each.
 
     Attributes:
         marked: sentences begin with a symbol other than ``</s>``.
+        end: id of the last symbol of a document.
         active: ``(width,)`` numbers of the documents that are not finished.
         tokens: ``(width, beam)`` the newest token of each hypothesis.
         sentence: ``(width, beam)`` number of the sentence that it writes.
@@ -142,6 +150,7 @@ class _Run:
         self.vocabulary = vocabulary
         self.options = options
         self.marked = vocabulary.opening != vocabulary.eos
+        self.end = vocabulary.eos
         self.counts = torch.tensor([len(lengths) for lengths in source_lengths], device=device)
         # (documents, sentences): most words of each translation
         limits = [
@@ -150,7 +159,7 @@ class _Run:
         ]
         self.limits = torch.nn.utils.rnn.pad_sequence(limits, batch_first=True, padding_value=1)
         self.active = torch.arange(documents, device=device)
-        self.tokens = torch.full((documents, beam), vocabulary.opening, device=device)
+        self.tokens = torch.full((documents, beam), vocabulary.first, device=device)
         self.sentence = torch.zeros_like(self.tokens)
         self.written = torch.zeros_like(self.tokens)
         self.closed = torch.zeros_like(self.tokens, dtype=torch.bool)
@@ -278,11 +287,9 @@ class _Run:
         self, number: int, parent: int, total: float, last: float
     ) -> DocumentHypothesis:
         tokens, scores = self.trace.follow(number, self.step, parent)
-        tokens, scores = [*tokens, self.vocabulary.eos], [*scores, last]
+        tokens, scores = [*tokens, self.end], [*scores, last]
         length = len(tokens) ** self.options.lenpen if self.options.normalize else 1.0
-        return DocumentHypothesis(
-            self._split(tokens, scores), total / length, tokens, scores
-        )
+        return DocumentHypothesis(self._split(tokens, scores), total / length, tokens, scores)
 
     def _split(self, tokens: list[int], scores: list[float]) -> list[SentenceHypothesis]:
         if self.marked:  # the last token is the end of the document, not of a sentence

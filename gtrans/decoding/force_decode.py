@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from gtrans.data.examples import Example, ExampleBuilder, source_of
 from gtrans.data.units import UnitSpan
+from gtrans.decoding.loading import not_finite
 from gtrans.errors import GtransError
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.shared_prefix import SharedPrefixLayout
@@ -248,7 +249,8 @@ def _score(models: Sequence[Any], pool: _Pool, batch: Sequence[_Row]) -> list[li
     ends = target.eq(frame.eos).long()
     sentence = ends.cumsum(1) - ends
     first = torch.tensor([row.first for row in batch])
-    wanted = target.ne(frame.pad) & sentence.ge(first[:, None])
+    # What follows the last sentence, the end of the document, belongs to none.
+    wanted = target.ne(frame.pad) & sentence.ge(first[:, None]) & sentence.lt(ends.sum(1)[:, None])
     # A common prefix has the same probabilities in all rows of a source: it is scored once.
     numbers: dict[Hashable, int] = {}
     sources = torch.tensor([numbers.setdefault(row.source, len(numbers)) for row in batch])
@@ -272,6 +274,8 @@ def _score(models: Sequence[Any], pool: _Pool, batch: Sequence[_Row]) -> list[li
     sums = torch.zeros(len(batch), int(ends.sum(1).max()), dtype=torch.float64)
     row = wanted.nonzero()[:, 0]
     sums.index_put_((row, sentence[wanted]), scores.cpu().double(), accumulate=True)
+    if not bool(sums.isfinite().all()):
+        raise not_finite()
     return [
         of_row[row.first : count]
         for row, of_row, count in zip(batch, sums.tolist(), ends.sum(1).tolist(), strict=True)

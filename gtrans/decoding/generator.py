@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -20,6 +21,8 @@ from gtrans.decoding.document_search import (
     SearchVocabulary,
     SentenceHypothesis,
 )
+from gtrans.decoding.free_search import FreeSearch
+from gtrans.decoding.loading import not_finite
 from gtrans.decoding.stream_search import StreamSearch
 from gtrans.errors import GtransError
 
@@ -90,6 +93,7 @@ class DocumentGenerator:
             tuple(sorted(forbidden)),
             frame.prefix,
             min(model.max_decoder_positions() for model in self.models),
+            frame.document_mark,
         )
         options = SearchOptions(
             beam=int(getattr(generation, "beam", 5)),
@@ -100,12 +104,22 @@ class DocumentGenerator:
             unkpen=float(getattr(generation, "unkpen", 0)),
             normalize=self.normalize,
             temperature=float(getattr(generation, "temperature", 1.0)),
+            free=bool(getattr(generation, "free", False)),
         )
-        self.search = (
-            StreamSearch(vocabulary, options, frame)
-            if examples.unit.sentence_by_sentence
-            else DocumentSearch(vocabulary, options)
-        )
+        self.search: DocumentSearch | StreamSearch
+        if options.free:
+            if frame.document_mark is None:
+                raise GtransError(
+                    "`--free` is for the document Transformer (--unit document --doc-mode full) "
+                    "with `--sentence-marks document` or `mbart-document`, which has learnt where "
+                    f"documents end; this model reads the unit {examples.unit.name} with the marks "
+                    f"'{frame.marks}': leave `--free` out."
+                )
+            self.search = FreeSearch(vocabulary, options)
+        elif examples.unit.sentence_by_sentence:
+            self.search = StreamSearch(vocabulary, options, frame)
+        else:
+            self.search = DocumentSearch(vocabulary, options)
 
     def documents(self, source: Mapping[str, Tensor]) -> list[list[DocumentHypothesis]]:
         """The hypotheses of every row, the best first, at least one each.
@@ -126,17 +140,11 @@ class DocumentGenerator:
             for row in self.examples.sources_to_translate(source)
         ]
         hypotheses = self.search.search(self.models, self._complete(source), source_lengths)
-        if not all(hypotheses):
-            # With finite probabilities the search always finds a hypothesis.
-            raise GtransError(
-                "the model's probabilities are not finite (NaN); its training has diverged, or "
-                "half precision is too narrow for it: leave out --fp16."
-            )
+        # With finite probabilities the search always finds a hypothesis.
+        if not all(of_row and math.isfinite(of_row[0].score) for of_row in hypotheses):
+            raise not_finite()
         return [
-            [
-                replace(hypothesis, sentences=hypothesis.sentences[wanted])
-                for hypothesis in of_row
-            ]
+            [replace(hypothesis, sentences=hypothesis.sentences[wanted]) for hypothesis in of_row]
             for wanted, of_row in zip(self.examples.wanted(source), hypotheses, strict=True)
         ]
 
@@ -190,8 +198,7 @@ class DocumentGenerator:
         sentences = [part for row in document for part in builder.frame.sentences(row)]
         spans = builder.unit.cut_to_translate([sentence.numel() - 1 for sentence in sentences])
         examples = [
-            builder.example(span, sentences[span.source.start : span.source.stop])
-            for span in spans
+            builder.example(span, sentences[span.source.start : span.source.stop]) for span in spans
         ]
         translations: dict[int, list[list[dict[str, Any]]]] = {}
         lengths = [example["source"].numel() for example in examples]

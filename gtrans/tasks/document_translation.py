@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gtrans.data.examples import ContextText, ExampleBuilder
 from gtrans.data.frame import Frame
-from gtrans.data.interactive import LineBuffer, read_to_end
+from gtrans.data.interactive import LineBuffer, lines_of
 from gtrans.data.stream import StreamDataset
 from gtrans.data.symbols import MASK, add_symbols, language_symbol, split_languages
 from gtrans.data.unit_options import UNIT_FIELDS
@@ -25,6 +25,8 @@ from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentMode
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.modules.bert import BertWeights
 from gtrans.optim.two_rate_adam import mark_pretrained
+from gtrans.tasks.first_checks import check_first
+from gtrans.tasks.hydra import resolve_paths
 from gtrans.tasks.identity import TaskIdentity
 from gtrans.tasks.interactive import InteractiveTask
 from gtrans.tasks.options import (
@@ -43,7 +45,7 @@ from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
 from gtrans.tasks.splits import SplitReader, training_files
 from gtrans.text.prepared_folder import load_pipeline
-from gtrans.training.batches import as_in_first_epoch
+from gtrans.training.batches import as_in_first_epoch, report_long_units
 from gtrans.training.run import TrainingRun
 
 logger = logging.getLogger(__name__)
@@ -84,22 +86,19 @@ class DocumentTranslationTask(InteractiveTask):
         """Read the dictionaries.
 
         Raises:
-            GtransError: options out of range, no data, or generation options that document
-                search does not support.
+            GtransError: options out of range or not supported, no data, nothing to start from.
         """
-        check_options(cfg)
         root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
-        if root is not None and root.get("generation") is not None:
-            refuse_unsupported(root.generation)
-        reads_to_end = read_to_end(root)
+        resolve_paths(cfg, root)
+        check_options(cfg)
+        check_first(cfg, root)
         folder, *others = data_folders(cfg)
+        languages = languages_of(cfg, folder)
         with open_dict(cfg):
-            cfg.source_lang, cfg.target_lang = languages_of(cfg, folder)
-        same_data(folder, others, (str(cfg.source_lang), str(cfg.target_lang)))
-        task = cls(
-            cfg, read_dictionary(folder, cfg.source_lang), read_dictionary(folder, cfg.target_lang)
-        )
-        task._lines = LineBuffer(flush=reads_to_end)
+            cfg.source_lang, cfg.target_lang = languages
+        same_data(folder, others, languages)
+        task = cls(cfg, *(read_dictionary(folder, lang) for lang in languages))
+        task._lines = lines_of(root)
         return task
 
     @property
@@ -192,7 +191,7 @@ class DocumentTranslationTask(InteractiveTask):
             self._adopt(cfg)
         else:
             with open_dict(cfg):
-                adopt_unit(self.cfg, model_type, cfg.get("_name"))
+                adopt_unit(self.cfg, model_type, cfg)
                 for name in (*UNIT_FIELDS, *_LANGUAGES):
                     cfg[name] = getattr(self.cfg, name)
                 model_type.adapt_to_unit(cfg, str(self.cfg.unit))
@@ -290,6 +289,7 @@ class DocumentTranslationTask(InteractiveTask):
         workers, epoch = int(kwargs.get("num_shards", 1)), int(kwargs.get("epoch", 1))
         for part in self.parts:
             part.begin_batches(dataset, workers, epoch)
+        report_long_units(self, dataset, kwargs)
         named = as_in_first_epoch(self, dataset, kwargs, int(self.cfg.seed))
         iterator = super().get_batch_iterator(dataset, *args, **named)
         if isinstance(dataset, StreamDataset):

@@ -168,7 +168,7 @@ class _Preparation:
             made_from = fingerprint(encoded, given if given[1:] else given[0] if given else None)
             work = self._binarise
         record.step(LAST_STEP, made_from, outputs, work)
-        say(f"'{self.out}' is ready: gtrans train '{self.out}' ...")
+        say(f"'{self.out}' is ready: gtrans train '{self.out}' --arch ...")
 
     def _models(self, record: StepRecord, tokenised: dict[str, str]) -> str:
         """Learn or copy the models that segment the text; returns their fingerprint."""

@@ -17,8 +17,9 @@ MAY_IMPORT = {
     "errors": {"messages"},
     "messages": set(),
     "identity": {"errors", "messages"},
+    "checkpoint_contents": {"errors"},
     "libraries": {"errors", "shipped"},
-    "modules": {"errors", "libraries"},
+    "modules": {"checkpoint_contents", "errors", "libraries"},
     "data": {"errors", "identity", "messages", "modules"},
     "text": {
         *("errors", "identity", "libraries", "messages"),
@@ -26,8 +27,8 @@ MAY_IMPORT = {
     },
     "corpus": {"errors", "identity", "data.documents", "evaluation.contrastive"},
     "training": {
-        *("checkpoints", "data.unit_options", "data.vocabulary", "errors", "identity"),
-        *("model_identity", "models.base.contract", "text"),
+        *("checkpoint_contents", "checkpoints", "data.unit_options", "data.vocabulary", "errors"),
+        *("identity", "model_identity", "models.base.contract", "text"),
     },
     "evaluation": {"errors", "identity", "messages", "data.documents", "data.instances"},
 }

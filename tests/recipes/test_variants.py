@@ -151,7 +151,7 @@ def test_another_mbart_is_trimmed_anew(stand_ins, tmp_path):
         (tmp_path / folder).mkdir(exist_ok=True)
         for name in ("model.pt", "sentence.bpe.model", "dict.txt"):
             (tmp_path / folder / name).write_text(content, encoding="utf-8")
-        done, calls = stand_ins("run-mbart", "--mbart", folder)
+        done, calls = stand_ins("run-mbart", "--mbart", folder, "--trim", "yes")
         assert done.returncode == 0, done.stderr
         return any(call.startswith("gtrans trim-vocab ") for call in calls)
 

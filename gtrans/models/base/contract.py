@@ -63,6 +63,15 @@ class SearchableModel(Protocol):
         """See :meth:`DocumentModel.decode_step`."""
 
 
+def reads_plain_documents(options: Mapping[str, Any], unit: str) -> bool:
+    """Whether a model with these options reads a document as one text, without sentences.
+
+    Only such a model can decide itself where a document ends.
+    """
+    by_sentence = str(options.get("positions")) == "sentence"
+    return unit == "document" and options.get("doc_mode") == "full" and not by_sentence
+
+
 class DocumentModel(FairseqEncoderDecoderModel):
     """The contract.
 
@@ -102,6 +111,11 @@ class DocumentModel(FairseqEncoderDecoderModel):
             None: nothing.
         """
         return None
+
+    @classmethod
+    def marks_of(cls, cfg: Any, unit: str) -> str:
+        """The sentence marks of a new model with options ``cfg`` that reads ``unit``."""
+        return cls.sentence_marks.get(str(cfg.get("_name")), "both")
 
     @classmethod
     def adapt_to_unit(cls, cfg: Any, unit: str) -> None:

@@ -55,8 +55,11 @@ class Decoder(StockDecoder):
         design: StackDesign,
     ) -> None:
         super().__init__(dictionary)
-        opening = Frame.of(cfg, dictionary, dictionary).opening
-        self.opening = dictionary.bos() if opening == dictionary.eos() else opening
+        frame = Frame.of(cfg, dictionary, dictionary)
+        self.opening = frame.opening
+        # Rows that begin with `</s>` are found without it (DocumentLayout.of_target).
+        if frame.opening == frame.eos and frame.document_mark is None:
+            self.opening = frame.bos
         spec = design.spec
         self.embed_tokens = embed_tokens
         self.embed_positions, self.layernorm_embedding = positions_and_norm(cfg)
