@@ -1,7 +1,7 @@
 # `make` lists the targets. Each one that needs the environment sets it up first.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-all check generated clean
+.PHONY: help env user-env demo test test-all check generated clean
 
 BIN := .venv/bin
 # One test process per core, at most 8; each computes on one thread.
@@ -13,10 +13,13 @@ ARGS ?=
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-env: ## make or update .venv (PYTHON=python3.11 chooses the interpreter)
+env: ## make or update .venv, with what the tests need (PYTHON=python3.12, TORCH=system choose)
+	@scripts/install.sh tests
+
+user-env: ## the same without what only the tests need
 	@scripts/install.sh
 
-demo: env ## the whole pipeline on the embedded corpus; tables in demo/
+demo: user-env ## the whole pipeline on the embedded corpus; tables in demo/
 	$(BIN)/python scripts/demo.py --out demo $(ARGS)
 
 check: env ## ruff and mypy

@@ -5,6 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).resolve().parent
 
@@ -31,6 +32,23 @@ def sections() -> dict[str, list[str]]:
     return found
 
 
+class BuildWithShipped(build_py):
+    """Puts what is not code into the package, where ``gtrans/shipped.py`` finds it in a wheel."""
+
+    def run(self) -> None:
+        """Copy the modules, then the rest."""
+        super().run()
+        if self.editable_mode:
+            return
+        for name in ("configs", "exp_gtransformer", "requirements.txt"):
+            place = HERE / name
+            for path in place.rglob("*") if place.is_dir() else [place]:
+                if path.is_file():
+                    copy = Path(self.build_lib, "gtrans", "shipped", path.relative_to(HERE))
+                    self.mkpath(str(copy.parent))
+                    self.copy_file(str(path), str(copy))
+
+
 PINNED = sections()
 
 setup(
@@ -41,13 +59,18 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     author="gtrans contributors",
-    python_requires=">=3.10,<3.13",
+    python_requires=">=3.11,<3.14",
+    cmdclass={"build_py": BuildWithShipped},
     packages=find_packages(include=["gtrans", "gtrans.*"]),
     entry_points={"console_scripts": ["gtrans = gtrans.cli:main"]},
     # torch and fairseq-fixed are left out on purpose. pip would answer the first with gigabytes of
     # whatever build of torch is newest, or replace the one that fits a machine's GPU; it would
     # answer the second with torchaudio, which drags in a torch of its own. scripts/install.sh puts
-    # both in, in the one order that works; `gtrans score` and `gtrans make-corpus` need neither.
+    # both in, in the one order that works; `gtrans score` and `gtrans make-corpus` need neither,
+    # the other commands say how to install them (gtrans/libraries.py). The extra `build` is what
+    # fairseq-fixed is built with.
     install_requires=PINNED["core"],
-    extras_require={name: PINNED[name] for name in ("bert", "mbart", "zh", "plots", "dev")},
+    extras_require={
+        name: PINNED[name] for name in ("build", "bert", "mbart", "zh", "plots", "dev")
+    },
 )

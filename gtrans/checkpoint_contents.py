@@ -230,7 +230,7 @@ def _check_counters(state: Mapping[str, Any], path: str | Path) -> None:
 
 def _check_count(entries: Mapping[str, Any], name: str, path: str | Path) -> None:
     value = entries.get(name, 0)
-    if not isinstance(value, Integral) or not 0 <= value < 2**53:
+    if not isinstance(value, Integral) or not 0 <= int(value) < 2**53:
         raise _wrong(path, name, "a number from 0", value)
 
 

@@ -250,7 +250,7 @@ def _plain_language(name: object) -> str:
     Raises:
         TypeError: it cannot stand in a file name.
     """
-    return name if name == "" else plain_name(name)  # type: ignore[return-value]
+    return name if name == "" else plain_name(name)
 
 
 def _as_tensors(contents: Mapping[str, bytes]) -> dict[str, Tensor]:

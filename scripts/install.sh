@@ -1,16 +1,30 @@
 #!/usr/bin/env bash
 # Makes or updates the environment .venv in the project folder; returns at once when it is current.
 #
-#   scripts/install.sh                      python3, or the newest of 3.12, 3.11, 3.10 there is
-#   PYTHON=python3.11 scripts/install.sh    this interpreter (a .venv of another version is remade)
+#   scripts/install.sh            what a user needs
+#   scripts/install.sh tests      also what the tests need: pytest, hypothesis, mypy, ruff
 #
-# pip's own settings (proxy, index, cache, find-links) are honoured. Versions: requirements.txt.
+#   PYTHON=python3.12             this interpreter (a .venv of another version is remade); otherwise
+#                                 python3, or the newest of 3.13, 3.12, 3.11 there is
+#   TORCH=torch-2.13.0-....whl    this file instead of the torch that pip finds
+#   TORCH=2.12.1                  this version of it
+#   TORCH=system                  the torch that the interpreter has; nothing of it is downloaded
+#
+# What was chosen for .venv stays chosen. pip's own settings (proxy, index, cache, find-links) are
+# honoured. Versions: requirements.txt.
 set -uo pipefail
+case ${TORCH:=} in
+*.whl) TORCH=$(realpath -- "$TORCH") ;;
+esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 VENV=.venv
 STAMP=$VENV/.gtrans-stamp
 LOG=$VENV/install.log
+TORCH_CHOICE=$VENV/.gtrans-torch
+CONSTRAINTS=$VENV/.constraints
+KNOWN="3.11, 3.12 or 3.13"
+TESTS=no
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_USER=0 PIP_PROGRESS_BAR=off
 unset PYTHONHOME PYTHONPATH
 
@@ -25,25 +39,31 @@ version_of() {
 }
 
 supported() {
-    case "$1" in 3.10.* | 3.11.* | 3.12.*) return 0 ;; *) return 1 ;; esac
+    case "$1" in 3.11.* | 3.12.* | 3.13.*) return 0 ;; *) return 1 ;; esac
+}
+
+# The last line that a command prints: what it failed of.
+last_line_of() {
+    "$@" 2>&1 </dev/null | awk 'NF { last = $0 } END { print substr(last, 1, 300) }'
 }
 
 choose_python() {
     local name version
     if [ -n "${PYTHON:-}" ]; then
         version=$(version_of "$PYTHON")
-        [ -n "$version" ] || fail "PYTHON=$PYTHON does not run; name a Python 3.10, 3.11 or 3.12"
-        supported "$version" || fail "PYTHON=$PYTHON is Python $version; 3.10, 3.11 or 3.12 is needed"
+        [ -n "$version" ] || fail "PYTHON=$PYTHON does not run\
+ ($(last_line_of "$PYTHON" -c 'import platform')); name a Python $KNOWN"
+        supported "$version" || fail "PYTHON=$PYTHON is Python $version; $KNOWN is needed"
         echo "$PYTHON"
         return
     fi
-    for name in python3 python3.12 python3.11 python3.10; do
+    for name in python3 python3.13 python3.12 python3.11; do
         if supported "$(version_of "$name")"; then
             echo "$name"
             return
         fi
     done
-    fail "no Python 3.10, 3.11 or 3.12 found on PATH; install one, or name it: PYTHON=/path/to/python3.11"
+    fail "no Python $KNOWN found on PATH; install one, or name it: PYTHON=/path/to/python3.11"
 }
 
 # What the environment depends on; a moved folder counts, for scripts in .venv/bin name their path.
@@ -51,6 +71,8 @@ choose_python() {
 fingerprint() {
     echo "python $1"
     echo "folder $PWD"
+    echo "tests $2"
+    echo "torch $TORCH"
     sha256sum requirements.txt setup.py scripts/install.sh
 }
 
@@ -70,7 +92,7 @@ reason_of() {
 }
 
 # step TITLE COMMAND...: runs it, its output in the log, with a sign of life while it lasts.
-STEPS=6
+STEPS=7
 HINT=
 done_steps=0
 child=
@@ -103,16 +125,35 @@ step() {
 }
 trap '[ -z "$child" ] || kill -- "-$child" 2>/dev/null; echo; fail "interrupted; run it again to go on"' INT TERM
 
+case ${1-} in
+'') ;;
+tests) TESTS=yes ;;
+*) fail "'$1' is unknown; give 'tests', or nothing" ;;
+esac
+
 # ---- is there anything to do? -------------------------------------------------------------------
+[ -n "$TORCH" ] || TORCH=$(cat $TORCH_CHOICE 2>/dev/null)
+case $TORCH in
+'' | system | [0-9]*.[0-9]* | *.whl) ;;
+*) fail "TORCH=$TORCH: give the file of a wheel (torch-....whl), a version (2.13.0), or system" ;;
+esac
 if [ -n "${PYTHON:-}" ]; then
     PYTHON=$(choose_python) || exit 1
 fi
 have=$(version_of $VENV/bin/python)
 current() {
     [ -n "$have" ] && { [ -z "${PYTHON:-}" ] || [ "$(version_of "$PYTHON")" = "$have" ]; } \
-        && [ "$(cat $STAMP 2>/dev/null)" = "$(fingerprint "$have")" ]
+        || return 1
+    local stamp
+    stamp=$(cat $STAMP 2>/dev/null)
+    # What the tests need, once installed, stays.
+    case $stamp in *$'\ntests yes\n'*) TESTS=yes ;; esac
+    [ "$stamp" = "$(fingerprint "$have" $TESTS)" ]
 }
 current && exit 0
+case $TORCH in
+*.whl) [ -f "$TORCH" ] || fail "TORCH=$TORCH: there is no such file; give TORCH=... another one" ;;
+esac
 
 # ---- one at a time ------------------------------------------------------------------------------
 mkdir -p $VENV || fail "cannot make the folder $VENV"
@@ -158,41 +199,99 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
     ;;
 esac
 
+# The folder with the interpreter's own torch, and everything else that is installed there: what this
+# project needs in another version is put into .venv, whose packages come first.
+system_torch=
+if [ "$TORCH" = system ]; then
+    owner=${PYTHON:-$(choose_python)} || exit 1
+    where='import os, torch; print(os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__))))'
+    system_torch=$("$owner" -c "$where" 2>/dev/null </dev/null)
+    [ -n "$system_torch" ] || fail "TORCH=system: $owner has no torch\
+ ($(last_line_of "$owner" -c "$where"))"
+    case $system_torch in
+    "$PWD/$VENV"/*) fail "TORCH=system: $owner is that of $VENV itself; name another: PYTHON=..." ;;
+    esac
+    [ "$(version_of "$owner")" = "$have" ] \
+        || fail "TORCH=system: $owner is not the Python $have of $VENV; name that one: PYTHON=..."
+fi
+
+# What is going to be downloaded, unless pip has it in its cache; measured on x86_64.
+has() {
+    [ -z "$remake" ] && compgen -G "$VENV/lib/python*/site-packages/$1" >/dev/null
+}
+downloads=
+has torch || case $TORCH in
+'') downloads="torch (2.7 GB with CUDA, as PyPI has it, 4.7 GB on disk; 0.2 GB where pip's settings\
+ choose a build for the CPU; TORCH=... takes one that is there), " ;;
+[0-9]*) downloads="torch $TORCH (as PyPI has it, with CUDA, 2 to 3 GB), " ;;
+esac
+has transformers || downloads+="libraries (0.15 GB), "
+[ $TESTS = no ] || has pytest || downloads+="what the tests need (0.03 GB), "
+tests=
+[ $TESTS = no ] || tests=dev
+
 rm -f $STAMP
 if [ -n "$remake" ]; then
     find $VENV -mindepth 1 -maxdepth 1 ! -name .lock -exec rm -rf {} +
 fi
 : >$LOG
 echo "install: setting up $VENV with Python $have; a few minutes the first time, log in $LOG"
+[ -z "$downloads" ] || echo "install: to download: ${downloads%, }"
 
 make_venv() {
-    [ -z "$remake" ] || "$python" -m venv $VENV
+    [ -z "$remake" ] || "$python" -m venv $VENV || return 1
+    printf '%s' "$TORCH" >$TORCH_CHOICE
+    if [ -z "$TORCH" ]; then
+        cat requirements.txt
+    else # torch is not the pinned one
+        grep -v '^torch==' requirements.txt
+    fi >$CONSTRAINTS
+}
+# The interpreter's torch is seen where it is needed, and not by the other steps: pip would be content
+# with what is installed beside it, in any version that fits, and leave out its commands.
+see_torch() {
+    local pth
+    pth=$($VENV/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gtrans-torch.pth
+    rm -f "$pth"
+    [ "$1" = no ] || [ -z "$system_torch" ] || printf '%s\n' "$system_torch" >"$pth"
 }
 pip() {
-    $VENV/bin/python -m pip install -c requirements.txt "$@"
+    $VENV/bin/python -m pip install -c $CONSTRAINTS "$@"
+}
+pip_torch() {
+    case $TORCH in
+    '') pip_sections torch ;;
+    system) ! has torch || $VENV/bin/python -m pip uninstall -y torch ;;
+    *.whl) pip "$TORCH" ;;
+    *) pip "torch==$TORCH" ;;
+    esac
 }
 pip_sections() {
     local name
+    see_torch no
     for name in "$@"; do section "$name"; done >$VENV/.requirements
     [ -s $VENV/.requirements ] || { echo "error: requirements.txt has no section $*"; return 1; }
     pip --no-build-isolation -r $VENV/.requirements
 }
 pip_engine() {
     section engine >$VENV/.requirements
-    pip --no-build-isolation --no-deps -r $VENV/.requirements
+    see_torch yes
+    pip ${system_torch:+--ignore-installed} --no-build-isolation --no-deps -r $VENV/.requirements
 }
 works() {
+    see_torch yes
     $VENV/bin/python -c 'import torch, fairseq.tasks, fairseq.models, sacrebleu, gtrans' \
         && $VENV/bin/gtrans --version && [ -x $VENV/bin/fairseq-train ]
 }
 
 step "environment" make_venv
-step "torch and build tools" pip_sections build
+step "torch" pip_torch
+step "build tools" pip_sections build
 step "fairseq (about 90 s where it is built from source)" pip_engine
-step "libraries and development tools" pip_sections core dev bert mbart plots
+step "libraries" pip_sections core bert mbart plots $tests
 step "gtrans" pip --no-build-isolation --no-deps -e .
 HINT="; if that does not help: remove $VENV and run it again"
 step "first import" works
 
-fingerprint "$have" >$STAMP.new && mv $STAMP.new $STAMP || fail "cannot write $STAMP"
+fingerprint "$have" $TESTS >$STAMP.new && mv $STAMP.new $STAMP || fail "cannot write $STAMP"
 echo "install: $VENV is ready"

@@ -106,7 +106,8 @@ def make_bert(
         pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = BertForMaskedLM(config).to(device).train()
+    model = BertForMaskedLM(config).train()
+    torch.nn.Module.to(model, device)  # the type of its own method takes no device
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     warmup = max(updates // 10, 1)
     schedule = torch.optim.lr_scheduler.LambdaLR(

@@ -62,7 +62,7 @@ if [[ -n ${GIVEN[make-bert]+given} ]]; then
 fi
 begin gtransformer/prepare-bpe.sh
 
-# settings DROPOUT: what `train` gives to fairseq-train.
+# settings DROPOUT: what `train` gives to gtrans train.
 settings() {
   # shellcheck disable=SC2034 # training.sh reads it
   COMMON_SETTINGS=(

@@ -57,7 +57,7 @@ makes of translation and reference, as in the paper, and sacreBLEU.
   --dry-run             print the commands only, check no file
   --help                this text
 
-What follows -- goes to fairseq-train. OUT/MODEL goes on only with the settings that it began with;
+What follows -- goes to gtrans train. OUT/MODEL goes on only with the settings that it began with;
 for others give a --name, or -- --restart to start anew.
 EOF
 }
@@ -137,10 +137,10 @@ original() {
 test.$target-$source.$target; \`--references\` names the folder of the original test text."
 }
 
-# train_fusion TASK-OPTION...: fairseq-train into OUT/MODEL.
+# train_fusion TASK-OPTION...: gtrans train into OUT/MODEL.
 train_fusion() {
   local folder=${OPTION[out]}/$MODEL
-  fit "$folder" "$(program fairseq-train)" "$BINARISED" --user-dir "$ROOT/gtrans" "$@" \
+  fit "$folder" "$(program gtrans)" train "$BINARISED" "$@" \
     --arch "${OPTION[arch]}" --system "${OPTION[system]}" --share-all-embeddings \
     --ffn-init linear --decoder-group-fusion last --probability-fusion geometric \
     "${MODEL_PARTS[@]}" --dropout "${OPTION[dropout]}" --optimizer adam --adam-betas "(0.9, 0.98)" --lr 5e-4 \
@@ -175,7 +175,7 @@ as_in_the_paper() {
 # generate PAIR CHECKPOINT TASK-OPTION...: translations of the binarised test split, as they come.
 generate() {
   local log=${OPTION[out]}/generated.$MODEL.$1.txt command
-  command=("$(program fairseq-generate)" "$BINARISED" --user-dir "$ROOT/gtrans" "${@:3}"
+  command=("$(program gtrans)" generate "$BINARISED" "${@:3}"
     --source-lang "${1%-*}" --target-lang "${1#*-}" --path "$2" --beam "${OPTION[beam]}"
     "${PIECES[@]}" --required-batch-size-multiple 1 "${LENGTHS[@]}" "${DEVICE[@]}")
   if [[ $DRY_RUN == yes ]]; then
@@ -218,7 +218,7 @@ if [[ $MULTILINGUAL == no ]]; then
   prepare
   check_prepared
   BINARISED=${OPTION[out]}/data
-  train_fusion --task document_translation --unit sentence --source-lang "${OPTION[source-lang]}" \
+  train_fusion --unit sentence --source-lang "${OPTION[source-lang]}" \
     --target-lang "${OPTION[target-lang]}" --no-epoch-checkpoints
   evaluate "$MODEL" "${OPTION[out]}/$MODEL/checkpoint_best.pt"
   lang=${OPTION[target-lang]}

@@ -97,7 +97,7 @@ training; the effective batch is --max-tokens x --gpus x --update-freq
                         and a finished sentence model are shared: --seed and what follows -- are
                         then for the document model only
 
-What follows -- goes to fairseq-train, in every stage. OUT/MODEL goes on only with the settings that
+What follows -- goes to gtrans train, in every stage. OUT/MODEL goes on only with the settings that
 it began with; for others give a --name, or -- --restart to start anew.
 EOF
 }
@@ -235,14 +235,22 @@ ${OPTION[mbart]}."
 
 # ---- commands ------------------------------------------------------------------------------------
 
-# program NAME: print the path of a command of the environment.
+# program NAME: print the path of a command: that of the environment of a clone, or the one on PATH.
 program() {
   if [[ -x $ROOT/.venv/bin/$1 ]]; then
     printf '%s\n' "$ROOT/.venv/bin/$1"
   elif ! type -P "$1"; then
-    [[ $DRY_RUN == yes ]] || die "$1: there is no such command; run 'make env' in $ROOT first."
+    [[ $DRY_RUN == yes ]] || die "$1: there is no such command on PATH; activate the environment \
+that gtrans is installed in (in a clone of the project: make env)."
     printf '%s\n' "$1"
   fi
+}
+
+# interpreter: print the path of the Python that gtrans is installed for.
+interpreter() {
+  local beside
+  beside=$(dirname "$(program gtrans)")/python
+  if [[ -x $beside ]]; then printf '%s\n' "$beside"; else program python3; fi
 }
 
 # quoted WORD...: print a command line that can be typed.
@@ -270,7 +278,7 @@ keep() {
   fi
 }
 
-# use_devices: the GPUs that fairseq-train is to see; it uses all that it sees.
+# use_devices: the GPUs that gtrans train is to see; it uses all that it sees.
 use_devices() {
   local gpus visible found tokens
   if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
@@ -290,7 +298,7 @@ ${#visible[@]}."
       CUDA_VISIBLE_DEVICES=$(seq -s , 0 $((gpus - 1)))
     export CUDA_VISIBLE_DEVICES
     if [[ $DRY_RUN == no ]]; then
-      found=$("$(program python)" -c "import torch; print(torch.cuda.device_count())")
+      found=$("$(interpreter)" -c "import torch; print(torch.cuda.device_count())")
       ((found == gpus)) ||
         die "\`--gpus\` is $gpus, but torch sees $found here; give the number (0: the CPU), and an \
 \`--update-freq\` that keeps the effective batch."

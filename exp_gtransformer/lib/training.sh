@@ -54,7 +54,7 @@ several() {
 
 # finished FOLDER: whether the training in it has come to its end.
 finished() {
-  [[ -f $1/checkpoint_last.pt ]] && "$(program python)" -m gtrans.training.finished "$1"
+  [[ -f $1/checkpoint_last.pt ]] && "$(interpreter)" -m gtrans.training.finished "$1"
 }
 
 # fit FOLDER COMMAND...: run a training command, whose output also goes to FOLDER/train.log. The
@@ -78,11 +78,10 @@ fit() {
     die "$folder: the training has written no checkpoint, see $log."
 }
 
-# train MODEL MAX-UPDATE OPTION...: fairseq-train into OUT/MODEL.
+# train MODEL MAX-UPDATE OPTION...: gtrans train into OUT/MODEL.
 train() {
   local folder=${OPTION[out]}/$1
-  fit "$folder" "$(program fairseq-train)" "${OPTION[out]}/data" --user-dir "$ROOT/gtrans" \
-    --task document_translation \
+  fit "$folder" "$(program gtrans)" train "${OPTION[out]}/data" \
     --source-lang "${OPTION[source-lang]}" --target-lang "${OPTION[target-lang]}" \
     --arch "${OPTION[arch]}" "${@:3}" "${COMMON_SETTINGS[@]}" \
     --max-tokens "${OPTION[max-tokens]}" --update-freq "${OPTION[update-freq]}" \

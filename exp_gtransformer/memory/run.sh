@@ -61,7 +61,7 @@ if ((OPTION[documents])); then
 ${OPTION[max-tokens]} tokens at once"
 fi
 
-# settings LR WARM-UP DROPOUT: what `train` gives to fairseq-train.
+# settings LR WARM-UP DROPOUT: what `train` gives to gtrans train.
 settings() {
   # shellcheck disable=SC2034 # training.sh reads it
   COMMON_SETTINGS=(

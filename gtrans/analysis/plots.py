@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gtrans.errors import GtransError
 from gtrans.identity.files import binary_writer, check_output
+from gtrans.libraries import require
 
 if TYPE_CHECKING:
     from gtrans.analysis.corpus import Analysis
@@ -34,12 +35,8 @@ def _figure_class() -> Any:
     # fairseq makes every library log at level INFO.
     for library in ("matplotlib", "PIL"):
         logging.getLogger(library).setLevel(logging.WARNING)
-    try:
-        return importlib.import_module("matplotlib.figure").Figure
-    except ModuleNotFoundError:
-        raise GtransError(
-            "`--plot` needs the library matplotlib; install the extra: pip install 'gtrans[plots]'."
-        ) from None
+    require(["matplotlib"], "`--plot`")
+    return importlib.import_module("matplotlib.figure").Figure
 
 
 def draw(found: Sequence[Analysis], path: Path) -> None:

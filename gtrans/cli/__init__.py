@@ -5,10 +5,11 @@ share is in :mod:`gtrans.cli.shared`) with
 
 * a docstring: the first line is its help, the rest its description;
 * ``EXAMPLE``: the command line shown at the end of ``--help``;
+* ``NEEDS``: the libraries without which it does nothing (:mod:`gtrans.libraries`);
 * ``add_arguments(parser)`` and ``run(args)``.
 
-A front of one of fairseq's commands has ``hand_over(argv)`` in place of the last two: fairseq
-declares the options.
+A front of one of fairseq's commands has ``hand_over(argv)`` in place of ``add_arguments`` and
+``run``: fairseq declares the options.
 
 Only the module of the chosen subcommand is imported. Nothing else is imported here before
 :func:`main` can answer an interruption.

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from gtrans.cli.shared.model_options import add_scoring, check_scoring
 from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
+from gtrans.libraries import ENGINE
 from gtrans.messages import json_text, print_lines
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ EXAMPLE = (
     "gtrans analyse --path checkpoints/checkpoint_best.pt --data data-bin --split valid "
     "--gradients --plot analysis.png"
 )
+NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,9 +14,11 @@ import argparse
 from pathlib import Path
 
 from gtrans.errors import GtransError
+from gtrans.libraries import ENGINE
 from gtrans.messages import print_lines
 
 EXAMPLE = "gtrans average --last-epochs 5 --output checkpoints/average.pt checkpoints"
+NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -44,12 +44,14 @@ from gtrans.evaluation.contrastive import (
     random_contexts,
     read_items,
 )
+from gtrans.libraries import ENGINE
 from gtrans.messages import json_text
 
 EXAMPLE = (
     "gtrans contrast --path checkpoints/checkpoint_best.pt --data data-bin "
     "--set corpus/contrastive/*.jsonl --random-context"
 )
+NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

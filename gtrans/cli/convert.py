@@ -22,9 +22,11 @@ import argparse
 from pathlib import Path
 
 from gtrans.errors import GtransError
+from gtrans.libraries import ENGINE
 from gtrans.messages import print_lines
 
 EXAMPLE = "gtrans convert --from g-transformer --data data-bin checkpoint_best.pt converted.pt"
+NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -24,6 +24,7 @@ from gtrans.data.documents import read_parallel
 from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
 from gtrans.identity.files import atomic_writer, check_output
+from gtrans.libraries import ENGINE
 from gtrans.messages import json_text
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ EXAMPLE = (
     "gtrans cxmi --path checkpoints/checkpoint_best.pt --data data-bin "
     "--src corpus/test.en --ref corpus/test.de --output cxmi.tsv"
 )
+NEEDS = ENGINE
 COLUMNS = ("document", "sentence", "tokens", "with_context", "without_context", "cxmi")
 
 

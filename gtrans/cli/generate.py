@@ -11,7 +11,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gtrans.libraries import ENGINE
+
 EXAMPLE = "gtrans generate data-bin --path checkpoints/checkpoint_best.pt --beam 5 --remove-bpe"
+NEEDS = ENGINE
 
 
 def hand_over(argv: Sequence[str]) -> None:

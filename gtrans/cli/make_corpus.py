@@ -18,6 +18,7 @@ from gtrans.errors import GtransError
 from gtrans.messages import print_lines
 
 EXAMPLE = "gtrans make-corpus --seed 1 --docs 4000 --pair en-de --out corpus"
+NEEDS = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

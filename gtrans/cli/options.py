@@ -15,8 +15,10 @@ from pathlib import Path
 
 from gtrans.errors import GtransError
 from gtrans.identity.files import atomic_writer
+from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans options gtransformer_base"
+NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ import argparse
 from pathlib import Path
 
 from gtrans.errors import GtransError
+from gtrans.libraries import ENGINE
 from gtrans.text.chinese_words import SEGMENTERS
 from gtrans.text.moses_pipeline import Steps
 from gtrans.text.preparation import prepare
@@ -23,6 +24,7 @@ EXAMPLE = (
     "gtrans prepare --source-lang en --target-lang de --train corpus/train "
     "--valid corpus/dev --test corpus/test --bpe-merges 8000 --out data-bin"
 )
+NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PREFIX",
         help="test text; several become the splits test, test1, ...",
+    )
+    corpus.add_argument(
+        "--binarised",
+        type=Path,
+        metavar="DIR",
+        help="instead of text: the dictionaries and splits that fairseq-preprocess has written to "
+        "DIR, in the pieces of --bpe-codes, --sentencepiece or --byte-bpe; an empty line of the "
+        "text marks a document. Plain text, in every other command, is then text as it was before "
+        "these pieces",
     )
     corpus.add_argument(
         "--out", required=True, type=Path, metavar="DIR", help="data folder to write"
@@ -66,6 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="split BPE pieces that occur fewer than N times in the training text of a language",
+    )
+    text.add_argument(
+        "--bpe-codes",
+        type=Path,
+        metavar="FILE",
+        help="segment with these merges of subword-nmt instead of learning some",
     )
     text.add_argument(
         "--no-normalise", action="store_true", help="skip Moses punctuation normalisation"
@@ -100,8 +117,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dictionary",
         type=Path,
         metavar="DICT",
-        help="with --sentencepiece or --byte-bpe: dict.txt with the pieces to use (default: all "
-        "pieces of the model)",
+        help="dict.txt with the pieces to use, with --bpe-codes (default: those of the training "
+        "text), --sentencepiece or --byte-bpe (default: all pieces of the model)",
     )
     text.add_argument(
         "--bert",
@@ -130,6 +147,11 @@ def run(args: argparse.Namespace) -> None:
     }
     if args.segmenter is not None:
         _refuse({"--no-tokenise": args.no_tokenise}, "--segmenter", "tokenises")
+    if args.bpe_codes is not None:
+        learnt = {"--bpe-merges": args.bpe_merges, "--bpe-symbols": args.bpe_symbols}
+        given = {flag: value is not None for flag, value in learnt.items()}
+        _refuse(given, "--bpe-codes", "decides it")
+    moses["--bpe-codes"] = args.bpe_codes is not None
     models = {"sentencepiece": args.sentencepiece, "byte-bpe": args.byte_bpe}
     chosen = [(kind, path) for kind, path in models.items() if path is not None]
     if len(chosen) > 1:
@@ -145,6 +167,17 @@ def run(args: argparse.Namespace) -> None:
     if args.reuse is not None:
         own = {f"--{kind}": path is not None for kind, path in models.items()}
         _refuse({**moses, "--bert": args.bert is not None, **own}, "--reuse", "decides it")
+    dictionary = args.dictionary
+    if args.binarised is not None:
+        del moses["--bpe-codes"]
+        text = {
+            **{f"--{name}": bool(getattr(args, name)) for name in ("train", "valid", "test")},
+            "--reuse": args.reuse is not None,
+            "--bert": args.bert is not None,
+            "--dictionary": dictionary is not None,
+        }
+        _refuse({**text, **moses}, "--binarised", "is a corpus without text")
+        dictionary = args.binarised / f"dict.{args.source_lang}.txt"
     prepare(
         PreparationOptions(
             source_lang=args.source_lang,
@@ -163,8 +196,10 @@ def run(args: argparse.Namespace) -> None:
             bpe_merges=DEFAULT_MERGES if args.bpe_merges is None else args.bpe_merges,
             bpe_symbols=args.bpe_symbols,
             bpe_vocabulary_threshold=args.bpe_vocabulary_threshold,
+            bpe_codes=args.bpe_codes,
+            binarised=args.binarised,
             subword_model=chosen[0] if chosen else None,
-            dictionary=args.dictionary,
+            dictionary=dictionary,
             bert=args.bert,
             workers=args.workers,
             force=args.force,

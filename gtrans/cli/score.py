@@ -61,6 +61,7 @@ EXAMPLE = (
     "gtrans score --hyp sentence=out1.de document=out2.de --ref test.de --src test.en "
     "--target-lang de"
 )
+NEEDS = ()
 
 # With fewer units even the largest difference has p = 2 / 2**units > 0.05.
 MIN_UNITS_FOR_RANDOMISATION = 6

@@ -12,9 +12,11 @@ import argparse
 from pathlib import Path
 
 from gtrans.errors import GtransError
+from gtrans.libraries import ENGINE
 from gtrans.messages import json_text, print_lines
 
 EXAMPLE = "gtrans show checkpoints/checkpoint_best.pt"
+NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

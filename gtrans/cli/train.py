@@ -13,10 +13,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from gtrans.libraries import ENGINE
+
 EXAMPLE = (
     "gtrans train data-bin --arch gtransformer_base --save-dir checkpoints --optimizer adam "
     "--lr 5e-4 --lr-scheduler inverse_sqrt --max-tokens 4096"
 )
+NEEDS = ENGINE
 
 _OF_HYDRA = ("--config-name", "-cn", "--config-dir", "-cd", "--config-path", "-cp")
 

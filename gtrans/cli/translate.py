@@ -18,11 +18,13 @@ from __future__ import annotations
 import argparse
 
 from gtrans.cli.shared.model_options import add_context, add_device, add_model_files, context_of
+from gtrans.libraries import ENGINE
 
 EXAMPLE = (
     "gtrans translate --path checkpoints/checkpoint_best.pt --data data-bin "
     "--input test.en --output test.hyp.de"
 )
+NEEDS = ENGINE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

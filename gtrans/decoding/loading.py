@@ -117,7 +117,8 @@ def carried_data(path: str) -> dict[str, str]:
     if identity.preparation is None:
         raise GtransError(
             f"{path}: it carries no preparation, because `gtrans prepare` did not make its data "
-            "folder; give that folder (`--data`) and a binarised split."
+            "folder; make one of that folder with `gtrans prepare --binarised`, and give it "
+            "(`--data`)."
         )
     folder = identity.data_folder()
     atexit.register(folder.cleanup)

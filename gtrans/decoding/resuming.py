@@ -133,7 +133,7 @@ class FinishedBatches:
 
 def _texts(value: Any) -> list[list[str]]:
     """The translations of a record; raises TypeError for anything else."""
-    rows = value if isinstance(value, list) else [None]
+    rows: list[Any] = value if isinstance(value, list) else [None]
     if not all(isinstance(row, list) and all(isinstance(x, str) for x in row) for row in rows):
         raise TypeError("not lists of sentences")
     return rows

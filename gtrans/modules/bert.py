@@ -25,6 +25,7 @@ from torch import Tensor
 
 from gtrans.checkpoint_contents import told
 from gtrans.errors import GtransError
+from gtrans.libraries import require
 from gtrans.modules.pretrained_files import WEIGHTS, check_sizes, read_weights
 
 CLS, PAD, SEP, UNK = range(4)
@@ -35,12 +36,8 @@ _TOKENS_AT_ONCE = 8192
 
 
 def _library() -> Any:
-    try:
-        transformers: Any = importlib.import_module("transformers")
-    except ImportError:
-        raise GtransError(
-            "BERT needs the library transformers; install it with pip install -e '.[bert]'."
-        ) from None
+    require(["transformers"], "BERT")
+    transformers: Any = importlib.import_module("transformers")
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     return transformers

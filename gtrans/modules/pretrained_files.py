@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gtrans.checkpoint_contents import check_tensors, check_values, reading, told
 from gtrans.errors import GtransError
+from gtrans.libraries import require
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
            "pytorch_model.bin.index.json")  # fmt: skip
@@ -110,12 +111,9 @@ def _read_bin(path: Path) -> dict[str, Tensor]:
 
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    try:
-        from safetensors.torch import load_file
-    except ModuleNotFoundError:
-        raise GtransError(
-            f"{path}: reading it needs safetensors; install the extra: pip install 'gtrans[mbart]'."
-        ) from None
+    require(["safetensors"], f"{path}: reading it")
+    from safetensors.torch import load_file
+
     try:
         return dict(load_file(path))
     except Exception as error:  # a header of wrong types fails in several ways

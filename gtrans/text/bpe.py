@@ -12,6 +12,7 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from gtrans.errors import GtransError
 from gtrans.identity.files import atomic_writer
+from gtrans.messages import say
 
 BPE_SEPARATOR = "@@"
 
@@ -38,10 +39,37 @@ def train_bpe(words: Counter[str], merges: int, path: Path) -> int:
     return learnt
 
 
-def characters(words: Counter[str]) -> int:
-    """The number of characters that BPE begins with; one that ends a word is another symbol."""
-    inner = {character for word in words for character in word[:-1]}
-    return len(inner) + len({word[-1] for word in words})
+def learn_codes(words: Counter[str], merges: int | None, symbols: int, codes: Path) -> None:
+    """Write a file of codes.
+
+    Args:
+        words: how often each word occurs.
+        merges: how many merges to learn; None: as many as make ``symbols`` symbols with the
+            characters, of which one that ends a word is another symbol.
+        symbols: see ``merges``.
+        codes: the file to write.
+
+    Raises:
+        GtransError: there are as many characters as ``symbols``.
+    """
+    if merges is None:
+        characters = len({character for word in words for character in word[:-1]})
+        characters += len({word[-1] for word in words})
+        merges = symbols - characters
+        if merges < 1:
+            raise GtransError(
+                f"`--bpe-symbols` must be above {characters}, the number of characters in the "
+                f"training text, but is {symbols}"
+            )
+    learnt = train_bpe(words, merges, codes)
+    if learnt < merges:
+        say(f"bpe: {learnt} merges instead of {merges}, no other pair occurs twice")
+
+
+def count_merges(codes: Path) -> int:
+    """The number of merges in a file of codes."""
+    with open(codes, encoding="utf-8", newline="\n") as file:
+        return sum(not line.startswith("#version:") for line in file)
 
 
 def write_vocabulary(words: Counter[str], bpe: BPE, path: Path) -> None:

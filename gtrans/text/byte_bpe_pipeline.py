@@ -20,6 +20,7 @@ from typing import Any
 from gtrans.errors import GtransError
 from gtrans.identity.files import atomic_writer, copy_file
 from gtrans.identity.json_files import read_json
+from gtrans.libraries import require
 from gtrans.text import plain_text
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.subword_model import SubwordModel, read_pieces, write_pieces
@@ -88,13 +89,8 @@ class ByteBpePipeline(TextPipeline):
 
 
 def _library() -> Any:
-    try:
-        return importlib.import_module("tokenizers")
-    except ModuleNotFoundError:
-        raise GtransError(
-            "`--byte-bpe` needs the library tokenizers; install the extra: pip install "
-            "'gtrans[mbart]'."
-        ) from None
+    require(["tokenizers"], "`--byte-bpe`")
+    return importlib.import_module("tokenizers")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -13,7 +13,8 @@ The steps, in order, and the files that each writes to the data folder:
 ``encode SPLIT``    ``text/SPLIT.bpe.LANG``: truecased, in BPE pieces
 ``bert SPLIT``      ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}``, with ``--bert``: word
                     pieces of the plain source
-``binarise``        ``SPLIT.SRC-TGT.LANG.{bin,idx}``, ``dict.LANG.txt``
+``binarise``        ``SPLIT.SRC-TGT.LANG.{bin,idx}``, ``dict.LANG.txt``; with
+                    ``--binarised``, they are copied, and there is no step for text
 ==================  =====================================================
 
 A finished step is recorded in ``prepare.json`` with a fingerprint of everything that it depends
@@ -44,7 +45,8 @@ from gtrans.identity.files import atomic_writer, copy_file, locked, replacing
 from gtrans.identity.step_record import StepRecord
 from gtrans.messages import say
 from gtrans.text import plain_text, word_piece_files
-from gtrans.text.bpe import characters, load_bpe, train_bpe, write_vocabulary
+from gtrans.text.binarised_folder import file_names, files_of, take
+from gtrans.text.bpe import count_merges, learn_codes, load_bpe, write_vocabulary
 from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps
 from gtrans.text.preparation_options import (
     PreparationOptions,
@@ -113,7 +115,10 @@ class _Preparation:
         self.model: SubwordModel | None = None
         if options.subword_model is not None:
             self.model = SUBWORD_MODELS[options.subword_model[0]]
-        self.steps = options.steps if self.model is None else NO_STEPS
+        plain = self.model is not None or options.binarised is not None
+        self.steps = NO_STEPS if plain else options.steps
+        if options.bpe_codes is not None:
+            self.bpe = {"merges": count_merges(options.bpe_codes)}
         self.word_pieces: WordPieces | None = None
         if options.bert is not None:
             from gtrans.modules.bert import WordPieces
@@ -155,16 +160,16 @@ class _Preparation:
             source_mark = fingerprint([source for source, _ in text], self.word_pieces.fingerprint)
             work = partial(self._write_word_pieces, split, [self.out / name for name in outputs])
             record.step(f"bert {split}", source_mark, outputs, work)
-        outputs = [f"dict.{lang}.txt" for lang in options.languages]
-        outputs += [
-            f"{split}.{pair}.{lang}.{kind}"
-            for split in self.inputs
-            for lang in options.languages
-            for kind in ("bin", "idx")
-        ]
-        given = self._dictionary()
-        vocabulary = None if given is None else digest(given)
-        record.step(LAST_STEP, fingerprint(encoded, vocabulary), outputs, self._binarise)
+        if (source := options.binarised) is not None:
+            outputs = files_of(source, *options.languages)
+            made_from = fingerprint(learnt, [digest(source / name) for name in outputs])
+            work = partial(take, source, self.out, options.languages)
+        else:
+            outputs = file_names(self.inputs, options.languages)
+            given = [digest(path) for path in self._dictionaries()]
+            made_from = fingerprint(encoded, given if given[1:] else given[0] if given else None)
+            work = self._binarise
+        record.step(LAST_STEP, made_from, outputs, work)
         say(f"'{self.out}' is ready: gtrans train '{self.out}' --arch ...")
 
     def _models(self, record: StepRecord, tokenised: dict[str, str]) -> str:
@@ -185,10 +190,11 @@ class _Preparation:
             work = partial(self.model.copy, path, dictionary, self.out)
             record.step(self.model.name, learnt, bpe, work)
         else:
-            cased = fingerprint(tokenised["train"], self.steps.truecase)
+            cased = fingerprint(tokenised.get("train"), self.steps.truecase)
             if truecase:
                 record.step("truecase", cased, truecase, self._train_truecase)
-            learnt = fingerprint(cased, *self.bpe.values(), self.threshold)
+            codes = [digest(options.bpe_codes)] if options.bpe_codes else self.bpe.values()
+            learnt = fingerprint(cased, *codes, self.threshold)
             record.step("bpe", learnt, bpe, self._learn_bpe)
         return learnt
 
@@ -260,8 +266,6 @@ class _Preparation:
             )
         return finished
 
-    # Another preparation whose options and models are used
-
     def _reuse(self, reuse: Path) -> None:
         """Take the options of an earlier preparation, which must be finished."""
         state = read_state(reuse)
@@ -282,11 +286,14 @@ class _Preparation:
         for name in names:
             copy_file(source / name, self.out / name)
 
-    def _dictionary(self) -> Path | None:
-        """The joint dictionary, unless it is made from the training text."""
+    def _dictionaries(self) -> list[Path]:
+        """The joint dictionary, or those of both languages; none if made from the training text."""
         if self.options.reuse is not None:
-            return self.options.reuse / f"dict.{self.options.source_lang}.txt"
-        return None if self.model is None else self.out / self.model.dictionary
+            both = [self.options.reuse / f"dict.{lang}.txt" for lang in self.options.languages]
+            return both if digest(both[0]) != digest(both[1]) else both[:1]
+        if self.model is not None:
+            return [self.out / self.model.dictionary]
+        return [self.options.dictionary] if self.options.dictionary is not None else []
 
     # The steps
 
@@ -311,19 +318,15 @@ class _Preparation:
             train_best_case(self._read(f"train.tok.{lang}"), self.out / name)
 
     def _learn_bpe(self) -> None:
-        counts = {lang: self._count_words(lang) for lang in self.options.languages}
-        joint = sum(counts.values(), Counter[str]())
-        merges = self.bpe["merges"]
-        if merges is None:
-            merges = self.bpe["symbols"] - characters(joint)
-            if merges < 1:
-                raise GtransError(
-                    f"`--bpe-symbols` must be above {characters(joint)}, the number of characters "
-                    f"in the training text, but is {self.bpe['symbols']}"
-                )
-        learnt = train_bpe(joint, merges, self.out / CODES_FILE)
-        if learnt < merges:
-            say(f"bpe: {learnt} merges instead of {merges}, no other pair occurs twice")
+        given, languages = self.options.bpe_codes, self.options.languages
+        needed = given is None or self.threshold
+        counts = {lang: self._count_words(lang) for lang in languages if needed}
+        if given is not None:
+            copy_file(given, self.out / CODES_FILE)
+        else:
+            joint = sum(counts.values(), Counter[str]())
+            symbols = self.bpe.get("symbols", 0)
+            learn_codes(joint, self.bpe["merges"], symbols, self.out / CODES_FILE)
         if self.threshold:
             bpe = load_bpe(self.out / CODES_FILE)
             for lang, name in self.vocabulary.items():
@@ -360,21 +363,23 @@ class _Preparation:
     def _binarise(self) -> None:
         """Run ``fairseq-preprocess`` and move its output into the data folder."""
         folder = self.out / _BINARISE_FOLDER
-        dictionary = self._dictionary()
+        dictionaries = self._dictionaries()
         shutil.rmtree(folder, ignore_errors=True)
         # Relative prefixes, because fairseq splits a list of prefixes at every comma.
         tests = ",".join(f"text/{split}.bpe" for split in self.inputs if split.startswith("test"))
-        command = ["--joined-dictionary", "--source-lang", self.options.source_lang]
+        command = ["--joined-dictionary"] if len(dictionaries) < 2 else []
+        command += ["--source-lang", self.options.source_lang]
         command += ["--target-lang", self.options.target_lang]
         command += ["--destdir", _BINARISE_FOLDER, "--workers", str(self.options.workers)]
         for flag, prefix in (
             ("--trainpref", "text/train.bpe" if "train" in self.inputs else ""),
             ("--validpref", "text/valid.bpe" if "valid" in self.inputs else ""),
             ("--testpref", tests),
-            ("--srcdict", "" if dictionary is None else str(dictionary.resolve())),
         ):
             if prefix:
                 command += [flag, prefix]
+        for flag, path in zip(("--srcdict", "--tgtdict"), dictionaries, strict=False):
+            command += [flag, str(path.resolve())]
         status, printed = run_module("fairseq_cli.preprocess", command, self.out)
         if status:
             log = self.out / _LOG_FILE

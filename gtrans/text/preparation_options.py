@@ -9,11 +9,16 @@ from pathlib import Path
 
 from gtrans.data.documents import iterate_parallel, resolve
 from gtrans.errors import GtransError
+from gtrans.identity.digests import digest
 from gtrans.identity.files import check_output, check_output_folder
 from gtrans.identity.precious import DATA
+from gtrans.libraries import require
+from gtrans.text.binarised_folder import files_of
+from gtrans.text.bpe import load_bpe
 from gtrans.text.chinese_words import check_segmenter
 from gtrans.text.moses_pipeline import Steps, is_chinese
 from gtrans.text.prepared_folder import STATE_FILE, SUBWORD_MODELS, prepared_files
+from gtrans.text.subword_model import read_pieces
 
 DEFAULT_MERGES = 30000
 
@@ -22,11 +27,13 @@ DEFAULT_MERGES = 30000
 class PreparationOptions:
     """Options of a preparation, those of ``gtrans prepare``.
 
-    ``subword_model`` is a kind of :data:`gtrans.text.prepared_folder.SUBWORD_MODELS` and the path
-    of a model; ``steps`` and the BPE options are then ignored. ``bpe_symbols`` is the size of the
-    joint vocabulary, instead of the number of merges. With ``reuse``, these options and
-    ``bert`` are taken from the earlier preparation. A prefix stands for the two files
-    ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
+    With ``bpe_codes``, no merges are learnt. With ``binarised``, the corpus is in that folder of
+    ``fairseq-preprocess``: there is no text, and no step but the subword model. ``subword_model``
+    is a kind of :data:`gtrans.text.prepared_folder.SUBWORD_MODELS` and the path of a model;
+    ``steps`` and the BPE options are then ignored. ``bpe_symbols`` is the size of the joint
+    vocabulary, instead of the number of merges. With ``reuse``, these options and ``bert`` are
+    taken from the earlier preparation. A prefix stands for the two files ``PREFIX.LANG`` or
+    ``PREFIX.LANG.gz``.
     """
 
     source_lang: str
@@ -40,6 +47,8 @@ class PreparationOptions:
     bpe_merges: int = DEFAULT_MERGES
     bpe_symbols: int | None = None
     bpe_vocabulary_threshold: int | None = None
+    bpe_codes: Path | None = None
+    binarised: Path | None = None
     subword_model: tuple[str, Path] | None = None
     dictionary: Path | None = None
     bert: str | None = None
@@ -81,19 +90,28 @@ def check_options(options: PreparationOptions) -> None:
     for flag, value in {**numbers, "--bpe-vocabulary-threshold": threshold}.items():
         if value is not None and value < 1:
             raise GtransError(f"`{flag}` must be at least 1, but is {value}")
+    if options.bert is not None:
+        require(["transformers"], "`--bert`")
+    if options.binarised is not None:
+        _check_binarised(options, options.binarised)
     if options.subword_model is not None:
         kind, model = options.subword_model
         SUBWORD_MODELS[kind].check(model, options.dictionary)
+    elif options.bpe_codes is not None:
+        _check_codes(options)
     elif options.dictionary is not None:
-        flags = " or ".join(f"`--{kind}`" for kind in SUBWORD_MODELS)
-        raise GtransError(f"`--dictionary` needs {flags}, the model that it belongs to")
+        flag = "--dictionary" if options.binarised is None else "--binarised"
+        flags = " or ".join(f"`--{kind}`" for kind in ("bpe-codes", *SUBWORD_MODELS))
+        raise GtransError(f"`{flag}` needs {flags}, the model of its subword pieces")
     elif not options.train and options.reuse is None:
         raise GtransError("give `--train`, or `--reuse` with an earlier preparation")
-    if not options.splits:
-        flag = f"--{options.subword_model[0]}" if options.subword_model is not None else "--reuse"
+    if options.binarised is None and not options.splits:
+        flag = "--bpe-codes" if options.bpe_codes is not None else "--reuse"
+        flag = f"--{options.subword_model[0]}" if options.subword_model is not None else flag
         raise GtransError(f"`{flag}` needs at least one of `--train`, `--valid` and `--test`")
-    if options.reuse is not None and options.reuse.resolve() == options.out.resolve():
-        raise GtransError(f"`--out` must differ from `--reuse` '{options.reuse}'")
+    for flag, folder in (("--reuse", options.reuse), ("--binarised", options.binarised)):
+        if folder is not None and folder.resolve() == options.out.resolve():
+            raise GtransError(f"`--out` must differ from `{flag}` '{folder}'")
     segmenter = options.steps.segmenter
     if segmenter is not None:
         if not any(map(is_chinese, options.languages)):
@@ -103,6 +121,33 @@ def check_options(options: PreparationOptions) -> None:
             )
         check_segmenter(segmenter)
     check_output_folder("--out", options.out)
+
+
+def _check_binarised(options: PreparationOptions, folder: Path) -> None:
+    """Raises GtransError for `--binarised` that lacks a file, or does not fit the subword model."""
+    source, target, *_ = (folder / name for name in files_of(folder, *options.languages))
+    if options.subword_model is not None and digest(source) != digest(target):
+        raise GtransError(
+            f"`--{options.subword_model[0]}` needs one dictionary for both languages, but {source} "
+            f"and {target} differ"
+        )
+
+
+def _check_codes(options: PreparationOptions) -> None:
+    """Raises GtransError for `--bpe-codes` that are none, or need a training text."""
+    assert options.bpe_codes is not None
+    load_bpe(options.bpe_codes)
+    if options.dictionary is not None:
+        read_pieces(options.dictionary)
+    if options.train or options.binarised is not None:
+        return
+    for needs, flag in (
+        (options.steps.truecase, "a truecaser (or give `--no-truecase`)"),
+        (options.bpe_vocabulary_threshold, "`--bpe-vocabulary-threshold`"),
+        (options.dictionary is None, "the dictionary (or give `--dictionary`)"),
+    ):
+        if needs:
+            raise GtransError(f"`--train` is missing: {flag} comes from it")
 
 
 def check_split(options: PreparationOptions, prefixes: Sequence[str]) -> list[tuple[Path, Path]]:
@@ -126,8 +171,7 @@ def check_out(options: PreparationOptions, inputs: dict[str, list[tuple[Path, Pa
     if options.subword_model is not None:
         kind, model = options.subword_model
         reads += SUBWORD_MODELS[kind].model_files(model)
-    if options.dictionary is not None:
-        reads.append(options.dictionary)
+    reads += [path for path in (options.dictionary, options.bpe_codes) if path is not None]
     if options.out.exists():
         for path in (*prepared_files(options.out), *(options.out / "text").glob("*")):
             check_output("--out", path, reads, writes=DATA)

@@ -15,6 +15,7 @@ from gtrans.identity.json_files import read_json
 from gtrans.identity.step_record import check_steps
 from gtrans.text.bpe import load_bpe
 from gtrans.text.byte_bpe_pipeline import BYTE_BPE
+from gtrans.text.chinese_words import SEGMENTERS
 from gtrans.text.moses_pipeline import MosesPipeline, Steps
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.sentencepiece_pipeline import SENTENCEPIECE
@@ -45,7 +46,10 @@ def read_state(data_dir: Path) -> dict[str, Any]:
     try:
         state = read_json(path, "; prepare the data anew")
     except FileNotFoundError:
-        raise GtransError(f"there is no '{path}'; make it with 'gtrans prepare'") from None
+        raise GtransError(
+            f"there is no '{path}'; make it with 'gtrans prepare' (from a folder of "
+            "fairseq-preprocess: 'gtrans prepare --binarised')"
+        ) from None
     if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
         raise GtransError(f"'{path}' is not of format {STATE_FORMAT}; prepare the data anew")
     try:
@@ -82,12 +86,17 @@ def check_state(state: Any) -> None:
 
 
 def _check_moses(state: dict[str, Any], languages: list[Any]) -> None:
-    steps, bpe, files = (state.get(name) for name in ("steps", "bpe", "files"))
+    entries: list[Any] = [state.get(name) for name in ("steps", "bpe", "files")]
+    steps, bpe, files = entries
     names = {field.name for field in fields(Steps)}
-    if not _is_object(steps) or not names >= set(steps) or {*map(type, steps.values())} - {bool}:
+    if not _is_object(steps) or not names >= set(steps):
         raise ValueError("'steps' are not those of Moses")
-    if not _is_object(bpe, ("merges", "vocabulary_threshold")) or not (
-        type(bpe["merges"]) is int and type(bpe["vocabulary_threshold"]) in (int, type(None))
+    switches = [value for name, value in steps.items() if name != "segmenter"]
+    if {*map(type, switches)} - {bool} or steps.get("segmenter") not in (None, *SEGMENTERS):
+        raise ValueError("'steps' are not those of Moses")
+    size = "symbols" if _is_object(bpe, ("symbols",)) else "merges"
+    if not _is_object(bpe, (size, "vocabulary_threshold")) or not (
+        type(bpe[size]) is int and type(bpe["vocabulary_threshold"]) in (int, type(None))
     ):
         raise ValueError("'bpe' has no merges and threshold")
     if not _is_object(files, ("codes",)):

@@ -12,6 +12,7 @@ from typing import Any
 
 from gtrans.errors import GtransError
 from gtrans.identity.files import copy_file
+from gtrans.libraries import require
 from gtrans.text import plain_text
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.subword_model import SubwordModel, read_pieces, write_pieces
@@ -94,13 +95,9 @@ def load_model(path: Path) -> Any:
     Raises:
         GtransError: it is missing or not a model, or the library is not installed.
     """
-    try:
-        import sentencepiece
-    except ModuleNotFoundError:
-        raise GtransError(
-            "`--sentencepiece` needs the library sentencepiece; install the extra: pip install "
-            "'gtrans[mbart]'."
-        ) from None
+    require(["sentencepiece"], "`--sentencepiece`")
+    import sentencepiece
+
     if not path.is_file():
         raise GtransError(
             f"{path}: there is no such SentencePiece model; that of mBART is "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from support.untrained import task_for
@@ -71,7 +73,7 @@ def test_no_ngram_of_the_document_is_repeated(model):
     found, _ = search(_Biased(model, {5: 20.0}), 2, max_len_b=8.0, no_repeat_ngram_size=2)
     for hypotheses in found:
         tokens = hypotheses[0].tokens
-        pairs = [pair for pair in zip(tokens, tokens[1:], strict=False) if pair[1] != EOS]
+        pairs = [pair for pair in pairwise(tokens) if pair[1] != EOS]
         assert len(pairs) == len(set(pairs)) > 5
 
 

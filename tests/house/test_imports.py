@@ -18,9 +18,13 @@ MAY_IMPORT = {
     "messages": set(),
     "identity": {"errors", "messages"},
     "checkpoint_contents": {"errors"},
-    "modules": {"checkpoint_contents", "errors"},
+    "libraries": {"errors", "shipped"},
+    "modules": {"checkpoint_contents", "errors", "libraries"},
     "data": {"errors", "identity", "messages", "modules"},
-    "text": {"errors", "identity", "messages", "data.documents", "modules.bert"},
+    "text": {
+        *("errors", "identity", "libraries", "messages"),
+        *("data.binarised", "data.documents", "modules.bert"),
+    },
     "corpus": {"errors", "identity", "data.documents", "evaluation.contrastive"},
     "training": {
         *("checkpoint_contents", "checkpoints", "data.unit_options", "data.vocabulary", "errors"),

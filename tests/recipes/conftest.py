@@ -49,7 +49,7 @@ case $name:$1 in
       printf 's-BLEU   12.34 \\n'
     fi
     ;;
-  fairseq-train:*)
+  gtrans:train)
     folder=$(value --save-dir)
     if [[ -n ${REFUSE:-} && ${folder##*/} == "${REFUSE%%:*}" ]]; then
       printf 'gtrans: error: %s\\n' "${REFUSE#*:}" >&2
@@ -74,7 +74,7 @@ def stand_ins(repo: Path, tmp_path: Path):
     shutil.copytree(repo / "exp_gtransformer", tmp_path / "exp_gtransformer")
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)
-    for name in ("gtrans", "fairseq-train", "fairseq-generate", "python"):
+    for name in ("gtrans", "python"):
         (programs / name).write_text(STAND_IN, encoding="utf-8")
         (programs / name).chmod(0o755)
     texts = []

@@ -28,7 +28,7 @@ def test_bert_context_has_the_settings_of_its_thesis(script):
     prepare, *rest = commands(script("run-bert", *PLACE, "--systems", systems, "--dry-run"))
     assert "--bpe-merges 30000" in prepare
     assert prepare.endswith(" --bert bert-base-uncased")
-    sentence, *others = [command for command in rest if command.startswith("fairseq-train ")]
+    sentence, *others = [command for command in rest if command.startswith("gtrans train ")]
     for command in (sentence, *others):
         for setting in (*EVERYWHERE[1:5], "--adam-eps 1e-8", "--max-tokens 4000 --update-freq 1"):
             assert all(part in command for part in setting.split(" --")), setting

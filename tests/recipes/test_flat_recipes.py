@@ -23,7 +23,7 @@ def test_flat_has_the_settings_of_its_paper(script):
     done = script("run-flat", *PLACE, "--systems", "flat,nosegment,sentence,concat", "--dry-run")
     prepare, *rest = commands(done)
     assert "--bpe-merges 30000" in prepare
-    trained = [command for command in rest if command.startswith("fairseq-train ")]
+    trained = [command for command in rest if command.startswith("gtrans train ")]
     for command in trained:
         for setting in (
             *EVERYWHERE[1:6], "--adam-eps 1e-8", "--max-tokens 4000 --update-freq 1",
@@ -42,7 +42,7 @@ def test_flat_has_the_settings_of_its_paper(script):
 
 def test_the_baseline_of_zhang_is_a_second_step_of_the_same_size(script):
     done = script("run-flat", *PLACE, "--systems", "zhang", "--dry-run")
-    sentence, zhang = [line for line in commands(done) if line.startswith("fairseq-train ")]
+    sentence, zhang = [line for line in commands(done) if line.startswith("gtrans train ")]
     assert " --arch flat_transformer_base --unit sentence " in sentence
     assert " --arch document_aware_transformer_base --unit window --context-before 1 " in zhang
     for setting in (

@@ -58,7 +58,7 @@ def test_fine_tuning_has_the_settings_of_the_paper(corpus, script):
     assert f"--train t/{corpus}/train --valid t/{corpus}/dev --test t/{corpus}/test" in prepare
     assert "--bpe-merges 30000 --no-normalise " in prepare
     for command in (sentence, document):
-        assert command.startswith("fairseq-train out/data --user-dir ")
+        assert command.startswith("gtrans train out/data --source-lang ")
         for setting in EVERYWHERE:
             assert f" {setting} " in command
     assert " --unit sentence --doc-mode full " in sentence

@@ -32,7 +32,7 @@ def test_mbart_has_the_settings_of_the_paper(corpus, script):
         assert f"--train t/{corpus}/train --valid t/{corpus}/dev" in command
         assert f"--sentencepiece {folder}/sentence.bpe.model --dict" in command
     assert trim == "gtrans trim-vocab --data out/data-full --out out/mbart mbart.cc25/model.pt"
-    trainings = [command for command in stages if command.startswith("fairseq-train ")]
+    trainings = [command for command in stages if command.startswith("gtrans train ")]
     modes = ("--unit sentence --doc-mode full --sentence-marks mbart",
              "--max-doc-tokens 512 --doc-mode full --sentence-marks mbart-document",
              "--unit document --max-doc-tokens 512 --doc-mode partial --sentence-marks mbart",

@@ -50,7 +50,7 @@ def test_a_name_is_that_of_the_document_model(recipe, options, usual, variant, s
         done = commands(script(recipe, *place, *name))
         assert models(done) == expected
         translated = re.findall(r"--output out/(\S*?)test\.(\S+)\.\w\w ", "\n".join(done))
-        if "iwslt17" not in options:  # multilingual models are translated with by fairseq-generate
+        if "iwslt17" not in options:  # multilingual models are translated with by gtrans generate
             assert [f"{folder}{model}" for folder, model in translated] == expected
 
 
@@ -123,7 +123,7 @@ def test_a_training_that_refuses_ends_the_recipe(model, stand_ins, tmp_path):
     """Its status comes through the pipe to the log."""
     done, calls = stand_ins("run-finetune", REFUSE=f"{model}:{DIFFERENT}")
     assert done.returncode == 1
-    assert models(calls)[-1] == model and calls[-1].startswith("fairseq-train ")
+    assert models(calls)[-1] == model and calls[-1].startswith("gtrans train ")
     assert f"gtrans: error: {DIFFERENT}" in done.stdout
     assert done.stderr.splitlines()[-1] == (
         f"run-finetune: error: out/{model}: for other settings, `--name NAME` makes a variant "
@@ -134,7 +134,7 @@ def test_a_training_that_refuses_ends_the_recipe(model, stand_ins, tmp_path):
 
 def test_a_training_that_fails_ends_the_recipe(stand_ins):
     done, calls = stand_ins("run-randinit", REFUSE="randinit:no more memory")
-    assert done.returncode == 1 and calls[-1].startswith("fairseq-train ")
+    assert done.returncode == 1 and calls[-1].startswith("gtrans train ")
     last = done.stderr.splitlines()[-1]
     assert last.endswith("out/randinit: the training has failed, see out/randinit/train.log.")
 

@@ -7,7 +7,6 @@ import importlib
 import logging
 import sys
 from collections.abc import Sequence
-from functools import partial
 from types import ModuleType
 
 from gtrans import __version__
@@ -15,6 +14,7 @@ from gtrans.cli.shared.output import standard_output
 from gtrans.environment import check_environment
 from gtrans.errors import mistake_in
 from gtrans.known_warnings import hide_known_warnings
+from gtrans.libraries import missing_library, require
 
 COMMANDS = {
     "make-corpus": "write the embedded English-German document corpus and its contrastive sets",
@@ -31,6 +31,7 @@ COMMANDS = {
     "average": "average checkpoints of one training run",
     "convert": "convert a checkpoint of another program",
     "trim-vocab": "reduce a pretrained model to the subword pieces that a corpus uses",
+    "recipes": "list the papers' scripts and configurations, or copy them to a folder",
 }
 
 
@@ -41,11 +42,12 @@ def dispatch(argv: Sequence[str]) -> int:
     try:
         check_environment()
         module = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}")
-        work = module.hand_over if hasattr(module, "hand_over") else partial(_run, module, command)
+        work = _hand_over if hasattr(module, "hand_over") else _run
         with standard_output():
-            work(argv[1:])
+            work(module, command, argv[1:])
     except Exception as error:
-        mistake = mistake_in(error)
+        missing = isinstance(error, ModuleNotFoundError)
+        mistake = missing_library(error) if missing else mistake_in(error)
         if mistake is None:
             raise
         print(f"gtrans: error: {mistake}", file=sys.stderr)
@@ -77,7 +79,14 @@ def _run(module: ModuleType, command: str, argv: Sequence[str]) -> None:
     )
     module.add_arguments(parser)
     args = parser.parse_args(argv)
+    require(module.NEEDS, f"gtrans {command}")
     # What fairseq logs while it is imported and loads data is not about this command.
     for name in ("fairseq", "gtrans"):
         logging.getLogger(name).setLevel(logging.WARNING)
     module.run(args)
+
+
+def _hand_over(module: ModuleType, command: str, argv: Sequence[str]) -> None:
+    """Run a subcommand that reads its own options."""
+    require(module.NEEDS, f"gtrans {command}")
+    module.hand_over(argv)

@@ -107,7 +107,7 @@ def _help(
     elif trains:
         ARCH_MODEL_REGISTRY[known.arch].add_args(parser)
     for section, registry in REGISTRIES.items():
-        chosen = getattr(known, section, None)
+        chosen = str(getattr(known, section, None))
         if chosen in registry["dataclass_registry"] and section_options(section, chosen):
             ours.append(chosen_explanation(section, chosen))
     parser.usage = argparse.SUPPRESS

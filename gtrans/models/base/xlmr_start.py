@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from gtrans.checkpoint_contents import told
 from gtrans.errors import GtransError
+from gtrans.libraries import require
 from gtrans.models.base.warm_start import WarmStartReport
 from gtrans.modules.positions import OFFSET
 from gtrans.modules.pretrained_files import check_sizes, read_weights
@@ -119,13 +120,10 @@ def start_from_xlmr(
 
 def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
     """Configuration, parameters, and the embedding row of each symbol."""
-    try:
-        from transformers import AutoConfig, AutoModel, AutoTokenizer
-        from transformers.utils import logging as transformers_logging
-    except ImportError as error:
-        raise GtransError(
-            "`--init-xlmr` needs the library transformers: pip install -e '.[bert]'."
-        ) from error
+    require(["transformers"], "`--init-xlmr`")
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers.utils import logging as transformers_logging
+
     verbosity = transformers_logging.get_verbosity()
     # It would list the parts that are left out on purpose, such as the pooler.
     transformers_logging.set_verbosity(logging.ERROR)
