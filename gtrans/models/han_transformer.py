@@ -29,7 +29,7 @@ from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, StackDesign
-from gtrans.models.base.model import AttentionKinds, Transformer
+from gtrans.models.base.model import SentenceTransformer
 from gtrans.models.base.options import TransformerConfig, sizes
 from gtrans.models.base.presets import register_system
 from gtrans.modules.context_attention import PackedContext
@@ -183,7 +183,7 @@ class HanDecoder(Decoder):
 
 
 @register_system("han_transformer", HanTransformerConfig, PRESETS)
-class HanTransformer(Transformer):
+class HanTransformer(SentenceTransformer):
     """HAN: the last states attend to the words of earlier sentences, then to the sentences."""
 
     encoder: HanEncoder
@@ -209,16 +209,6 @@ class HanTransformer(Transformer):
                 f"`--han-side {cfg.han_side}` reads earlier translations, which `--context-sides "
                 "source` leaves out; give --context-sides history, or --han-side encoder."
             )
-
-    @classmethod
-    def attention_kinds(cls, cfg: Any) -> AttentionKinds:
-        """Attention stays within sentences."""
-        return AttentionKinds.all("group", cfg)
-
-    @classmethod
-    def positions_restart(cls, cfg: Any) -> bool:
-        """Positions count within sentences."""
-        return True
 
     def add_parts(self, cfg: Any) -> None:
         """Hierarchical attention, unless sentences are read by themselves."""

@@ -18,7 +18,7 @@ positions restart in every sentence, so that all sentences of a row can be read 
 from dataclasses import dataclass
 from typing import Any
 
-from gtrans.models.base.model import AttentionKinds, Transformer
+from gtrans.models.base.model import SentenceTransformer
 from gtrans.models.base.options import TransformerConfig, sizes
 from gtrans.models.base.parts.memory import MemoryConfig, add_memories, check_memory
 from gtrans.models.base.presets import register_system
@@ -37,7 +37,7 @@ PRESETS = {
 
 
 @register_system("memory_transformer", MemoryTransformerConfig, PRESETS)
-class MemoryTransformer(Transformer):
+class MemoryTransformer(SentenceTransformer):
     """Recurrent-memory Transformer: memory carried from sentence to sentence."""
 
     units = ("stream", "sentence")
@@ -48,16 +48,6 @@ class MemoryTransformer(Transformer):
         """Raises GtransError for options that contradict each other."""
         super().check(cfg, task)
         check_memory(cfg)
-
-    @classmethod
-    def attention_kinds(cls, cfg: Any) -> AttentionKinds:
-        """Attention stays within sentences."""
-        return AttentionKinds.all("group", cfg)
-
-    @classmethod
-    def positions_restart(cls, cfg: Any) -> bool:
-        """Positions count within sentences."""
-        return True
 
     def add_parts(self, cfg: Any) -> None:
         """Add the memories."""

@@ -328,3 +328,20 @@ def at_least(least: int, **values: int | None) -> None:
         if value is None or value < least:
             flag = name.replace("_", "-")
             raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
+
+
+class SentenceTransformer(Transformer):
+    """A :class:`Transformer` whose layers see one sentence at a time, whatever the unit.
+
+    What it knows of other sentences comes from the parts that a system adds.
+    """
+
+    @classmethod
+    def attention_kinds(cls, cfg: Any) -> AttentionKinds:
+        """Attention stays within sentences."""
+        return AttentionKinds.all("group", cfg)
+
+    @classmethod
+    def positions_restart(cls, cfg: Any) -> bool:
+        """Positions count within sentences."""
+        return True
