@@ -161,7 +161,9 @@ _MAKING = (
     _prepare("spm", "--sentencepiece", "pieces.model"),
     _prepare("bytesdata", "--byte-bpe", "bytes"),
     (*_DONE, "--output", "done/out.de"),
-)
+    ("train", "data", *_SENTENCE, *_TRAINING, "--max-update", "2", "--save-interval-updates", "1",
+     "--save-dir", "run"),
+)  # fmt: skip
 
 
 # ---- the commands --------------------------------------------------------------------------------

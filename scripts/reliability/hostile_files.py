@@ -26,6 +26,7 @@ import random
 import re
 import shutil
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -157,11 +158,16 @@ class Case:
         """Whether the output has a line for each line of the source, and the same boundaries."""
         if not self.command.source:
             return []
+        if not (self.folder / self.command.output).is_file():
+            return ["no output"]
         source, out = (
             (self.folder / name).read_bytes() for name in (self._source(), self.command.output)
         )
         if source.startswith(b"\x1f\x8b"):
-            source = gzip.decompress(source)
+            try:
+                source = gzip.decompress(source)
+            except (OSError, EOFError, zlib.error):
+                return ["a damaged gzip file was read"]
         wanted, got = (
             data.decode(errors="replace").removeprefix("\ufeff").split("\n")
             for data in (source, out)
