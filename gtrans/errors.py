@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from gtrans.messages import printable
+
 
 class GtransError(ValueError):
     """A user's mistake, described in one line.
 
     The message names the file and line, or the flag and its value, and says what to do. The
     ``gtrans`` commands print it as ``gtrans: error: MESSAGE`` without a stack trace and exit
-    with status 1.
+    with status 1. Control characters in names and values are escaped.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 def mistake_in(error: BaseException) -> str | None:

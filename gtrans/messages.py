@@ -1,10 +1,39 @@
-"""Progress messages."""
+"""What is printed: progress messages, and text that must not control the terminal."""
 
 from __future__ import annotations
 
+import json
+import re
 import sys
+from typing import Any
+
+# Control characters, line separators, marks that reorder the text around them, and what is left of
+# a file name that is not UTF-8.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    r"""``text`` on one line, for a terminal.
+
+    File names, labels and values come from others, and could move the cursor or hide a line. A
+    character that does more than to be shown is written as JSON writes it: ``\u001b``.
+    """
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def json_text(value: Any) -> str:
+    """``value`` as JSON for the standard output, which may be a terminal."""
+    lines = json.dumps(value, indent=2, ensure_ascii=False).split("\n")
+    return "\n".join(map(printable, lines))
+
+
+def print_lines(*lines: str) -> None:
+    """Print lines to standard output."""
+    print("\n".join(map(printable, lines)))
 
 
 def say(text: str) -> None:
     """Print a progress message to standard error."""
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)

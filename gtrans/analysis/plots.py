@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import io
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import check_output, replacing
+from gtrans.identity.files import binary_writer, check_output
 
 if TYPE_CHECKING:
     from gtrans.analysis.corpus import Analysis
@@ -51,9 +52,12 @@ def draw(found: Sequence[Analysis], path: Path) -> None:
         _gradients(axes[1], found)
     rc_context = importlib.import_module("matplotlib").rc_context
     # The same plot is the same file: no date, and no random names.
-    with replacing(path) as (temporary,), rc_context({"svg.hashsalt": "gtrans"}):
-        kind = path.suffix.removeprefix(".")
-        figure.savefig(temporary, dpi=150, format=kind, metadata=_DATE.get(path.suffix))
+    drawn, kind = io.BytesIO(), path.suffix.removeprefix(".")
+    with rc_context({"svg.hashsalt": "gtrans"}):
+        figure.savefig(drawn, dpi=150, format=kind, metadata=_DATE.get(path.suffix))
+    # Written here, because its library does not say why a file could not be written.
+    with binary_writer(path) as file:
+        file.write(drawn.getvalue())
 
 
 def _entropies(axes: Any, found: Sequence[Analysis]) -> None:

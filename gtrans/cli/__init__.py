@@ -24,6 +24,7 @@ from functools import partial
 from types import ModuleType
 
 from gtrans import __version__
+from gtrans.cli.shared.output import standard_output
 from gtrans.errors import mistake_in
 
 COMMANDS = {
@@ -81,7 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     module = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}")
     work = module.hand_over if hasattr(module, "hand_over") else partial(_run, module, command)
     try:
-        work(argv[1:])
+        with standard_output():
+            work(argv[1:])
     except KeyboardInterrupt:
         print("gtrans: interrupted", file=sys.stderr)
         return 130

@@ -19,7 +19,6 @@ draws the entropy (over updates if there are several checkpoints) and the gradie
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING
 from gtrans.cli.shared.model_options import add_scoring, check_scoring
 from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
+from gtrans.messages import json_text, print_lines
 
 if TYPE_CHECKING:
     from gtrans.analysis.corpus import Analysis
@@ -109,10 +109,10 @@ def run(args: argparse.Namespace) -> None:
     if plot is not None:
         draw(found, plot)
     if args.json:
-        print(json.dumps([as_json(one) for one in found], indent=2))
+        print(json_text([as_json(one) for one in found]))
         return
     for one in found:
-        print("\n".join(report(one)))
+        print_lines(*report(one))
 
 
 def report(found: Analysis) -> list[str]:

@@ -14,6 +14,7 @@ import argparse
 from pathlib import Path
 
 from gtrans.errors import GtransError
+from gtrans.messages import print_lines
 
 EXAMPLE = "gtrans average --last-epochs 5 --output checkpoints/average.pt checkpoints"
 
@@ -58,6 +59,5 @@ def run(args: argparse.Namespace) -> None:
     elif args.upto is not None:
         raise GtransError("`--upto` needs `--last-epochs` or `--last-updates`.")
     tensors = average_checkpoints(paths, args.output)
-    for path in paths:
-        print(path)
-    print(f"average of {len(paths)} checkpoints, {tensors} tensors, written to {args.output}")
+    summary = f"average of {len(paths)} checkpoints, {tensors} tensors, written to {args.output}"
+    print_lines(*map(str, paths), summary)

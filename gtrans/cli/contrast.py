@@ -21,7 +21,6 @@ Published sets are read in their own formats:
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -45,6 +44,7 @@ from gtrans.evaluation.contrastive import (
     random_contexts,
     read_items,
 )
+from gtrans.messages import json_text
 
 EXAMPLE = (
     "gtrans contrast --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -144,7 +144,7 @@ def run(args: argparse.Namespace) -> None:
     ]
     table, control = tables[0], tables[1] if args.random_context else None
     if args.json:
-        print(json.dumps(report(table, control, str(task.cfg.unit)), indent=2))
+        print(json_text(report(table, control, str(task.cfg.unit))))
     else:
         print("\n".join(lines(table, control)))
 

@@ -22,6 +22,7 @@ import argparse
 from pathlib import Path
 
 from gtrans.errors import GtransError
+from gtrans.messages import print_lines
 
 EXAMPLE = "gtrans convert --from g-transformer --data data-bin checkpoint_best.pt converted.pt"
 
@@ -100,7 +101,5 @@ def run(args: argparse.Namespace) -> None:
             args.extend_positions,
         )
         lines = convert(args.program, args.source, args.target, options).lines()
-    print(f"{args.source}:")
-    for line in lines:
-        print(f"  {line}")
-    print(f"written to {args.target}")
+    indented = (f"  {line}" for line in lines)
+    print_lines(f"{args.source}:", *indented, f"written to {args.target}")

@@ -24,6 +24,7 @@ from gtrans.data.documents import read_parallel
 from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
 from gtrans.identity.files import atomic_writer, check_output
+from gtrans.messages import json_text
 
 if TYPE_CHECKING:
     from gtrans.decoding.force_decode import EncodedDocument
@@ -131,7 +132,7 @@ def run(args: argparse.Namespace) -> None:
         write(args.output, sentences)
     result = corpus_cxmi(sentences, args.seed)
     if args.json:
-        print(json.dumps({**asdict(result), "unit": str(task.cfg.unit)}, indent=2))
+        print(json_text({**asdict(result), "unit": str(task.cfg.unit)}))
     else:
         print(line(result))
 

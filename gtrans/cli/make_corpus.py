@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gtrans.corpus.writing import PAIR, SPLITS, write_corpus
 from gtrans.errors import GtransError
+from gtrans.messages import print_lines
 
 EXAMPLE = "gtrans make-corpus --seed 1 --docs 4000 --pair en-de --out corpus"
 
@@ -60,4 +61,4 @@ def run(args: argparse.Namespace) -> None:
     for phenomenon, contrastive in summary["contrastive"].items():
         total = sum(contrastive["items"].values())
         print(f"contrastive/{phenomenon}: {total} items, cue on the {contrastive['cue']} side")
-    print(f"written to {args.out}")
+    print_lines(f"written to {args.out}")

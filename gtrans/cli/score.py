@@ -16,8 +16,6 @@ document up to --max-doc-tokens, as a document model reads them. See docs/evalua
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,6 @@ from typing import Any
 from gtrans.cli.shared.score_options import CONSISTENCY, add_arguments, check_values, system_names
 from gtrans.data.documents import read_documents, read_parallel
 from gtrans.data.instances import split_instances
-from gtrans.errors import GtransError
 from gtrans.evaluation import buckets, external
 from gtrans.evaluation.consistency import ConsistencyJudge, signature
 from gtrans.evaluation.hypotheses import read_hypotheses, read_hypothesis_documents
@@ -42,6 +39,7 @@ from gtrans.evaluation.scores import (
     tokenized_lines,
 )
 from gtrans.evaluation.significance import resample
+from gtrans.messages import json_text, print_lines, say
 
 EXAMPLE = (
     "gtrans score --hyp sentence=out1.de document=out2.de --ref test.de --src test.en "
@@ -79,9 +77,9 @@ def run(args: argparse.Namespace) -> None:
         )
         _add_tool(report, "ctxpro", instructions, scores)
     if args.json:
-        print(json.dumps(to_json(report), indent=2, ensure_ascii=False))
+        print(json_text(to_json(report)))
     else:
-        print("\n".join(to_text(report, args.details)))
+        print_lines(*to_text(report, args.details))
 
 
 def _inputs(args: argparse.Namespace) -> list[str]:
@@ -116,10 +114,7 @@ def _compare_with_reference(
     # First, so that a missing input of a tool is reported before the slow work.
     by_tools = _run_tools(args, report, external.Texts(sources, references, systems, _inputs(args)))
     if "ter" in keys and report.counts["sentences"] * len(systems) >= SLOW_FOR_TER:
-        print(
-            "gtrans: TER takes some milliseconds per sentence; --metrics leaves it out",
-            file=sys.stderr,
-        )
+        say("gtrans: TER takes some milliseconds per sentence; --metrics leaves it out")
     report.measurements = measure(corpus, systems, keys, options, args.jobs) | by_tools
     _put_in_buckets(args, report, references)
     consistency_wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
@@ -161,14 +156,10 @@ def _languages(data_dir: str) -> tuple[str, str]:
     Raises:
         GtransError: it was not made so, or not completely.
     """
-    from gtrans.text.prepared_folder import STATE_FILE, read_state
+    from gtrans.text.prepared_folder import read_state
 
     state = read_state(Path(data_dir))
-    try:
-        return str(state["source_lang"]), str(state["target_lang"])
-    except KeyError as error:
-        path = Path(data_dir) / STATE_FILE
-        raise GtransError(f"'{path}' is damaged: no {error}; prepare the data anew") from None
+    return state["source_lang"], state["target_lang"]
 
 
 def _lengths(documents: Documents, data_dir: str | None, lang: str) -> list[list[int]]:

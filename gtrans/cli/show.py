@@ -9,10 +9,10 @@ translation is known by the record that `gtrans translate` writes beside it.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from gtrans.errors import GtransError
+from gtrans.messages import json_text, print_lines
 
 EXAMPLE = "gtrans show checkpoints/checkpoint_best.pt"
 
@@ -50,8 +50,8 @@ def run(args: argparse.Namespace) -> None:
     if args.card:
         if "architecture" not in found.facts:
             raise GtransError(f"`--card` is for checkpoints, but {path} is a {found.kind}.")
-        print(model_card(found))
+        print_lines(*model_card(found).split("\n"))
     elif args.json:
-        print(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        print(json_text(found.as_json()))
     else:
-        print("\n".join(found.lines()))
+        print_lines(*found.lines())

@@ -19,6 +19,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtrans.messages import print_lines
+
 EXAMPLE = "gtrans trim-vocab --data data-full --out mbart.small mbart.cc25/model.pt"
 
 
@@ -44,4 +46,4 @@ def run(args: argparse.Namespace) -> None:
     found = trim(args.checkpoint, args.data, args.out, args.splits)
     (pieces, kept), (before, after) = found.pieces, found.parameters
     print(f"{kept:,} of {pieces:,} pieces kept, {after:,} of {before:,} parameters")
-    print(f"written to {args.out}: model.pt, dict.txt, sentence.bpe.model")
+    print_lines(f"written to {args.out}: model.pt, dict.txt, sentence.bpe.model")

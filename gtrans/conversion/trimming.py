@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary
 from torch import Tensor
 
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
+from gtrans.data.binarised import load_lines
 from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
@@ -83,7 +84,7 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
             f"{len(langs)} languages and the mask; prepare the corpus with the model's own "
             "dictionary."
         )
-    used = used_symbols(data, languages, splits, len(dictionary))
+    used = used_symbols(data, languages, splits, dictionary)
     kept = _kept(dictionary, used)
     index = torch.cat([torch.tensor(kept), torch.arange(len(dictionary), rows)])
     before = _parameters(tensors)
@@ -151,22 +152,20 @@ def _trimmed(identity: ModelIdentity, vocabulary: Vocabulary, dictionary: Path) 
 
 
 def used_symbols(
-    data: Path, languages: tuple[str, str], splits: Sequence[str], size: int
+    data: Path, languages: tuple[str, str], splits: Sequence[str], dictionary: Dictionary
 ) -> set[int]:
     """The ids that occur in the binarised ``splits``, on either side.
 
     Raises:
-        GtransError: a split is missing.
+        GtransError: a split is missing or damaged.
     """
-    counts = np.zeros(size, np.int64)
+    counts = np.zeros(len(dictionary), np.int64)
     for split in splits:
         for lang in languages:
             path = data / f"{split}.{'-'.join(languages)}.{lang}"
-            lines = data_utils.load_indexed_dataset(str(path))
-            if lines is None:
-                raise GtransError(f"{path}.idx: there is no such binarised file (`--splits`).")
+            lines = load_lines(str(path), dictionary, len(dictionary))
             for number in range(len(lines)):
-                counts += np.bincount(lines[number].numpy(), minlength=size)
+                counts += np.bincount(lines[number].numpy(), minlength=len(dictionary))
     return set(np.flatnonzero(counts).tolist())
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary, FairseqDataset, data_utils
+from fairseq.data import FairseqDataset, data_utils
 from numpy.typing import NDArray
 
 from gtrans.data.examples import Example, ExampleBuilder
@@ -156,30 +156,6 @@ def check_sides(
             f"{name}: the source has {len(source_blank)} lines, the target {len(target_blank)}; "
             f"they differ from line {lines + 1} on."
         )
-
-
-def check_no_marks(lines: Any, dictionary: Dictionary, name: str) -> None:
-    """Raises GtransError for a binarised side that holds ``<s>`` or an inner ``</s>``."""
-    buffer = getattr(lines, "_bin_buffer", None)
-    if buffer is not None:  # the whole file is checked at once
-        ids = np.frombuffer(buffer, dtype=lines._index.dtype)
-        marks = np.count_nonzero(ids == dictionary.bos())
-        ends = np.count_nonzero(ids == dictionary.eos())
-        if marks == 0 and ends == len(lines):
-            return
-    if getattr(lines, "supports_prefetch", False):
-        lines.prefetch(range(len(lines)))
-    for number in range(len(lines)):
-        line = lines[number]
-        for mark, is_there in (
-            (dictionary.bos_word, line.eq(dictionary.bos()).any()),
-            (dictionary.eos_word, line[:-1].eq(dictionary.eos()).any()),
-        ):
-            if bool(is_there):
-                raise GtransError(
-                    f"{name}: line {number + 1} holds a literal {mark}, which would become a "
-                    "sentence mark; escape it (`gtrans prepare` does) and binarise again."
-                )
 
 
 class DocumentDataset(FairseqDataset):

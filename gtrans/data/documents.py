@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import stat
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -31,6 +32,9 @@ DocumentPair = tuple[Document, Document]
 
 DOCUMENT_LINE = "<d>"
 STANDARD_STREAM = "-"
+LONGEST_SENTENCE = 1_000_000
+"""Characters; a longer line is a whole text, which no model can read and BPE not segment."""
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -49,15 +53,22 @@ def resolve(prefix: str, lang: str) -> Path:
 
 
 @contextmanager
-def _open_bytes(path: Path) -> Iterator[IO[bytes]]:
+def _open_bytes(path: Path, once: bool) -> Iterator[IO[bytes]]:
     """The unpacked bytes of ``path``; failures of the file system become GtransError."""
-    if str(path) == STANDARD_STREAM:
+    if str(path) == STANDARD_STREAM and once:
         yield sys.stdin.buffer
         return
     try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise GtransError(f"'{path}' is a folder; name a file")
+        if not (stat.S_ISREG(mode) or once):
+            raise GtransError(
+                f"'{path}' is no file but a pipe or a device, which cannot be read twice; write "
+                "the text to a file"
+            )
         with open(path, "rb") as raw:
-            packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-            raw.seek(0)
+            packed = raw.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)] == _GZIP_MAGIC
             if packed:
                 with gzip.open(raw, "rb") as unpacked:
                     yield unpacked  # type: ignore[misc]
@@ -71,16 +82,17 @@ def _open_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise GtransError(f"cannot read '{path}': {error.strerror or error}") from None
 
 
-def iterate_raw_lines(path: str | os.PathLike[str]) -> Iterator[str]:
+def iterate_raw_lines(path: str | os.PathLike[str], once: bool = False) -> Iterator[str]:
     """All lines of a file with empty lines and boundaries, stripped of white space.
 
-    ``-`` is the standard input. Gzipped files are unpacked; only a line feed ends a line.
+    Gzipped files are unpacked; only a line feed ends a line. ``once``: the file is read only once,
+    so it may be a pipe, or ``-``, the standard input.
 
     Raises:
         GtransError: no such file, not readable, not UTF-8 (with the line's number).
     """
     name = "standard input" if str(path) == STANDARD_STREAM else str(path)
-    with _open_bytes(Path(path)) as file:
+    with _open_bytes(Path(path), once) as file:
         for number, line in enumerate(file, start=1):
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
@@ -93,6 +105,15 @@ def iterate_raw_lines(path: str | os.PathLike[str]) -> Iterator[str]:
                 ) from None
 
 
+def check_length(path: str | os.PathLike[str], number: int, sentence: str) -> None:
+    """Raises GtransError, naming the line, if a sentence is a whole text without line breaks."""
+    if len(sentence) > LONGEST_SENTENCE:
+        raise GtransError(
+            f"{path}:{number}: a line of {len(sentence):,} characters; give one sentence per line, "
+            f"of at most {LONGEST_SENTENCE:,}"
+        )
+
+
 def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | None]]:
     """The sentences of a file and the boundaries between its documents.
 
@@ -100,6 +121,9 @@ def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | Non
         ``(line number, sentence)`` for a sentence, stripped of white space at both ends, and
         ``(line number, None)`` for a boundary between two documents; never for one at the
         beginning or end of the file or after another boundary.
+
+    Raises:
+        GtransError: as :func:`iterate_raw_lines`, and for a line that is too long.
     """
     boundary = 0  # line of the first boundary since the last sentence
     seen_sentence = False
@@ -109,6 +133,7 @@ def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | Non
             continue
         if boundary and seen_sentence:
             yield boundary, None
+        check_length(path, number, sentence)
         boundary = 0
         seen_sentence = True
         yield number, sentence

@@ -12,6 +12,7 @@ from typing import Any
 
 from gtrans.errors import GtransError
 from gtrans.identity.files import atomic_writer, unwritable
+from gtrans.identity.json_files import parse_json
 from gtrans.messages import say
 
 
@@ -29,7 +30,7 @@ def run_of_partial(path: Path) -> str | None:
     """
     try:
         with open(path, "rb") as file:
-            header = json.loads(file.readline())
+            header = parse_json(file.readline(), str(path))
         return str(header["fingerprint"])
     except FileNotFoundError:
         return None
@@ -121,13 +122,21 @@ class FinishedBatches:
         with open(path, "rb") as file:
             for line in file:
                 try:
-                    record: dict[str, Any] = json.loads(line)
-                except ValueError:  # an interrupted write
+                    record = parse_json(line, str(path))
+                    if record.get("run") == self._fingerprint:
+                        self._batches[int(record["batch"])] = _texts(record["text"])
+                except (ValueError, TypeError, KeyError, AttributeError):  # an interrupted write
                     break
-                if record.get("run") == self._fingerprint:
-                    self._batches[record["batch"]] = record["text"]
                 end += len(line)
         return end
+
+
+def _texts(value: Any) -> list[list[str]]:
+    """The translations of a record; raises TypeError for anything else."""
+    rows = value if isinstance(value, list) else [None]
+    if not all(isinstance(row, list) and all(isinstance(x, str) for x in row) for row in rows):
+        raise TypeError("not lists of sentences")
+    return rows
 
 
 def _kept(path: Path) -> dict[int, Path]:

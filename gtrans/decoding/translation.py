@@ -27,11 +27,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from gtrans import __version__
-from gtrans.data.documents import (
-    DOCUMENT_LINE,
-    STANDARD_STREAM,
-    iterate_raw_lines,
-)
+from gtrans.data.documents import DOCUMENT_LINE, STANDARD_STREAM, check_length, iterate_raw_lines
 from gtrans.data.examples import Example
 from gtrans.decoding.batching import make_batches
 from gtrans.decoding.document_search import SearchOptions
@@ -141,7 +137,9 @@ def translate(options: TranslationOptions) -> int:
 def _translate(options: TranslationOptions) -> int:
     text = None
     if options.input is not None:
-        text = list(iterate_raw_lines(options.input))
+        text = list(iterate_raw_lines(options.input, once=True))
+        for number, line in enumerate(text, start=1):
+            check_length(options.input, number, line)
         if options.data is not None:
             read_state(Path(options.data))
     digests = [digest(Path(path)) for path in options.paths if Path(path).is_file()]
@@ -290,10 +288,16 @@ def _translate_lines(
             if translations is None:
                 translations = _decode(translator, [examples[index] for index in batch], options)
                 finished.add(number, translations)
-            for index, of_row in zip(batch, translations, strict=True):
+            for index, of_row in zip(batch, translations, strict=False):
                 texts[index] = of_row
                 bar.update(len(of_row))
-    return [text for of_row in texts for text in of_row]
+    found = [text for of_row in texts for text in of_row]
+    if len(found) != sentences:
+        raise GtransError(
+            f"'{kept}' was changed: it has {len(found)} translations of {sentences} sentences; "
+            "`--force` translates anew."
+        )
+    return found
 
 
 def _decode(

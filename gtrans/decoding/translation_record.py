@@ -17,6 +17,7 @@ from typing import Any
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest
 from gtrans.identity.files import atomic_writer
+from gtrans.identity.json_files import read_json
 
 SUFFIX = ".made.json"
 _FORMAT = "translation 1"
@@ -60,7 +61,7 @@ def read_record(output: str | os.PathLike[str]) -> TranslationRecord | None:
     """
     path = record_path(output)
     try:
-        fields = json.loads(path.read_bytes())
+        fields = read_json(path)
         if fields.pop("format") != _FORMAT:
             raise ValueError
         record = TranslationRecord(**fields)

@@ -25,11 +25,13 @@ import numpy as np
 from gtrans.errors import GtransError
 from gtrans.evaluation.scores import Documents, Measurement, Statistics
 from gtrans.identity.files import atomic_writer, unwritable
+from gtrans.identity.json_files import read_json
 
 CONTEXT_SENTENCES = 2
 SEPARATOR = " </s> "
 RESULT = "scores.json"
 COMET_MODEL = "Unbabel/wmt22-comet-da"
+_AGAIN = "run the tool's command again"
 
 _BLONDE_PROGRAM = '''\
 """Scores documents.json with BlonDe: run it where blonde is installed."""
@@ -170,7 +172,7 @@ def _comet_statistics(path: Path, result: Any, file: str, lines: list[str]) -> S
     """Statistics ``(score, 1)`` of each sentence; their sums give the mean score."""
     found = {Path(name).name: entries for name, entries in result.items()}.get(file)
     if found is None:
-        raise GtransError(f"{path} has no scores of {file}; run the tool's command again")
+        raise GtransError(f"{path} has no scores of {file}; {_AGAIN}")
     try:
         scored = [(str(entry["mt"]), float(entry["COMET"])) for entry in found]
     except (KeyError, TypeError, ValueError):
@@ -280,7 +282,7 @@ def ctxpro(
 def _ctxpro_scores(path: Path, texts: Path) -> dict[str, Any]:
     """The lines "rule, right, examples, accuracy" that ``ctxpro score --complete`` writes."""
     if path.stat().st_mtime < texts.stat().st_mtime:
-        raise GtransError(f"{path} is older than {texts}; run the tool's command again")
+        raise GtransError(f"{path} is older than {texts}; {_AGAIN}")
     rules: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
@@ -292,7 +294,7 @@ def _ctxpro_scores(path: Path, texts: Path) -> dict[str, Any]:
             ) from None
         rules[rule] = {"score": 100 * counts["right"] / max(1, counts["examples"])} | counts
     if "total" not in rules:
-        raise GtransError(f"{path} has no line 'total'; run the tool's command again")
+        raise GtransError(f"{path} has no line 'total'; {_AGAIN}")
     return rules.pop("total") | {"rules": rules}
 
 
@@ -314,12 +316,10 @@ def _write(folder: Path, files: Mapping[str, str], inputs: Sequence[str]) -> Non
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
-    if not path.exists():
-        return None
     try:
-        value = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise GtransError(f"'{path}' is not JSON ({error}); run the tool's command again") from None
+        value = read_json(path, f"; {_AGAIN}")
+    except FileNotFoundError:
+        return None
     if not isinstance(value, dict):
-        raise GtransError(f"'{path}' is not a JSON object; run the tool's command again")
+        raise GtransError(f"'{path}' is not a JSON object; {_AGAIN}")
     return value

@@ -3,12 +3,44 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from gtrans.identity.digests import digest
 from gtrans.identity.files import atomic_writer
 from gtrans.messages import say
+
+
+def check_steps(steps: Any, known: re.Pattern[str]) -> None:
+    """Refuse steps, as :class:`StepRecord` saves them, that it has not written.
+
+    Args:
+        steps: by name; from a file, so it may be anything.
+        known: the names that a step can have.
+
+    Raises:
+        ValueError: saying what is wrong.
+    """
+    if not isinstance(steps, dict):
+        raise ValueError("the finished steps have no names")
+    for name, step in steps.items():
+        if not known.fullmatch(name):
+            raise ValueError(f"there is no step '{name}'")
+        if not isinstance(step, dict) or not isinstance(step.get("fingerprint"), str):
+            raise ValueError(f"the step '{name}' has no fingerprint")
+        outputs, digests = step.get("outputs"), step.get("digests", {})
+        if not isinstance(outputs, dict) or not isinstance(digests, dict):
+            raise ValueError(f"the step '{name}' does not say what it wrote")
+        for output, size in outputs.items():
+            path = PurePosixPath(output)
+            if path.is_absolute() or ".." in path.parts or type(size) is not int:
+                raise ValueError(f"the step '{name}' cannot have written '{output}'")
+        if not digests.keys() <= outputs.keys() or not all(
+            isinstance(one, str) for one in digests.values()
+        ):
+            raise ValueError(f"the step '{name}' has digests of other files")
 
 
 class StepRecord:
@@ -21,7 +53,7 @@ class StepRecord:
         last: the step that depends on all others. It is forgotten as soon as another step is
             repeated, so the folder is complete if it is in the record.
         finished: the record of an earlier run: by step name, the fingerprint and the outputs
-            (sizes in bytes by file name inside the folder).
+            (sizes in bytes, and digests, by file name inside the folder). See :func:`check_steps`.
         suspended: the same of steps that are finished if their fingerprint is still the same;
             until they are asked for, the folder is not complete.
     """
@@ -92,7 +124,8 @@ class StepRecord:
         self.forget([self._last, name])
         work()
         sizes = {output: (self._folder / output).stat().st_size for output in outputs}
-        self._finished[name] = {"fingerprint": fingerprint, "outputs": sizes}
+        digests = {output: digest(self._folder / output) for output in outputs}
+        self._finished[name] = {"fingerprint": fingerprint, "outputs": sizes, "digests": digests}
         self.save()
 
     def _intact(self, outputs: dict[str, int]) -> bool:

@@ -10,7 +10,7 @@ from gtrans.model_identity import ModelIdentity
 from gtrans.showing.checkpoint import of_checkpoint, of_preparation
 from gtrans.showing.facts import Facts
 from gtrans.text.carried_preparation import Preparation
-from gtrans.text.prepared_folder import LAST_STEP, STATE_FILE, read_state
+from gtrans.text.prepared_folder import LAST_STEP, STATE_FILE, check_recorded, read_state
 
 _CHECKPOINTS = "checkpoint*.pt"
 
@@ -33,8 +33,8 @@ def of_folder(path: Path) -> Facts:
 
 def _prepared(path: Path) -> Facts:
     # Imported on demand: the other folders do not need fairseq.
-    from fairseq.data import data_utils
-
+    from gtrans.data.binarised import load_lines
+    from gtrans.data.document_dataset import check_sides
     from gtrans.data.vocabulary import Vocabulary
     from gtrans.tasks.options import read_dictionary
 
@@ -46,16 +46,22 @@ def _prepared(path: Path) -> Facts:
     if LAST_STEP not in finished:
         found.notes.append("not finished: run its `gtrans prepare` again")
         return found
+    recorded = (name for step in finished.values() for name in step["outputs"])
+    check_recorded(path, recorded, whole=True)
+    dictionaries = [read_dictionary(str(path), lang) for lang in languages]
     splits: dict[str, Any] = {}
     for name in sorted({step.split()[1] for step in finished if step.startswith("encode ")}):
-        side = path / f"{name}.{'-'.join(languages)}.{languages[0]}"
-        lines = data_utils.load_indexed_dataset(str(side))
-        if lines is None:
-            raise GtransError(f"{side}.idx: there is no such binarised file.")
-        sentences = int((lines.sizes > 1).sum())
-        documents = int(((lines.sizes > 1) & _after_boundary(lines.sizes)).sum())
+        prefix = path / f"{name}.{'-'.join(languages)}"
+        # The sizes are in a mapped file, which is closed with its dataset.
+        lines = [
+            load_lines(f"{prefix}.{lang}", symbols, len(symbols))
+            for lang, symbols in zip(languages, dictionaries, strict=True)
+        ]
+        sides = [side.sizes for side in lines]
+        check_sides(sides[0] == 1, sides[1] == 1, str(prefix))
+        sentences = int((sides[0] > 1).sum())
+        documents = int(((sides[0] > 1) & _after_boundary(sides[0])).sum())
         splits[name] = f"{sentences:,} sentences in {documents:,} documents"
-    dictionaries = (read_dictionary(str(path), lang) for lang in languages)
     source, target = (Vocabulary.of(one, len(one)) for one in dictionaries)
     preparation = Preparation.read(path)
     identity = ModelIdentity(languages, source, target, preparation, {})

@@ -170,7 +170,8 @@ class DocumentTranslationTask(InteractiveTask):
         folders = data_folders(self.cfg)
         training = split == self.cfg.train_subset
         folder = folders[(epoch - 1) % len(folders)] if training else folders[0]
-        reader = SplitReader(self.cfg, (self._source, self._target), self.bert, combine)
+        dictionaries, words = (self._source, self._target), self._identity.words
+        reader = SplitReader(self.cfg, dictionaries, words, self.bert, combine)
         self.datasets[split] = reader.read(folder, split, self.examples, training, self._longest)
 
     def max_positions(self) -> tuple[int, int]:

@@ -10,11 +10,13 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import II
 
+from gtrans.data.binarised import load_dictionary
 from gtrans.data.stream import StreamOptions
 from gtrans.data.unit_options import UnitConfig, option
 from gtrans.data.units import UNITS, Unit, unit_of
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import DocumentModel
+from gtrans.text.prepared_folder import check_recorded
 
 
 @dataclass
@@ -122,12 +124,11 @@ def read_dictionary(folder: str, lang: Optional[str]) -> Dictionary:
     """The dictionary of a language.
 
     Raises:
-        GtransError: there is none.
+        GtransError: there is none, or it is damaged.
     """
-    path = Path(folder) / f"dict.{lang}.txt"
-    if not path.is_file():
-        raise GtransError(f"{path}: there is no such dictionary; prepare the corpus there.")
-    return Dictionary.load(str(path))
+    name = f"dict.{lang}.txt"
+    check_recorded(Path(folder), [name], whole=True)
+    return load_dictionary(Path(folder) / name)
 
 
 def check_options(cfg: Any) -> None:

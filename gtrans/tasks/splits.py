@@ -1,24 +1,22 @@
 """Binarised splits of a data folder."""
 
 import logging
+import os
 import re
 from pathlib import Path
 from typing import Any, Optional
 
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary
 
-from gtrans.data.document_dataset import (
-    DocumentDataset,
-    check_no_marks,
-    check_sides,
-    document_units,
-)
+from gtrans.data.binarised import load_lines
+from gtrans.data.document_dataset import DocumentDataset, check_sides, document_units
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.stream import StreamDataset
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import BERT_PIECES
 from gtrans.tasks.options import data_folders, stream_options
 from gtrans.tasks.parts.bert import BertPart
+from gtrans.text.prepared_folder import check_recorded
 
 logger = logging.getLogger(__name__)
 
@@ -70,19 +68,6 @@ def training_files(cfg: Any, bert: Optional[BertPart]) -> list[Path]:
     return found
 
 
-def read_lines(path: str, dictionary: Dictionary, dataset_impl: Any, combine: bool) -> Any:
-    """An indexed dataset of lines.
-
-    Raises:
-        GtransError: there is no such file, or a line holds a sentence mark.
-    """
-    lines = data_utils.load_indexed_dataset(path, dictionary, dataset_impl, combine=combine)
-    if lines is None:
-        raise GtransError(f"{path}.idx: there is no such binarised file.")
-    check_no_marks(lines, dictionary, path)
-    return lines
-
-
 class SplitReader:
     """Reads splits of a data folder as the units of a task."""
 
@@ -90,6 +75,7 @@ class SplitReader:
         self,
         cfg: Any,
         dictionaries: tuple[Dictionary, Dictionary],
+        words: tuple[int, int],
         bert: Optional[BertPart],
         combine: bool,
     ) -> None:
@@ -98,11 +84,12 @@ class SplitReader:
         Args:
             cfg: options of the task.
             dictionaries: of source and target.
+            words: how many symbols of each the corpus may have.
             bert: the part of the task that reads a BERT, or None.
             combine: join the numbered parts of a split, as fairseq does.
         """
         self._cfg = cfg
-        self._source, self._target = dictionaries
+        self._source, self._target = zip(dictionaries, words, strict=True)
         self._bert = bert
         self._combine = combine
 
@@ -152,10 +139,13 @@ class SplitReader:
         """The source lines, and their word pieces if the model reads both."""
         if self._bert is None:
             return self._lines(path, self._source), None
-        word_pieces = self._lines(f"{path}.bert", self._source)
+        pieces = self._source[0], len(self._bert.pieces.symbols)
+        word_pieces = self._lines(f"{path}.bert", pieces)
         if self._bert.use == BERT_PIECES:
             return word_pieces, None
         return self._lines(path, self._source), word_pieces
 
-    def _lines(self, path: str, dictionary: Dictionary) -> Any:
-        return read_lines(path, dictionary, self._cfg.dataset_impl, self._combine)
+    def _lines(self, path: str, symbols: tuple[Dictionary, int]) -> Any:
+        folder, name = os.path.split(path)
+        check_recorded(Path(folder), [f"{name}.bin", f"{name}.idx"], whole=False)
+        return load_lines(path, *symbols, self._cfg.dataset_impl, self._combine)

@@ -19,6 +19,7 @@ from typing import Any
 
 from gtrans.errors import GtransError
 from gtrans.identity.files import atomic_writer, copy_file
+from gtrans.identity.json_files import read_json
 from gtrans.text import plain_text
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.subword_model import SubwordModel, read_pieces, write_pieces
@@ -98,11 +99,9 @@ def _library() -> Any:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path, f"; {_DOWNLOADS}.")
     except FileNotFoundError:
         raise GtransError(f"{path}: there is no such file; {_DOWNLOADS}.") from None
-    except ValueError as error:
-        raise GtransError(f"{path}: not readable as JSON ({error}).") from None
     if not isinstance(content, dict):
         raise GtransError(f"{path}: not an object of JSON.")
     return content

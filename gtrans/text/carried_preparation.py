@@ -16,10 +16,12 @@ from typing import Any
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest_of_bytes, fingerprint
 from gtrans.identity.files import atomic_writer, binary_writer
+from gtrans.identity.json_files import parse_json
 from gtrans.text.prepared_folder import (
     LAST_STEP,
     STATE_FILE,
     STATE_FORMAT,
+    check_state,
     pipeline_files,
     plain_name,
     read_state,
@@ -61,10 +63,6 @@ class Preparation:
             )
         try:
             files = {name: (folder / name).read_bytes() for name in pipeline_files(state)}
-        except (KeyError, TypeError, AttributeError) as error:
-            raise GtransError(
-                f"'{folder / STATE_FILE}' is damaged ({error}); prepare anew"
-            ) from None
         except OSError as error:
             raise GtransError(f"cannot read '{error.filename}': {error.strerror}") from None
         kept = {name: state.get(name) for name in (*_ENTRIES, "bert")}
@@ -77,7 +75,8 @@ class Preparation:
         Raises:
             TypeError, ValueError, KeyError: they are.
         """
-        state = json.loads(state)
+        state = parse_json(state, "the preparation")
+        check_state(state)
         for name in (*files, *tokenizer):
             plain_name(name)
         if set(pipeline_files(state)) != set(files):

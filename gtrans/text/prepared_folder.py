@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from gtrans.errors import GtransError
+from gtrans.identity.digests import digest
+from gtrans.identity.json_files import read_json
+from gtrans.identity.step_record import check_steps
 from gtrans.text.bpe import load_bpe
 from gtrans.text.byte_bpe_pipeline import BYTE_BPE
 from gtrans.text.moses_pipeline import MosesPipeline, Steps
@@ -24,25 +29,120 @@ SUBWORD_MODELS: dict[str, SubwordModel] = {model.name: model for model in (SENTE
 """The kinds of subword models that ``gtrans prepare`` accepts, by the name of the flag."""
 
 
+_STEP = re.compile(
+    r"(?:tokenise|encode|bert) (?:train|valid|test\d*)|"
+    rf"truecase|bpe|reuse|{LAST_STEP}|{'|'.join(SUBWORD_MODELS)}"
+)
+
+
 def read_state(data_dir: Path) -> dict[str, Any]:
-    """The contents of ``prepare.json`` of a data folder."""
+    """The contents of ``prepare.json`` of a data folder.
+
+    Raises:
+        GtransError: there is none, or it is damaged.
+    """
     path = data_dir / STATE_FILE
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
+        state = read_json(path, "; prepare the data anew")
     except FileNotFoundError:
         raise GtransError(f"there is no '{path}'; make it with 'gtrans prepare'") from None
-    except (OSError, ValueError) as error:
-        raise GtransError(f"cannot read '{path}': {error}") from None
     if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
         raise GtransError(f"'{path}' is not of format {STATE_FORMAT}; prepare the data anew")
+    try:
+        check_state(state)
+    except ValueError as error:
+        raise GtransError(f"'{path}' is damaged: {error}; prepare the data anew") from None
     return state
+
+
+def check_state(state: Any) -> None:
+    """Refuse what is not the state of a preparation.
+
+    Raises:
+        ValueError: saying what is wrong.
+    """
+    if not isinstance(state, dict):
+        raise ValueError("it has no entries")
+    languages = [state.get(name) for name in ("source_lang", "target_lang")]
+    for name, lang in zip(("source_lang", "target_lang"), languages, strict=True):
+        if not isinstance(lang, str) or not re.fullmatch(r"\w+", lang, re.ASCII):
+            raise ValueError(f"no '{name}'")
+    pieces, bert = state.get("pieces"), state.get("bert")
+    if pieces is not None and pieces not in list(SUBWORD_MODELS):
+        raise ValueError(f"it knows no pieces '{pieces}'")
+    if pieces is None:
+        _check_moses(state, languages)
+    if bert is not None and not (
+        _is_object(bert, ("name", "tokenizer")) and all(isinstance(x, str) for x in bert.values())
+    ):
+        raise ValueError("'bert' names none")
+    for entry in ("finished", "suspended"):
+        if entry in state:
+            check_steps(state[entry], _STEP)
+
+
+def _check_moses(state: dict[str, Any], languages: list[Any]) -> None:
+    steps, bpe, files = (state.get(name) for name in ("steps", "bpe", "files"))
+    names = {field.name for field in fields(Steps)}
+    if not _is_object(steps) or not names >= set(steps) or {*map(type, steps.values())} - {bool}:
+        raise ValueError("'steps' are not those of Moses")
+    if not _is_object(bpe, ("merges", "vocabulary_threshold")) or not (
+        type(bpe["merges"]) is int and type(bpe["vocabulary_threshold"]) in (int, type(None))
+    ):
+        raise ValueError("'bpe' has no merges and threshold")
+    if not _is_object(files, ("codes",)):
+        raise ValueError("'files' has no codes")
+    by_language = [files.get(name) for name in ("truecase", "vocabulary")]
+    if not all(_is_object(names, languages) for names in by_language):
+        raise ValueError("'files' lacks a language")
+    for name in (files["codes"], *(name for names in by_language for name in names.values())):
+        plain_name(name)
+
+
+def _is_object(value: Any, keys: Iterable[str] = ()) -> bool:
+    """Whether a value is a JSON object that has ``keys``."""
+    return isinstance(value, dict) and all(key in value for key in keys)
+
+
+def check_recorded(
+    data_dir: Path, names: Iterable[str], whole: bool, known: Mapping[str, str] | None = None
+) -> None:
+    """Compare files of a data folder with what ``gtrans prepare`` wrote.
+
+    Files that are not recorded are left out, and so are those of a folder of another program.
+
+    Args:
+        data_dir: the folder.
+        names: names of files in it.
+        whole: compare the contents; False: only the sizes, which costs nothing.
+        known: digests that have been computed already, by file name.
+
+    Raises:
+        GtransError: a file has changed.
+    """
+    if not (data_dir / STATE_FILE).is_file():
+        return
+    steps = read_state(data_dir).get("finished", {}).values()
+    sizes = {name: size for step in steps for name, size in step["outputs"].items()}
+    digests = {name: found for step in steps for name, found in step.get("digests", {}).items()}
+    for name in names:
+        path = data_dir / name
+        if name not in sizes or not path.is_file():
+            continue
+        same = path.stat().st_size == sizes[name]
+        if same and whole and name in digests:
+            same = ((known or {}).get(name) or digest(path)) == digests[name]
+        if not same:
+            raise GtransError(
+                f"{path}: it is not the file that `gtrans prepare` wrote; prepare the corpus "
+                "again, with `--force`."
+            )
 
 
 def pipeline_files(state: dict[str, Any]) -> list[str]:
     """Names of the files that the pipelines of both languages read besides ``prepare.json``.
 
-    Raises:
-        KeyError, TypeError: ``state``, the contents of ``prepare.json``, is damaged.
+    ``state`` has the form that :func:`check_state` wants.
     """
     if state.get("pieces"):
         return list(SUBWORD_MODELS[state["pieces"]].files)
@@ -52,7 +152,7 @@ def pipeline_files(state: dict[str, Any]) -> list[str]:
         names += [files["truecase"][lang] for lang in languages]
     if state["bpe"]["vocabulary_threshold"]:
         names += [files["vocabulary"][lang] for lang in languages]
-    return [plain_name(name) for name in names]
+    return names
 
 
 def prepared_files(data_dir: str | Path) -> list[Path]:
@@ -62,8 +162,8 @@ def prepared_files(data_dir: str | Path) -> list[Path]:
     """
     folder = Path(data_dir)
     names = {STATE_FILE}
-    with suppress(GtransError, AttributeError, KeyError, TypeError):  # fairseq-preprocess made it
-        for step in read_state(folder)["finished"].values():
+    with suppress(GtransError):  # fairseq-preprocess made it
+        for step in read_state(folder).get("finished", {}).values():
             names.update(step["outputs"])
     found = {folder / name for name in names}
     return sorted(found.union(*(folder.glob(kind) for kind in ("dict.*.txt", "*.bin", "*.idx"))))
@@ -77,22 +177,18 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
     """
     folder = Path(data_dir)
     state = read_state(folder)
-    try:
-        languages = [str(state["source_lang"]), str(state["target_lang"])]
-        if lang not in languages:
-            raise GtransError(
-                f"'{folder}' was prepared for {languages[0]} and {languages[1]}, not for '{lang}'"
-            )
-        if state.get("pieces"):
-            return SUBWORD_MODELS[state["pieces"]].load(lang, folder)
-        steps = Steps(**state["steps"])
-        files = state["files"]
-        truecase = folder / plain_name(files["truecase"][lang]) if steps.truecase else None
-        codes = folder / plain_name(files["codes"])
-        threshold = state["bpe"]["vocabulary_threshold"]
-        vocabulary = folder / plain_name(files["vocabulary"][lang]) if threshold else None
-    except (KeyError, TypeError) as error:
-        raise GtransError(f"'{folder / STATE_FILE}' is damaged ({error}); prepare anew") from None
+    languages = [state["source_lang"], state["target_lang"]]
+    if lang not in languages:
+        raise GtransError(
+            f"'{folder}' was prepared for {languages[0]} and {languages[1]}, not for '{lang}'"
+        )
+    if state.get("pieces"):
+        return SUBWORD_MODELS[state["pieces"]].load(lang, folder)
+    steps, files = Steps(**state["steps"]), state["files"]
+    truecase = folder / files["truecase"][lang] if steps.truecase else None
+    codes = folder / files["codes"]
+    threshold = state["bpe"]["vocabulary_threshold"]
+    vocabulary = folder / files["vocabulary"][lang] if threshold else None
     best_case = None if truecase is None else load_best_case(truecase)
     return MosesPipeline(lang, steps, best_case, load_bpe(codes, vocabulary, threshold))
 
@@ -101,8 +197,8 @@ def plain_name(name: object) -> str:
     """``name`` if it is a file name that does not point outside of a folder.
 
     Raises:
-        TypeError: it is none.
+        ValueError: it is none.
     """
     if not isinstance(name, str) or Path(name).name != name:
-        raise TypeError(f"{name!r} is not a file name")
+        raise ValueError(f"{name!r} is not a file name")
     return name

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gtrans.errors import GtransError
 from gtrans.identity.files import replacing
-from gtrans.text.prepared_folder import STATE_FILE, read_state
+from gtrans.text.prepared_folder import read_state
 
 if TYPE_CHECKING:
     from gtrans.modules.bert import WordPieces
@@ -50,15 +50,11 @@ def recorded_word_pieces(data_dir: str | Path) -> WordPieces:
             f"'{folder}' holds no word pieces of a BERT; run its 'gtrans prepare' again with "
             "--bert."
         )
-    try:
-        name, fingerprint = str(state["name"]), str(state["tokenizer"])
-    except (KeyError, TypeError) as error:
-        raise GtransError(f"'{folder / STATE_FILE}' is damaged ({error}); prepare anew.") from None
-    pieces = WordPieces(name)
-    if pieces.fingerprint != fingerprint:
+    pieces = WordPieces(state["name"])
+    if pieces.fingerprint != state["tokenizer"]:
         raise GtransError(
-            f"{name}: the word pieces of this BERT have changed since '{folder}' was prepared; "
-            "run 'gtrans prepare' again with --bert."
+            f"{state['name']}: the word pieces of this BERT have changed since '{folder}' was "
+            "prepared; run 'gtrans prepare' again with --bert."
         )
     return pieces
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from gtrans.identity.digests import digest, fingerprint
 from gtrans.models.base.contract import BERT_PIECES
+from gtrans.text.prepared_folder import check_recorded
 from gtrans.training.settings import group_of
 
 MadeFrom = dict[str, Any]
@@ -21,12 +22,19 @@ _MODEL_FILES = ("config.json", "*.safetensors", "*.bin", "*.index.json")
 
 
 def made_from(trainer: Any) -> MadeFrom:
-    """What the run of a fairseq trainer is made from; reads all files once."""
+    """What the run of a fairseq trainer is made from; reads all files once.
+
+    Raises:
+        GtransError: a file of the training data is not the one that ``gtrans prepare`` wrote.
+    """
     task = trainer.task
     symbols = [
         dictionary.symbols for dictionary in (task.source_dictionary, task.target_dictionary)
     ]
-    files = [[path.name, digest(path)] for path in task.run.files()]
+    paths: list[Path] = task.run.files()
+    files = [[path.name, digest(path)] for path in paths]
+    for path, (name, found) in zip(paths, files, strict=True):
+        check_recorded(path.parent, [name], whole=True, known={name: found})
     return {
         "data": fingerprint(symbols, files),
         "start": {

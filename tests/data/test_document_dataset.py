@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from fairseq.data import Dictionary, indexed_dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +14,6 @@ from gtrans.data.document_dataset import (
     DocumentDataset,
     LineRanges,
     Units,
-    check_no_marks,
     document_units,
 )
 from gtrans.data.examples import ExampleBuilder
@@ -205,26 +202,6 @@ def test_every_unit_is_in_one_batch_however_long(
     assert sorted(i for batch in batches for i in batch) == list(range(len(data)))
     for batch in batches:
         assert len(batch) == 1 or max(data.num_tokens(i) for i in batch) * len(batch) <= max_tokens
-
-
-@pytest.mark.parametrize("impl", ["mmap", "cached", "lazy"])
-def test_marks_in_the_text_are_refused(tmp_path: Path, impl: str) -> None:
-    symbols = Dictionary()
-    symbols.add_symbol("word")
-
-    def side(lines: list[list[int]]) -> Any:
-        path = str(tmp_path / impl)
-        builder = indexed_dataset.make_builder(path + ".bin", impl=impl, vocab_size=len(symbols))
-        for line in lines:
-            builder.add_item(torch.IntTensor(line))
-        builder.finalize(path + ".idx")
-        return indexed_dataset.make_dataset(path, impl, fix_lua_indexing=True)
-
-    check_no_marks(side([[4, 4, EOS], [EOS], [4, EOS]]), symbols, "x.en")
-    with pytest.raises(GtransError, match="^x.en: line 2 holds a literal <s>"):
-        check_no_marks(side([[4, EOS], [4, BOS, EOS]]), symbols, "x.en")
-    with pytest.raises(GtransError, match="^x.en: line 1 holds a literal </s>"):
-        check_no_marks(side([[4, EOS, 4, EOS], [4, EOS]]), symbols, "x.en")
 
 
 def test_word_dropout() -> None:

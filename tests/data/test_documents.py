@@ -113,7 +113,7 @@ def test_damaged_gzip(tmp_path: Path) -> None:
 def test_missing_and_unreadable_files(tmp_path: Path) -> None:
     with pytest.raises(GtransError, match="there is no file '.*/x'"):
         read_documents(tmp_path / "x")
-    with pytest.raises(GtransError, match="Is a directory"):
+    with pytest.raises(GtransError, match="is a folder"):
         read_documents(tmp_path)
 
 

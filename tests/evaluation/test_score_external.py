@@ -95,7 +95,7 @@ def test_comet(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[s
     error = refusal(capsys, *arguments)
     assert "it lacks line 5 of hyp.a.txt" in error
     (folder / "scores.json").write_text("{")
-    assert "is not JSON" in refusal(capsys, *arguments)
+    assert ": not JSON" in refusal(capsys, *arguments)
     (folder / "scores.json").write_text("{}")
     assert "has no scores of hyp.a.txt" in refusal(capsys, *arguments)
 

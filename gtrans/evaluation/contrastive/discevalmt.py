@@ -38,8 +38,10 @@ def _block(entry: Entry) -> list[Item]:
         raise entry.error("a block must be a JSON object.")
     if "examples" in block:
         kind = block.get("type")
+        if not isinstance(kind, str | None):
+            raise entry.error("'type' must be a text.")
         phenomenon = f"lexical choice, {kind}" if kind else "lexical choice"
-        cue = _LEXICAL_CUES.get(str(kind), "source/target")
+        cue = _LEXICAL_CUES.get(kind or "", "source/target")
         examples = _objects(entry, "examples", block["examples"])
         pairs = [(example.get("src"), example.get("trg")) for example in examples]
     else:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from gtrans.data.documents import iterate_raw_lines
 from gtrans.errors import GtransError
-
-_SPACE = re.compile(r"[ \t\n\r]*")
+from gtrans.identity.json_files import BadJson, decode, skip_space
 
 
 @dataclass(frozen=True)
@@ -68,43 +66,47 @@ def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
         GtransError: the file cannot be read, or is not JSON; the message names the line.
     """
     text = "\n".join(iterate_raw_lines(path))
-    decoder = json.JSONDecoder()
     line, counted = 1, 0
-
-    def skipped(position: int) -> int:
-        match = _SPACE.match(text, position)
-        return position if match is None else match.end()
 
     def broken(position: int, what: str) -> GtransError:
         return GtransError(f"{path}:{text.count(chr(10), 0, position) + 1}: not JSON ({what}).")
 
     def decoded(position: int) -> tuple[Any, int]:
         try:
-            return decoder.raw_decode(text, position)
-        except json.JSONDecodeError as error:
-            raise broken(error.pos, error.msg) from None
+            return decode(text, position)
+        except BadJson as error:
+            raise broken(error.position or position, str(error)) from None
 
-    position = skipped(0)
+    position = skip_space(text, 0)
     opening = text[position : position + 1]
     if opening not in ("[", "{"):
         raise GtransError(f"{path}: must hold a JSON array or object.")
     closing = "]" if opening == "[" else "}"
-    position = skipped(position + 1)
-    number = 0
-    while text[position : position + 1] != closing:
+    position = skip_space(text, position + 1)
+    number, after_comma = 0, False
+    names: set[str] = set()
+    while after_comma or text[position : position + 1] != closing:
         number += 1
         line, counted = line + text.count("\n", counted, position), position
         name = str(number)
         if opening == "{":
+            begin = position
             name, position = decoded(position)
-            position = skipped(position)
+            position = skip_space(text, position)
             if not isinstance(name, str) or text[position : position + 1] != ":":
                 raise broken(position, "Expecting ':' after a key")
-            position = skipped(position + 1)
+            if name in names:
+                raise broken(begin, f"the key '{name}' occurs twice")
+            names.add(name)
+            position = skip_space(text, position + 1)
         value, position = decoded(position)
         yield Entry(f"{path}:{line}: instance {name}", name, value)
-        position = skipped(position)
-        if text[position : position + 1] == ",":
-            position = skipped(position + 1)
+        position = skip_space(text, position)
+        after_comma = text[position : position + 1] == ","
+        if after_comma:
+            position = skip_space(text, position + 1)
         elif text[position : position + 1] != closing:
             raise broken(position, f"Expecting ',' or '{closing}'")
+    position = skip_space(text, position + 1)
+    if position < len(text):
+        raise broken(position, f"something follows the closing '{closing}'")

@@ -6,9 +6,10 @@ import json
 import os
 from typing import Any
 
-from gtrans.data.documents import iterate_lines
+from gtrans.data.documents import iterate_raw_lines
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.items import FORMS, Item, ReadOptions, Sentences
+from gtrans.identity.json_files import parse_json
 
 
 def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
@@ -23,15 +24,15 @@ def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]
     """
     items: list[Item] = []
     line_of: dict[str, int] = {}
-    for number, line in iterate_lines(path):
-        if line is None:
+    for number, line in enumerate(iterate_raw_lines(path), start=1):
+        if not line:
             continue
         try:
-            item = _item(json.loads(line))
+            item = _item(parse_json(line, f"{path}:{number}"))
             if item.id in line_of:
                 raise ValueError(f"the id {item.id!r} is also that of line {line_of[item.id]}")
-        except json.JSONDecodeError as error:
-            raise GtransError(f"{path}:{number}: not JSON ({error.msg})") from None
+        except GtransError:
+            raise
         except ValueError as error:
             raise GtransError(f"{path}:{number}: {error}") from None
         line_of[item.id] = number

@@ -10,6 +10,7 @@ from typing import Any
 
 from fairseq.data import Dictionary, data_utils
 
+from gtrans.data.binarised import load_dictionary
 from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
@@ -70,7 +71,7 @@ class CheckpointVocabulary:
                     f"`--init-dict {init_dict}` must name a dictionary (dict.txt), or two joined "
                     f"by '{os.pathsep}', but '{path}' is no file."
                 )
-        source, target = Dictionary.load(paths[0]), Dictionary.load(paths[-1])
+        source, target = load_dictionary(paths[0]), load_dictionary(paths[-1])
         return {"encoder": source, "decoder": target}
 
     def symbols(self, side: str, rows: int) -> list[str]:
@@ -125,7 +126,7 @@ class CheckpointVocabulary:
         # The time of a file's last change in any way also tells of one that was put in its place.
         if not path.is_file() or path.stat().st_ctime_ns > os.stat(self._path).st_mtime_ns:
             return None
-        return Dictionary.load(str(path))
+        return load_dictionary(path)
 
     def _is_as_written(self) -> bool:
         """Whether the checkpoint is where its run wrote it, not a later copy."""

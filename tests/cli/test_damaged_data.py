@@ -1,0 +1,203 @@
+"""A data folder that was damaged is one line in every command that reads it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from support.runs import PLUGIN, refusal, train
+
+from gtrans.cli import main
+
+if TYPE_CHECKING:
+    from support.tiny_models import TinyWorld
+
+Damage = Callable[[Path], None]
+SIDE = "valid.en-de.de"
+
+
+@pytest.fixture
+def data(tiny: TinyWorld, tmp_path: Path) -> Path:
+    return shutil.copytree(tiny.data, tmp_path / "data")
+
+
+def of_another_program(data: Path) -> None:
+    """No record says what the files must be."""
+    (data / "prepare.json").unlink()
+
+
+def cut_off(data: Path) -> None:
+    file = data / f"{SIDE}.bin"
+    file.write_bytes(file.read_bytes()[:-3])
+
+
+def other_sizes(data: Path) -> None:
+    """One sentence becomes two, and all numbers of the index fit each other."""
+    index = bytearray((data / f"{SIDE}.idx").read_bytes())
+    sizes = np.frombuffer(index[26:], np.int32, int(np.frombuffer(index[18:26], np.int64)[0]))
+    sizes = np.int32([1, sizes[0] - 1, *sizes[1:]])
+    before = 2 * np.cumsum([0, *sizes[:-1]])
+    index = index[:18] + np.int64(len(sizes)).tobytes() + sizes.tobytes() + before.tobytes()
+    (data / f"{SIDE}.idx").write_bytes(index)
+
+
+def unknown_id(data: Path) -> None:
+    ids = np.fromfile(data / f"{SIDE}.bin", np.uint16)
+    ids[0] = 65_000
+    ids.tofile(data / f"{SIDE}.bin")
+
+
+def another_word(data: Path) -> None:
+    """Only the record of the preparation knows that it is another one."""
+    ids = np.fromfile(data / f"{SIDE}.bin", np.uint16)
+    ids[0] = ids[0] + 1 if ids[0] == 4 else 4
+    ids.tofile(data / f"{SIDE}.bin")
+
+
+def no_boundaries(data: Path) -> None:
+    for kind in ("bin", "idx"):
+        shutil.copy(data / f"test.en-de.de.{kind}", data / f"{SIDE}.{kind}")
+
+
+def no_count(data: Path) -> None:
+    file = data / "dict.de.txt"
+    file.write_bytes(file.read_bytes().replace(b" ", b"", 1))
+
+
+def other_symbols(data: Path) -> None:
+    file = data / "dict.de.txt"
+    first, second, *others = file.read_text("utf-8").split("\n")
+    file.write_text("\n".join([second, first, *others]), "utf-8")
+
+
+def both(*damages: Damage) -> Damage:
+    return lambda data: [damage(data) for damage in damages] and None
+
+
+DAMAGES: dict[str, tuple[Damage, str]] = {
+    "cut off": (cut_off, f"{SIDE}.bin: it is not the file that `gtrans prepare` wrote"),
+    "cut off, not recorded": (both(of_another_program, cut_off), f"{SIDE}.bin: "),
+    "other sizes": (both(of_another_program, other_sizes), f"{SIDE}: line 1 does not end where"),
+    "an unknown id": (unknown_id, f"{SIDE}.bin: line 1 has the symbol number 65000"),
+    "other documents": (both(of_another_program, no_boundaries), "valid.en-de: "),
+    "no count": (both(of_another_program, no_count), "dict.de.txt:1: not a line 'SYMBOL COUNT'"),
+    "other symbols": (other_symbols, "dict.de.txt: it is not the file that `gtrans prepare` wrote"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_validation_refuses(damage: str, tiny: TinyWorld, data: Path) -> None:
+    damaged, message = DAMAGES[damage]
+    damaged(data)
+    model = ("--path", tiny.checkpoints["document"], "--cpu", "--num-workers", "0")
+    done = tiny.run("validate", data, *PLUGIN, *model, "--batch-size", "2")
+    assert message in refusal(done)
+
+
+@pytest.mark.parametrize("damage", ["other sizes", "an unknown id"])
+def test_other_commands_refuse(
+    damage: str, tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged, message = DAMAGES[damage]
+    damaged(data)
+    model = ("--path", str(tiny.checkpoints["document"]), "--data", str(data))
+    output = tmp_path / "out"
+    commands = [
+        ["translate", *model, "--split", "valid", "--output", str(output), "--cpu"],
+        ["analyse", *model, "--cpu"],
+    ]
+    for command in commands:
+        assert main(command) == 1
+        assert message in capsys.readouterr().err.splitlines()[-1]
+    assert not output.exists()
+    subset = ("--gen-subset", "valid", "--path", tiny.checkpoints["document"], "--cpu")
+    assert message in refusal(tiny.run("generate", data, *PLUGIN, *subset))
+    patience = ("--patience", "1", "--train-subset", "valid")
+    assert message in refusal(train(tiny.run, data, tmp_path / "run", *patience, updates=1))
+    assert not (tmp_path / "run").exists() or not list((tmp_path / "run").glob("*.pt"))
+
+
+def test_what_only_the_record_knows(
+    tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`gtrans show` compares all files, a training those that it reads."""
+    another_word(data)
+    message = f"{SIDE}.bin: it is not the file that `gtrans prepare` wrote"
+    assert main(["show", str(data)]) == 1
+    assert message in capsys.readouterr().err
+    done = train(tiny.run, data, tmp_path / "run", "--train-subset", "valid", updates=1)
+    assert message in refusal(done)
+    of_another_program(data)
+    assert train(tiny.run, data, tmp_path / "run", "--train-subset", "valid").status == 0
+
+
+# ---- prepare.json ------------------------------------------------------------------------------
+
+
+def entry(*path: str, to: Any) -> Callable[[Any], Any]:
+    def change(state: Any) -> Any:
+        place = state
+        for name in path[:-1]:
+            place = place[name]
+        place[path[-1]] = to
+        return state
+
+    return change
+
+
+BINARISE = ("finished", "binarise")
+STATES: dict[str, Callable[[Any], Any]] = {
+    "not of format 1": lambda state: [state],
+    "not of format 1;": lambda state: 7,
+    "no 'source_lang'": entry("source_lang", to=7),
+    "no 'target_lang'": entry("target_lang", to="../de"),
+    "no pieces 'words'": entry("pieces", to="words"),
+    "no pieces '[]'": entry("pieces", to=[]),
+    "not those of Moses": entry("steps", to={"stem": True}),
+    "not those of Moses;": entry("steps", "truecase", to="yes"),
+    "no merges": entry("bpe", to=None),
+    "no merges and": entry("bpe", "vocabulary_threshold", to="5"),
+    "has no codes": entry("files", to=["codes.bpe"]),
+    "lacks a language": entry("files", "truecase", to={"en": "truecase.en"}),
+    "is not a file name": entry("files", "codes", to="/etc/passwd"),
+    "names none": entry("bert", to={"name": 3}),
+    "have no names": entry("finished", to=[1]),
+    "no step 'dance'": entry("finished", "dance", to={}),
+    "no step 'encode '": entry("finished", "encode ", to={}),
+    "'binarise' has no fingerprint": entry(*BINARISE, to=3),
+    "'binarise' has no fingerprint;": entry(*BINARISE, "fingerprint", to=None),
+    "does not say what it wrote": entry(*BINARISE, "outputs", to=["dict.en.txt"]),
+    "cannot have written '../x'": entry(*BINARISE, "outputs", to={"../x": 1}),
+    "cannot have written 'x'": entry(*BINARISE, "outputs", to={"x": "1"}),
+    "digests of other files": entry(*BINARISE, "digests", to={"x": "1"}),
+}
+
+
+def test_a_damaged_prepare_json(
+    tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = (data / "prepare.json").read_text()
+    text = {name: json.dumps(change(json.loads(whole))) for name, change in STATES.items()}
+    text |= {"not JSON": whole[:-3], "something follows its end": whole * 2}
+    text |= {"'format' occurs twice": whole.replace("{", '{"format": 1, ', 1)}
+    text |= {"values inside each other": "[" * 100_000, "not UTF-8": "\udcff"}
+    prefix = str(tiny.text / "test")
+    prepare = ["prepare", "--source-lang", "en", "--target-lang", "de", "--train", prefix]
+    commands = [
+        ["show", str(data)],
+        [*prepare, "--out", str(data)],
+        ["score", "--hyp", f"{prefix}.de", "--ref", f"{prefix}.de", "--data", str(data)],
+    ]
+    for message, state in text.items():
+        (data / "prepare.json").write_text(state, errors="surrogateescape")
+        for command in commands:
+            assert main(command) == 1
+            line = capsys.readouterr().err.splitlines()[-1]
+            assert line.startswith("gtrans: error: ") and message.rstrip(";") in line
+    model = ("--path", tiny.checkpoints["document"], "--gen-subset", "test", "--cpu")
+    assert "not UTF-8" in refusal(tiny.run("generate", data, *PLUGIN, *model))
