@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 import pickle
 import re
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from gtrans.checkpoint_contents import check_contents, check_values, reading, told
 from gtrans.errors import GtransError
 from gtrans.identity.files import binary_writer
 
@@ -70,23 +72,49 @@ class UnreadableCheckpoint(GtransError):
 def read_checkpoint(path: str | Path, in_memory: bool = True) -> dict[str, Any]:
     """The dictionary in a checkpoint file, on the CPU.
 
+    Everything in it is of the types that a checkpoint has
+    (:mod:`gtrans.checkpoint_contents`), and its parameters are finite numbers.
+
     Args:
         path: the file.
         in_memory: False: a tensor is read when it is used, and the file must not change
-            meanwhile; for those who only look at options and counters.
+            meanwhile; the values of the parameters are not looked at. For those who only look at
+            options and counters.
 
     Raises:
         UnreadableCheckpoint: the file is no checkpoint, or not a whole one.
-        GtransError: the file is missing, or contains more than data and the harmless classes.
+        GtransError: the file is missing, contains more than data and the harmless classes, or
+            what no model and no training has.
     """
-    register_safe_globals()
     path = Path(path)
     if not path.is_file():
         raise GtransError(f"{path}: there is no such checkpoint.")
+    state = _checked(load_tensors(path, in_memory), path)
+    if in_memory:
+        check_values(state["model"], path)
+    return state
+
+
+def load_tensors(path: Path, in_memory: bool = True) -> Any:
+    """What ``torch.save`` has written into a file, on the CPU, whatever it is.
+
+    Raises:
+        UnreadableCheckpoint: ``torch.save`` did not write it, or it is not whole.
+        GtransError: it contains more than data and the harmless classes.
+    """
+    register_safe_globals()
     # Only torch's format since 1.6 can be mapped into memory.
-    mapped = not in_memory and zipfile.is_zipfile(path)
+    zipped = zipfile.is_zipfile(path)
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        if zipped:
+            _refuse_compressed(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about kinds of tensors that are refused below
+            return torch.load(
+                path, map_location="cpu", weights_only=True, mmap=zipped and not in_memory
+            )
+    except GtransError:
+        raise
     except Exception as error:  # bytes that are no checkpoint fail in every possible way
         found = _refused(path, error)
         if found:
@@ -94,11 +122,32 @@ def read_checkpoint(path: str | Path, in_memory: bool = True) -> dict[str, Any]:
                 f"{path}: refused, because it holds more than tensors and options "
                 f"({', '.join(found)}) and could run code when loaded."
             ) from error
-        raise UnreadableCheckpoint(
-            f"{path}: not a readable checkpoint ({_first_line(error)})."
-        ) from error
+        # torch's own message advises to switch its check off.
+        reason = re.search(r"WeightsUnpickler error: (.*)", str(error))
+        why = reason[1].strip().rstrip(".") if reason else told(error)
+        raise UnreadableCheckpoint(f"{path}: not a readable checkpoint ({why}).") from error
+
+
+def _refuse_compressed(path: Path) -> None:
+    """Raises GtransError for an archive that unpacks to more than it is; torch compresses none."""
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if member.compress_type != zipfile.ZIP_STORED:
+                raise GtransError(
+                    f"{path}: its part {member.filename!r} is compressed; torch.save writes no "
+                    "such files."
+                )
+
+
+def _checked(state: Any, path: Path) -> dict[str, Any]:
+    from omegaconf import DictConfig, OmegaConf
+
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise UnreadableCheckpoint(f"{path}: not a fairseq checkpoint, it holds no model.")
+    if isinstance(state.get("cfg"), DictConfig):  # of fairseq before its release 0.10
+        with reading(path, "cfg"):
+            state["cfg"] = OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True)
+    check_contents(state, path)
     return state
 
 
@@ -128,7 +177,3 @@ def _refused(path: Path, error: Exception) -> list[str]:
         found = []
     return sorted(found) or re.findall(r"GLOBAL (\S+)", str(error))[:1]
 
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__

@@ -27,6 +27,7 @@ from gtrans.identity.digests import fingerprint
 from gtrans.identity.files import atomic_writer
 from gtrans.messages import say
 from gtrans.text.carried_preparation import Preparation
+from gtrans.text.prepared_folder import plain_name
 
 STATE = "identity"
 _FORMAT = 1
@@ -76,9 +77,18 @@ class ModelIdentity:
         """The identity that a checkpoint carries; None if it is unknown.
 
         Raises:
-            GtransError: it is damaged.
+            GtransError: it is damaged, or its vocabularies are not those of the embeddings.
         """
-        return cls.of_state(checkpoint.get("task_state"), path)
+        identity = cls.of_state(checkpoint.get("task_state"), path)
+        if identity is not None:
+            for side, vocabulary in (("encoder", identity.source), ("decoder", identity.target)):
+                table = checkpoint["model"].get(f"{side}.embed_tokens.weight")
+                if table is not None and table.size(0) != len(vocabulary.symbols):
+                    raise GtransError(
+                        f"{path}: its identity is damaged ({len(vocabulary.symbols)} symbols for "
+                        f"{table.size(0)} embeddings of the {side})."
+                    )
+        return identity
 
     @classmethod
     def of_state(cls, task_state: object, path: str | Path) -> ModelIdentity | None:
@@ -103,9 +113,10 @@ class ModelIdentity:
                     _as_bytes(prepared["files"]),
                     _as_bytes(prepared["tokenizer"]),
                 )
-            languages, unit = (str(first), str(second)), dict(state["unit"])
+            languages = _plain_language(first), _plain_language(second)
+            unit = {str(name): value for name, value in dict(state["unit"]).items()}
             return cls(languages, source, target, preparation, unit, str(state["version"]))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise GtransError(f"{path}: its identity is damaged ({error}).") from None
 
     @property
@@ -138,7 +149,17 @@ class ModelIdentity:
         return found
 
     def data_folder(self) -> tempfile.TemporaryDirectory[str]:
-        """A temporary folder with what a data folder holds besides the corpus."""
+        """A temporary folder with what a data folder holds besides the corpus.
+
+        Raises:
+            GtransError: a dictionary cannot hold the vocabulary.
+        """
+        for vocabulary in (self.source, self.target):
+            if len(set(vocabulary.words)) < len(vocabulary.words):
+                raise GtransError(
+                    "a symbol is twice in the vocabulary that the checkpoint carries; give the "
+                    "data folder it was trained with (`--data`)."
+                )
         folder = tempfile.TemporaryDirectory(prefix="gtrans-")
         if self.preparation is not None:
             self.preparation.write(Path(folder.name))
@@ -221,6 +242,15 @@ def _of_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
 def _vocabulary(state: Mapping[str, Any]) -> Vocabulary:
     words = _as_bytes({"words": state["words"]})["words"].decode()
     return Vocabulary(tuple(words.split("\n")), tuple(map(str, state["added"])))
+
+
+def _plain_language(name: object) -> str:
+    """``name``, of which files are named; it may be empty.
+
+    Raises:
+        TypeError: it cannot stand in a file name.
+    """
+    return name if name == "" else plain_name(name)  # type: ignore[return-value]
 
 
 def _as_tensors(contents: Mapping[str, bytes]) -> dict[str, Tensor]:

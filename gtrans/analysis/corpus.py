@@ -12,7 +12,7 @@ from gtrans.analysis.attention import Measurements, watched
 from gtrans.analysis.reach import Reach, add_gradients
 from gtrans.checkpoints import read_checkpoint
 from gtrans.decoding.batching import make_batches
-from gtrans.decoding.loading import load_models
+from gtrans.decoding.loading import load_models, not_finite
 from gtrans.errors import GtransError
 
 
@@ -66,7 +66,7 @@ def analyse(
     """
     # In training the gradient of a memory stops after a few sentences; here it does not.
     (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
-    history = read_checkpoint(path).get("optimizer_history") or [{}]
+    history = read_checkpoint(path, in_memory=False).get("optimizer_history") or [{}]
     device = next(model.parameters()).device
     batches = list(_batches(task, split, units, max_tokens))
     reach = None if farthest is None else Reach()
@@ -77,7 +77,9 @@ def analyse(
             add_gradients(reach, model, net_input, sample["target"].to(device), farthest)
     with torch.no_grad(), watched(model) as seen:
         for sample in batches:
-            model(**task.complete_input(_on(sample["net_input"], device)))
+            output = model(**task.complete_input(_on(sample["net_input"], device)))[0]
+            if bool(output.isnan().any()):
+                raise not_finite()
     rows = sum(len(sample["id"]) for sample in batches)
     updates = int(history[-1].get("num_updates", 0))
     return Analysis(path, updates, str(task.cfg.unit), rows, seen, reach)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fairseq.criterions.label_smoothed_cross_entropy import (
@@ -26,7 +26,6 @@ from gtrans.conversion.model_options import (
     DECODER_TABLE,
     ENCODER_TABLE,
     OUTPUT,
-    check_shapes,
     model_options,
     refuse_missing_parts,
 )
@@ -35,6 +34,7 @@ from gtrans.conversion.pretrained import read_pretrained
 from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.errors import GtransError
+from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.models.gtransformer import GTransformerConfig
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
@@ -172,8 +172,8 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
         model_cfg.max_positions = extend_positions(
             state, model_cfg.max_positions, options.extend_positions, path
         )
+    check_fit({"cfg": {"model": asdict(model_cfg)}, "model": state}, path)
     model = task.build_model(OmegaConf.structured(model_cfg), from_checkpoint=True)
-    check_shapes(state, model.state_dict(), path)
     model.load_state_dict(state)
     criterion = LabelSmoothedCrossEntropyCriterionConfig(
         label_smoothing=float(getattr(foreign.args, "label_smoothing", 0.0) or 0.0)

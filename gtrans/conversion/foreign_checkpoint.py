@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from gtrans.conversion.model_options import DECODER_TABLE, OUTPUT
+from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
 from gtrans.models.base.warm_start import rename
 
@@ -45,6 +46,39 @@ class ForeignCheckpoint:
     unit: str = "document"
     doc_mode: str = "full"
     identity: ModelIdentity | None = None
+
+
+# Options that conversion reads, by type.
+_OPTIONS: dict[type, tuple[str, ...]] = {
+    str: ("arch", "activation_fn", "doc_mode", "source_lang", "target_lang"),
+    int: ("encoder_attention_heads", "decoder_attention_heads"),
+    float: (
+        *("dropout", "attention_dropout", "activation_dropout", "relu_dropout"),
+        "label_smoothing",
+    ),
+}
+
+
+def plain_options(args: argparse.Namespace, path: Path) -> argparse.Namespace:
+    """The options ``args`` of another program, whose types are as they should be.
+
+    Raises:
+        GtransError: one has another type.
+    """
+    for kind, names in _OPTIONS.items():
+        for name in names:
+            value = getattr(args, name, None)
+            fits = isinstance(value, int | float if kind is float else kind)
+            if value is not None and (not fits or isinstance(value, bool)):
+                raise GtransError(
+                    f"{path}: its option {name} is a {type(value).__name__}, not a {kind.__name__}."
+                )
+    langs = getattr(args, "langs", None)
+    if not isinstance(langs, str | None) and not (
+        isinstance(langs, list | tuple) and all(isinstance(lang, str) for lang in langs)
+    ):
+        raise GtransError(f"{path}: its option langs is no list of languages.")
+    return args
 
 
 def is_parameter(name: str, entry: Any) -> bool:

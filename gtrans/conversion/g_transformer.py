@@ -10,7 +10,12 @@ import argparse
 from pathlib import Path
 
 from gtrans.checkpoints import read_checkpoint
-from gtrans.conversion.foreign_checkpoint import ForeignCheckpoint, is_parameter, own_names
+from gtrans.conversion.foreign_checkpoint import (
+    ForeignCheckpoint,
+    is_parameter,
+    own_names,
+    plain_options,
+)
 from gtrans.data.symbols import split_languages
 from gtrans.errors import GtransError
 
@@ -28,6 +33,7 @@ def read_g_transformer(path: Path) -> ForeignCheckpoint:
             f"{path}: not a checkpoint of the authors' G-Transformer, it holds no options "
             "('args') of fairseq 0.9."
         )
+    plain_options(args, path)
     original = checkpoint["model"]
     ignored = [name for name, entry in original.items() if not is_parameter(name, entry)]
     langs = split_languages(getattr(args, "langs", None))

@@ -7,22 +7,20 @@ the languages, then ``<mask>``.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from gtrans.conversion.foreign_checkpoint import ForeignCheckpoint, is_parameter
+from gtrans.conversion.foreign_checkpoint import ForeignCheckpoint, is_parameter, plain_options
 from gtrans.conversion.languages import MBART25, MBART50
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
 from gtrans.data.symbols import split_languages
 from gtrans.errors import GtransError
+from gtrans.modules.pretrained_files import WEIGHTS, read_json, read_weights
 
 _SHARED = "shared.weight"
 _HEAD, _BIAS = "lm_head.weight", "final_logits_bias"
-_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 _END = 2  # </s>
 # Names in config.json -> those of fairseq's options.
 _OPTIONS = {
@@ -41,7 +39,7 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
     Raises:
         GtransError: the folder or a file is missing, or the model is of another kind.
     """
-    config = _read_json(folder / "config.json", folder)
+    config = _config(folder)
     kind = config.get("model_type")
     if kind not in ("bart", "mbart"):
         raise GtransError(
@@ -51,7 +49,8 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
         **{ours: config[theirs] for theirs, ours in _OPTIONS.items() if theirs in config},
         no_scale_embedding=not config.get("scale_embedding", False),
     )
-    original = _read_weights(folder)
+    plain_options(args, folder / "config.json")
+    original = _weights(folder)
     state, ignored = _own_names(original, folder)
     marks, langs = "bart", ""
     if kind == "mbart":
@@ -70,58 +69,24 @@ def read_hugging_face(folder: Path) -> ForeignCheckpoint:
     )
 
 
-def _read_json(path: Path, folder: Path) -> dict[str, Any]:
+def _config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
     if not path.is_file():
         raise GtransError(
             f"{path}: there is no such file; download config.json and model.safetensors of "
             f"facebook/mbart-large-cc25 (or another BART or mBART) from huggingface.co to {folder}."
         )
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise GtransError(f"{path}: not readable as JSON ({error}).") from error
-    if not isinstance(content, dict):
-        raise GtransError(f"{path}: not an object of JSON.")
-    return content
+    return read_json(path)
 
 
-def _read_weights(folder: Path) -> dict[str, Tensor]:
-    present = [folder / name for name in _WEIGHTS if (folder / name).is_file()]
-    if not present:
+def _weights(folder: Path) -> dict[str, Tensor]:
+    tensors = read_weights(folder)
+    if not tensors:
         raise GtransError(
-            f"{folder}: there are no weights ({', '.join(_WEIGHTS)}); download one of these files "
+            f"{folder}: there are no weights ({', '.join(WEIGHTS)}); download one of these files "
             "of the model from huggingface.co to it."
         )
-    path = present[0]
-    if path.suffix == ".bin":
-        try:
-            state = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # bytes that are no checkpoint fail in every possible way
-            first = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise GtransError(f"{path}: refused or not readable ({first}).") from error
-        return dict(state)
-    files = [path]
-    if path.suffix == ".json":
-        names = sorted(set(_read_json(path, folder).get("weight_map", {}).values()))
-        files = [folder / Path(name).name for name in names]
-    tensors: dict[str, Tensor] = {}
-    for file in files:
-        tensors.update(_read_safetensors(file))
     return tensors
-
-
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    try:
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-    except ModuleNotFoundError:
-        raise GtransError(
-            f"{path}: reading it needs safetensors; install the extra: pip install 'gtrans[mbart]'."
-        ) from None
-    try:
-        return dict(load_file(path))
-    except (OSError, SafetensorError) as error:
-        raise GtransError(f"{path}: not readable as safetensors ({error}).") from error
 
 
 def _own_names(

@@ -26,6 +26,8 @@ DECODER_TABLE = "decoder.embed_tokens.weight"
 OUTPUT = "decoder.output_projection.weight"
 POSITIONS = "encoder.embed_positions.weight"
 
+_NETWORKS = tuple(f"{side}.layers.0.fc1.weight" for side in SIDES)
+
 # Parts of fairseq's Transformer that this model does not have, by the names of their tensors.
 _MISSING_PARTS = (
     (r"\.adaptive_softmax\.", "an adaptive softmax (--adaptive-softmax-cutoff)"),
@@ -53,9 +55,14 @@ def refuse_missing_parts(
         parts.append(f"the activation {activation} (there is {', '.join(ACTIVATIONS)})")
     if parts:
         raise GtransError(f"{path}: it has parts that gtrans does not have: {'; '.join(parts)}.")
-    for name in (ENCODER_TABLE, DECODER_TABLE, *(f"{s}.layers.0.fc1.weight" for s in SIDES)):
+    for name in (ENCODER_TABLE, DECODER_TABLE, *_NETWORKS):
         if name not in state:
             raise GtransError(f"{path}: not a G-Transformer, it holds no {name}.")
+    for name in (ENCODER_TABLE, DECODER_TABLE, OUTPUT, POSITIONS, *_NETWORKS):
+        if name in state and state[name].dim() != 2:
+            raise GtransError(
+                f"{path}: {name} has the impossible shape {tuple(state[name].shape)}."
+            )
 
 
 def model_options(
@@ -156,18 +163,3 @@ def _count_global(
             "it in the top layers only."
         )
     return count
-
-
-def check_shapes(state: Mapping[str, Tensor], own: Mapping[str, Tensor], path: Path) -> None:
-    """Raises GtransError unless ``state`` has the names and shapes of ``own``."""
-    unknown, absent = ([n for n in a if n not in b] for a, b in ((state, own), (own, state)))
-    for names, what in ((unknown, "this model does not have"), (absent, "it lacks")):
-        if names:
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            raise GtransError(f"{path}: {what} {', '.join(names[:3])}{more}.")
-    for name, tensor in own.items():
-        if state[name].shape != tensor.shape:
-            raise GtransError(
-                f"{path}: {name} has the shape {tuple(state[name].shape)}, but the other tensors "
-                f"need {tuple(tensor.shape)}; all parts of this model must have the same width."
-            )

@@ -10,6 +10,7 @@ from torch import Tensor
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.conversion.files import check_target
 from gtrans.errors import GtransError
+from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.modules.positions import OFFSET
 
 _NAMES = tuple(f"{side}.embed_positions.weight" for side in ("encoder", "decoder"))
@@ -57,9 +58,9 @@ def extend_own(path: Path, target: Path, wanted: int) -> str:
     """
     check_target(path, target)
     checkpoint = read_checkpoint(path)
+    check_fit(checkpoint, path)
     state = checkpoint["model"]
-    cfg = checkpoint.get("cfg") or {}
-    model = cfg.get("model") if isinstance(cfg, dict) else None
+    model = (checkpoint.get("cfg") or {}).get("model")
     if not isinstance(model, dict) or not str(model.get("_name")).startswith("gtransformer"):
         raise GtransError(f"{path}: not a checkpoint of this project's G-Transformer.")
     size = state[_NAMES[0]].size(0) - OFFSET if _NAMES[0] in state else None

@@ -9,8 +9,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtrans.checkpoint_contents import options_of
 from gtrans.checkpoints import read_checkpoint
-from gtrans.conversion.foreign_checkpoint import ForeignCheckpoint, is_parameter, own_names
+from gtrans.conversion.foreign_checkpoint import (
+    ForeignCheckpoint,
+    is_parameter,
+    own_names,
+    plain_options,
+)
 from gtrans.data.symbols import split_languages
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
@@ -35,10 +41,10 @@ def read_pretrained(path: Path) -> ForeignCheckpoint:
     checkpoint = read_checkpoint(path)
     args = checkpoint.get("args")
     if args is None and isinstance(checkpoint.get("cfg"), dict):
-        model = checkpoint["cfg"].get("model")
-        args = argparse.Namespace(**model) if isinstance(model, dict) else model
+        args = argparse.Namespace(**options_of(checkpoint, "model"))
     if not isinstance(args, argparse.Namespace):
         raise GtransError(f"{path}: not a checkpoint of fairseq's BART, it holds no options.")
+    plain_options(args, path)
     original = checkpoint["model"]
     ignored = [
         name

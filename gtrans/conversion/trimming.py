@@ -14,7 +14,6 @@ segmented without the removed pieces, see
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from gtrans.checkpoint_contents import options_of
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
 from gtrans.data.binarised import load_lines
@@ -33,6 +33,7 @@ from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output_folder, copy_file
 from gtrans.model_identity import STATE, ModelIdentity, say_unknown
+from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.tasks.options import read_dictionary
 from gtrans.text.carried_preparation import Preparation
 from gtrans.text.prepared_folder import read_state
@@ -73,11 +74,12 @@ def trim(checkpoint: Path, data: Path, out: Path, splits: Sequence[str]) -> Trim
     languages = str(state["source_lang"]), str(state["target_lang"])
     dictionary = read_dictionary(str(data), languages[0])
     loaded = read_checkpoint(checkpoint)
+    check_fit(loaded, checkpoint)
     recorded = ModelIdentity.of_checkpoint(loaded, checkpoint)
     identity = _identity(recorded, checkpoint, data, dictionary)
     tensors: dict[str, Any] = loaded["model"]
     rows = tensors[ENCODER_TABLE].size(0) if ENCODER_TABLE in tensors else 0
-    langs = split_languages(_options(loaded).get("langs"))
+    langs = split_languages(options_of(loaded, "task").get("langs"))
     if rows != len(dictionary) + len(langs) + 1:
         raise GtransError(
             f"{checkpoint}: it has {rows} symbols, but '{data}' has {len(dictionary)} pieces, plus "
@@ -175,15 +177,6 @@ def _kept(dictionary: Dictionary, used: set[int]) -> list[int]:
     characters = {SPACE}.union(*(dictionary.symbols[number] for number in used - specials))
     single = {dictionary.indices[one] for one in characters if one in dictionary.indices}
     return sorted(specials | used | single)
-
-
-def _options(checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """The options of the task, which include the languages, from old and new checkpoints."""
-    cfg, args = checkpoint.get("cfg"), checkpoint.get("args")
-    if isinstance(cfg, dict) and cfg.get("task"):
-        task = cfg["task"]
-        return dict(task) if isinstance(task, dict) else dict(vars(task))
-    return dict(vars(args)) if isinstance(args, argparse.Namespace) else {}
 
 
 def _parameters(tensors: dict[str, Any]) -> int:

@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from gtrans.data.examples import Example, ExampleBuilder, source_of
 from gtrans.data.units import UnitSpan
+from gtrans.decoding.loading import not_finite
 from gtrans.errors import GtransError
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.shared_prefix import SharedPrefixLayout
@@ -272,6 +273,8 @@ def _score(models: Sequence[Any], pool: _Pool, batch: Sequence[_Row]) -> list[li
     sums = torch.zeros(len(batch), int(ends.sum(1).max()), dtype=torch.float64)
     row = wanted.nonzero()[:, 0]
     sums.index_put_((row, sentence[wanted]), scores.cpu().double(), accumulate=True)
+    if not bool(sums.isfinite().all()):
+        raise not_finite()
     return [
         of_row[row.first : count]
         for row, of_row, count in zip(batch, sums.tolist(), ends.sum(1).tolist(), strict=True)

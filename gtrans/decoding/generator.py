@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -20,6 +21,7 @@ from gtrans.decoding.document_search import (
     SearchVocabulary,
     SentenceHypothesis,
 )
+from gtrans.decoding.loading import not_finite
 from gtrans.decoding.stream_search import StreamSearch
 from gtrans.errors import GtransError
 
@@ -126,12 +128,9 @@ class DocumentGenerator:
             for row in self.examples.sources_to_translate(source)
         ]
         hypotheses = self.search.search(self.models, self._complete(source), source_lengths)
-        if not all(hypotheses):
-            # With finite probabilities the search always finds a hypothesis.
-            raise GtransError(
-                "the model's probabilities are not finite (NaN); its training has diverged, or "
-                "half precision is too narrow for it: leave out --fp16."
-            )
+        # With finite probabilities the search always finds a hypothesis.
+        if not all(of_row and math.isfinite(of_row[0].score) for of_row in hypotheses):
+            raise not_finite()
         return [
             [
                 replace(hypothesis, sentences=hypothesis.sentences[wanted])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, import_models
-from fairseq.tasks import import_tasks
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, import_tasks
+from omegaconf import OmegaConf
 
+from gtrans.checkpoint_contents import options_of, reading
 from gtrans.checkpoints import read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
@@ -87,12 +89,8 @@ def load_models(
                 [path], arg_overrides=options, task=task
             )
         except GtransError as error:
-            raise GtransError(f"{path}: {error}") from error
-        except RuntimeError as error:  # parameters have other shapes
-            raise GtransError(
-                f"{path}: does not fit the dictionaries in '{folder}'; give the folder it was "
-                f"trained with ({_mismatch(error)})."
-            ) from error
+            named = str(error).startswith(path)
+            raise GtransError(str(error) if named else f"{path}: {error}") from error
         models += loaded
     for model in models:
         model.eval()
@@ -110,7 +108,7 @@ def carried_data(path: str) -> dict[str, str]:
     Raises:
         GtransError: the checkpoint is unreadable, or carries nothing.
     """
-    identity = ModelIdentity.of_checkpoint(read_checkpoint(path), path)
+    identity = ModelIdentity.of_checkpoint(read_checkpoint(path, in_memory=False), path)
     if identity is None:
         raise GtransError(
             f"{path}: identity unknown: it does not carry its vocabulary and preparation; give the "
@@ -127,6 +125,14 @@ def carried_data(path: str) -> dict[str, str]:
     return {"data": folder.name, "source_lang": source_lang, "target_lang": target_lang}
 
 
+def not_finite() -> GtransError:
+    """The error for a model whose probabilities are NaN or infinite, with finite parameters."""
+    return GtransError(
+        "the model's probabilities are not finite (NaN); its training has diverged, or half "
+        "precision is too narrow for it: leave out --fp16."
+    )
+
+
 def import_plugin() -> None:
     """Register all tasks and models, as ``--user-dir`` does for fairseq's commands."""
     package = Path(__file__).resolve().parent.parent
@@ -135,20 +141,19 @@ def import_plugin() -> None:
 
 
 def _check(path: str, folder: str) -> None:
-    """Refuse a checkpoint that fairseq would fail on or misread.
-
-    The file is read once more here: whether fairseq's own function lets torch refuse code
-    depends on an environment variable, and it does not report errors in one line.
-    """
-    state = read_checkpoint(path)
-    task, model = (dict(_options(state, group)) for group in ("task", "model"))
+    """Refuse a checkpoint of another task, and a data folder of other languages."""
+    state = read_checkpoint(path, in_memory=False)
+    task, model = (options_of(state, group) for group in ("task", "model"))
     if task.get("_name") != TASK:
         raise GtransError(
             f"{path}: its task is '{task.get('_name')}', not {TASK}; a document model can be "
             "started from it (`fairseq-train --init-from`)."
         )
-    if model.get("_name") not in {*ARCH_MODEL_REGISTRY, *MODEL_REGISTRY}:
+    if str(model.get("_name")) not in {*ARCH_MODEL_REGISTRY, *MODEL_REGISTRY}:
         raise GtransError(f"{path}: this version knows no model '{model.get('_name')}'.")
+    with reading(path, "the options of its task"):
+        typed = OmegaConf.structured(TASK_DATACLASS_REGISTRY[TASK])
+        OmegaConf.merge(typed, {name: value for name, value in task.items() if name in typed})
     pair = [task.get("source_lang"), task.get("target_lang")]
     for lang in pair:
         if lang and not (Path(folder) / f"dict.{lang}.txt").is_file():
@@ -156,21 +161,3 @@ def _check(path: str, folder: str) -> None:
                 f"{path}: translates {pair[0]}-{pair[1]}, but '{folder}' has no dict.{lang}.txt; "
                 "give the folder it was trained with."
             )
-
-
-def _options(state: dict[str, Any], group: str) -> Iterator[tuple[str, Any]]:
-    """Options of the task or the model, from either form in which fairseq writes them."""
-    cfg, args = state.get("cfg"), state.get("args")
-    if cfg is not None and cfg.get(group) is not None:
-        options = cfg[group]
-        yield from (options if hasattr(options, "items") else vars(options)).items()
-    elif args is not None:
-        yield from vars(args).items()
-        yield "_name", getattr(args, "task" if group == "task" else "arch", None)
-
-
-def _mismatch(error: RuntimeError) -> str:
-    lines = [line.strip() for line in str(error).splitlines()]
-    return next((line for line in lines if "mismatch" in line), lines[-1] if lines else "").rstrip(
-        "."
-    )

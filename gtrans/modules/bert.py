@@ -23,12 +23,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gtrans.checkpoint_contents import told
 from gtrans.errors import GtransError
+from gtrans.modules.pretrained_files import WEIGHTS, check_sizes, read_weights
 
 CLS, PAD, SEP, UNK = range(4)
 _VOCABULARIES = ("tokenizer.json", "vocab.txt")
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json",
-            "pytorch_model.bin.index.json")  # fmt: skip
 _UNUSED = re.compile(r"\[unused\d+\]")
 # Tokens of one call of BERT, padding included.
 _TOKENS_AT_ONCE = 8192
@@ -54,7 +54,7 @@ def _check_folder(name: str, weights: bool) -> None:
         return
     needed: list[tuple[str, ...]] = [("config.json",), _VOCABULARIES]
     if weights:
-        needed.append(_WEIGHTS)
+        needed.append(("model.safetensors", "pytorch_model.bin", *WEIGHTS))
     for alternatives in needed:
         if not any((Path(name) / file).is_file() for file in alternatives):
             raise GtransError(
@@ -62,11 +62,6 @@ def _check_folder(name: str, weights: bool) -> None:
                 f"{' or '.join(alternatives[:2])}; "
                 "save it with save_pretrained of transformers, or name the model on the hub."
             )
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 def load_config(name: str, weights: bool = False) -> Any:
@@ -85,7 +80,7 @@ def load_config(name: str, weights: bool = False) -> Any:
         # False: a folder that brings code is refused; None would ask the user whether to run it.
         config = library.AutoConfig.from_pretrained(name, trust_remote_code=False)
     except Exception as error:  # the library and the hub raise many kinds of errors
-        raise GtransError(f"{name}: cannot load this BERT ({_first_line(error)}).") from error
+        raise GtransError(f"{name}: cannot load this BERT ({told(error)}).") from error
     if config.model_type != "bert":
         raise GtransError(f"{name}: this is a model of type {config.model_type}, not a BERT.")
     return config
@@ -99,6 +94,8 @@ def load_bert(name: str) -> Any:
     """
     config = load_config(name, weights=True)
     library = _library()
+    if os.path.isdir(name):
+        check_sizes(config, read_weights(Path(name)), name)
     try:
         model, report = library.BertModel.from_pretrained(
             name, config=config, add_pooling_layer=False, output_loading_info=True,
@@ -106,7 +103,7 @@ def load_bert(name: str) -> Any:
         )  # fmt: skip
     except Exception as error:
         raise GtransError(
-            f"{name}: cannot load the weights of this BERT ({_first_line(error)})."
+            f"{name}: cannot load the weights of this BERT ({told(error)})."
         ) from error
     missing = sorted(report["missing_keys"])
     if missing:
@@ -134,14 +131,17 @@ class WordPieces:
         """Raises GtransError as :func:`load_config`."""
         self.name = name
         config = load_config(name)
-        self.longest = int(config.max_position_embeddings)
-        self.norm_eps = float(config.layer_norm_eps)
+        try:
+            self.longest = int(config.max_position_embeddings)
+            self.norm_eps = float(config.layer_norm_eps)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise GtransError(f"{name}: its config.json is damaged ({told(error)}).") from error
         library = _library()
         try:
             self._tokenizer = library.BertTokenizerFast.from_pretrained(name)
         except Exception as error:
             raise GtransError(
-                f"{name}: cannot load the tokenizer of this BERT ({_first_line(error)})."
+                f"{name}: cannot load the tokenizer of this BERT ({told(error)})."
             ) from error
         own = self._tokenizer.get_vocab()
         roles = ("cls", "pad", "sep", "unk")

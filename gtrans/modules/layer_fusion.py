@@ -120,12 +120,13 @@ class DecoderGroupFusion(LayerFusion):
         for group, top in enumerate(tops):
             members[group, group * group_size : top] = 1
         self.register_buffer("members", members, persistent=False)
+        self.tops = tops
         self.groups = slice(0, len(tops))
 
     def use(self, first: int, last: int) -> int:
         """Use only the groups ``first .. last``, from 1; returns how many layers they need."""
         self.groups = slice(first - 1, last)
-        return int(self.members[last - 1].nonzero().max()) + 1
+        return self.tops[last - 1]
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
         """``(groups in use, .., dim)``; ``states`` may lack the layers above these groups."""

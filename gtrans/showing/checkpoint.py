@@ -8,11 +8,13 @@ from typing import Any
 
 from torch import Tensor
 
+from gtrans.checkpoint_contents import check_values, options_of
 from gtrans.checkpoints import read_checkpoint
 from gtrans.identity.digests import digest
 from gtrans.model_identity import ModelIdentity
 from gtrans.showing.facts import Facts
 from gtrans.text.carried_preparation import Preparation
+from gtrans.training.made_from import recorded
 
 # Of the groups of options, what a reader wants to know of a training.
 _SETTINGS = (
@@ -37,15 +39,16 @@ def of_checkpoint(path: Path, shown: str | None = None) -> Facts:
         GtransError: it is unreadable, or its identity is damaged.
     """
     state = read_checkpoint(path, in_memory=False)
+    check_values(state["model"], path)
     found = Facts(shown or str(path), "checkpoint")
-    model, task = _group(state, "model"), _group(state, "task")
+    model, task = options_of(state, "model"), options_of(state, "task")
     identity = ModelIdentity.of_checkpoint(state, path)
     found.facts = {
         "architecture": model.get("arch") or model.get("_name"),
         "parameters": _parameters(state["model"]),
         **of_identity(identity, task),
         "training": _training(state),
-        "made from": _made_from(state),
+        "made from": _made_from(state, path),
         "sha256": digest(path),
     }
     if identity is None:
@@ -91,15 +94,6 @@ def of_preparation(preparation: Preparation | None) -> dict[str, Any] | None:
     }
 
 
-def _group(state: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Options, from either form in which fairseq writes them."""
-    cfg, args = state.get("cfg"), state.get("args")
-    found = cfg.get(name) if isinstance(cfg, Mapping) else args
-    if found is None:
-        return {}
-    return dict(found) if isinstance(found, Mapping) else dict(vars(found))
-
-
 def _training(state: Mapping[str, Any]) -> dict[str, Any]:
     history = state.get("optimizer_history") or [{}]
     extra = state.get("extra_state") or {}
@@ -108,7 +102,7 @@ def _training(state: Mapping[str, Any]) -> dict[str, Any]:
         (group if name == "_name" else name).replace("_", " "): value
         for group, names in _SETTINGS
         for name in names
-        if (value := _group(state, group).get(name)) not in (None, "", False)
+        if (value := options_of(state, group).get(name)) not in (None, "", False)
     }
     return {
         "updates": history[-1].get("num_updates"),
@@ -119,11 +113,11 @@ def _training(state: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _made_from(state: Mapping[str, Any]) -> dict[str, Any] | None:
+def _made_from(state: Mapping[str, Any], path: Path) -> dict[str, Any] | None:
     """The training data and the start of the run."""
-    run = (state.get("task_state") or {}).get("run")
-    task = _group(state, "task")
-    if not isinstance(run, Mapping):
+    run = recorded(state, path)
+    task = options_of(state, "task")
+    if run is None:
         return None
     starts = run.get("start") or {}
     return {

@@ -14,6 +14,7 @@ from types import TracebackType
 import gtrans.criterions.multi_level_cross_entropy  # noqa: F401
 from gtrans.checkpoints import register_safe_globals
 from gtrans.errors import mistake_in
+from gtrans.tasks import checkpoint_loading
 from gtrans.training.install import install
 
 _previous_hook = sys.excepthook
@@ -32,4 +33,5 @@ def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackT
 sys.excepthook = _one_line
 
 register_safe_globals()
+checkpoint_loading.install()
 install()

@@ -12,6 +12,7 @@ from typing import Any
 from gtrans.checkpoints import UnreadableCheckpoint, read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.identity.files import locked
+from gtrans.training import made_from
 
 _ASIDE = "before-restart-"
 # Held until the process ends, so that several trainings of one process may follow each other.
@@ -43,8 +44,8 @@ class RunCheckpoint:
 
     @property
     def made_from(self) -> dict[str, Any] | None:
-        """What the run is made from; None if the checkpoint does not say."""
-        return (self.state.get("task_state") or {}).get("run")
+        """See :func:`gtrans.training.made_from.recorded`."""
+        return made_from.recorded(self.state, self.path)
 
 
 class RunFolder:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gtrans.checkpoint_contents import reading
 from gtrans.identity.digests import digest, fingerprint
 from gtrans.models.base.contract import BERT_PIECES
 from gtrans.text.prepared_folder import check_recorded
@@ -19,6 +20,25 @@ flag names; the digest is None if it is unknown, because there is no such file a
 
 # Of a folder in the format of transformers, what its model consists of.
 _MODEL_FILES = ("config.json", "*.safetensors", "*.bin", "*.index.json")
+
+
+def recorded(state: Mapping[str, Any], path: str | Path) -> MadeFrom | None:
+    """What the run of a checkpoint is made from; None if the checkpoint does not say.
+
+    Raises:
+        GtransError: what it says has not the form of :data:`MadeFrom`.
+    """
+    found = (state.get("task_state") or {}).get("run")
+    if not found:
+        return None
+    with reading(path, "what it says of its run"):
+        if not isinstance(found.get("data"), str | None):
+            raise TypeError("the digest of the data is no text")
+        for flag, file in (found.get("start") or {}).items():
+            named = flag, file["path"], file["digest"]
+            if not all(isinstance(text, str | None) for text in named):
+                raise TypeError("the start is no text")
+    return dict(found)
 
 
 def made_from(trainer: Any) -> MadeFrom:

@@ -13,6 +13,7 @@ from typing import Any
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import OmegaConf, open_dict
 
+from gtrans.checkpoint_contents import check_shapes, check_values, reading
 from gtrans.checkpoints import read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
@@ -150,7 +151,9 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
         )
     _refuse_without_optimizer(found, cfg)
     meant = _meant(cfg)
-    different = _differences(found, trainer, now)
+    with reading(found.path, "the record of its run"):
+        different = _differences(found, trainer, now)
+        finished = None if cfg.reset_optimizer else why_finished(found, trainer.cfg)
     if different and not meant:
         # fairseq's own tasks have no such option.
         restart = "restart" in settings.group_of(trainer.cfg, "task")
@@ -160,13 +163,14 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
             f"give another --save-dir{anew}, or "
             "--reset-optimizer, --restore-file or --finetune-from-model if the change is meant."
         )
+    _check_parameters(found.state, str(found.path), trainer)
     if different:
         remarks.append(
             f"{cfg.save_dir}: goes on with other settings, as {meant} says: {', '.join(different)}"
         )
     return Plan(
         str(found.path),
-        None if cfg.reset_optimizer else why_finished(found, trainer.cfg),
+        finished,
         tuple(remarks),
         made_from.completed(now, recorded or {}),
     )
@@ -232,6 +236,7 @@ def _same_model(flag: str, path: str, trainer: Any) -> list[str]:
         GtransError: there is no such checkpoint, or it has another vocabulary or preparation.
     """
     state = read_checkpoint(path, in_memory=False)
+    _check_parameters(state, f"{flag} {path}", trainer)
     recorded = ModelIdentity.of_checkpoint(state, path)
     if recorded is None:
         return [f"{flag} {path}: identity unknown: it does not say which vocabulary it has"]
@@ -242,6 +247,12 @@ def _same_model(flag: str, path: str, trainer: Any) -> list[str]:
             f"{'; '.join(differences)}; --init-from maps embeddings to other symbols."
         )
     return []
+
+
+def _check_parameters(state: dict[str, Any], path: str, trainer: Any) -> None:
+    """Raises GtransError for parameters that are no numbers, or are not those of this model."""
+    check_values(state["model"], path)
+    check_shapes(state["model"], trainer.get_model().state_dict(), path)
 
 
 def _differences(found: RunCheckpoint, trainer: Any, now: MadeFrom) -> list[str]:

@@ -20,6 +20,8 @@ import torch
 from fairseq import checkpoint_utils
 from torch import Tensor
 
+from gtrans.checkpoint_contents import reading
+
 logger = logging.getLogger(__name__)
 
 RunState = dict[str, Any]
@@ -56,20 +58,21 @@ def resuming(trainer: Any, cfg: Any) -> Iterator[None]:
         overrides: Any = None,
         reset_meters: bool = False,
     ) -> Any:
-        extra = load(path, reset_optimizer, reset_lr_scheduler, overrides, reset_meters)
-        state: RunState | None = (extra or {}).get(_KEY)
-        if state is None:
-            return extra
-        if not (cfg.reset_dataloader or cfg.finetune_from_model):
-            _count_batches_anew(extra["train_iterator"], state["workers"], trainer)
-            for part in trainer.task.parts:
-                part.resume(state["parts"].get(type(part).__name__, {}), trainer.device)
-        if not reset_optimizer:
-            _restore_optimizer(trainer, state["optimizer"])
-            if not reset_lr_scheduler:
-                _restore_schedule(trainer, state["optimizer"], extra)
-            if not reset_meters:
-                _set_early_stop(state["early_stop"])
+        with reading(path, "the state of its training"):
+            extra = load(path, reset_optimizer, reset_lr_scheduler, overrides, reset_meters)
+            state: RunState | None = (extra or {}).get(_KEY)
+            if state is None:
+                return extra
+            if not (cfg.reset_dataloader or cfg.finetune_from_model):
+                _count_batches_anew(extra["train_iterator"], state["workers"], trainer)
+                for part in trainer.task.parts:
+                    part.resume(state["parts"].get(type(part).__name__, {}), trainer.device)
+            if not reset_optimizer:
+                _restore_optimizer(trainer, state["optimizer"])
+                if not reset_lr_scheduler:
+                    _restore_schedule(trainer, state["optimizer"], extra)
+                if not reset_meters:
+                    _set_early_stop(state["early_stop"])
         return extra
 
     trainer.load_checkpoint = load_checkpoint

@@ -201,7 +201,7 @@ def test_an_average_is_of_one_model_and_stays_one(
     assert words is not None
     state["task_state"][STATE]["target"] = state["task_state"][STATE]["source"]
     state["task_state"][STATE]["source"] = {
-        **state["task_state"][STATE]["target"], "added": ["[xx]", "<mask>"],
+        **state["task_state"][STATE]["target"], "added": ["[xx]"],
     }  # fmt: skip
     write_checkpoint(state, tmp_path / "changed.pt")
     line = refusal(["average", "--output", target, document, tmp_path / "changed.pt"], capsys)

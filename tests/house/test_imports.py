@@ -17,13 +17,14 @@ MAY_IMPORT = {
     "errors": {"messages"},
     "messages": set(),
     "identity": {"errors", "messages"},
-    "modules": {"errors"},
+    "checkpoint_contents": {"errors"},
+    "modules": {"checkpoint_contents", "errors"},
     "data": {"errors", "identity", "messages", "modules"},
     "text": {"errors", "identity", "messages", "data.documents", "modules.bert"},
     "corpus": {"errors", "identity", "data.documents", "evaluation.contrastive"},
     "training": {
-        *("checkpoints", "data.unit_options", "data.vocabulary", "errors", "identity"),
-        *("model_identity", "models.base.contract", "text"),
+        *("checkpoint_contents", "checkpoints", "data.unit_options", "data.vocabulary", "errors"),
+        *("identity", "model_identity", "models.base.contract", "text"),
     },
     "evaluation": {"errors", "identity", "messages", "data.documents", "data.instances"},
 }

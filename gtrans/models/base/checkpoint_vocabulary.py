@@ -10,6 +10,7 @@ from typing import Any
 
 from fairseq.data import Dictionary, data_utils
 
+from gtrans.checkpoint_contents import options_of
 from gtrans.data.binarised import load_dictionary
 from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.errors import GtransError
@@ -47,9 +48,9 @@ class CheckpointVocabulary:
         self._path = path
         self._data = data
         self._identity = ModelIdentity.of_checkpoint(checkpoint, path)
-        self._options = _options(checkpoint, "task")
-        self._checkpoint_options = _options(checkpoint, "checkpoint")
-        self._bert_pieces = _options(checkpoint, "model").get("bert_pieces")
+        self._options = options_of(checkpoint, "task")
+        self._checkpoint_options = options_of(checkpoint, "checkpoint")
+        self._bert_pieces = options_of(checkpoint, "model").get("bert_pieces")
         self._named: dict[str, Dictionary] = {}
         if init_dict:
             self._named = self._read(init_dict)
@@ -134,13 +135,3 @@ class CheckpointVocabulary:
         folder = str(self._checkpoint_options.get("save_dir") or "")
         own = re.fullmatch(r"checkpoint(\d+|_\d+_\d+|_best|_last)\.pt", path.name)
         return bool(own) and os.path.isdir(folder) and path.parent.samefile(folder)
-
-
-def _options(checkpoint: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """Options of the task or the model, from either form in which fairseq writes them."""
-    cfg, args = checkpoint.get("cfg"), checkpoint.get("args")
-    found = cfg.get(group) if isinstance(cfg, dict) else None
-    found = args if found is None else found
-    if found is None:
-        return {}
-    return dict(found) if isinstance(found, Mapping) else dict(vars(found))

@@ -122,18 +122,22 @@ def warm_start(
     for name, tensor in own.items():
         if name in state:
             source = state[name]
+            if source.is_floating_point() != tensor.is_floating_point():
+                raise GtransError(
+                    f"--init-from {path}: {name} has the type {source.dtype} there but "
+                    f"{tensor.dtype} in this model."
+                )
             if _BY_SYMBOL.search(name):
                 side = name.split(".")[0]
+                if source.dim() != 2:
+                    raise _other_size(path, name, source, tensor)
                 symbols, new = vocabulary.symbols(side, source.size(0)), dictionaries[side]
                 if symbols != new.symbols:
                     result[name] = _grown(path, name, symbols, new, source, tensor)
                     report.grown.append(name)
                     continue
             if source.shape != tensor.shape:
-                raise GtransError(
-                    f"--init-from {path}: {name} is {tuple(source.shape)} there but "
-                    f"{tuple(tensor.shape)} in this model; choose an --arch of the same size."
-                )
+                raise _other_size(path, name, source, tensor)
             result[name] = source
             (report.loaded if name in original else report.renamed).append(name)
         elif (
@@ -141,6 +145,8 @@ def warm_start(
             and ".global_attn." in name
             and (local := name.replace(".global_attn.", ".")) in state
         ):
+            if state[local].shape != tensor.shape:
+                raise _other_size(path, local, state[local], tensor)
             result[name] = state[local]
             report.copied.append(name)
         else:
@@ -151,6 +157,13 @@ def warm_start(
     for line in report.lines(path):
         logger.info(line)
     return report
+
+
+def _other_size(path: str, name: str, source: Tensor, tensor: Tensor) -> GtransError:
+    return GtransError(
+        f"--init-from {path}: {name} is {tuple(source.shape)} there but {tuple(tensor.shape)} in "
+        "this model; choose an --arch of the same size."
+    )
 
 
 def _grown(

@@ -6,15 +6,18 @@ XLM-R layer of the same number; cross-attention is new.
 """
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
+from gtrans.checkpoint_contents import told
 from gtrans.errors import GtransError
 from gtrans.models.base.warm_start import WarmStartReport
 from gtrans.modules.positions import OFFSET
+from gtrans.modules.pretrained_files import check_sizes, read_weights
 
 logger = logging.getLogger(__name__)
 
@@ -119,14 +122,16 @@ def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
         files_only = {"local_files_only": True, "trust_remote_code": False}
         config = AutoConfig.from_pretrained(folder, **files_only)
         if config.model_type != "xlm-roberta":
-            raise GtransError(f"--init-xlmr {folder}: holds a {config.model_type}, no XLM-R.")
+            raise GtransError(f"{folder}: holds a {config.model_type}, no XLM-R.")
+        check_sizes(config, read_weights(Path(folder)), folder)
         model = AutoModel.from_pretrained(
             folder, add_pooling_layer=False, dtype=torch.float32, **files_only
         )
         symbols = AutoTokenizer.from_pretrained(folder, **files_only).get_vocab()
-    except (OSError, ValueError, KeyError) as error:
-        first = str(error).splitlines()[0].rstrip(".")
-        raise GtransError(f"--init-xlmr {folder}: not a readable XLM-R ({first}).") from error
+    except GtransError as error:
+        raise GtransError(f"--init-xlmr {error}") from error
+    except Exception as error:  # damaged files fail in many ways
+        raise GtransError(f"--init-xlmr {folder}: not a readable XLM-R ({told(error)}).") from error
     finally:
         transformers_logging.set_verbosity(verbosity)
     return config, model.state_dict(), symbols

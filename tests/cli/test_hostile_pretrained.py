@@ -1,0 +1,216 @@
+"""Folders of Hugging Face and other programs' checkpoints that are damaged or bring code."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from support import reference
+from support.authors_format import checkpoint, convert
+from support.hostile import AUTHORS, CONTENTS
+from support.pretrained_models import hugging_face_model, write_dictionaries
+
+from gtrans.cli import main
+from gtrans.errors import GtransError
+from gtrans.modules.bert import FrozenBert, WordPieces, load_bert
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+Change = Callable[[Path], object]
+
+
+def one_line(error: str, message: str) -> None:
+    assert error.startswith("gtrans: error: ") and error.count("\n") == 1, error
+    assert message in error, error
+
+
+# ---- weights ---------------------------------------------------------------------------------
+
+
+def tensors(change: Callable[[dict[str, Any]], object], binary: bool = False) -> Change:
+    """Change the tensors of a folder; ``binary``: into a pytorch_model.bin."""
+
+    def apply(folder: Path) -> None:
+        state: dict[str, Any] = load_file(folder / WEIGHTS)
+        (folder / WEIGHTS).unlink()
+        change(state)
+        if binary:
+            torch.save(state, folder / "pytorch_model.bin")
+        else:
+            save_file(state, folder / WEIGHTS, {"format": "pt"})
+
+    return apply
+
+
+def index(content: object) -> Change:
+    def apply(folder: Path) -> None:
+        (folder / WEIGHTS).rename(folder / "part.safetensors")
+        (folder / INDEX).write_text(json.dumps(content))
+
+    return apply
+
+
+def header(content: bytes) -> Change:
+    def apply(folder: Path) -> None:
+        (folder / WEIGHTS).write_bytes(len(content).to_bytes(8, "little") + content)
+
+    return apply
+
+
+def first(state: dict[str, Any]) -> str:
+    return next(name for name in state if state[name].dim() == 2)
+
+
+def nan(state: dict[str, Any]) -> None:
+    state[first(state)][0, 0] = float("nan")
+
+
+DAMAGES: dict[str, tuple[Change, str]] = {
+    "not a number": (tensors(nan), "holds NaN"),
+    "complex": (tensors(lambda s: s.update(x=torch.ones(2).to(torch.complex64))), "complex64"),
+    "a list": (tensors(lambda s: s.update(x=[1]), binary=True), "x should be a tensor"),
+    "sparse": (tensors(lambda s: s.update(x=torch.eye(3).to_sparse()), binary=True), "sparse"),
+    "a giant": (
+        tensors(lambda s: s.update(x=torch.zeros(1).expand(2**42)), binary=True), "1 are stored"
+    ),
+    "no shards": (index({"weight_map": {}}), "weights"),
+    "an index of numbers": (index({"weight_map": {"x": 3}}), "weight_map is damaged"),
+    "an index that is a list": (index(["x"]), "not an object"),
+    "a weight_map that is a list": (index({"weight_map": ["x"]}), "weight_map is damaged"),
+    "a missing shard": (index({"weight_map": {"x": "no.safetensors"}}), "'no.safetensors' is miss"),
+    "a shard elsewhere": (
+        index({"weight_map": {"x": "../../etc/x.safetensors"}}), "is not in the folder"
+    ),
+    "an empty file": (lambda folder: (folder / WEIGHTS).write_bytes(b""), "safetensors"),
+    "a header without end": (header(b'{"a":'), "safetensors"),
+    "a header of a list": (header(b"[]"), "safetensors"),
+    "a header of other offsets": (
+        header(b'{"a":{"dtype":"F32","shape":[9],"data_offsets":[0,999]}}'), "safetensors"
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bart(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A BART of Hugging Face, and its data folder."""
+    folder = tmp_path_factory.mktemp("bart")
+    data = write_dictionaries(folder / "data")
+    hugging_face_model("bart", folder / "model", data)
+    return folder / "model", data
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_weights(
+    name: str,
+    bart: tuple[Path, Path],
+    bert: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of a BART that is converted, and of a BERT that is loaded."""
+    change, message = DAMAGES[name]
+    folder, out = shutil.copytree(bart[0], tmp_path / "bart"), tmp_path / "out.pt"
+    change(folder)
+    languages = ("--source-lang", "en", "--target-lang", "de")
+    command = ["convert", "--from", "huggingface", *languages, "--data", str(bart[1])]
+    assert main([*command, str(folder), str(out)]) == 1
+    one_line(capsys.readouterr().err, message)
+    assert not out.exists()
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    change(folder)
+    with pytest.raises(GtransError, match=str(folder)) as raised:
+        load_bert(str(folder))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("hidden_size", value) for value in (10**9, 0, "wide", None)),
+        *(("num_hidden_layers", value) for value in (10**9, -1, "many")),
+        *(("vocab_size", value) for value in (10**10, [1])),
+        *(("max_position_embeddings", value) for value in (10**9, "many")),
+        *(("num_attention_heads", value) for value in (0, "two")),
+        ("model_type", 5),
+        ("layer_norm_eps", "tiny"),
+    ],
+)
+def test_sizes_of_a_bert(option: str, value: object, bert: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, option: value}))
+    with pytest.raises(GtransError, match=str(folder)) as raised:
+        FrozenBert(WordPieces(str(folder)))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "3", "[" * 100_000, '{"model_type": ["bert"]}'])
+def test_config_json(
+    text: str,
+    bart: tuple[Path, Path],
+    bert: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = shutil.copytree(bart[0], tmp_path / "bart")
+    (folder / "config.json").write_text(text)
+    command = ["convert", "--from", "huggingface", "--data", str(bart[1])]
+    assert main([*command, str(folder), str(tmp_path / "out.pt")]) == 1
+    one_line(capsys.readouterr().err, str(folder))
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    (folder / "config.json").write_text(text)
+    with pytest.raises(GtransError, match=str(folder)):
+        load_bert(str(folder))
+
+
+def test_code_of_a_bert_is_not_run_by_prepare(
+    bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nor is anybody asked; the standard input would say yes."""
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    config = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Mine"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "mine.py").write_text(
+        f"from pathlib import Path\nPath({str(tmp_path / 'done')!r}).touch()\n"
+        "from transformers import PretrainedConfig\nclass Mine(PretrainedConfig): pass\n"
+    )
+    for lang in ("en", "de"):
+        (tmp_path / f"train.{lang}").write_text("a\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 9))
+    command = ["prepare", "--source-lang", "en", "--target-lang", "de", "--bert", str(folder)]
+    paths = ["--train", str(tmp_path / "train"), "--out", str(tmp_path / "out")]
+    assert main([*command, *paths]) == 1
+    streams = capsys.readouterr()
+    assert f"gtrans: error: {folder}: cannot load this BERT" in streams.err
+    assert not (tmp_path / "done").exists() and "y/N" not in streams.out + streams.err
+
+
+# ---- the authors' checkpoints ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*AUTHORS, "sparse", "not a number", "no rows", "nested"])
+def test_authors_checkpoints(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = reference.write_corpus(tmp_path / "corpus", [])
+    state = checkpoint(corpus)
+    if name in AUTHORS:
+        change, message = AUTHORS[name]
+        change(state["args"])
+    else:
+        damage, message = CONTENTS[name]
+        damage(state)
+    source, target = tmp_path / "in.pt", tmp_path / "out.pt"
+    torch.save(state, source)
+    assert convert(corpus, source, target) == 1
+    one_line(capsys.readouterr().err, message)
+    assert not target.exists()
