@@ -85,8 +85,6 @@ def build(place: Path) -> Path:
     shutil.copytree(frozen, kit / "old", ignore=shutil.ignore_patterns("*former*.json"))
     _write_sets(kit / "sets")
     _write_pretrained(kit)
-    (kit / "config").mkdir()
-    shutil.copy(ROOT / "configs" / "gtransformer_sentence.yaml", kit / "config" / "own.yaml")
     (kit / "done").mkdir()
     for command in _MAKING:
         ended = run(Order(("gtrans", *command), kit, computing=600))
@@ -193,16 +191,6 @@ _LEARNT = (*_PREPARED, "data/codes.bpe", "data/truecase.*")
 _MADE = ("new/**",)
 _PLUGIN = ("--user-dir", str(ROOT / "gtrans"), "--task", "document_translation")
 _BERT = ("--arch", "bert_context_transformer_tiny", "--unit", "window", *_SIZE)
-_HYDRA = (
-    "fairseq-hydra-train", "--config-dir", "{case}/config", "--config-name", "own",
-    f"common.user_dir={ROOT / 'gtrans'}", "common.cpu=true", "common.fp16=false",
-    "task.data={case}/data", "checkpoint.save_dir={case}/new", "hydra.run.dir={case}/hydra",
-    "optimization.max_update=1", "dataset.max_tokens=2000", "dataset.num_workers=0",
-    "distributed_training.distributed_world_size=1", "model.encoder_embed_dim=16",
-    "model.encoder_ffn_embed_dim=16", "model.decoder_ffn_embed_dim=16",
-)  # fmt: skip
-
-
 def _train(program: tuple[str, ...], *words: str, uses: tuple[str, ...],
            subjects: tuple[str, ...], save: str = "new") -> Command:  # fmt: skip
     return Command((*program, *_TRAINING, *words, "--save-dir", save), uses, subjects,
@@ -302,7 +290,6 @@ COMMANDS: tuple[Command, ...] = (
     ),
     _train(("gtrans", "train", "bertdata"), *_BERT, uses=("bertdata", "bert"),
            subjects=("bert/*", "bertdata/*.bert.*")),
-    Command(_HYDRA, ("config", "data"), ("config/own.yaml",), leaves=("new/**", "hydra/**")),
     *(
         Command((*words, "--path", "sentence.pt", *more), ("sentence.pt", "data", "small.en"),
                 ("sentence.pt", "data/test.*", *_PREPARED))

@@ -3,8 +3,8 @@
     python scripts/reliability/hostile_files.py --out FOLDER [--cases 1000] [--only NUMBER ..]
 
 Checkpoints of several systems, prepared folders and all that is in them, models of Hugging Face, of
-fairseq and of the authors, contrastive sets, texts, settings: one file is truncated, its bits are
-flipped, it gets the contents of another file, a value in it becomes another one (see mutations.py).
+fairseq and of the authors, contrastive sets, texts: one file is truncated, its bits are flipped, it
+gets the contents of another file, a value in it becomes another one (see mutations.py).
 Then a command that reads it runs, in a process of its own with limits of memory and time.
 
 It must refuse, with a line that names the file or its folder, a status that is not 0, and nothing
@@ -106,8 +106,7 @@ class Case:
         if self.number > 0:
             self._damage()
         self._before = {name: _stamp(path) for name, path in _files(self.folder).items()}
-        words = [word.replace("{case}", str(self.folder)) for word in self.command.words]
-        return Order(tuple(words), self.folder)
+        return Order(self.command.words, self.folder)
 
     def _damage(self) -> None:
         found = {
