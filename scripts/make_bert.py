@@ -8,6 +8,7 @@ documents; the model is trained on pairs of neighbours, [CLS] sentence [SEP] sen
 from __future__ import annotations
 
 import argparse
+import gzip
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -104,7 +105,8 @@ def make_bert(
         num_attention_heads=heads, intermediate_size=4 * dim,
         pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip
-    model = BertForMaskedLM(config).train()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = BertForMaskedLM(config).to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     warmup = max(updates // 10, 1)
     schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -112,10 +114,14 @@ def make_bert(
     )
     if updates:
         first, second = zip(*pairs(documents), strict=True)
-        encoded = tokenizer(list(first), list(second), verbose=False)["input_ids"]
+        longest = config.max_position_embeddings
+        encoded = tokenizer(
+            list(first), list(second), truncation=True, max_length=longest, verbose=False
+        )["input_ids"]
         stream = batches(encoded, batch, random.Random(seed))
         for update in range(1, updates + 1):
-            loss = model(**masked(next(stream), tokenizer)).loss
+            rows = masked(next(stream), tokenizer)
+            loss = model(**{name: tensor.to(device) for name, tensor in rows.items()}).loss
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -129,7 +135,9 @@ def make_bert(
 def main() -> None:
     """Parse the options and run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--text", type=Path, required=True, metavar="FILE", help="plain text")
+    parser.add_argument(
+        "--text", type=Path, required=True, metavar="FILE", help="plain text, gzipped or not"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the BERT")
     for name, default in (
         ("vocabulary", 2000), ("layers", 2), ("dim", 128), ("heads", 4), ("updates", 600),
@@ -138,8 +146,9 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
     parser.add_argument("--rate", type=float, default=1e-3, help="learning rate, default 0.001")
     args = vars(parser.parse_args())
-    text = args.pop("text").read_text(encoding="utf-8")
-    documents = [document.split("\n") for document in text.strip().split("\n\n")]
+    path = args.pop("text")
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+        documents = [document.split("\n") for document in file.read().strip().split("\n\n")]
     make_bert(args.pop("out"), documents, **args)
 
 

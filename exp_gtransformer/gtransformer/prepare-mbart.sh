@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What fine-tuning mBART needs: the plain text in its SentencePiece pieces. Its vocabulary is cut to
-# the pieces of the corpus unless --trim no: a model of 25 languages then fits a GPU of 24 GB.
+# What fine-tuning mBART needs: the plain text in its SentencePiece pieces. With --trim yes its
+# vocabulary is cut to the pieces of the corpus: a model of 25 languages then fits a GPU of 24 GB. The
+# authors do not cut it.
 set -euo pipefail
 NAME=prepare-mbart
 SUMMARY="Prepare a corpus for mBART: text to OUT/data with mBART's own SentencePiece model, no Moses
@@ -8,12 +9,12 @@ steps; with --trim yes its vocabulary is cut to the corpus first, into OUT/mbart
   --mbart DIR           folder with mBART's model.pt and sentence.bpe.model (and dict.txt); the
                         folder mbart.cc25 of fairseq, or a checkpoint that gtrans convert made of
                         Hugging Face's files, as model.pt next to their SentencePiece model
-  --trim WHETHER        yes or no (default: yes)"
+  --trim WHETHER        yes or no (default: no)"
 TRAINS=no
 # shellcheck source=../lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 
-OPTION[mbart]="" OPTION[trim]=yes
+OPTION[mbart]="" OPTION[trim]=no
 parse "$@"
 check_mbart
 find_text

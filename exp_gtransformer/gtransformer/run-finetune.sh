@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # G-Transformer fine-tuned from a sentence Transformer (App. C.1): global attention and gates, which
-# are new, learn at 5e-4, what is loaded at 0.2 of it, 1e-4; word dropout 0.1.
+# are new, learn at 5e-4, what is loaded at 0.2 of it, 1e-4; word dropout 0.1, in the first 40 epochs
+# as in the authors' script.
 set -euo pipefail
 NAME=run-finetune
 SUMMARY="Train a sentence Transformer, fine-tune a G-Transformer from it, test both: preparation
@@ -11,6 +12,9 @@ TRAINS=yes
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 # shellcheck source=../lib/training.sh
 source "$ROOT/exp_gtransformer/lib/training.sh"
+
+# shellcheck disable=SC2034 # of training.sh; the limit of the authors' scripts
+SEARCH=(--max-len-a 1.2 --max-len-b 10)
 
 parse "$@"
 begin gtransformer/prepare-finetune.sh
@@ -28,5 +32,6 @@ fi
 model=$(document_model "$model")
 train "$model" "${OPTION[document-updates]}" \
   --unit document --max-doc-tokens "${OPTION[max-doc-tokens]}" --word-dropout 0.1 \
+  --word-dropout-epochs 40 \
   --init-from "$SENTENCE" --lr-scale-pretrained 0.2 "${start[@]}"
 evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt" "$BASELINE"

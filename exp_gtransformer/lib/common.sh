@@ -11,6 +11,7 @@ CORPORA=(iwslt17 nc2016 europarl7)
 declare -A OPTION=(
   [data]="" [corpus]="" [train-prefix]="" [valid-prefix]="" [test-prefix]=""
   [source-lang]=en [target-lang]=de [out]="" [bpe-merges]=30000 [workers]=1 [sentence-data]=""
+  [bpe-symbols]="" [normalise]=no
 )
 declare -A TRAINING_OPTION=(
   [gpus]=4 [update-freq]=1 [max-tokens]=4096 [arch]=gtransformer_base [max-doc-tokens]=512
@@ -56,6 +57,9 @@ output and preparation
   --out DIR             folder to write; run a script again to continue where it stopped
   --bpe-merges N        joint BPE merges (default: ${OPTION[bpe-merges]}); OUT/data keeps those that it
                         was prepared with unless this is given
+  --bpe-symbols N       size of the joint vocabulary instead of --bpe-merges
+  --normalise WHETHER   yes: Moses punctuation normalisation of both sides, which no paper here has;
+                        no (default: ${OPTION[normalise]})
   --workers N           processes of the preparation (default: ${OPTION[workers]})
   --sentence-data DIR   take truecasers, BPE and vocabulary from this prepared folder, that of an
                         existing sentence model
@@ -78,8 +82,10 @@ training; the effective batch is --max-tokens x --gpus x --update-freq
   --max-doc-tokens N    longest document unit (default: ${TRAINING_OPTION[max-doc-tokens]})
   --patience N          stop after N validations without a lower loss
                         (default: ${TRAINING_OPTION[patience]})
-  --sentence-updates N  at most N updates of the sentence model; 0: no limit (default: 0)
-  --document-updates N  at most N updates of the document model; 0: no limit (default: 0)
+  --sentence-updates N  at most N updates of the sentence model; 0: no limit
+                        (default: ${TRAINING_OPTION[sentence-updates]})
+  --document-updates N  at most N updates of the document model; 0: no limit
+                        (default: ${TRAINING_OPTION[document-updates]})
   --seed N              (default: ${TRAINING_OPTION[seed]})
   --start KIND          fine-tuning starts as in the paper, or lossless, from exactly what the
                         sentence model translates (default: ${TRAINING_OPTION[start]})
@@ -153,6 +159,12 @@ listed() {
 check_options() {
   [[ -n ${OPTION[out]} ]] || die "\`--out\` is missing: where everything is to be written."
   at_least 1 bpe-merges workers
+  one_of normalise yes no
+  if [[ -n ${OPTION[bpe-symbols]} ]]; then
+    at_least 1 bpe-symbols
+    [[ -z ${GIVEN[bpe-merges]+given} ]] ||
+      die "\`--bpe-symbols\` cannot be combined with \`--bpe-merges\`."
+  fi
   [[ ${OPTION[source-lang]} != "${OPTION[target-lang]}" ]] ||
     die "\`--source-lang\` and \`--target-lang\` are both '${OPTION[source-lang]}'."
   if [[ $TRAINS == yes ]]; then
@@ -207,7 +219,7 @@ text_file() {
 # check_mbart: --mbart and --trim of the scripts that have them.
 check_mbart() {
   local file url=https://dl.fbaipublicfiles.com/fairseq/models/mbart/mbart.cc25.v2.tar.gz
-  for file in bpe-merges sentence-data; do
+  for file in bpe-merges bpe-symbols sentence-data normalise; do
     [[ -z ${GIVEN[$file]+given} ]] ||
       die "\`--$file\` is not for mBART, which has its own vocabulary."
   done
@@ -296,10 +308,13 @@ prepare() {
     merges=$(sed -n 's/.*"merges": *\([1-9][0-9]*\).*/\1/p' "$state")
   fi
   vocabulary=(--bpe-merges "${merges:-${OPTION[bpe-merges]}}")
+  [[ -z ${OPTION[bpe-symbols]} ]] || vocabulary=(--bpe-symbols "${OPTION[bpe-symbols]}")
   if [[ -n ${OPTION[sentence-data]} ]]; then
     [[ -z ${GIVEN[bpe-merges]+given} ]] ||
       die "\`--bpe-merges\` cannot be combined with \`--sentence-data\`, which decides it."
     vocabulary=(--reuse "${OPTION[sentence-data]}")
+  elif [[ ${OPTION[normalise]} == no ]]; then
+    vocabulary+=(--no-normalise)
   fi
   gtrans=$(program gtrans)
   run "$gtrans" prepare --source-lang "${OPTION[source-lang]}" \

@@ -10,6 +10,11 @@ COMMON_SETTINGS=(
   --dropout 0.3
 )
 
+# Options of gtrans translate.
+SEARCH=()
+# What else the preparation is told by a script.
+PREPARE=()
+
 # begin PREPARE-SCRIPT: devices, text, and the corpus in OUT/data; what is prepared already is skipped
 # by `gtrans prepare`, which sees by itself whether it is made from the same.
 begin() {
@@ -20,12 +25,15 @@ begin() {
   use_devices
   local key arguments=()
   for key in train-prefix valid-prefix test-prefix source-lang target-lang out data corpus \
-    bpe-merges workers sentence-data mbart trim; do
+    bpe-merges bpe-symbols workers sentence-data normalise mbart trim; do
     [[ -z ${GIVEN[$key]+given} ]] || arguments+=("--$key" "${OPTION[$key]}")
   done
   [[ $DRY_RUN == no ]] || arguments+=(--dry-run)
-  # What follows -- goes to gtrans prepare.
-  [[ -z ${OPTION[bert]+known} ]] || arguments+=(-- --bert "${OPTION[bert]}")
+  # What follows -- goes to gtrans prepare; --sentence-data decides all of it.
+  if [[ -z ${OPTION[sentence-data]} ]]; then
+    [[ -z ${OPTION[bert]+known} ]] || PREPARE+=(--bert "${OPTION[bert]}")
+    ((${#PREPARE[@]} == 0)) || arguments+=(-- "${PREPARE[@]}")
+  fi
   bash "$ROOT/exp_gtransformer/$prepare_script" "${arguments[@]}"
 }
 
@@ -113,16 +121,29 @@ start_from() {
 # BASELINE, a model evaluated before, both stand in one table, with tests of their difference.
 # `gtrans translate` does nothing when the translation is there and made from the same.
 evaluate() {
-  local source target gtrans
   local hypothesis=${OPTION[out]}/test.$1.${OPTION[target-lang]}
-  local systems=("$hypothesis")
-  [[ -z ${3:-} ]] || systems=("$3=${OPTION[out]}/test.$3.${OPTION[target-lang]}" "$1=$hypothesis")
+  run "$(program gtrans)" translate --path "$2" --data "${OPTION[out]}/data" \
+    --input "$(text_file "$TEST_TEXT" "${OPTION[source-lang]}")" \
+    --output "$hypothesis" --beam "${OPTION[beam]}" "${SEARCH[@]}" "${DEVICE[@]}"
+  if [[ -n ${3:-} ]]; then compare "$1" "$3" "$1"; else score "$1" "$hypothesis"; fi
+}
+
+# compare NAME MODEL...: score the translations of these models in one table, OUT/scores.NAME.txt,
+# with tests of their differences from the first.
+compare() {
+  local model systems=()
+  for model in "${@:2}"; do
+    systems+=("$model=${OPTION[out]}/test.$model.${OPTION[target-lang]}")
+  done
+  score "$1" "${systems[@]}"
+}
+
+# score NAME SYSTEM...: score translations, FILE or MODEL=FILE, in OUT/scores.NAME.txt.
+score() {
+  local source target
   source=$(text_file "$TEST_TEXT" "${OPTION[source-lang]}")
   target=$(text_file "$TEST_TEXT" "${OPTION[target-lang]}")
-  gtrans=$(program gtrans)
-  run "$gtrans" translate --path "$2" --data "${OPTION[out]}/data" --input "$source" \
-    --output "$hypothesis" --beam "${OPTION[beam]}" "${DEVICE[@]}"
-  keep "${OPTION[out]}/scores.$1.txt" run "$gtrans" score --hyp "${systems[@]}" --ref "$target" \
-    --src "$source" --target-lang "${OPTION[target-lang]}" --data "${OPTION[out]}/data" \
-    --max-doc-tokens "${OPTION[max-doc-tokens]}"
+  keep "${OPTION[out]}/scores.$1.txt" run "$(program gtrans)" score --hyp "${@:2}" \
+    --ref "$target" --src "$source" --target-lang "${OPTION[target-lang]}" \
+    --data "${OPTION[out]}/data" --max-doc-tokens "${OPTION[max-doc-tokens]}"
 }

@@ -8,91 +8,66 @@ share is in :mod:`gtrans.cli.shared`) with
 * ``add_arguments(parser)`` and ``run(args)``.
 
 A front of one of fairseq's commands has ``hand_over(argv)`` in place of the last two: fairseq
-declares the options and prints the help.
+declares the options.
 
-Only the module of the chosen subcommand is imported.
+Only the module of the chosen subcommand is imported. Nothing else is imported here before
+:func:`main` can answer an interruption.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib
-import logging
+import os
 import sys
-from collections.abc import Sequence
-from functools import partial
-from types import ModuleType
 
-from gtrans import __version__
-from gtrans.cli.shared.output import standard_output
-from gtrans.errors import mistake_in
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
 
-COMMANDS = {
-    "make-corpus": "write the embedded English-German document corpus and its contrastive sets",
-    "prepare": "turn plain text into a binarised document corpus (Moses, BPE, fairseq-preprocess)",
-    "train": "train a model: fairseq-train with the tasks and models of this project",
-    "generate": "translate a binarised split: fairseq-generate with this project's tasks",
-    "translate": "translate whole documents; each line of the output translates its input line",
-    "score": "score translations: BLEU, chrF, TER, METEOR; confidence intervals, significance",
-    "contrast": "measure a model's accuracy on contrastive sets, by phenomenon and distance",
-    "analyse": "measure attention, gates and gradients of a trained model",
-    "cxmi": "measure how much context raises the probability of the reference",
-    "options": "list the architectures, or explain the options of one of them",
-    "show": "say what a checkpoint, a prepared or run folder, or a translation was made from",
-    "average": "average checkpoints of one training run",
-    "convert": "convert a checkpoint of another program",
-    "trim-vocab": "reduce a pretrained model to the subword pieces that a corpus uses",
-}
-
-
-def _overview() -> argparse.ArgumentParser:
-    lines = "\n".join(f"  {name:<14}{text}" for name, text in COMMANDS.items())
-    parser = argparse.ArgumentParser(
-        prog="gtrans",
-        description="Document-level machine translation on fairseq.",
-        epilog=f"commands:\n{lines}\n\n"
-        "'gtrans COMMAND --help' describes a command and shows an example.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"gtrans {__version__}")
-    parser.add_argument("command", choices=list(COMMANDS), metavar="COMMAND")
-    return parser
-
-
-def _run(module: ModuleType, command: str, argv: Sequence[str]) -> None:
-    """Read the options of a subcommand and run it."""
-    parser = argparse.ArgumentParser(
-        prog=f"gtrans {command}",
-        description=module.__doc__,
-        epilog=f"example:\n  {module.EXAMPLE}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    module.add_arguments(parser)
-    args = parser.parse_args(argv)
-    # What fairseq logs while it is imported and loads data is not about this command.
-    for name in ("fairseq", "gtrans"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    module.run(args)
+_INTERRUPTION = "gtrans: interrupted"
+_INTERRUPTED = 128 + 2  # as a shell reports SIGINT
+_BROKEN_PIPE = 128 + 13  # as a shell reports SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``gtrans ARGV``; returns the exit status."""
-    argv = list(sys.argv[1:] if argv is None else argv)
-    command = _overview().parse_args(argv[:1]).command
-    module = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}")
-    work = module.hand_over if hasattr(module, "hand_over") else partial(_run, module, command)
     try:
-        with standard_output():
-            work(argv[1:])
+        _end_imports_at_once()
+        try:
+            from gtrans.cli.shared.dispatch import dispatch
+
+            return dispatch(list(sys.argv[1:] if argv is None else argv))
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except KeyboardInterrupt:
-        print("gtrans: interrupted", file=sys.stderr)
-        return 130
+        print(_INTERRUPTION, file=sys.stderr)
+        return _INTERRUPTED
     except BrokenPipeError:
-        return 1
-    except Exception as error:
-        mistake = mistake_in(error)
-        if mistake is None:
-            raise
-        print(f"gtrans: error: {mistake}", file=sys.stderr)
-        return 1
-    return 0
+        from gtrans.cli.shared.output import discard_output
+
+        discard_output()
+        return _BROKEN_PIPE
+
+
+def _end_imports_at_once() -> None:
+    """Let an interruption end the process while modules are imported.
+
+    Some libraries take a KeyboardInterrupt for a missing library and go on half imported. Nothing
+    is lost that a kill would not lose.
+    """
+    import signal
+    import threading
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            os.write(2, f"{_INTERRUPTION}\n".encode())
+            os._exit(_INTERRUPTED)
+        frame = frame.f_back
+    raise KeyboardInterrupt

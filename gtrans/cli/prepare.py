@@ -14,6 +14,7 @@ import argparse
 from pathlib import Path
 
 from gtrans.errors import GtransError
+from gtrans.text.chinese_words import SEGMENTERS
 from gtrans.text.moses_pipeline import Steps
 from gtrans.text.preparation import prepare
 from gtrans.text.preparation_options import DEFAULT_MERGES, PreparationOptions
@@ -55,6 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--bpe-merges", type=int, metavar="N", help=f"joint BPE merges (default: {DEFAULT_MERGES})"
     )
     text.add_argument(
+        "--bpe-symbols",
+        type=int,
+        metavar="N",
+        help="size of the joint BPE vocabulary instead of --bpe-merges: merges and characters",
+    )
+    text.add_argument(
         "--bpe-vocabulary-threshold",
         type=int,
         metavar="N",
@@ -67,6 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-tokenise",
         action="store_true",
         help="skip tokenisation: the text is tokenised already",
+    )
+    text.add_argument(
+        "--segmenter",
+        choices=SEGMENTERS,
+        help="find the words of Chinese with jieba (pip install -e '.[zh]'), as the experiments on "
+        "Chinese in the papers do (default: every character is a token)",
     )
     text.add_argument("--no-truecase", action="store_true", help="skip truecasing")
     text.add_argument(
@@ -108,11 +121,15 @@ def run(args: argparse.Namespace) -> None:
     """Run ``gtrans prepare``."""
     moses = {
         "--bpe-merges": args.bpe_merges is not None,
+        "--bpe-symbols": args.bpe_symbols is not None,
         "--bpe-vocabulary-threshold": args.bpe_vocabulary_threshold is not None,
         "--no-normalise": args.no_normalise,
         "--no-tokenise": args.no_tokenise,
         "--no-truecase": args.no_truecase,
+        "--segmenter": args.segmenter is not None,
     }
+    if args.segmenter is not None:
+        _refuse({"--no-tokenise": args.no_tokenise}, "--segmenter", "tokenises")
     models = {"sentencepiece": args.sentencepiece, "byte-bpe": args.byte_bpe}
     chosen = [(kind, path) for kind, path in models.items() if path is not None]
     if len(chosen) > 1:
@@ -121,6 +138,10 @@ def run(args: argparse.Namespace) -> None:
         )
     for kind, _ in chosen:
         _refuse(moses, f"--{kind}", "takes plain text")
+    if args.bpe_symbols is not None and args.bpe_merges is not None:
+        raise GtransError(
+            "`--bpe-symbols` cannot be combined with `--bpe-merges`: give one of them"
+        )
     if args.reuse is not None:
         own = {f"--{kind}": path is not None for kind, path in models.items()}
         _refuse({**moses, "--bert": args.bert is not None, **own}, "--reuse", "decides it")
@@ -137,8 +158,10 @@ def run(args: argparse.Namespace) -> None:
                 normalise=not args.no_normalise,
                 tokenise=not args.no_tokenise,
                 truecase=not args.no_truecase,
+                segmenter=args.segmenter,
             ),
             bpe_merges=DEFAULT_MERGES if args.bpe_merges is None else args.bpe_merges,
+            bpe_symbols=args.bpe_symbols,
             bpe_vocabulary_threshold=args.bpe_vocabulary_threshold,
             subword_model=chosen[0] if chosen else None,
             dictionary=args.dictionary,

@@ -9,6 +9,10 @@ translation of that sentence is empty. A translation without document boundaries
 of the reference if it has as many sentences. Files may be gzipped. The command needs text
 only, so it scores the output of any program.
 
+A translation with one line for each document (`gtrans translate --free`) is recognised by its
+record or by the number of its lines. It has no sentences to align, so all systems are then scored
+over whole documents, as with --documents-only.
+
 d-BLEU is computed over whole documents, and over instances: consecutive sentences of a
 document up to --max-doc-tokens, as a document model reads them. See docs/evaluation.md.
 """
@@ -16,16 +20,28 @@ document up to --max-doc-tokens, as a document model reads them. See docs/evalua
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gtrans.cli.shared.score_options import CONSISTENCY, add_arguments, check_values, system_names
+from gtrans.cli.shared.score_options import (
+    CONSISTENCY,
+    add_arguments,
+    check_documents_only,
+    check_values,
+    system_names,
+)
 from gtrans.data.documents import read_documents, read_parallel
 from gtrans.data.instances import split_instances
+from gtrans.decoding.translation_record import read_record
+from gtrans.errors import GtransError
 from gtrans.evaluation import buckets, external
 from gtrans.evaluation.consistency import ConsistencyJudge, signature
-from gtrans.evaluation.hypotheses import read_hypotheses, read_hypothesis_documents
+from gtrans.evaluation.hypotheses import (
+    has_a_line_for_each_document,
+    read_hypotheses,
+    read_hypothesis_documents,
+)
 from gtrans.evaluation.report import Report, to_json, to_text
 from gtrans.evaluation.scores import (
     DEFAULT_METRICS,
@@ -64,9 +80,12 @@ def run(args: argparse.Namespace) -> None:
     check_values(args)
     if args.data and not args.target_lang:
         args.target_lang = _languages(args.data)[1]
+    texts = system_names(args.hyp)
+    if not args.documents_only:
+        _notice_free_translations(args, texts.values())
     read = read_hypothesis_documents if args.documents_only else read_hypotheses
     systems: dict[str, Documents] = {
-        name: read(path, args.ref or args.src) for name, path in system_names(args.hyp).items()
+        name: read(path, args.ref or args.src) for name, path in texts.items()
     }
     report = Report(list(systems))
     if args.ref:
@@ -80,6 +99,30 @@ def run(args: argparse.Namespace) -> None:
         print(json_text(to_json(report)))
     else:
         print_lines(*to_text(report, args.details))
+
+
+def _notice_free_translations(args: argparse.Namespace, paths: Iterable[str]) -> None:
+    """Score whole documents if a translation has one line for each.
+
+    Raises:
+        GtransError: a score is asked for that needs aligned sentences.
+    """
+    free = next((path for path in paths if _is_free(path, args.ref or args.src)), None)
+    if free is not None:
+        args.documents_only = True
+        check_documents_only(args, f"{free}, which has one line for each document,")
+        say(f"{free} has one line for each document: no s-BLEU, scores over whole documents only")
+
+
+def _is_free(path: str, reference: str) -> bool:
+    """Whether a translation has one line for each document."""
+    try:
+        record = read_record(path)
+    except GtransError:  # another program's file beside it
+        record = None
+    if record is not None and record.describes(path):
+        return bool(record.made_from.get("search", {}).get("free"))
+    return has_a_line_for_each_document(path, reference)
 
 
 def _inputs(args: argparse.Namespace) -> list[str]:

@@ -2,7 +2,8 @@
 
 All options are fairseq-train's; no --user-dir is needed, and --task is document_translation
 unless it is given. torchrun and fairseq's own start of one worker for each device work as with
-fairseq-train.
+fairseq-train. With --config-dir DIR --config-name NAME, the options are those of
+fairseq-hydra-train, KEY=VALUE, and paths are relative to the current folder.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ EXAMPLE = (
     "gtrans train data-bin --arch gtransformer_base --save-dir checkpoints --optimizer adam "
     "--lr 5e-4 --lr-scheduler inverse_sqrt --max-tokens 4096"
 )
+
+_OF_HYDRA = ("--config-name", "-cn", "--config-dir", "-cd", "--config-path", "-cp")
 
 
 def hand_over(argv: Sequence[str]) -> None:
@@ -33,10 +36,16 @@ def hand_over(argv: Sequence[str]) -> None:
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
     from fairseq.distributed.utils import call_main
 
+    if any(word.partition("=")[0] in _OF_HYDRA for word in argv):
+        from gtrans.cli.shared.hydra_front import train
+
+        train(argv)
+        return
+
     from gtrans.cli.shared.fairseq_commands import parse
     from gtrans.errors import GtransError
 
-    args = parse(sys.modules[__name__], options.get_training_parser, argv)
+    args = parse(sys.modules[__name__], options.get_training_parser, argv, trains=True)
     if args.max_tokens is None and args.batch_size is None:
         raise GtransError("`--max-tokens` is missing: the largest batch (or give `--batch-size`).")
     cfg = convert_namespace_to_omegaconf(args)

@@ -3,6 +3,7 @@
 The input text has one sentence per line and an empty line (or a line <d>) between documents.
 It is tokenised and segmented as the corpus in --data was. The output is plain text with one
 line for every line of the input; its empty lines are the document boundaries of the input.
+(With --free it has one line for every document.)
 
 After an interruption, run the same command again: it continues where it stopped. Finished
 translations are kept in OUTPUT.partial; OUTPUT appears when everything is translated. With
@@ -47,6 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "above 1 favour long translations",
         ),
         ("--unkpen", 0.0, "penalty for <unk>"),
+        (
+            "--no-repeat-ngram-size",
+            0,
+            "no sentence has the same N pieces in a row twice; each sentence of a document counts "
+            "for itself, as with a sentence model; 0: no limit",
+        ),
     ):
         search.add_argument(
             flag,
@@ -67,8 +74,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-doc-tokens",
         type=int,
         metavar="N",
-        help="longest instance in tokens; a sentence counts two more for its begin and end marks "
-        "(default: as in training)",
+        help="longest instance in tokens; a sentence counts two more for its begin and end marks. "
+        "The source alone is measured; training, fairseq-generate and gtrans score take the longer "
+        "side (default: as in training)",
+    )
+    search.add_argument(
+        "--free",
+        action="store_true",
+        help="document Transformer only: the model decides how many sentences it writes and where "
+        "a document ends, as in the papers' baselines; the output has one line for each document, "
+        "and only scores over documents are possible",
     )
     add_device(unit)
     unit.add_argument(
@@ -102,6 +117,8 @@ def run(args: argparse.Namespace) -> None:
                 min_len=args.min_len,
                 lenpen=args.lenpen,
                 unkpen=args.unkpen,
+                free=args.free,
+                no_repeat_ngram_size=args.no_repeat_ngram_size,
             ),
             max_tokens=args.max_tokens,
             max_doc_tokens=args.max_doc_tokens,

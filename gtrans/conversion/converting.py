@@ -34,6 +34,7 @@ from gtrans.conversion.pretrained import read_pretrained
 from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.errors import GtransError
+from gtrans.messages import say
 from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.models.gtransformer import GTransformerConfig
 from gtrans.tasks.document_translation import DocumentTranslationTask
@@ -163,6 +164,8 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
     root.task = task_cfg
     # setup_task infers missing languages, and reads other groups of the options.
     task = DocumentTranslationTask.setup_task(root.task)
+    if foreign.add_mask(len(task.target_dictionary)):
+        say(f"{path}: it has no {MASK} (fine-tuning cuts it off); its new row is the mean of all")
     _check_vocabulary(foreign, task, langs)
     joint = task.source_dictionary == task.target_dictionary
     model_cfg = model_options(state, foreign.args, joint, foreign.doc_mode, path)

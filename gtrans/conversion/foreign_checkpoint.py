@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from gtrans.conversion.model_options import DECODER_TABLE, OUTPUT
+from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
 from gtrans.models.base.warm_start import rename
@@ -31,6 +32,7 @@ class ForeignCheckpoint:
         unit: the unit that it was trained on.
         identity: what it was made from, if it says so: a model of fairseq's after
             ``gtrans trim-vocab`` does.
+        without_mask: its embeddings may lack the mask.
         doc_mode: ``partial`` if the names of its tensors point to group attention, else ``full``.
     """
 
@@ -46,6 +48,26 @@ class ForeignCheckpoint:
     unit: str = "document"
     doc_mode: str = "full"
     identity: ModelIdentity | None = None
+    without_mask: bool = False
+
+    def add_mask(self, symbols: int) -> bool:
+        """Give embeddings that may lack the mask, the last of ``symbols``, a row for it.
+
+        It is the mean of all rows, so that the logit of the mask is the mean of all logits: its
+        probability is at most that of a word on average, and the others hardly change.
+
+        Returns:
+            whether the mask was missing.
+        """
+        tables = [name for name in (ENCODER_TABLE, DECODER_TABLE, OUTPUT) if name in self.state]
+        rows = {self.state[name].size(0) for name in tables}
+        if not self.without_mask or rows != {symbols - 1}:
+            return False
+        for name in tables:
+            table = self.state[name]
+            mean = table.float().mean(0, keepdim=True).to(table.dtype)
+            self.state[name] = torch.cat([table, mean])
+        return True
 
 
 # Options that conversion reads, by type.

@@ -17,6 +17,7 @@ from gtrans.conversion.foreign_checkpoint import (
     own_names,
     plain_options,
 )
+from gtrans.data.pretrained_frame import pretrained_marks
 from gtrans.data.symbols import split_languages
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
@@ -52,11 +53,9 @@ def read_pretrained(path: Path) -> ForeignCheckpoint:
         if not is_parameter(name, entry) or name.startswith(_OTHER_HEADS)
     ]
     langs = split_languages(getattr(args, "langs", None))
-    marks = "bart"
-    if langs:
-        # Multilingual fine-tuning (mBART-50) puts the language symbol first, pretraining last.
-        first = getattr(args, "decoder_langtok", False)
-        marks = "mbart50" if first else "mbart"
+    # Fine-tuning as a translation model cuts the mask off, which is the last symbol of BART.
+    task = options_of(checkpoint, "task").get("_name")
+    fine_tuned = task is not None and "denoising" not in str(task)
     return ForeignCheckpoint(
         path,
         own_names({name: entry for name, entry in original.items() if name not in ignored}),
@@ -66,7 +65,8 @@ def read_pretrained(path: Path) -> ForeignCheckpoint:
         langs,
         getattr(args, "source_lang", None),
         getattr(args, "target_lang", None),
-        marks,
+        pretrained_marks(vars(args)),
         "sentence",
+        without_mask=fine_tuned and not langs,
         identity=ModelIdentity.of_checkpoint(checkpoint, path),
     )

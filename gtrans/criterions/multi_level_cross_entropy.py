@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
+from gtrans.modules.layer_fusion import fuse_log_probs
 from gtrans.modules.multi_level import GroupOutputs, smoothed_losses
 
 
@@ -33,7 +33,8 @@ class MultiLevelCrossEntropy(FairseqCriterion):
     """``sum_i psi_i CE(P_i)`` over the groups of the decoder, with label smoothing.
 
     The logs have, in bits per word: ``loss``, Eq 7 with label smoothing; ``nll_loss`` (and
-    ``ppl``), that of the fused probability (Eq 5) without smoothing; ``loss_group_i``, the
+    ``ppl``), that of the fused probability (``--probability-fusion``) without smoothing;
+    ``loss_group_i``, the
     smoothed loss of group i. ``weight_group_i`` is the weight psi of group i. A model without
     groups counts as one group.
     """
@@ -82,7 +83,7 @@ class MultiLevelCrossEntropy(FairseqCriterion):
         each = smoothed.view(groups, words).sum(1)
         weights = outputs.log_weights.exp()
         loss = (weights * each).sum()
-        fused = torch.logsumexp(outputs.log_weights[:, None] - plain.view(groups, words), 0)
+        fused = fuse_log_probs(-plain.view(groups, words), outputs.log_weights, outputs.fusion)
         size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         logged = {
             "loss": loss.data,

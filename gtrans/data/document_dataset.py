@@ -95,9 +95,7 @@ class Units:
         )
 
 
-def document_units(
-    source_sizes: Ints, target_sizes: Ints | None, unit: Unit, name: str
-) -> Units:
+def document_units(source_sizes: Ints, target_sizes: Ints | None, unit: Unit, name: str) -> Units:
     """Form units from the tokens of all lines (with end symbol, so an empty line has 1).
 
     Args:
@@ -175,6 +173,7 @@ class DocumentDataset(FairseqDataset):
         examples: ExampleBuilder,
         shuffle: bool = True,
         word_pieces: Any | None = None,
+        redraw: bool = False,
     ) -> None:
         """A dataset of ``units``.
 
@@ -186,12 +185,14 @@ class DocumentDataset(FairseqDataset):
             shuffle: units of equal length come in random order.
             word_pieces: indexed dataset of the source lines in word pieces, if examples have
                 them.
+            redraw: every epoch has random words of its own in the place of neighbours.
         """
         self.source = source
         self.target = target
         self.word_pieces = word_pieces
         self.examples = examples
         self.shuffle = shuffle
+        self.redraw = redraw
         # For both sides (lines + 1,): tokens of all lines before a line.
         marks = examples.frame.extra
         self._tokens_before = [
@@ -200,12 +201,19 @@ class DocumentDataset(FairseqDataset):
         ]
         self.set_units(units)
 
+    def set_epoch(self, epoch: int) -> None:
+        """Make the examples of this epoch next."""
+        super().set_epoch(epoch)
+        if self.redraw:
+            self.examples = self.examples.in_epoch(epoch)
+
     def set_units(self, units: Units) -> None:
         """Replace the units of the dataset."""
         self.units = units
         source_totals, target_totals = self._tokens_before
-        self.source_sizes = units.source.sums(source_totals)
-        self.target_sizes = units.target.sums(target_totals)
+        once = self.examples.frame.extra_of_unit
+        self.source_sizes = units.source.sums(source_totals) + once
+        self.target_sizes = units.target.sums(target_totals) + once
 
     def check_lengths(self, longest: tuple[int, int], name: str) -> None:
         """Refuse a unit with more tokens than a model has learned positions.
@@ -238,6 +246,11 @@ class DocumentDataset(FairseqDataset):
         """``(units,)`` tokens of the longer side."""
         longer: Ints = np.maximum(self.source_sizes, self.target_sizes)
         return longer
+
+    @property
+    def indivisible(self) -> tuple[str, Ints]:
+        """What cannot be divided to make a batch smaller, and ``(n,)`` the tokens of each."""
+        return "units", self.sizes
 
     def __len__(self) -> int:
         return len(self.units)
@@ -321,9 +334,7 @@ class DocumentDataset(FairseqDataset):
     def supports_prefetch(self) -> bool:
         """Whether the indexed datasets can be read ahead."""
         parts = (self.source, self.target, self.word_pieces)
-        return all(
-            getattr(part, "supports_prefetch", False) for part in parts if part is not None
-        )
+        return all(getattr(part, "supports_prefetch", False) for part in parts if part is not None)
 
     def prefetch(self, indices: Sequence[int]) -> None:
         """Read the lines of these units ahead."""

@@ -6,46 +6,19 @@ in all of them.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from gtrans.data.context_text import ContextText
 from gtrans.data.frame import Frame
 from gtrans.data.units import Unit, UnitSpan
 from gtrans.modules.bert import context_row
 
 Example = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class ContextText:
-    """What a neighbour is replaced by if the context is not the true one.
-
-    Attributes:
-        words: the ids of words are ``words[0] .. words[1] - 1``.
-        fixed: ``(words + 1,)`` ids of the fixed sentence, end symbol included.
-        seed: random words depend on the seed and on the text, never on the batch, the command
-            or the number of processes.
-    """
-
-    words: tuple[int, int]
-    fixed: Tensor
-    seed: int = 1
-
-    def instead(self, kind: str, sentence: Tensor, current: Tensor) -> Tensor:
-        """The replacement of ``sentence (words + 1,)``, a neighbour of the sentence ``current``."""
-        if kind == "fixed":
-            return self.fixed.to(sentence)
-        key = [zlib.crc32(part.cpu().numpy().tobytes()) for part in (sentence, current)]
-        numbers = np.random.default_rng([self.seed, *key]).integers(
-            *self.words, size=sentence.numel() - 1
-        )
-        return torch.cat([sentence.new_tensor(numbers), sentence[-1:]])
 
 
 @dataclass(frozen=True)
@@ -130,14 +103,21 @@ class ExampleBuilder:
         self, sentences: Sequence[Tensor], current: int, context: ContextText | None
     ) -> list[Tensor]:
         """The sentences, with neighbours replaced as the unit says."""
-        kind = self.unit.neighbours
         replaced = list(sentences)
-        if context is None or kind in ("true", "none"):
+        if context is None or self.unit.neighbours in ("true", "none"):
             return replaced
         for number, sentence in enumerate(sentences):
             if number != current:
-                replaced[number] = context.instead(kind, sentence, sentences[current])
+                replaced[number] = context.instead(sentence, sentences[current])
         return replaced
+
+    def in_epoch(self, epoch: int) -> ExampleBuilder:
+        """The same with the random words of an epoch, if neighbours become random words."""
+        pieces = self.word_pieces
+        if pieces is not None and pieces.context is not None:
+            pieces = replace(pieces, context=pieces.context.in_epoch(epoch))
+        context = None if self.context is None else self.context.in_epoch(epoch)
+        return replace(self, context=context, word_pieces=pieces)
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Any]:
         """Examples as a batch: ``net_input``, ``target``, ``ntokens``, ``nsentences``.

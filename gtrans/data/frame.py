@@ -12,7 +12,9 @@ from torch import Tensor
 
 from gtrans.data.symbols import symbol_of
 
-SENTENCE_MARKS = ("both", "end", "bart", "mbart", "mbart50")
+# The symbol that such marks have once a unit opens the decoder's input, and ends the document.
+ONCE_A_UNIT = ("document", "mbart-document")
+SENTENCE_MARKS = ("both", "end", "bart", "mbart", "mbart50", *ONCE_A_UNIT)
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,17 @@ class Frame:
     ``both`` is the frame of the G-Transformer paper, ``end`` that of fairseq's translation
     models; the others are those of the models with these names. If ``</s>`` opens sentences, the
     end of a sentence also opens the next one.
+
+    Two more are for plain attention over whole documents. Their symbol stands once in a unit, as
+    in mBART's pretraining, and the decoder predicts it after the last ``</s>``: so the model
+    learns where a document ends, which free decoding needs.
+
+    ==================  =========================  ======================  ===================
+    marks               a source of 2 sentences    decoder input           predicted
+    ==================  =========================  ======================  ===================
+    ``document``        ``<s> x </s> x </s>``      ``<s> x </s> x </s>``   ``x </s> x </s> <s>``
+    ``mbart-document``  ``x </s> x </s> [src]``    ``[tgt] x </s> x </s>`` ``x </s> x </s> [tgt]``
+    ==================  =========================  ======================  ===================
 
     Attributes:
         bos, eos, pad: ids of ``<s>``, ``</s>`` and padding.
@@ -74,10 +87,17 @@ class Frame:
 
     @property
     def opening(self) -> int:
-        """The symbol that opens the decoder's input and its sentences."""
+        """The symbol that opens the decoder's sentences, and its input unless ``document_mark``."""
         if self.marks == "both":
             return self.bos
         return self._target_language if self.marks == "mbart" else self.eos
+
+    @property
+    def document_mark(self) -> int | None:
+        """The symbol that opens the decoder's input and is predicted at its end, or None."""
+        if self.marks == "document":
+            return self.bos
+        return self._target_language if self.marks == "mbart-document" else None
 
     @property
     def prefix(self) -> int | None:
@@ -100,21 +120,35 @@ class Frame:
     @property
     def extra(self) -> int:
         """Number of marks of a sentence besides its ``</s>``, the same on both sides."""
-        return int(self.marks != "end")
+        return int(self.marks != "end" and not self.extra_of_unit)
+
+    @property
+    def extra_of_unit(self) -> int:
+        """Number of marks of a unit besides those of its sentences, the same on both sides."""
+        return int(self.marks in ONCE_A_UNIT)
 
     def source(self, sentences: Sequence[Tensor]) -> Tensor:
         """``(length,)`` the source of a unit, from its sentences, each ending with ``</s>``."""
         before = {"both": self.bos, "bart": self.bos, "mbart50": self.source_language}
         opening = _symbols(sentences[0], before.get(self.marks))
         closing = _symbols(sentences[0], self.source_language if self.marks == "mbart" else None)
+        if self.marks == "document":
+            return torch.cat([_symbols(sentences[0], self.bos), *sentences])
+        if self.marks == "mbart-document":
+            return torch.cat([*sentences, _symbols(sentences[0], self.source_language)])
         return _joined((opening, sentence, closing) for sentence in sentences)
 
     def target(self, sentences: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Decoder input and target of a unit, ``(length,)`` each, from its sentences.
 
         A mark that the search sets is not predicted, so the target has padding there. The
-        losses of documents and of sentences then count the same words.
+        losses of documents and of sentences then count the same words (and with
+        ``document_mark`` one symbol more in each unit).
         """
+        if self.document_mark is not None:
+            end = _symbols(sentences[0], self.document_mark)
+            words = torch.cat(list(sentences))
+            return torch.cat([end, words]), torch.cat([words, end])
         ends_open = self.opening == self.eos
         mark = self.prefix if ends_open else self.opening
         given = _symbols(sentences[0], mark)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from fairseq.data import FairseqDataset
 from torch import Tensor
+
+logger = logging.getLogger(__name__)
 
 # (number of the line relative to the first of the current buffer, its ids)
 NumberedSentence = tuple[int, Tensor]
@@ -96,18 +100,35 @@ class InteractiveDocuments(FairseqDataset):
         return [[int(index)] for index in indices]
 
 
-def read_to_end(root: Any) -> bool:
-    """Let ``fairseq-interactive`` read a file to its end before it translates.
+def lines_of(root: Any) -> LineBuffer:
+    """What collects the lines of ``fairseq-interactive``, whose end also ends a document.
 
-    If it read line by line, as at a terminal, it would lose the last document when no empty line
-    follows it, because the command does not report the end of its input to the task.
+    The command does not report the end of its input to the task. So a file is read to its end
+    before it is translated; at a terminal, an empty line follows the last one.
 
-    Returns:
-        whether the input is read to its end.
+    Args:
+        root: all options of the command; None: they are not known.
     """
     if root is None or root.get("interactive") is None or not root.common_eval.path:
-        return False
+        return LineBuffer(flush=False)
     if root.interactive.get("input") == "-" and sys.stdin.isatty():
-        return False
+        _end_terminal()
+        return LineBuffer(flush=False)
     root.interactive.buffer_size = sys.maxsize
-    return True
+    return LineBuffer(flush=True)
+
+
+def _end_terminal() -> None:
+    """Let the lines that ``fairseq-interactive`` reads end with an empty one."""
+    # It is running; importing it elsewhere would set the log up.
+    from fairseq_cli import interactive
+
+    read = interactive.buffered_read
+
+    def with_end(*arguments: Any) -> Iterator[list[str]]:
+        # fairseq has just asked for a sentence.
+        logger.info("One sentence a line; an empty line ends a document, Ctrl-D the last one.")
+        yield from read(*arguments)
+        yield [""]
+
+    interactive.buffered_read = with_end

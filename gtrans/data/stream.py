@@ -5,7 +5,12 @@ updated after a window of sentences, whose length is drawn for every update. A s
 tracks, each with one document at a time; when it ends, the next document begins in its track. A
 batch is one window: the next sentences of all tracks of a stream, the same number in each. A row
 of the batch is a run of consecutive sentences of one document, so a track that changes documents
-within a window gives several rows.
+within a window gives several rows. With windows of whole documents, every track has one document
+in a window.
+
+What an update accumulates is the window, whatever its length: one that has more tokens than
+``--max-tokens`` is read in parts, one after the other in the same update. In the authors' program
+(``yukunnf/RecurrentMemForDocMT``, ``main.py``) each part is one sentence of every document.
 
 The memory with which a window of a document begins comes from the window before, so both must be
 read by the same worker, in order. fairseq gives batch i to worker i modulo the number of workers,
@@ -19,7 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from functools import partial
+from itertools import groupby, zip_longest
 from typing import Any
 
 import numpy as np
@@ -38,7 +44,7 @@ class StreamOptions:
 
     Attributes:
         min_window, max_window: the number is drawn from ``min_window .. max_window``;
-            ``max_window`` 0: whole documents.
+            ``max_window`` 0: all sentences of a document, as long as it may be.
         seed: seed of the random numbers.
     """
 
@@ -80,10 +86,27 @@ class _Stream:
 
     tracks: list[tuple[int, int] | None]
 
-    def window(
+    def filled(self, queue: Sequence[int], taken: int) -> tuple[_Stream, int]:
+        """The stream with the next documents of ``queue`` in tracks that have none.
+
+        Returns:
+            it, and how many documents of ``queue`` have been taken then (``taken`` before).
+        """
+        tracks = list(self.tracks)
+        for number, track in enumerate(tracks):
+            if track is None and taken < len(queue):
+                tracks[number], taken = (queue[taken], 0), taken + 1
+        return _Stream(tracks), taken
+
+    def longest(self, counts: Sequence[int]) -> int:
+        """How many sentences the longest document in progress still has."""
+        tracks = [track for track in self.tracks if track is not None]
+        return max((counts[document] - position for document, position in tracks), default=0)
+
+    def read(
         self, length: int, counts: Sequence[int], queue: Sequence[int], taken: int
     ) -> tuple[list[Run], _Stream, int]:
-        """Read the next ``length`` sentences of each track.
+        """Read the next ``length`` sentences of each track, or all that there are.
 
         Returns:
             their runs, the stream after them, and how many documents of ``queue`` have been
@@ -108,6 +131,10 @@ class _Stream:
         return runs, _Stream(tracks), taken
 
 
+Window = list[list[Run]]
+"""The parts of a window, in order; usually one."""
+
+
 def stream_windows(
     counts: Sequence[int],
     queue: Sequence[int],
@@ -115,7 +142,7 @@ def stream_windows(
     tracks: int,
     draw: Callable[[], int],
     fits: Callable[[Sequence[Run]], bool],
-) -> list[list[list[Run]]]:
+) -> list[list[Window]]:
     """The windows of every stream.
 
     Args:
@@ -123,27 +150,43 @@ def stream_windows(
         queue: documents in the order in which tracks take them.
         streams: number of streams.
         tracks: tracks of each stream.
-        draw: returns the length of a window.
-        fits: whether a window is small enough; if not, it is shortened, at most to one
-            sentence of each track.
+        draw: returns the length of a window; 0: one whole document in each track.
+        fits: whether sentences may be read at once; a window that does not fit is read in
+            parts, of at least one sentence of each track.
 
     Returns:
         for every stream its windows, in order. Every sentence is in exactly one of them.
     """
     current = [_Stream([None] * tracks) for _ in range(streams)]
-    windows: list[list[list[Run]]] = [[] for _ in range(streams)]
+    windows: list[list[Window]] = [[] for _ in range(streams)]
     taken, advanced = 0, True
     while advanced:
         advanced = False
         for number, stream in enumerate(list(current)):
-            length = draw()
-            runs, next_stream, next_taken = stream.window(length, counts, queue, taken)
-            while length > 1 and runs and not fits(runs):
-                length -= 1
-                runs, next_stream, next_taken = stream.window(length, counts, queue, taken)
-            current[number], taken = next_stream, next_taken
-            if runs:
-                windows[number].append(runs)
+            left, waiting = draw(), queue
+            if not left:
+                stream, taken = stream.filled(queue, taken)
+                # Documents that end leave their tracks empty until the next window.
+                left, waiting = stream.longest(counts), queue[:taken]
+            window: Window = []
+            while left:
+                read = partial(stream.read, counts=counts, queue=waiting, taken=taken)
+                if not read(1)[0]:
+                    break
+                # The longest part that fits, by halving.
+                part, longest = 1, left
+                while part < longest:
+                    middle = (part + longest + 1) // 2
+                    if fits(read(middle)[0]):
+                        part = middle
+                    else:
+                        longest = middle - 1
+                runs, stream, taken = read(part)
+                window.append(runs)
+                left -= part
+            current[number] = stream
+            if window:
+                windows[number].append(window)
                 advanced = True
     return windows
 
@@ -168,7 +211,7 @@ class StreamDataset(DocumentDataset):
 
     Besides the entries of a :class:`DocumentDataset`, a batch has ``stream``, the number of its
     stream, and ``runs``, the :class:`Run` of every row as a tuple. Documents are numbered as in
-    the corpus.
+    the corpus. A window of several parts has only ``parts``, a list of such batches.
     """
 
     def __init__(self, *args: Any, options: StreamOptions, **kwargs: Any) -> None:
@@ -179,7 +222,8 @@ class StreamDataset(DocumentDataset):
         self.options = options
         self.workers = self.update_freq = self.epoch = 1
         self._runs: list[Run] = []
-        self._stream: list[int] = []
+        # Of every run: the stream, and which part of its window it belongs to.
+        self._place: list[tuple[int, int]] = []
 
     def arrange(self, workers: int, update_freq: int) -> None:
         """Set the number of workers, and of batches in a worker's update."""
@@ -205,19 +249,26 @@ class StreamDataset(DocumentDataset):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         run = self._runs[index]
+        stream, part = self._place[index]
         return {
             **super().__getitem__(index),
-            "stream": self._stream[index],
+            "stream": stream,
+            "part": part,
             "run": (run.document, run.position, run.count),
         }
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
-        """Merge the runs of a window into a batch."""
-        batch = super().collater(samples)
-        if batch:
-            batch["stream"] = samples[0]["stream"]
-            batch["runs"] = [sample["run"] for sample in samples]
-        return batch
+        """Merge the runs of a window into a batch, or into ``parts`` that are read in turn."""
+        by_part = [list(part) for _, part in groupby(samples, lambda sample: sample["part"])]
+        batches = []
+        for part in by_part:
+            batch = super().collater(part)
+            batch["stream"] = part[0]["stream"]
+            batch["runs"] = [sample["run"] for sample in part]
+            batches.append(batch)
+        if len(batches) > 1:
+            return {"parts": batches}
+        return batches[0] if batches else {}
 
     def ordered_indices(self) -> Ints:
         """Numbers of documents, in random order."""
@@ -233,8 +284,9 @@ class StreamDataset(DocumentDataset):
         """Windows of the documents ``indices``, in the order in which workers get them.
 
         A stream has ``max_sentences`` tracks. If that is None, it has as many as fill
-        ``max_tokens`` with the longest windows of sentences of average length. A window that
-        would exceed ``max_tokens``, with padding, is shortened.
+        ``max_tokens`` with the longest windows of sentences of average length: then longer
+        windows make fewer tracks. A window that exceeds ``max_tokens``, with padding, has
+        several parts.
         """
         counts = (self.documents.end - self.documents.begin).tolist()
         generator = np.random.default_rng([self.options.seed, self.epoch])
@@ -244,24 +296,33 @@ class StreamDataset(DocumentDataset):
             indices.tolist(),
             self.workers * self.update_freq,
             max_sentences or self._tracks(sum(counts), max_tokens),
-            lambda: int(generator.integers(least, most + 1)),
+            lambda: int(generator.integers(least, most + 1)) if most else 0,
             lambda runs: max_tokens is None or self._padded(runs) <= max_tokens,
         )
-        self._runs, self._stream = [], []
+        self._runs, self._place = [], []
         batches: list[list[list[int]]] = []
         for number, windows_of_stream in enumerate(windows):
             batches.append([])
             for window in windows_of_stream:
                 first = len(self._runs)
-                self._runs += window
-                self._stream += [number] * len(window)
+                for part, runs in enumerate(window):
+                    self._runs += runs
+                    self._place += [(number, part)] * len(runs)
                 batches[-1].append(list(range(first, len(self._runs))))
         self._set_runs()
         return interleave_for_workers(batches, self.workers)
 
     def _tracks(self, sentences: int, max_tokens: int | None) -> int:
-        average = max(float(self._document_tokens().sum()) / sentences, 1.0)
-        return max(int((max_tokens or 0) / (self.options.max_window * average)), 1)
+        tokens = self._document_tokens()
+        # Of a window of one track: its sentences are of average length, or it is a document.
+        average = max(float(tokens.sum()) / sentences, 1.0) * self.options.max_window
+        return max(int((max_tokens or 0) / (average or max(float(tokens.mean()), 1.0))), 1)
+
+    @property
+    def indivisible(self) -> tuple[str, Ints]:
+        """The sentences; a window is shortened to a single one if it must be."""
+        longer: Ints = np.maximum(*map(np.diff, self._tokens_before))
+        return "sentences", longer[np.asarray(self.source.sizes) > 1]
 
     def _document_tokens(self) -> Ints:
         """``(documents,)`` tokens of the longer side."""

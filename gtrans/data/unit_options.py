@@ -53,8 +53,10 @@ class UnitConfig:
     sentence_marks: Optional[ChoiceEnum(list(SENTENCE_MARKS))] = option(  # type: ignore[valid-type]
         None,
         "marks of every sentence: both: '<s> .. </s>' around it (paper); end: '</s>' after it, as "
-        "in fairseq's sentence models; bart, mbart, mbart50: as in these pretrained models "
-        "(default: what the architecture is made for)",
+        "in fairseq's sentence models; bart, mbart, mbart50: as in these pretrained models; "
+        "document, mbart-document: '</s>' after it, '<s>' or the language once in a unit, whose "
+        "end the model predicts (only with --doc-mode full, whose default they are) (default: what "
+        "the architecture is made for)",
     )
     # Any: fairseq's multilingual task has an option of this name, whose value is a list.
     langs: Any = option(

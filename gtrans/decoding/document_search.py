@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gtrans.decoding.repetitions import forbid_repetitions
 from gtrans.decoding.search_options import SearchOptions, SearchVocabulary
 from gtrans.decoding.search_trace import SearchTrace
 from gtrans.models.base.contract import SearchableModel, SearchState
@@ -61,6 +62,11 @@ class DocumentSearch:
         self.vocabulary = vocabulary
         self.options = options
 
+    @property
+    def run_type(self) -> type[Run]:
+        """The class of a search in progress."""
+        return Run
+
     @torch.no_grad()
     def search(
         self,
@@ -80,7 +86,9 @@ class DocumentSearch:
         Returns:
             for each document its hypotheses, the best first, ``beam`` at most.
         """
-        run = _Run(self.vocabulary, self.options, source_lengths, source["src_tokens"].device)
+        run = self.run_type(
+            self.vocabulary, self.options, source_lengths, source["src_tokens"].device
+        )
         states = [model.begin_decoding(source, self.options.beam) for model in models]
         while run.active.numel():
             tokens, opens = run.newest()
@@ -109,22 +117,24 @@ class DocumentSearch:
             logits = model.decode_step(tokens, opens, state).float()
             if self.options.temperature != 1.0:
                 logits = logits / self.options.temperature
-            log_probs.append(torch.log_softmax(logits, -1))
+            log_probs.append(model.search_scores(logits))
         if len(log_probs) == 1:
             return log_probs[0]
         return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(models))
 
 
-class _Run:
+class Run:
     """A search in progress: ``width`` active documents with ``beam`` hypotheses each.
 
     Attributes:
         marked: sentences begin with a symbol other than ``</s>``.
+        end: id of the last symbol of a document.
         active: ``(width,)`` numbers of the documents that are not finished.
         tokens: ``(width, beam)`` the newest token of each hypothesis.
         sentence: ``(width, beam)`` number of the sentence that it writes.
         written: ``(width, beam)`` words of that sentence so far.
         closed: ``(width, beam)`` whether the newest token has ended a sentence.
+        history: ``(width, beam, length)`` all tokens so far, if no n-gram may be repeated.
         opens: ``(width, beam)`` whether the newest token has opened a sentence.
         scores: ``(width, beam)`` sums of log-probabilities.
         shared: ``(width, beam, beam)`` how many first tokens two hypotheses have in common.
@@ -142,6 +152,7 @@ class _Run:
         self.vocabulary = vocabulary
         self.options = options
         self.marked = vocabulary.opening != vocabulary.eos
+        self.end = vocabulary.eos
         self.counts = torch.tensor([len(lengths) for lengths in source_lengths], device=device)
         # (documents, sentences): most words of each translation
         limits = [
@@ -150,10 +161,11 @@ class _Run:
         ]
         self.limits = torch.nn.utils.rnn.pad_sequence(limits, batch_first=True, padding_value=1)
         self.active = torch.arange(documents, device=device)
-        self.tokens = torch.full((documents, beam), vocabulary.opening, device=device)
+        self.tokens = torch.full((documents, beam), vocabulary.first, device=device)
         self.sentence = torch.zeros_like(self.tokens)
         self.written = torch.zeros_like(self.tokens)
         self.closed = torch.zeros_like(self.tokens, dtype=torch.bool)
+        self.history = self.tokens.new_zeros(documents, beam, 0)
         # At first all hypotheses are the same, so only one of them is alive.
         self.scores = torch.full((documents, beam), float("-inf"), device=device)
         self.scores[:, 0] = 0.0
@@ -221,6 +233,10 @@ class _Run:
         written, closed = self.written.flatten(), self.closed.flatten()
         limit = self.limits[self.active].gather(1, self.sentence).flatten()
         end = log_probs[:, vocabulary.eos].clone()
+        if options.no_repeat_ngram_size:
+            forbid_repetitions(
+                log_probs, self.history.flatten(0, 1), written, options.no_repeat_ngram_size
+            )
         must_end = (written >= limit) | self._no_room_left()
         log_probs.masked_fill_((must_end | closed)[:, None], never)
         end.masked_fill_(written < options.min_len, never)
@@ -278,11 +294,9 @@ class _Run:
         self, number: int, parent: int, total: float, last: float
     ) -> DocumentHypothesis:
         tokens, scores = self.trace.follow(number, self.step, parent)
-        tokens, scores = [*tokens, self.vocabulary.eos], [*scores, last]
+        tokens, scores = [*tokens, self.end], [*scores, last]
         length = len(tokens) ** self.options.lenpen if self.options.normalize else 1.0
-        return DocumentHypothesis(
-            self._split(tokens, scores), total / length, tokens, scores
-        )
+        return DocumentHypothesis(self._split(tokens, scores), total / length, tokens, scores)
 
     def _split(self, tokens: list[int], scores: list[float]) -> list[SentenceHypothesis]:
         if self.marked:  # the last token is the end of the document, not of a sentence
@@ -311,6 +325,9 @@ class _Run:
         sentence = self.sentence.gather(1, self.origin)
         written = self.written.gather(1, self.origin)
         is_end = self.tokens.eq(eos)
+        if self.options.no_repeat_ngram_size:
+            earlier = self.history.gather(1, self.origin[:, :, None].expand_as(self.history))
+            self.history = torch.cat([earlier, self.tokens[:, :, None]], 2)
         self.opens = self.tokens.eq(self.vocabulary.opening)
         last = self.counts[self.active][:, None] - 1
         self.sentence = torch.minimum(sentence + self.opens.long(), last)
@@ -339,6 +356,7 @@ class _Run:
             "sentence",
             "written",
             "closed",
+            "history",
             "scores",
             "opens",
             "shared",

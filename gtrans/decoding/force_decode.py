@@ -249,7 +249,8 @@ def _score(models: Sequence[Any], pool: _Pool, batch: Sequence[_Row]) -> list[li
     ends = target.eq(frame.eos).long()
     sentence = ends.cumsum(1) - ends
     first = torch.tensor([row.first for row in batch])
-    wanted = target.ne(frame.pad) & sentence.ge(first[:, None])
+    # What follows the last sentence, the end of the document, belongs to none.
+    wanted = target.ne(frame.pad) & sentence.ge(first[:, None]) & sentence.lt(ends.sum(1)[:, None])
     # A common prefix has the same probabilities in all rows of a source: it is scored once.
     numbers: dict[Hashable, int] = {}
     sources = torch.tensor([numbers.setdefault(row.source, len(numbers)) for row in batch])

@@ -21,6 +21,7 @@ from gtrans.decoding.document_search import (
     SearchVocabulary,
     SentenceHypothesis,
 )
+from gtrans.decoding.free_search import FreeSearch
 from gtrans.decoding.loading import not_finite
 from gtrans.decoding.stream_search import StreamSearch
 from gtrans.errors import GtransError
@@ -31,7 +32,7 @@ _DOCUMENT_TOKENS = 4000
 # Options that document search supports, and options that do not concern it.
 _HONOURED = {
     "beam", "nbest", "max_len_a", "max_len_b", "min_len", "unnormalized", "lenpen", "unkpen",
-    "temperature",
+    "temperature", "no_repeat_ngram_size",
 }  # fmt: skip
 _UNRELATED = {
     "_name", "no_seed_provided", "no_early_stop", "no_beamable_mm", "lm_weight", "sacrebleu",
@@ -92,6 +93,7 @@ class DocumentGenerator:
             tuple(sorted(forbidden)),
             frame.prefix,
             min(model.max_decoder_positions() for model in self.models),
+            frame.document_mark,
         )
         options = SearchOptions(
             beam=int(getattr(generation, "beam", 5)),
@@ -102,12 +104,23 @@ class DocumentGenerator:
             unkpen=float(getattr(generation, "unkpen", 0)),
             normalize=self.normalize,
             temperature=float(getattr(generation, "temperature", 1.0)),
+            free=bool(getattr(generation, "free", False)),
+            no_repeat_ngram_size=int(getattr(generation, "no_repeat_ngram_size", 0)),
         )
-        self.search = (
-            StreamSearch(vocabulary, options, frame)
-            if examples.unit.sentence_by_sentence
-            else DocumentSearch(vocabulary, options)
-        )
+        self.search: DocumentSearch | StreamSearch
+        if options.free:
+            if frame.document_mark is None:
+                raise GtransError(
+                    "`--free` is for the document Transformer (--unit document --doc-mode full) "
+                    "with `--sentence-marks document` or `mbart-document`, which has learnt where "
+                    f"documents end; this model reads the unit {examples.unit.name} with the marks "
+                    f"'{frame.marks}': leave `--free` out."
+                )
+            self.search = FreeSearch(vocabulary, options)
+        elif examples.unit.sentence_by_sentence:
+            self.search = StreamSearch(vocabulary, options, frame)
+        else:
+            self.search = DocumentSearch(vocabulary, options)
 
     def documents(self, source: Mapping[str, Tensor]) -> list[list[DocumentHypothesis]]:
         """The hypotheses of every row, the best first, at least one each.
@@ -132,10 +145,7 @@ class DocumentGenerator:
         if not all(of_row and math.isfinite(of_row[0].score) for of_row in hypotheses):
             raise not_finite()
         return [
-            [
-                replace(hypothesis, sentences=hypothesis.sentences[wanted])
-                for hypothesis in of_row
-            ]
+            [replace(hypothesis, sentences=hypothesis.sentences[wanted]) for hypothesis in of_row]
             for wanted, of_row in zip(self.examples.wanted(source), hypotheses, strict=True)
         ]
 
@@ -189,8 +199,7 @@ class DocumentGenerator:
         sentences = [part for row in document for part in builder.frame.sentences(row)]
         spans = builder.unit.cut_to_translate([sentence.numel() - 1 for sentence in sentences])
         examples = [
-            builder.example(span, sentences[span.source.start : span.source.stop])
-            for span in spans
+            builder.example(span, sentences[span.source.start : span.source.stop]) for span in spans
         ]
         translations: dict[int, list[list[dict[str, Any]]]] = {}
         lengths = [example["source"].numel() for example in examples]

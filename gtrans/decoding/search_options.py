@@ -19,6 +19,10 @@ class SearchOptions:
         unkpen: subtracted from the log-probability of the unknown word.
         normalize: whether scores are divided.
         temperature: logits are divided by it.
+        free: the model decides how many sentences a document has and where it ends; lengths then
+            count all tokens of the document.
+        no_repeat_ngram_size: no sentence has the same sequence of so many pieces twice, as in
+            fairseq; another sentence of the document may repeat it. 0: anything may be repeated.
     """
 
     beam: int = 5
@@ -29,6 +33,8 @@ class SearchOptions:
     unkpen: float = 0.0
     normalize: bool = True
     temperature: float = 1.0
+    free: bool = False
+    no_repeat_ngram_size: int = 0
 
     def __post_init__(self) -> None:
         """Raises GtransError for values out of range."""
@@ -37,6 +43,7 @@ class SearchOptions:
             ("max-len-a", self.max_len_a, 0),
             ("max-len-b", self.max_len_b, 0),
             ("min-len", self.min_len, 0),
+            ("no-repeat-ngram-size", self.no_repeat_ngram_size, 0),
         ):
             if value < least:
                 raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
@@ -56,6 +63,8 @@ class SearchVocabulary:
         opening: id of the symbol that opens the decoder's input and every sentence:
             ``<s>``, ``</s>`` if the end of a sentence opens the next one, or a language symbol
             (:class:`gtrans.data.frame.Frame`).
+        document_mark: id of the symbol that opens the decoder's input instead, once, and that a
+            model predicts at the end of a document, or None.
         eos: id of ``</s>``.
         pad: id of padding.
         unk: id of the unknown word.
@@ -72,3 +81,9 @@ class SearchVocabulary:
     forbidden: tuple[int, ...]
     prefix: int | None = None
     max_input_tokens: int | None = None
+    document_mark: int | None = None
+
+    @property
+    def first(self) -> int:
+        """The symbol that opens the decoder's input."""
+        return self.opening if self.document_mark is None else self.document_mark

@@ -40,6 +40,9 @@ class _Reader:
     def decode_step(self, tokens: Tensor, opens: Tensor, state: SearchState) -> Tensor:
         return self.model.decode_step(tokens, opens, state)
 
+    def search_scores(self, logits: Tensor) -> Tensor:
+        return self.model.search_scores(logits)
+
     def follow(self, written: Tensor, documents: Tensor) -> None:
         """Update the memory with translations, and keep that of ``documents (n,)`` only.
 

@@ -19,6 +19,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,7 +119,8 @@ def translate(options: TranslationOptions) -> int:
     lines, lines ``<d>``) are kept, also consecutive, leading and trailing ones. A translation
     that would be read as a boundary is written as U+FFFD, so that an empty line always is a
     boundary. (A translation is empty if the model writes only symbols that decoding to text
-    removes.)
+    removes.) With ``search.free`` the output has one line for each document instead, with the
+    translations of its instances one after the other.
 
     If the output is already the translation by the same checkpoints with the same options, nothing
     is done.
@@ -163,9 +165,15 @@ def _translate(options: TranslationOptions) -> int:
         if run_of_partial(partial_path(options.output)) == record.run:  # killed at its very end
             partial_path(options.output).unlink()
         return record.sentences
-    sentences = _translate_lines(translator, lines, options, fingerprint(made_from))
-    _write(options, lines, sentences, made_from)
-    return len(sentences)
+    translations = _translate_lines(translator, lines, options, fingerprint(made_from))
+    if options.search.free:
+        text = [" ".join(of_document) for of_document in translations if of_document]
+    else:
+        following = chain.from_iterable(translations)
+        text = [line if isinstance(line, str) else next(following) for line in lines]
+    sentences = sum(not isinstance(line, str) for line in lines)
+    _write(options, text, sentences, made_from)
+    return sentences
 
 
 class _Sentence(NamedTuple):
@@ -227,10 +235,11 @@ class _Translator:
         generation = asdict(search)
         generation["unnormalized"] = not generation.pop("normalize")
         self.generator = task.build_generator(models, Namespace(**generation))
+        self.free = search.free
         self.examples = self.generator.examples
 
-    def cut(self, lines: Sequence[_Line], max_doc_tokens: int | None) -> list[Example]:
-        """The rows of all documents, in order, as examples."""
+    def cut(self, lines: Sequence[_Line], max_doc_tokens: int | None) -> list[list[Example]]:
+        """The rows of each document, in order, as examples."""
         documents: list[list[_Sentence]] = [[]]
         for line in lines:
             if isinstance(line, str):
@@ -240,25 +249,26 @@ class _Translator:
         unit = self.examples.unit
         if max_doc_tokens is not None:
             unit = unit.limited_to(max_doc_tokens)
-        examples: list[Example] = []
-        for document in documents:
+        examples: list[list[Example]] = [[] for _ in documents]
+        for of_document, document in zip(examples, documents, strict=True):
             for span in unit.cut_to_translate([len(sentence.ids) - 1 for sentence in document]):
                 sentences = [document[number] for number in span.source]
                 ids = [sentence.ids for sentence in sentences]
                 pieces = [s.word_pieces for s in sentences if s.word_pieces is not None]
-                examples.append(self.examples.example(span, ids, word_pieces=pieces))
+                of_document.append(self.examples.example(span, ids, word_pieces=pieces))
         return examples
 
     def decode(self, examples: Sequence[Example]) -> list[list[str]]:
-        """For each row the translations of its current sentences."""
+        """For each row the translations of its current sentences (one text, in free search)."""
         source = {
             name: tensor.to(self.device)
             for name, tensor in self.examples.collate(examples)["net_input"].items()
         }
-        return [
+        texts = [
             [self._text(sentence.tokens) for sentence in hypotheses[0].sentences]
             for hypotheses in self.generator.documents(source)
         ]
+        return [[" ".join(of_row)] for of_row in texts] if self.free else texts
 
     def _text(self, tokens: list[int]) -> str:
         words: str = self.task.target_dictionary.string(
@@ -271,9 +281,10 @@ class _Translator:
 
 def _translate_lines(
     translator: _Translator, lines: Sequence[_Line], options: TranslationOptions, run: str
-) -> list[str]:
-    """The translations of all sentences, in order."""
-    examples = translator.cut(lines, options.max_doc_tokens)
+) -> list[list[str]]:
+    """For each document the translations of its sentences, or of its rows in free search."""
+    documents = translator.cut(lines, options.max_doc_tokens)
+    examples = list(chain.from_iterable(documents))
     lengths = [example["source"].numel() for example in examples]
     batches = make_batches(lengths, options.max_tokens)
     texts: list[list[str]] = [[] for _ in examples]
@@ -290,14 +301,15 @@ def _translate_lines(
                 finished.add(number, translations)
             for index, of_row in zip(batch, translations, strict=False):
                 texts[index] = of_row
-                bar.update(len(of_row))
-    found = [text for of_row in texts for text in of_row]
-    if len(found) != sentences:
+                bar.update(examples[index]["written"] if translator.free else len(of_row))
+    found, expected = sum(map(len, texts)), len(examples) if translator.free else sentences
+    if found != expected:
         raise GtransError(
-            f"'{kept}' was changed: it has {len(found)} translations of {sentences} sentences; "
+            f"'{kept}' was changed: it has {found} translations, but {expected} are needed; "
             "`--force` translates anew."
         )
-    return found
+    rows = iter(texts)
+    return [list(chain.from_iterable(islice(rows, len(rows_of)))) for rows_of in documents]
 
 
 def _decode(
@@ -361,14 +373,12 @@ def _check_output(options: TranslationOptions) -> None:
 
 def _write(
     options: TranslationOptions,
-    lines: Sequence[_Line],
-    sentences: Sequence[str],
+    text: Sequence[str],
+    sentences: int,
     made_from: Mapping[str, Any],
 ) -> None:
-    """Write the translation and its record, and remove the partial translation."""
+    """Write the lines of the translation and its record, and remove the partial translation."""
     output = options.output
-    following = iter(sentences)
-    text = [line if isinstance(line, str) else next(following) for line in lines]
     if output == STANDARD_STREAM:
         try:
             sys.stdout.buffer.write("".join(f"{line}\n" for line in text).encode())
@@ -388,9 +398,7 @@ def _write(
             "split": options.split,
         }
         written = digest(Path(output))
-        record = TranslationRecord(
-            fingerprint(made_from), made_from, names, len(sentences), written
-        )
+        record = TranslationRecord(fingerprint(made_from), made_from, names, sentences, written)
         write_record(output, record)
         partial_path(output).unlink(missing_ok=True)
-    say(f"{len(sentences)} sentences written to {output}")
+    say(f"{sentences} sentences written to {output}")

@@ -91,19 +91,39 @@ def read_hypothesis_documents(
     Both files must have the same documents in the same order.
 
     Args:
-        path: the file of translations, with a boundary between documents.
+        path: the file of translations, with a boundary between documents, or one line for each.
         reference_path: the file whose documents they translate.
 
     Raises:
         GtransError: a file cannot be read, or the numbers of documents differ.
     """
     documents, references = read_documents(path), read_documents(reference_path)
+    if len(documents) == 1 and len(documents[0]) == len(references):
+        return [[line] for line in documents[0]]
     if len(documents) != len(references):
         raise GtransError(
             f"{path} has {len(documents)} documents, but {reference_path} has {len(references)}; "
             "both files need the same documents, with a boundary after each of them"
         )
     return documents
+
+
+def has_a_line_for_each_document(
+    path: str | os.PathLike[str], reference_path: str | os.PathLike[str]
+) -> bool:
+    """Whether a file without boundaries has as many lines as the reference has documents.
+
+    It is not, if a line may as well be a sentence: if all documents have a single one.
+
+    Raises:
+        GtransError: a file cannot be read.
+    """
+    documents, references = read_documents(path), read_documents(reference_path)
+    return (
+        len(documents) == 1
+        and len(documents[0]) == len(references)
+        and sum(map(len, references)) > len(references)
+    )
 
 
 def _count_lines(path: str | os.PathLike[str]) -> int:

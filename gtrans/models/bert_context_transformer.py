@@ -1,19 +1,19 @@
 """A Transformer whose layers attend to a context that another encoder has encoded.
 
-Wu, "Document-level Neural Machine Translation using BERT as Context Encoder": frozen BERT
-reads ``[CLS] context [SEP] sentence [SEP]``; its last hidden layer C_B is attended to in
-every layer of a sentence Transformer.
+Guo Zhiyu, "Incorporating BERT into Document-Level Neural Machine Translation", master's thesis,
+2021: frozen BERT reads ``[CLS] context [SEP] sentence [SEP]``; its last hidden layer C_B is
+attended to in every layer of a sentence Transformer.
 
 ===============  =====================================================================
 §3.3             C_B: :class:`gtrans.modules.bert.FrozenBert`; the task computes it and
                  passes it in (``context_states``); it is not part of the model
 Eq 3.4-3.5       :class:`gtrans.modules.context_attention.ContextAttention` next to
-                 self-attention in the encoder
+                 self-attention in the encoder (Eq 3.4 is inferred)
 Eq 3.8-3.10      the same next to cross-attention in the decoder
 §3.6             training in two steps: ``--init-from`` a sentence model
-C_B, whitened    not in the thesis; the model can express the same, but context attention
-                 learns several times as fast: :mod:`gtrans.modules.whitening`
-Eq 2.11-2.17     BERT-fused with drop-net: ``--combine mean``
+C_B, whitened    not in the thesis, which is ``--raw-bert-states``; context attention learns
+                 several times as fast: :mod:`gtrans.modules.whitening`
+Eq 2.11-2.17     BERT-fused with drop-net (Zhu et al. 2020): ``--combine mean``
 ===============  =====================================================================
 
 The document-aware Transformer (Zhang et al. 2018) is the same model with a trained context
@@ -60,7 +60,8 @@ class BertContextConfig(ContextConfig, UnitTransformerConfig):
     """Options of :class:`BertContextTransformer`."""
 
     raw_bert_states: bool = option(
-        False, "attend to BERT's output as it is, as in the thesis, instead of whitened"
+        False,
+        "attend to BERT's output as it is, as in the thesis and in BERT-fused, instead of whitened",
     )
     context_input: Optional[ChoiceEnum(list(CONTEXT_INPUTS))] = size_option(  # type: ignore[valid-type]
         "how the context is read: bert: the output of frozen BERT; words: those of the neighbours, "

@@ -12,10 +12,11 @@ Eq 5     ``h1[s:t]``: :meth:`FlatTransformerEncoder.read` keeps the tokens of th
 §3.2     sizes, one sentence before and one after: ``PRESETS``, ``context_size``
 =======  ==============================================================================
 
-The paper does not say how positions count; here they count through the window, as in a
-Transformer that reads it as one text. Without segment embeddings (``--no-segment-embedding``)
-the model has the parameters of a Transformer; with ``--unit sentence`` it is the sentence
-Transformer.
+The paper does not say how large segment embeddings begin; here they begin as large as words
+(``--segment-size``), as in BERT. It does not say how positions count; here they count through the
+window, as in a Transformer that reads it as one text. Without segment embeddings
+(``--no-segment-embedding``) the model has the parameters of a Transformer; with ``--unit sentence``
+it is the sentence Transformer.
 """
 
 from collections.abc import Mapping
@@ -48,6 +49,11 @@ class FlatTransformerConfig(UnitTransformerConfig):
     no_segment_embedding: bool = option(
         False, "no embedding that distinguishes context and sentence (table 3, 'w/o Segment')"
     )
+    segment_size: float = option(
+        1.0,
+        "size with which the segment embeddings begin, as a share of that of a word (BERT's are as "
+        "large as words; not used with a BERT, which brings its own)",
+    )
 
 
 PRESETS = {
@@ -73,8 +79,11 @@ class FlatTransformerEncoder(Encoder):
         self.embed_segments: Optional[nn.Embedding] = None
         # A unit without context has nothing to distinguish.
         if cfg.unit != "sentence" and not cfg.no_segment_embedding:
-            self.embed_segments = nn.Embedding(2, embed_tokens.embedding_dim)
-            nn.init.normal_(self.embed_segments.weight, std=embed_tokens.embedding_dim**-0.5)
+            dim = embed_tokens.embedding_dim
+            self.embed_segments = nn.Embedding(2, dim)
+            # Words have this size after they are scaled.
+            size = float(cfg.segment_size) * self.embed.scale
+            nn.init.normal_(self.embed_segments.weight, std=size * dim**-0.5)
 
     def read(
         self, src_tokens: Tensor, current: Tensor, return_all_layers: bool = False
@@ -122,6 +131,8 @@ class FlatTransformer(Transformer):
     def check(cls, cfg: Any, task: Any) -> None:
         """Raises GtransError for more bottom layers than there are layers."""
         super().check(cfg, task)
+        if cfg.segment_size < 0:
+            raise GtransError(f"`--segment-size` must be at least 0, but is {cfg.segment_size}.")
         if not 0 <= cfg.flat_bottom_layers <= cfg.encoder_layers:
             raise GtransError(
                 f"`--flat-bottom-layers` must be between 0 and the {cfg.encoder_layers} encoder "

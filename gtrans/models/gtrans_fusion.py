@@ -37,7 +37,7 @@ from gtrans.models.base.parts.fusion import (
 from gtrans.models.base.presets import register_system
 from gtrans.models.base.xlmr_start import start_from_xlmr
 from gtrans.modules.layer_fusion import LayerCombination, LayerFusion, RepresentationFusion
-from gtrans.modules.residual import LayerSpec
+from gtrans.modules.residual import FFN_INITS, LayerSpec
 
 SYSTEMS = ("gtrans", "post-norm", "pre-norm", "ta", "dlcl", "rezero", "mlrf")
 _PRE_NORM = ("pre-norm", "dlcl")
@@ -53,11 +53,22 @@ class GtransFusionConfig(FusionConfig, StackConfig):
         "or pre-norm: the Transformer; ta: transparent attention (Bapna et al. 2018); dlcl: Wang "
         "et al. 2019; rezero: Bachlechner et al. 2020; mlrf: Wang et al. 2018",
     )
+    ffn_init: ChoiceEnum(list(FFN_INITS)) = option(  # type: ignore[valid-type]
+        "xavier",
+        "how feed-forward networks begin: xavier; linear: as torch's nn.Linear (the authors' "
+        "program), which gives their output an eighth of the variance in gtrans_fusion_small",
+    )
+    two_feed_forwards: bool = option(
+        False,
+        "a second feed-forward network in every decoder layer, before cross-attention (`addffn` of "
+        "the authors' program, for XLM-R)",
+    )
     init_xlmr: Optional[str] = option(
         None,
         "folder of an XLM-R (config.json, weights, tokenizer) to start from: it gives the encoder, "
-        "the embeddings, and the decoder's self-attention and feed-forward networks; not needed "
-        "when resuming or decoding",
+        "the embeddings (--share-all-embeddings), and the decoder's self-attention and "
+        "feed-forward networks, with --two-feed-forwards its cross-attention, too; not needed when "
+        "resuming or decoding",
     )
 
 
@@ -86,7 +97,7 @@ class GtransFusion(Transformer):
 
     units = ("sentence", "window", "document")
     has_group_outputs = True
-    missing_start: str | None = None
+    start_mistake: str | None = None
 
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
@@ -113,7 +124,14 @@ class GtransFusion(Transformer):
     @classmethod
     def layer_spec(cls, cfg: Any, side: str) -> LayerSpec:
         """Pre-norm or post-norm, and ReZero, by ``--system``."""
-        return layer_spec(cfg, side, cfg.system in _PRE_NORM, rezero=cfg.system == "rezero")
+        return layer_spec(
+            cfg,
+            side,
+            cfg.system in _PRE_NORM,
+            rezero=cfg.system == "rezero",
+            ffn_init=str(cfg.ffn_init),
+            two_feed_forwards=side == "decoder" and bool(cfg.two_feed_forwards),
+        )
 
     @classmethod
     def positions_restart(cls, cfg: Any) -> bool:
@@ -135,19 +153,25 @@ class GtransFusion(Transformer):
             used_layers=None if is_decoder else cfg.keep_encoder_layers,
             groups=used_groups(cfg, cls._groups(cfg)) if is_decoder else None,
             transparent=int(cfg.encoder_layers or 0) if cfg.system == "ta" else 0,
+            probability_fusion=str(cfg.probability_fusion),
         )
 
     @classmethod
     def build_from_options(cls, cfg: Any, task: Any) -> "GtransFusion":
         """Build from options with all sizes, and start from XLM-R with ``--init-xlmr``."""
         model = super().build_from_options(cfg, task)
-        if cfg.init_xlmr and Path(cfg.init_xlmr).is_dir():
+        mistake = None
+        if cfg.init_xlmr and not Path(cfg.init_xlmr).is_dir():
+            mistake = "there is no such folder."
+        elif cfg.init_xlmr and not cfg.share_all_embeddings:
+            mistake = "XLM-R has one table of embeddings; give `--share-all-embeddings`, too."
+        elif cfg.init_xlmr:
             dictionaries = {"encoder": task.source_dictionary, "decoder": task.target_dictionary}
             start_from_xlmr(model, cfg.init_xlmr, dictionaries)
-        elif cfg.init_xlmr:
+        if mistake is not None:
             # A resumed or finished run loads its own checkpoint and does not need XLM-R. If
-            # nothing has been loaded when training begins, the folder was needed.
-            model.missing_start = str(cfg.init_xlmr)
+            # nothing has been loaded when training begins, it was needed.
+            model.start_mistake = f"--init-xlmr {cfg.init_xlmr}: {mistake}"
             model.register_load_state_dict_post_hook(_has_parameters)
         return model
 
@@ -155,10 +179,11 @@ class GtransFusion(Transformer):
         """See the base class.
 
         Raises:
-            GtransError: training begins, but there is no folder ``--init-xlmr``.
+            GtransError: training begins, but there is no folder ``--init-xlmr``, or the model
+                has no shared table of embeddings for it.
         """
-        if self.missing_start is not None and self.training:
-            raise GtransError(f"--init-xlmr {self.missing_start}: there is no such folder.")
+        if self.start_mistake is not None and self.training:
+            raise GtransError(self.start_mistake)
         return super().forward(*args, **kwargs)
 
 
@@ -175,4 +200,4 @@ def _layer_fusion(cfg: Any, side: str) -> LayerFusion:
 
 
 def _has_parameters(model: GtransFusion, _: Any) -> None:
-    model.missing_start = None
+    model.start_mistake = None

@@ -28,6 +28,7 @@ from fairseq.dataclass import ChoiceEnum
 
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
+from gtrans.models.base.contract import reads_plain_documents
 from gtrans.models.base.model import AttentionKinds, Transformer
 from gtrans.models.base.options import (
     PLAIN_SWITCHES,
@@ -55,10 +56,14 @@ class GTransformerConfig(UnitTransformerConfig):
         "baselines",
     )
     encoder_global_layers: int = option(
-        2, "how many top encoder layers have --encoder-top-attention"
+        2,
+        "how many top encoder layers have --encoder-top-attention; table 3's rows are cumulative: "
+        "'- source-side context' is 0 here, and 0 for the other two",
     )
     decoder_global_layers: int = option(
-        2, "how many top decoder layers have --decoder-top-attention"
+        2,
+        "how many top decoder layers have --decoder-top-attention (table 3, '- target-side "
+        "context': 0)",
     )
     cross_global_layers: int = option(2, "how many top decoder layers have --cross-top-attention")
     encoder_top_attention: _TopAttention = option(  # type: ignore[valid-type]
@@ -71,10 +76,14 @@ class GTransformerConfig(UnitTransformerConfig):
         "combined", "kind of cross-attention of the top decoder layers (table 6)"
     )
     no_language_locality: bool = option(
-        False, "no group self-attention in any layer (table 5, '- language locality')"
+        False,
+        "no group self-attention in any layer; table 5's rows are cumulative: '- language "
+        "locality' also has --word-dropout 0",
     )
     no_translation_locality: bool = option(
-        False, "no group cross-attention in any layer (table 5, '- translation locality')"
+        False,
+        "no group cross-attention in any layer; table 5's rows are cumulative: '- translation "
+        "locality' is all three, which is --doc-mode full without word dropout",
     )
     gate_bias: Optional[float] = option(
         None,
@@ -122,6 +131,14 @@ class GTransformer(Transformer):
         "gtransformer_bart_large": "bart",
         "gtransformer_mbart_large": "mbart",
     }
+
+    @classmethod
+    def marks_of(cls, cfg: Any, unit: str) -> str:
+        """A document Transformer learns where documents end, if there are marks for it."""
+        marks = super().marks_of(cfg, unit)
+        if reads_plain_documents(cfg, unit):
+            return {"both": "document", "mbart": "mbart-document"}.get(marks, marks)
+        return marks
 
     @classmethod
     def adapt_to_unit(cls, cfg: Any, unit: str) -> None:

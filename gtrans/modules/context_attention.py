@@ -3,10 +3,11 @@
 Context attention has the same queries as one of the layer's own attentions; their outputs are
 combined.
 
-Wu, "Document-level machine translation with BERT as context encoder":
+Guo Zhiyu, "Incorporating BERT into Document-Level Neural Machine Translation", master's thesis,
+2021 (Eq 3.4, a figure there, is inferred from figure 3.3 and Eq 3.8):
 
 ========  =================================================================================
-Eq 3.4    ``D = MultiHead(S, C, C)`` next to self-attention ``B`` in the encoder
+Eq 3.4    ``D = MultiHead(S, C, C)`` next to self-attention ``B`` in the encoder, inferred
 Eq 3.5    ``A = g * B + (1 - g) * D``, ``g = sigmoid([B, D] W + b)``
 Eq 3.8    ``F = MultiHead(E, C, C)`` next to cross-attention ``G`` in the decoder
 Eq 3.10   ``H = d * F + (1 - d) * G``, ``d = sigmoid([F, G] W + b)``
@@ -14,6 +15,10 @@ Eq 3.10   ``H = d * F + (1 - d) * G``, ``d = sigmoid([F, G] W + b)``
 
 BERT-fused (Zhu et al. 2020) has their mean instead of a gate, and in training drop-net (Eq
 2.16-2.17): with a given probability only one of the two.
+
+In the document-aware Transformer (Zhang et al. 2018) context attention is not next to another
+attention but a sublayer of its own, behind self-attention on both sides, with the output of
+self-attention as queries. The gate stands where other sublayers have the residual connection.
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ from gtrans.modules.layout import Segments
 from gtrans.modules.linear import Linear
 
 COMBINATIONS = ("gate", "mean")
+PLACES = ("beside", "behind")
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,7 @@ class ContextAttention(nn.Module):
         context_first: bool,
         gate_bias: float | None = None,
         drop_net: float = 1.0,
+        norm: nn.Module | None = None,
     ) -> None:
         """Combine ``attention`` with a layer's own attention.
 
@@ -120,11 +127,14 @@ class ContextAttention(nn.Module):
                 decoders.
             gate_bias: see :class:`ContextGate`.
             drop_net: with ``mean``, the probability that training uses only one of the two.
+            norm: LayerNorm of a sublayer of its own, behind self-attention; None: it is next to
+                the layer's own attention.
         """
         super().__init__()
         self.attention = attention
         self.context_first = context_first
         self.drop_net = drop_net
+        self.layer_norm = norm
         self.gate: ContextGate | None = None
         if combine == "gate":
             self.gate = ContextGate(attention.dim, context_first, gate_bias)

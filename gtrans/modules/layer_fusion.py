@@ -2,8 +2,8 @@
 
 GTRANS (Yang et al. 2022, "GTRANS: Grouping and Fusing Transformer Layers for Neural
 Machine Translation") fuses groups of layers: Eq 2 in the encoder, Eq 3-4 in the decoder, and
-the probabilities of the decoder's groups by Eq 5-6. The other classes are the methods that the
-paper compares it with.
+the probabilities of the decoder's groups by Eq 5-6. Where the authors' program does it in another
+way, both can be had. The other classes are the methods that the paper compares it with.
 
 A :class:`LayerFusion` belongs to a stack. It decides what is stored of each layer
 (:meth:`LayerFusion.remember`), what the next layer reads (:meth:`LayerFusion.layer_input`) and
@@ -106,22 +106,32 @@ class EncoderGroupFusion(LayerFusion):
         return fused[None]
 
 
+GROUP_FUSIONS = ("sum", "mean", "last")
+
+
 class DecoderGroupFusion(LayerFusion):
-    """Eq 3-4: for every group the sum of its layers, each times a scalar gate."""
+    """One state for every group of the decoder (Eq 3).
+
+    ``sum`` is Eq 4: its layers, each times a scalar gate. The authors' program divides this sum
+    by the number of layers (``mean``, its type ``dense``) or, unless told otherwise, takes the
+    group's last layer without a gate (``last``, its type ``sparse``).
+    """
 
     reads_all = True
     members: Tensor
+    weights: nn.Parameter | None
 
-    def __init__(self, layers: int, group_size: int) -> None:
+    def __init__(self, layers: int, group_size: int, kind: str = "sum") -> None:
+        """``kind`` is one of :data:`GROUP_FUSIONS`."""
         super().__init__()
-        self.weights = nn.Parameter(torch.zeros(layers))
-        tops = group_tops(layers, group_size)
-        members = torch.zeros(len(tops), layers)
-        for group, top in enumerate(tops):
-            members[group, group * group_size : top] = 1
+        self.weights = None if kind == "last" else nn.Parameter(torch.zeros(layers))
+        self.tops = group_tops(layers, group_size)
+        members = torch.zeros(len(self.tops), layers)
+        for group, top in enumerate(self.tops):
+            first = top - 1 if kind == "last" else group * group_size
+            members[group, first:top] = 1 / (top - first) if kind == "mean" else 1
         self.register_buffer("members", members, persistent=False)
-        self.tops = tops
-        self.groups = slice(0, len(tops))
+        self.groups = slice(0, len(self.tops))
 
     def use(self, first: int, last: int) -> int:
         """Use only the groups ``first .. last``, from 1; returns how many layers they need."""
@@ -131,9 +141,10 @@ class DecoderGroupFusion(LayerFusion):
     def forward(self, states: Sequence[Tensor]) -> Tensor:
         """``(groups in use, .., dim)``; ``states`` may lack the layers above these groups."""
         layers = states[1:]
-        gates = torch.sigmoid(self.weights[: len(layers)])
         # One product for all groups: the time of a decoding step is mainly kernel launches.
-        mixture = self.members[self.groups, : len(layers)].to(gates.dtype) * gates
+        mixture = self.members[self.groups, : len(layers)].to(layers[0].dtype)
+        if self.weights is not None:
+            mixture = mixture * torch.sigmoid(self.weights[: len(layers)])
         stacked = torch.stack(list(layers))
         return (mixture @ stacked.flatten(1)).view(-1, *stacked.shape[1:])
 
@@ -152,21 +163,43 @@ class ProbabilityFusion(nn.Module):
         return torch.log_softmax(weights, 0)
 
 
-def fuse_probabilities(logits: Tensor, log_weights: Tensor) -> Tensor:
-    """Eq 5 in log space and in single precision.
+PROBABILITY_FUSIONS = ("arithmetic", "geometric")
+
+
+def fuse_probabilities(logits: Tensor, log_weights: Tensor, kind: str = "arithmetic") -> Tensor:
+    """The groups' logits as log-probabilities of a word, fused in single precision.
 
     Args:
         logits: ``(groups, .., vocabulary)``.
         log_weights: ``(groups,)`` log psi.
+        kind: see :func:`fuse_log_probs`.
 
     Returns:
-        ``(.., vocabulary)`` log-probabilities; for a single group its logits, unchanged.
+        ``(.., vocabulary)``; for a single group its logits, unchanged.
     """
     if logits.size(0) == 1:
         return logits[0]
     logits = logits.float()
-    weights = log_weights.view(-1, *[1] * (logits.dim() - 1))
-    return torch.logsumexp(logits + (weights - logits.logsumexp(-1, keepdim=True)), 0)
+    return fuse_log_probs(logits - logits.logsumexp(-1, keepdim=True), log_weights, kind)
+
+
+def fuse_log_probs(log_probs: Tensor, log_weights: Tensor, kind: str) -> Tensor:
+    """One log-probability of those of all groups.
+
+    Args:
+        log_probs: ``(groups, ..)``.
+        log_weights: ``(groups,)`` log psi.
+        kind: ``arithmetic``: ``log sum_i psi_i P_i`` (Eq 5); ``geometric``: ``sum_i psi_i log
+            P_i``, the negative of Eq 7, by which the authors' program searches. The second is at
+            most as large, and its exponentials add up to less than 1.
+
+    Returns:
+        ``(..)``.
+    """
+    weights = log_weights.view(-1, *[1] * (log_probs.dim() - 1))
+    if kind == "geometric":
+        return (log_probs * weights.exp()).sum(0)
+    return torch.logsumexp(log_probs + weights, 0)
 
 
 class TransparentAttention(nn.Module):

@@ -21,12 +21,14 @@ class GroupOutputs:
         log_weights: ``(groups,)`` log psi, normalised.
         projection: ``(vocabulary, dim)`` the output matrix of all groups.
         layout: layout of the decoder's input.
+        fusion: how a search fuses them (:func:`gtrans.modules.layer_fusion.fuse_log_probs`).
     """
 
     features: Tensor
     log_weights: Tensor
     projection: Tensor
     layout: DocumentLayout
+    fusion: str = "arithmetic"
 
 
 def smoothed_losses(

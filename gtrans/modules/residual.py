@@ -18,6 +18,7 @@ from gtrans.modules.linear import Linear
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 ACTIVATIONS = tuple(_ACTIVATIONS)
+FFN_INITS = ("xavier", "linear")
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class LayerSpec:
             outputs of its sublayers are multiplied (Bachlechner et al. 2020).
         gate_bias: see :class:`gtrans.modules.attention.GlobalGate`.
         norm_eps: epsilon of LayerNorm (1e-12 in BERT).
+        ffn_init: how feed-forward networks begin, one of :data:`FFN_INITS`: Xavier's uniform
+            weights and no bias, or the default of ``nn.Linear``, uniform in
+            ``+-1 / sqrt(inputs)``, bias included. With an inner width of twice the model's the
+            output of Xavier's has eight times the variance, with four times 5.8 times.
+        two_feed_forwards: a decoder layer has a feed-forward network behind self-attention, too.
     """
 
     dim: int
@@ -48,6 +54,17 @@ class LayerSpec:
     rezero: bool = False
     gate_bias: float | None = None
     norm_eps: float = 1e-5
+    ffn_init: str = "xavier"
+    two_feed_forwards: bool = False
+
+    def feed_forward(self) -> tuple[Linear, Linear]:
+        """The two new matrices of a feed-forward network."""
+        linears = Linear(self.dim, self.ffn_dim), Linear(self.ffn_dim, self.dim)
+        if self.ffn_init == "xavier":
+            for linear in linears:
+                nn.init.xavier_uniform_(linear.weight)
+                nn.init.zeros_(linear.bias)
+        return linears
 
     def norm(self) -> nn.Module:
         """A new LayerNorm of this layer's width; with ``rezero`` the identity."""
@@ -66,11 +83,7 @@ class ResidualLayer(nn.Module):
     def __init__(self, spec: LayerSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.fc1 = Linear(spec.dim, spec.ffn_dim)
-        self.fc2 = Linear(spec.ffn_dim, spec.dim)
-        for linear in (self.fc1, self.fc2):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
+        self.fc1, self.fc2 = spec.feed_forward()
         self.final_layer_norm = spec.norm()
         self.residual_scale = nn.Parameter(torch.zeros(1)) if spec.rezero else None
 
@@ -84,10 +97,13 @@ class ResidualLayer(nn.Module):
         return output
 
     def _feed_forward(self, x: Tensor) -> Tensor:
+        return self._network(x, self.fc1, self.fc2, self.final_layer_norm)
+
+    def _network(self, x: Tensor, inner: nn.Module, outer: nn.Module, norm: nn.Module) -> Tensor:
         def network(x: Tensor) -> Tensor:
-            hidden = _ACTIVATIONS[self.spec.activation](self.fc1(x))
+            hidden = _ACTIVATIONS[self.spec.activation](inner(x))
             hidden = dropout(hidden, self.spec.activation_dropout, self.training)
-            output: Tensor = self.fc2(hidden)
+            output: Tensor = outer(hidden)
             return output
 
-        return self._residual(x, self.final_layer_norm, network)
+        return self._residual(x, norm, network)

@@ -4,12 +4,13 @@ Parameter names follow fairseq's layers. A layer knows nothing of documents: the
 batch (:class:`gtrans.modules.attention_plans.AttentionPlans`) say which tokens see which
 others. A model may switch on two parts of a layer, which are off (None) in a new layer:
 ``context_attn``, a second attention next to self-attention in the encoder and next to
-cross-attention in the decoder, and ``memory``, which comes after self-attention.
+cross-attention in the decoder (or, with a LayerNorm of its own, behind self-attention in both), and
+``memory``, which comes after self-attention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from torch import Tensor, nn
 
@@ -38,10 +39,39 @@ class TransformerLayer(ResidualLayer):
         self, query: Tensor, own: Tensor, plans: AttentionPlans, plan: AttentionPlan | None
     ) -> Tensor:
         """``own (tokens, dim)``, combined with context attention if the layer has it."""
-        if self.context_attn is None or plans.context is None or plan is None:
+        if self.context_attn is None or self.context_attn.layer_norm is not None:
+            return own
+        if plans.context is None or plan is None:
             return own
         combined: Tensor = self.context_attn(query, own, plans.context, plan)
         return combined
+
+    def _behind_self_attention(
+        self, x: Tensor, attend: Callable[[ContextAttention, Tensor], Tensor]
+    ) -> Tensor:
+        """``x (tokens, dim)`` after context attention, if it is a sublayer of its own.
+
+        Args:
+            x: the output of self-attention.
+            attend: context attention of queries ``(tokens, dim)``.
+        """
+        part = self.context_attn
+        if part is None or part.layer_norm is None:
+            return x
+        query = part.layer_norm(x) if self.spec.pre_norm else x
+        x = part.combine(x, attend(part, query))
+        return x if self.spec.pre_norm else part.layer_norm(x)
+
+    def _context_behind(
+        self, x: Tensor, plans: AttentionPlans, plan: AttentionPlan | None
+    ) -> Tensor:
+        """:meth:`_behind_self_attention` for the batch of ``plans``."""
+        if plans.context is None or plan is None:
+            return x
+        states = plans.context.states.to(x)
+        return self._behind_self_attention(
+            x, lambda part, query: part.attention(query, states, states, plan)
+        )
 
     def _with_memory(self, x: Tensor, plans: AttentionPlans) -> Tensor:
         """``x (tokens, dim)`` after it has updated and read the memory, if the layer has one."""
@@ -86,11 +116,17 @@ class EncoderLayer(TransformerLayer):
                 plans.encoder_context,
             ),
         )
+        x = self._context_behind(x, plans, plans.encoder_context)
         return self._feed_forward(self._with_memory(x, plans))
 
 
 class DecoderLayer(TransformerLayer):
-    """Causal self-attention, cross-attention and feed-forward network."""
+    """Causal self-attention, cross-attention and feed-forward network.
+
+    With ``spec.two_feed_forwards`` another feed-forward network (``fc3``, ``fc4``) comes before
+    cross-attention, so that the layer is two layers of an encoder, the second of which attends
+    to the source.
+    """
 
     def __init__(self, spec: LayerSpec, attention: str, cross_attention: str) -> None:
         """``attention`` and ``cross_attention``: see :data:`gtrans.modules.attention.KINDS`."""
@@ -99,6 +135,9 @@ class DecoderLayer(TransformerLayer):
         self.self_attn_layer_norm = spec.norm()
         self.encoder_attn = spec.attention(cross_attention)
         self.encoder_attn_layer_norm = spec.norm()
+        if spec.two_feed_forwards:
+            self.fc3, self.fc4 = spec.feed_forward()
+            self.ffn_layer_norm = spec.norm()
 
     def forward(
         self,
@@ -124,7 +163,8 @@ class DecoderLayer(TransformerLayer):
                 h, h, lambda: plans.decoder_group, lambda: plans.decoder_global, order, order
             ),
         )
-        x = self._with_memory(x, plans)
+        x = self._context_behind(x, plans, plans.decoder_context)
+        x = self._first_feed_forward(self._with_memory(x, plans))
         x = self._residual(
             x,
             self.encoder_attn_layer_norm,
@@ -158,9 +198,15 @@ class DecoderLayer(TransformerLayer):
             self.self_attn_layer_norm,
             lambda h: self.self_attn.step_self(h, state, layer, order),
         )
+        if state.context is not None:
+            sources = state.context.for_layer(layer)
+            x = self._behind_self_attention(
+                x, lambda part, query: part.attention.attend(query, *sources)
+            )
         if self.memory is not None and state.memory is not None:
             keys, values, _ = state.memory.for_layer(layer)
             x = self.memory.step(x, keys, values)
+        x = self._first_feed_forward(x)
         x = self._residual(
             x,
             self.encoder_attn_layer_norm,
@@ -170,10 +216,17 @@ class DecoderLayer(TransformerLayer):
         )
         return self._feed_forward(x)
 
+    def _first_feed_forward(self, x: Tensor) -> Tensor:
+        if not self.spec.two_feed_forwards:
+            return x
+        return self._network(x, self.fc3, self.fc4, self.ffn_layer_norm)
+
     def _step_with_context(
         self, query: Tensor, own: Tensor, state: DecodeState, layer: int
     ) -> Tensor:
         if self.context_attn is None or state.context is None:
+            return own
+        if self.context_attn.layer_norm is not None:
             return own
         return self.context_attn.step(query, own, *state.context.for_layer(layer))
 

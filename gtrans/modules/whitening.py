@@ -5,10 +5,16 @@ magnitude: one direction may tell subjects from objects, a far smaller one may t
 apart. Adam scales every parameter on its own, which does not help where the directions are not
 the axes, so a projection of such states learns the small directions last.
 
-A fixed affine map before the projections does not change what they can express: keys and values
-of ``(x - m) W`` are keys and values of ``x`` with other weights and another bias, and the bias
-of a key has no effect. The map is ZCA whitening (Bell and Sejnowski 1997; Kessy, Lewin and
-Strimmer 2018), the whitening that changes states least.
+Where the states are attended to directly, a fixed affine map before the projections does not
+change what these can express: keys and values of ``(x - m) W`` are keys and values of ``x`` with
+other weights and another bias, and the bias of a key has no effect. What a model learns from its
+random start does change: it is another system. Where trained layers read the states
+(``--context-input bert``), residual connections carry them past all projections, so the two models
+do not express the same functions either, unless the widths differ and a projection comes first.
+
+The map is ZCA whitening (Bell and Sejnowski 1997; Kessy, Lewin and Strimmer 2018), the whitening
+that changes states least. It is this project's own; the thesis (Guo Zhiyu 2021) and Zhu et al.
+(2020) attend to BERT's output as it is.
 """
 
 from __future__ import annotations

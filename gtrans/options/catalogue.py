@@ -126,8 +126,11 @@ def siblings(arch: str) -> list[str]:
     return [name for name, of in ARCH_MODEL_NAME_REGISTRY.items() if of == model]
 
 
-def task_options(arch: str) -> list[Option]:
-    """The options of the document task, with the defaults of ``arch``."""
+def task_options(arch: str | None) -> list[Option]:
+    """The options of the document task, with the defaults of ``arch`` if it is given."""
+    if arch is None:
+        _register()
+        return list(_options("task", TASK_DATACLASS_REGISTRY[TASK], {}))
     model = model_of(arch)
     schema = TASK_DATACLASS_REGISTRY[TASK]
     completed = _adopted(schema, model, arch)
@@ -142,13 +145,14 @@ def task_options(arch: str) -> list[Option]:
     return found
 
 
-def model_options(arch: str) -> list[Option]:
-    """The options of a model, with the values of the preset ``arch``."""
+def model_options(arch: str, preset: bool = True) -> list[Option]:
+    """The options of a model, with the values of the preset ``arch`` unless ``preset`` is False."""
     model_of(arch)
-    preset = argparse.Namespace()
-    ARCH_CONFIG_REGISTRY[arch](preset)
+    values = argparse.Namespace()
+    if preset:
+        ARCH_CONFIG_REGISTRY[arch](values)
     schema = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
-    return list(_options("model", schema, vars(preset)))
+    return list(_options("model", schema, vars(values)))
 
 
 def has_field(arch: str, prefix: str) -> bool:
@@ -227,7 +231,7 @@ def _adopted(
     for name, value in given.items():
         cfg[name] = value
     try:
-        adopt_unit(cfg, model, arch)
+        adopt_unit(cfg, model, {"_name": arch})
     except GtransError:
         return None
     values = OmegaConf.to_container(cfg, resolve=False, enum_to_str=True)

@@ -82,7 +82,7 @@ FAIRSEQ: Mapping[str, Mapping[str, str]] = {
 # have. Other configuration files leave them out.
 _OF_UNITS = {
     "window": ("context_before", "context_after", "context_kind", "context_sentence",
-               "context_sides"),
+               "context_sides", "context_redraw"),
     "stream": ("min_window", "max_window"),
 }  # fmt: skip
 _OF_BERT = "bert_"

@@ -15,6 +15,7 @@ from gtrans.options.catalogue import (
     model_options,
     models,
     plain,
+    section_options,
     siblings,
     summary,
     task_options,
@@ -44,13 +45,52 @@ def explanation(arch: str) -> str:
     """All options of an architecture and its task in groups, as on the command line."""
     lines = [f"{arch}: {summary(model_of(arch))}.", *_others(arch)]
     for title, options in _groups((*task_options(arch), *model_options(arch))):
-        lines += ["", title]
-        for option in options:
-            text, default = option.meaning_and_default()
-            if default not in ("null", "false"):
-                text += f" (default: {default})"
-            lines += _columns(f"  {option.flag} {_metavar(option)}".rstrip(), text, _FLAGS, "")
+        lines += ["", title, *_as_flags(options)]
     return "\n".join(lines)
+
+
+def task_explanation() -> str:
+    """The options of the task in groups, for an architecture that is not known yet."""
+    return _paragraphs((title, options) for title, options in _groups(task_options(None)))
+
+
+def systems_explanation() -> str:
+    """The options of all systems: what all of them have first, then that of each system."""
+    groups: dict[str, list[Option]] = {}
+    systems: dict[str, list[str]] = {}
+    for names in models().values():
+        for title, options in _groups(model_options(names[0], preset=False)):
+            known = groups.setdefault(title, [])
+            listed = {option.name for option in known}
+            known += [option for option in options if option.name not in listed]
+            systems.setdefault(title, []).append(names[0])
+    count = len(models())
+    shown = sorted(groups, key=lambda title: -len(systems[title]))
+    return _paragraphs(
+        (title if len(systems[title]) == count else f"{title} ({', '.join(systems[title])})", part)
+        for title, part in ((title, groups[title]) for title in shown)
+    )
+
+
+def chosen_explanation(section_name: str, name: str) -> str:
+    """The options of a criterion, an optimizer or a schedule."""
+    options = section_options(section_name, name)
+    return _paragraphs([(f"--{section_name.replace('_', '-')} {name}", options)])
+
+
+def _paragraphs(groups: Iterable[tuple[str, Iterable[Option]]]) -> str:
+    return "\n\n".join("\n".join([title, *_as_flags(options)]) for title, options in groups)
+
+
+def _as_flags(options: Iterable[Option]) -> list[str]:
+    """Options as on the command line, with meaning and default."""
+    lines = []
+    for option in options:
+        text, default = option.meaning_and_default()
+        if default not in ("null", "false"):
+            text += f" (default: {default})"
+        lines += _columns(f"  {option.flag} {_metavar(option)}".rstrip(), text, _FLAGS, "")
+    return lines
 
 
 def hydra_form(arch: str) -> str:

@@ -85,7 +85,9 @@ def of_preparation(preparation: Preparation | None) -> dict[str, Any] | None:
         segmented: dict[str, Any] = {"subwords": state["pieces"]}
     else:
         steps = [name for name, done in state["steps"].items() if done]
-        segmented = {"steps": [*steps, "BPE"], "BPE merges": state["bpe"]["merges"]}
+        asked = ("symbols", "merges")  # the first, if the size of the vocabulary was given
+        name = next(name for name in asked if state["bpe"].get(name))
+        segmented = {"steps": [*steps, "BPE"], f"BPE {name}": state["bpe"][name]}
     bert = state.get("bert")
     return {
         **segmented,

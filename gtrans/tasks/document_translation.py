@@ -12,9 +12,9 @@ from fairseq.tasks import register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
-from gtrans.data.examples import ContextText, ExampleBuilder
+from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
-from gtrans.data.interactive import LineBuffer, read_to_end
+from gtrans.data.interactive import LineBuffer, lines_of
 from gtrans.data.stream import StreamDataset
 from gtrans.data.symbols import MASK, add_symbols, language_symbol, split_languages
 from gtrans.data.unit_options import UNIT_FIELDS
@@ -25,6 +25,9 @@ from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentMode
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.modules.bert import BertWeights
 from gtrans.optim.two_rate_adam import mark_pretrained
+from gtrans.tasks.contexts import SourceContexts
+from gtrans.tasks.first_checks import check_first
+from gtrans.tasks.hydra import resolve_paths
 from gtrans.tasks.identity import TaskIdentity
 from gtrans.tasks.interactive import InteractiveTask
 from gtrans.tasks.options import (
@@ -43,7 +46,8 @@ from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
 from gtrans.tasks.splits import SplitReader, training_files
 from gtrans.text.prepared_folder import load_pipeline
-from gtrans.training.batches import as_in_first_epoch
+from gtrans.training.batches import as_in_first_epoch, report_long_units
+from gtrans.training.parts import Step, step_in_parts
 from gtrans.training.run import TrainingRun
 
 logger = logging.getLogger(__name__)
@@ -71,6 +75,7 @@ class DocumentTranslationTask(InteractiveTask):
         self._source, self._target = source, target
         self._identity = TaskIdentity(cfg, (source, target), (len(source), len(target)))
         self._made_from: ModelIdentity | None = None
+        self._contexts = SourceContexts(cfg, source)
         self.bert: BertPart | None = None
         self.parts: list[TaskPart] = []
         self._lines = LineBuffer(flush=True)
@@ -84,22 +89,19 @@ class DocumentTranslationTask(InteractiveTask):
         """Read the dictionaries.
 
         Raises:
-            GtransError: options out of range, no data, or generation options that document
-                search does not support.
+            GtransError: options out of range or not supported, no data, nothing to start from.
         """
-        check_options(cfg)
         root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
-        if root is not None and root.get("generation") is not None:
-            refuse_unsupported(root.generation)
-        reads_to_end = read_to_end(root)
+        resolve_paths(cfg, root)
+        check_options(cfg)
+        check_first(cfg, root)
         folder, *others = data_folders(cfg)
+        languages = languages_of(cfg, folder)
         with open_dict(cfg):
-            cfg.source_lang, cfg.target_lang = languages_of(cfg, folder)
-        same_data(folder, others, (str(cfg.source_lang), str(cfg.target_lang)))
-        task = cls(
-            cfg, read_dictionary(folder, cfg.source_lang), read_dictionary(folder, cfg.target_lang)
-        )
-        task._lines = LineBuffer(flush=reads_to_end)
+            cfg.source_lang, cfg.target_lang = languages
+        same_data(folder, others, languages)
+        task = cls(cfg, *(read_dictionary(folder, lang) for lang in languages))
+        task._lines = lines_of(root)
         return task
 
     @property
@@ -125,14 +127,10 @@ class DocumentTranslationTask(InteractiveTask):
     @property
     def examples(self) -> ExampleBuilder:
         """The builder of examples and batches from this task's units."""
-        context = word_pieces = None
-        if self.cfg.context_kind in ("fixed", "random"):
-            text = self.cfg.context_sentence or ""
-            fixed = self._source.encode_line(text, add_if_not_exist=False).long()
-            words = self._source.nspecial, self._identity.words[0]
-            context = ContextText(words, fixed, self.cfg.seed)
+        word_pieces = None
         if self.bert is not None and self.bert.use == BERT_FEATURES:
             word_pieces = self.bert.examples
+        context = self._contexts.text(self.bert)
         return ExampleBuilder(self.frame, task_unit(self.cfg), context, word_pieces)
 
     @property
@@ -192,7 +190,7 @@ class DocumentTranslationTask(InteractiveTask):
             self._adopt(cfg)
         else:
             with open_dict(cfg):
-                adopt_unit(self.cfg, model_type, cfg.get("_name"))
+                adopt_unit(self.cfg, model_type, cfg)
                 for name in (*UNIT_FIELDS, *_LANGUAGES):
                     cfg[name] = getattr(self.cfg, name)
                 model_type.adapt_to_unit(cfg, str(self.cfg.unit))
@@ -257,14 +255,9 @@ class DocumentTranslationTask(InteractiveTask):
     def _start_from(self, model: Any, path: str) -> None:
         # A resumed run does not need the file; a new one is refused when it begins.
         if os.path.isfile(path):
-            warm_start(
-                model,
-                path,
-                dictionaries_of(self),
-                self.cfg.copy_local_to_global,
-                data=str(self.data_folder),
-                init_dict=self.cfg.init_dict,
-            )
+            copied, named = self.cfg.copy_local_to_global, self.cfg.init_dict
+            data, marks = str(self.data_folder), str(self.cfg.sentence_marks)
+            warm_start(model, path, dictionaries_of(self), copied, data, named, marks)
         self._two_rates = self.cfg.lr_scale_pretrained != 1
         mark_pretrained(model, model.new_parameters())
 
@@ -290,6 +283,7 @@ class DocumentTranslationTask(InteractiveTask):
         workers, epoch = int(kwargs.get("num_shards", 1)), int(kwargs.get("epoch", 1))
         for part in self.parts:
             part.begin_batches(dataset, workers, epoch)
+        report_long_units(self, dataset, kwargs)
         named = as_in_first_epoch(self, dataset, kwargs, int(self.cfg.seed))
         iterator = super().get_batch_iterator(dataset, *args, **named)
         if isinstance(dataset, StreamDataset):
@@ -305,7 +299,7 @@ class DocumentTranslationTask(InteractiveTask):
         optimizer: Any,
         update_num: int,
         ignore_grad: bool = False,
-    ) -> tuple[Tensor, int, dict[str, Any]]:
+    ) -> Step:
         """As in fairseq, on the batch that the parts return.
 
         Raises:
@@ -316,21 +310,21 @@ class DocumentTranslationTask(InteractiveTask):
                 "`--lr-scale-pretrained` needs the optimizer two_rate_adam (on the command line, "
                 "adam becomes two_rate_adam); choose it, or set the scale to 1."
             )
-        batch = self._before(Batch(sample, model, "train", update_num, ignore_grad))
-        result: tuple[Tensor, int, dict[str, Any]] = super().train_step(
-            batch.sample, model, criterion, optimizer, update_num, ignore_grad
-        )
-        self._after(batch)
-        return result
 
-    def valid_step(
-        self, sample: Sample, model: Any, criterion: Any
-    ) -> tuple[Tensor, int, dict[str, Any]]:
+        def step(part: Sample) -> Step:
+            batch = self._before(Batch(part, model, "train", update_num, ignore_grad))
+            result: Step = InteractiveTask.train_step(
+                self, batch.sample, model, criterion, optimizer, update_num, ignore_grad
+            )
+            self._after(batch)
+            return result
+
+        return step_in_parts(sample, model, step)
+
+    def valid_step(self, sample: Sample, model: Any, criterion: Any) -> Step:
         """As in fairseq, on the batch that the parts return."""
         batch = self._before(Batch(sample, model, "valid"))
-        result: tuple[Tensor, int, dict[str, Any]] = super().valid_step(
-            batch.sample, model, criterion
-        )
+        result: Step = super().valid_step(batch.sample, model, criterion)
         self._after(batch)
         return result
 

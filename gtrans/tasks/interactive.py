@@ -1,5 +1,6 @@
 """What ``fairseq-interactive`` asks of the document task."""
 
+from abc import abstractmethod
 from typing import Any, Optional
 
 from fairseq.data import Dictionary
@@ -23,21 +24,21 @@ class InteractiveTask(FairseqTask):
     _lines: LineBuffer
 
     @property
+    @abstractmethod
     def source_dictionary(self) -> Dictionary:
         """Dictionary of the source."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def frame(self) -> Frame:
         """How sentences are marked."""
-        raise NotImplementedError
 
     def get_interactive_tokens_and_lengths(
         self, lines: list[str], encode_fn: Any
     ) -> tuple[list[list[tuple[int, Tensor]]], list[int]]:
         """The documents that ``lines`` complete, and the tokens of each.
 
-        A document ends with an empty line or with the end of a file.
+        A document ends with an empty line or with the end of the input.
 
         Raises:
             GtransError: the model reads BERT's word pieces, which need plain text.

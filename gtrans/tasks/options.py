@@ -1,6 +1,7 @@
 """Options of the document task, and the files that they name."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -11,11 +12,12 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import II
 
 from gtrans.data.binarised import load_dictionary
+from gtrans.data.frame import ONCE_A_UNIT
 from gtrans.data.stream import StreamOptions
 from gtrans.data.unit_options import UnitConfig, option
 from gtrans.data.units import UNITS, Unit, unit_of
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import DocumentModel
+from gtrans.models.base.contract import DocumentModel, reads_plain_documents
 from gtrans.text.prepared_folder import check_recorded
 
 
@@ -46,7 +48,14 @@ class DocumentTranslationConfig(UnitConfig, FairseqDataclass):
     max_window: int = option(
         10,
         "with --unit stream: most sentences of a document that an update reads; the number is "
-        "drawn for every update (0: whole documents); whole documents converge best in the paper",
+        "drawn for every update (0: whole documents, which converge best in the paper). With "
+        "--batch-size, the number of documents, longer windows make larger updates; without it "
+        "as many documents as fill --max-tokens are read",
+    )
+    context_redraw: bool = option(
+        False,
+        "with --context-kind random: draw other words in every epoch of training; otherwise a "
+        "neighbour is replaced by the same words in all of them",
     )
     bert_cache: Optional[str] = option(
         None,
@@ -174,10 +183,13 @@ def stream_options(cfg: Any) -> StreamOptions:
     return StreamOptions(int(cfg.min_window), int(cfg.max_window), int(cfg.seed))
 
 
-def adopt_unit(cfg: Any, model: type[DocumentModel], arch: Optional[str]) -> None:
+def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any]) -> None:
     """Fill in the options of the unit that the user left open with what ``model`` is made for.
 
-    Sentence marks are those of the architecture ``arch``.
+    Args:
+        cfg: the task's options.
+        model: the class of the model.
+        options: the model's options, with its architecture as ``_name``.
 
     Raises:
         GtransError: the model cannot read such units.
@@ -194,7 +206,13 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], arch: Optional[str]) -> Non
         if cfg[name] is None:
             cfg[name] = size
     if cfg.sentence_marks is None:
-        cfg.sentence_marks = model.sentence_marks.get(str(arch), "both")
+        cfg.sentence_marks = model.marks_of(options, str(cfg.unit))
+    plain = reads_plain_documents(options, str(cfg.unit))
+    if cfg.sentence_marks in ONCE_A_UNIT and not plain:
+        raise GtransError(
+            f"`--sentence-marks {cfg.sentence_marks}` is for the document Transformer (--unit "
+            "document --doc-mode full, --positions document); leave it out."
+        )
 
 
 def model_class(cfg: Any) -> type[DocumentModel]:

@@ -16,30 +16,10 @@ from gtrans.errors import GtransError
 from gtrans.models.base.contract import BERT_PIECES
 from gtrans.tasks.options import data_folders, stream_options
 from gtrans.tasks.parts.bert import BertPart
+from gtrans.tasks.split_files import has_side, split_pair
 from gtrans.text.prepared_folder import check_recorded
 
 logger = logging.getLogger(__name__)
-
-
-def has_side(folder: str, split: str, pair: str, lang: str | None) -> bool:
-    """Whether a split has a side ``lang``."""
-    return (Path(folder) / f"{split}.{pair}.{lang}.idx").is_file()
-
-
-def split_pair(folder: str, split: str, source_lang: str | None, target_lang: str | None) -> str:
-    """The language pair in the names of the split's files, which may be in either order.
-
-    Raises:
-        GtransError: there is no such split.
-    """
-    for pair in (f"{source_lang}-{target_lang}", f"{target_lang}-{source_lang}"):
-        if has_side(folder, split, pair, source_lang):
-            return pair
-    known = sorted({p.name.split(".")[0] for p in Path(folder).glob(f"*.{source_lang}.idx")})
-    raise GtransError(
-        f"{folder}: there is no split '{split}' for {source_lang}-{target_lang}"
-        + (f"; there are {', '.join(known)}." if known else "; prepare the corpus there.")
-    )
 
 
 def training_files(cfg: Any, bert: Optional[BertPart]) -> list[Path]:
@@ -128,10 +108,16 @@ class SplitReader:
             self._bert.report_cut(word_pieces.sizes, units, name)
         sentences = int((source.sizes > 1).sum())
         logger.info("%s %s: %d units, %d sentences", split, pair, len(units), sentences)
-        options = stream_options(self._cfg)
-        if training and examples.unit.trained_in_runs and options.max_window:
+        if training and examples.unit.trained_in_runs:
+            options = stream_options(self._cfg)
             return StreamDataset(source, target, units, examples, options=options)
-        dataset = DocumentDataset(source, target, units, examples, training, word_pieces)
+        redraw = training and bool(self._cfg.context_redraw)
+        if redraw and examples.unit.neighbours != "random":
+            raise GtransError(
+                "`--context-redraw` needs `--context-kind random`, but the context is "
+                f"{examples.unit.neighbours}."
+            )
+        dataset = DocumentDataset(source, target, units, examples, training, word_pieces, redraw)
         dataset.check_lengths(longest, name)
         return dataset
 

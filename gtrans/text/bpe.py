@@ -38,6 +38,12 @@ def train_bpe(words: Counter[str], merges: int, path: Path) -> int:
     return learnt
 
 
+def characters(words: Counter[str]) -> int:
+    """The number of characters that BPE begins with; one that ends a word is another symbol."""
+    inner = {character for word in words for character in word[:-1]}
+    return len(inner) + len({word[-1] for word in words})
+
+
 def write_vocabulary(words: Counter[str], bpe: BPE, path: Path) -> None:
     """Write how often each BPE piece occurs in the text of one language, by word counts."""
     pieces = Counter[str]()

@@ -15,9 +15,10 @@ can give back the text:
   the vocabulary. Moses escapes ``& | < > ' " [ ]``; without tokenisation,
   :mod:`gtrans.text.plain_text` escapes them.
 
-Chinese and Japanese are split into characters and joined again without spaces (a space in the
-text is the token ``&#32;``). Their punctuation is not normalised, because the rules are made for
-European text. Languages that Moses does not know use its default rules (those of English).
+Chinese and Japanese are split into characters, Chinese with ``--segmenter jieba`` into words, and
+joined again without spaces (a space in the text is the token ``&#32;``). Their punctuation is not
+normalised, because the rules are made for European text. Languages that Moses does not know use
+its default rules (those of English).
 This module imports neither torch nor fairseq.
 """
 
@@ -25,7 +26,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from sacremoses import (
     MosesDetokenizer,
@@ -36,6 +38,7 @@ from subword_nmt.apply_bpe import BPE
 
 from gtrans.text import plain_text
 from gtrans.text.bpe import BPE_SEPARATOR
+from gtrans.text.chinese_words import word_ends
 from gtrans.text.pipeline import TextPipeline
 
 LOWER_MARK = "@lower@"
@@ -52,19 +55,36 @@ _WRITTEN_WITHOUT_SPACES = frozenset({"zh", "yue", "ja"})
 _FULL_WIDTH = (
     r"\u2e80-\u312f\u31a0-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff01-\uffee\U00020000-\U0002ffff"
 )
+_IDEOGRAPHS = re.compile(r"[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
 _FULL_WIDTH_SPACE = re.compile(f"(?<=[{_FULL_WIDTH}]) +| +(?=[{_FULL_WIDTH}])")
 _DETOKENISER_LANGUAGES = frozenset({"en", "fr", "it", "ga", "fi", "ko"})
 # Tokens that may stand before the first word, as in the Moses truecaser.
 _OPENING = frozenset({"(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"})
 
 
+_CHINESE = "zh"
+
+
 @dataclass(frozen=True)
 class Steps:
-    """The steps of the pipeline that can be skipped; BPE always runs."""
+    """The steps of the pipeline that can be skipped; BPE always runs.
+
+    Attributes:
+        segmenter: what finds the words of Chinese, one of
+            :data:`~gtrans.text.chinese_words.SEGMENTERS`; None: every character is a token.
+    """
 
     normalise: bool = True
     tokenise: bool = True
     truecase: bool = True
+    segmenter: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        """The entry of ``prepare.json``, without a segmenter as before there were any."""
+        entry = asdict(self)
+        if self.segmenter is None:
+            del entry["segmenter"]
+        return entry
 
 
 ALL_STEPS = Steps()
@@ -90,8 +110,9 @@ class MosesPipeline(TextPipeline):
         bpe: BPE | None = None,
     ) -> None:
         super().__init__(lang)
-        rules = re.split("[_-]", lang)[0].lower()
+        rules = rules_of(lang)
         self.steps = steps
+        self._words = steps.segmenter is not None and rules == _CHINESE
         self._best_case = best_case or {}
         self._bpe = bpe
         self._spaced = rules not in _WRITTEN_WITHOUT_SPACES
@@ -113,6 +134,8 @@ class MosesPipeline(TextPipeline):
         if not self._spaced:
             text = _FULL_WIDTH_SPACE.sub(_SPACE, text)
         tokens: list[str] = self._tokeniser.tokenize(text, escape=False)
+        if self._words:
+            tokens = _joined_to_words(tokens, text)
         return " ".join(self._write(token) for token in self._mark_joints(tokens, text))
 
     def detokenise(self, tokens: str) -> str:
@@ -225,6 +248,34 @@ class MosesPipeline(TextPipeline):
         if left or right:
             token = token.replace(_AT_ESCAPE, "@")
         return _LEFT * left + token + _RIGHT * right
+
+
+def rules_of(lang: str) -> str:
+    """The language whose rules a language code has: ``zh_CN -> zh``."""
+    return re.split("[_-]", lang)[0].lower()
+
+
+def is_chinese(lang: str) -> bool:
+    """Whether text of a language can be segmented into Chinese words."""
+    return rules_of(lang) == _CHINESE
+
+
+def _joined_to_words(tokens: list[str], text: str) -> list[str]:
+    """Neighbouring ideographs of ``tokens`` joined to the words of ``text``."""
+    ends = word_ends(text)
+    joined: list[str] = []
+    position = 0
+    for token in tokens:
+        begin = text.find(token, position)
+        if begin < 0:  # Moses has changed a character (only in contrived text)
+            return tokens
+        inside = begin == position and position not in ends
+        if joined and inside and _IDEOGRAPHS.fullmatch(joined[-1] + token):
+            joined[-1] += token
+        else:
+            joined.append(token)
+        position = begin + len(token)
+    return joined
 
 
 def _first_word(words: list[str]) -> int | None:

@@ -31,7 +31,6 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +44,7 @@ from gtrans.identity.files import atomic_writer, copy_file, locked, replacing
 from gtrans.identity.step_record import StepRecord
 from gtrans.messages import say
 from gtrans.text import plain_text, word_piece_files
-from gtrans.text.bpe import load_bpe, train_bpe, write_vocabulary
+from gtrans.text.bpe import characters, load_bpe, train_bpe, write_vocabulary
 from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps
 from gtrans.text.preparation_options import (
     PreparationOptions,
@@ -107,7 +106,10 @@ class _Preparation:
         self.inputs = inputs
         self.out = options.out
         self.threshold = options.bpe_vocabulary_threshold
-        self.merges = options.bpe_merges
+        # How many merges, or how large the vocabulary is to become.
+        self.bpe: dict[str, Any] = {"merges": options.bpe_merges}
+        if options.bpe_symbols is not None:
+            self.bpe = {"merges": None, "symbols": options.bpe_symbols}
         self.model: SubwordModel | None = None
         if options.subword_model is not None:
             self.model = SUBWORD_MODELS[options.subword_model[0]]
@@ -131,9 +133,9 @@ class _Preparation:
             for split, pairs in self.inputs.items()
         }
         for split, text in texts.items():
-            tokenised[split] = fingerprint(
-                options.languages, [self.steps.normalise, self.steps.tokenise], text
-            )
+            steps = [self.steps.normalise, self.steps.tokenise]
+            segmenter = [] if self.steps.segmenter is None else [self.steps.segmenter]
+            tokenised[split] = fingerprint(options.languages, [*steps, *segmenter], text)
             outputs = [f"text/{split}.tok.{lang}" for lang in options.languages]
             work = partial(self._tokenise, split)
             record.step(f"tokenise {split}", tokenised[split], outputs, work)
@@ -163,7 +165,7 @@ class _Preparation:
         given = self._dictionary()
         vocabulary = None if given is None else digest(given)
         record.step(LAST_STEP, fingerprint(encoded, vocabulary), outputs, self._binarise)
-        say(f"'{self.out}' is ready: fairseq-train '{self.out}' --user-dir gtrans ...")
+        say(f"'{self.out}' is ready: gtrans train '{self.out}' --arch ...")
 
     def _models(self, record: StepRecord, tokenised: dict[str, str]) -> str:
         """Learn or copy the models that segment the text; returns their fingerprint."""
@@ -186,7 +188,7 @@ class _Preparation:
             cased = fingerprint(tokenised["train"], self.steps.truecase)
             if truecase:
                 record.step("truecase", cased, truecase, self._train_truecase)
-            learnt = fingerprint(cased, self.merges, self.threshold)
+            learnt = fingerprint(cased, *self.bpe.values(), self.threshold)
             record.step("bpe", learnt, bpe, self._learn_bpe)
         return learnt
 
@@ -208,8 +210,8 @@ class _Preparation:
             "format": STATE_FORMAT,
             "source_lang": self.options.source_lang,
             "target_lang": self.options.target_lang,
-            "steps": asdict(self.steps),
-            "bpe": {"merges": self.merges, "vocabulary_threshold": self.threshold},
+            "steps": self.steps.record(),
+            "bpe": {**self.bpe, "vocabulary_threshold": self.threshold},
             "files": {
                 "codes": CODES_FILE,
                 "truecase": self.truecase,
@@ -274,8 +276,8 @@ class _Preparation:
         load_dictionary(reuse / f"dict.{self.options.source_lang}.txt")
         self.steps = Steps(**state["steps"])
         self.model = SUBWORD_MODELS[state["pieces"]] if state.get("pieces") else None
-        self.merges = state["bpe"]["merges"]
-        self.threshold = state["bpe"]["vocabulary_threshold"]
+        self.bpe = dict(state["bpe"])
+        self.threshold = self.bpe.pop("vocabulary_threshold")
         if state.get("bert") is not None:
             self.word_pieces = word_piece_files.recorded_word_pieces(reuse)
 
@@ -314,9 +316,17 @@ class _Preparation:
     def _learn_bpe(self) -> None:
         counts = {lang: self._count_words(lang) for lang in self.options.languages}
         joint = sum(counts.values(), Counter[str]())
-        learnt = train_bpe(joint, self.merges, self.out / CODES_FILE)
-        if learnt < self.merges:
-            say(f"bpe: {learnt} merges instead of {self.merges}, no other pair occurs twice")
+        merges = self.bpe["merges"]
+        if merges is None:
+            merges = self.bpe["symbols"] - characters(joint)
+            if merges < 1:
+                raise GtransError(
+                    f"`--bpe-symbols` must be above {characters(joint)}, the number of characters "
+                    f"in the training text, but is {self.bpe['symbols']}"
+                )
+        learnt = train_bpe(joint, merges, self.out / CODES_FILE)
+        if learnt < merges:
+            say(f"bpe: {learnt} merges instead of {merges}, no other pair occurs twice")
         if self.threshold:
             bpe = load_bpe(self.out / CODES_FILE)
             for lang, name in self.vocabulary.items():

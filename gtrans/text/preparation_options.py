@@ -11,7 +11,8 @@ from gtrans.data.documents import iterate_parallel, resolve
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output, check_output_folder
 from gtrans.identity.precious import DATA
-from gtrans.text.moses_pipeline import Steps
+from gtrans.text.chinese_words import check_segmenter
+from gtrans.text.moses_pipeline import Steps, is_chinese
 from gtrans.text.prepared_folder import STATE_FILE, SUBWORD_MODELS, prepared_files
 
 DEFAULT_MERGES = 30000
@@ -22,7 +23,8 @@ class PreparationOptions:
     """Options of a preparation, those of ``gtrans prepare``.
 
     ``subword_model`` is a kind of :data:`gtrans.text.prepared_folder.SUBWORD_MODELS` and the path
-    of a model; ``steps`` and the BPE options are then ignored. With ``reuse``, these options and
+    of a model; ``steps`` and the BPE options are then ignored. ``bpe_symbols`` is the size of the
+    joint vocabulary, instead of the number of merges. With ``reuse``, these options and
     ``bert`` are taken from the earlier preparation. A prefix stands for the two files
     ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
     """
@@ -36,6 +38,7 @@ class PreparationOptions:
     reuse: Path | None = None
     steps: Steps = field(default_factory=Steps)
     bpe_merges: int = DEFAULT_MERGES
+    bpe_symbols: int | None = None
     bpe_vocabulary_threshold: int | None = None
     subword_model: tuple[str, Path] | None = None
     dictionary: Path | None = None
@@ -70,7 +73,11 @@ def check_options(options: PreparationOptions) -> None:
             f"`--target-lang` must differ from `--source-lang` '{options.source_lang}'"
         )
     threshold = options.bpe_vocabulary_threshold
-    numbers = {"--bpe-merges": options.bpe_merges, "--workers": options.workers}
+    numbers = {
+        "--bpe-merges": options.bpe_merges,
+        "--bpe-symbols": options.bpe_symbols,
+        "--workers": options.workers,
+    }
     for flag, value in {**numbers, "--bpe-vocabulary-threshold": threshold}.items():
         if value is not None and value < 1:
             raise GtransError(f"`{flag}` must be at least 1, but is {value}")
@@ -87,6 +94,14 @@ def check_options(options: PreparationOptions) -> None:
         raise GtransError(f"`{flag}` needs at least one of `--train`, `--valid` and `--test`")
     if options.reuse is not None and options.reuse.resolve() == options.out.resolve():
         raise GtransError(f"`--out` must differ from `--reuse` '{options.reuse}'")
+    segmenter = options.steps.segmenter
+    if segmenter is not None:
+        if not any(map(is_chinese, options.languages)):
+            raise GtransError(
+                f"`--segmenter {segmenter}` finds words of Chinese (zh), but the languages are "
+                f"{' and '.join(options.languages)}; leave it out"
+            )
+        check_segmenter(segmenter)
     check_output_folder("--out", options.out)
 
 

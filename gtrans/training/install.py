@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from fairseq import checkpoint_utils
+from fairseq.trainer import Trainer
 
+from gtrans.errors import GtransError
+from gtrans.identity.files import unwritable
+from gtrans.models.base.contract import DocumentModel
 from gtrans.training.run import load_checkpoint
 from gtrans.training.saving import save_checkpoint
 from gtrans.training.stock import concerned
@@ -16,10 +21,53 @@ from gtrans.training.stock import concerned
 def install() -> None:
     """Let fairseq load and save checkpoints of this project's runs through this package.
 
-    To be called once in a process. Runs of other models are left as they are.
+    Its other functions that are replaced here report a user's mistake in one line. To be called
+    once in a process. Runs of other models are left as they are.
     """
     checkpoint_utils.load_checkpoint = _around(checkpoint_utils.load_checkpoint, load_checkpoint)
     checkpoint_utils.save_checkpoint = _around(checkpoint_utils.save_checkpoint, save_checkpoint)
+    verify = checkpoint_utils.verify_checkpoint_directory
+    checkpoint_utils.verify_checkpoint_directory = partial(_verify_folder, verify)
+    save = Trainer.save_checkpoint
+    # a method, which a partial would not be
+    Trainer.save_checkpoint = lambda *arguments: _save(save, *arguments)
+
+
+def _verify_folder(original: Callable[[str], None], save_dir: str) -> None:
+    """fairseq's ``verify_checkpoint_directory``.
+
+    Raises:
+        GtransError: checkpoints cannot be written there.
+    """
+    try:
+        original(save_dir)
+    except OSError as error:
+        raise unwritable(f"--save-dir {save_dir}", error) from error
+
+
+def _save(original: Callable[..., None], trainer: Trainer, filename: str, state: Any) -> None:
+    """fairseq's ``Trainer.save_checkpoint``, which also saves what is left of a broken model.
+
+    It saves it as ``crash.pt`` after a FloatingPointError. Then it looks for the layer where a
+    number was not finite first, which fails on the outputs of this project's encoders.
+
+    Raises:
+        GtransError: the loss or its gradient is not finite; nothing is saved.
+    """
+    error = sys.exc_info()[1]
+    if not isinstance(error, FloatingPointError) or not isinstance(
+        trainer.get_model(), DocumentModel
+    ):
+        original(trainer, filename, state)
+    elif "inconsistent" in str(error):
+        raise error
+    else:
+        raise GtransError(
+            "the loss or its gradient is not finite (NaN or infinity) after "
+            f"{trainer.get_num_updates()} updates, so training ends and nothing more is saved; "
+            "lower --lr, give a longer --warmup-updates or a --clip-norm, or train without half "
+            "precision."
+        ) from error
 
 
 def _around(original: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:

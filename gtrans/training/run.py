@@ -37,11 +37,13 @@ class TrainingRun:
         made_from: see :data:`gtrans.training.made_from.MadeFrom`; a task saves it as ``run`` in
             its state.
         state: what fairseq's checkpoints lack; a task saves it as ``run_state``.
+        reported: splits of which the user has been told that units exceed ``--max-tokens``.
     """
 
     files: Callable[[], list[Path]]
     made_from: MadeFrom = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
+    reported: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 from gtrans.checkpoints import write_checkpoint
+from gtrans.errors import GtransError
 from gtrans.identity.files import copy_file
 from gtrans.training.state import state_of
 
 
 def save_checkpoint(
-    original: Callable[..., Any], cfg: Any, trainer: Any, *further: Any, **named: Any
+    original: Callable[..., Any],
+    cfg: Any,
+    trainer: Any,
+    epoch_itr: Any,
+    val_loss: float | None,
+    **named: Any,
 ) -> Any:
     """fairseq's function of this name, with the state of the run.
 
@@ -26,15 +34,39 @@ def save_checkpoint(
         original: fairseq's own.
         cfg: options of checkpoints.
         trainer: fairseq's trainer.
-        further, named: passed on.
+        epoch_itr: fairseq's batches of the epoch.
+        val_loss: loss of the validation; None: there was none.
+        named: passed on.
 
     Raises:
-        GtransError: a file cannot be written. Earlier checkpoints stay as they are.
+        GtransError: a file cannot be written, a parameter is not finite, or the loss is NaN.
+            Earlier checkpoints stay as they are.
     """
     if not cfg.no_save:
+        _check_finite(trainer, val_loss)
         trainer.task.run.state = state_of(trainer)
     with _whole_files():
-        return original(cfg, trainer, *further, **named)
+        return original(cfg, trainer, epoch_itr, val_loss, **named)
+
+
+def _check_finite(trainer: Any, val_loss: float | None) -> None:
+    """Raises GtransError for a model that is of no use any more."""
+    broken = next(
+        (
+            name
+            for name, parameter in trainer.get_model().named_parameters()
+            if not torch.isfinite(parameter).all()
+        ),
+        None,
+    )
+    if broken is None and val_loss is not None and math.isnan(val_loss):
+        broken = "the loss of the validation"
+    if broken is not None:
+        raise GtransError(
+            f"{broken} is not finite (NaN or infinity) after {trainer.get_num_updates()} updates, "
+            "so training ends and nothing more is saved; lower --lr, or give a longer "
+            "--warmup-updates or a --clip-norm."
+        )
 
 
 class _WholeCopies(PathManager):

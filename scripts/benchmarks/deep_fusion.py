@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from measuring import Device, Size
@@ -46,11 +46,16 @@ FREQUENCIES, NOTHING = "frequencies of tokens alone", "nothing known"
 
 def measure(args: argparse.Namespace, device: Device) -> Iterator[Row]:
     """Validation losses of every run, and those of knowing less than any model."""
+    yield from runs(args, SYSTEMS)
+
+
+def runs(args: argparse.Namespace, systems: Mapping[str, Sequence[str]]) -> Iterator[Row]:
+    """One row for each of ``systems`` (name: its options) and seed, and the two comparisons."""
     data = prepare(args.work, args.docs)
     updates: set[str] = set()
     for seed in args.seeds:
-        for name in SYSTEMS:
-            run = train(args, data, name, seed)
+        for name, options in systems.items():
+            run = train(args, data, name, options, seed)
             updates.update(run["bits"])
             yield run
     for name, bits in ((FREQUENCIES, unigram_bits(data)), (NOTHING, uniform_bits(data))):
@@ -69,12 +74,14 @@ def prepare(out: Path, docs: int) -> Path:
     return data
 
 
-def train(args: argparse.Namespace, data: Path, name: str, seed: int) -> Row:
+def train(
+    args: argparse.Namespace, data: Path, name: str, options: Sequence[str], seed: int
+) -> Row:
     """One run; its validation losses in bits per token, by update."""
     label = re.sub(r"[^a-z]+", "-", name.lower()).strip("-")
     log = _run(
         args.work, f"{label}.{seed}", "fairseq-train", str(data),
-        "--user-dir", str(ROOT / "gtrans"), *SETTINGS, *_flags(args.size), *SYSTEMS[name],
+        "--user-dir", str(ROOT / "gtrans"), *SETTINGS, *_flags(args.size), *options,
         "--seed", str(seed), "--max-update", str(args.updates),
         "--validate-interval-updates", str(args.every), "--save-dir", str(args.work / "none"),
     )  # fmt: skip
@@ -142,24 +149,28 @@ def _run(out: Path, label: str, program: str, *arguments: str) -> str:
         text = log.read_text("utf-8")
         # fairseq ends a run whose loss is not finite with an error; that is a result here.
         if ended.returncode and "FloatingPointError" not in text:
-            raise SystemExit(f"deep-fusion: error: {program} has failed, see {log}.")
+            raise SystemExit(f"run.py: error: {program} has failed, see {log}.")
         with atomic_writer(done) as file:
             file.write(" ".join(command))
     return log.read_text("utf-8")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Options of this benchmark alone."""
+def add_options(
+    parser: argparse.ArgumentParser,
+    updates: int = 600,
+    seeds: Sequence[int] = (1, 2, 3),
+) -> None:
+    """Options of this benchmark alone; ``updates`` and ``seeds`` are defaults."""
     parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="working folder")
     for flag, default, meaning in (
-        ("--docs", 1500, "documents of the corpus"), ("--updates", 600, "updates of a run"),
+        ("--docs", 1500, "documents of the corpus"), ("--updates", updates, "updates of a run"),
         ("--every", 100, "updates between validations"),
     ):  # fmt: skip
         parser.add_argument(
             flag, type=int, default=default, metavar="N", help=f"{meaning} (default: %(default)s)"
         )
     parser.add_argument(
-        "--seeds", type=int, nargs="+", default=[1, 2, 3], metavar="N",
+        "--seeds", type=int, nargs="+", default=list(seeds), metavar="N",
         help="a run of every system for each (default: %(default)s)",
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ import chunks
 import contrast
 import decoding
 import deep_fusion
+import deep_init
 import fusion
 import measuring
 import memory
@@ -26,10 +27,13 @@ import training
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
+_MODULES = (training, decoding, memory, chunks, contrast, bert_cache, fusion, deep_fusion)
 BENCHMARKS = {
-    module.BENCHMARK.name: module.BENCHMARK
-    for module in (training, decoding, memory, chunks, contrast, bert_cache, fusion, deep_fusion)
-}
+    benchmark.name: benchmark
+    for benchmark in (
+        *(module.BENCHMARK for module in _MODULES), deep_init.GRADIENTS, deep_init.BENCHMARK
+    )
+}  # fmt: skip
 # Settings that do not say what was measured.
 _ELSEWHERE = ("name", "out", "device", "work", "data")
 

@@ -156,3 +156,18 @@ def test_help_has_the_options_of_the_architecture(capsys):
     text = capsys.readouterr().out
     for option in ("--max-doc-tokens", "--gate-bias", "--save-dir"):
         assert f"\n  {option} " in text
+
+
+def test_help_shows_the_options_of_this_project_first(capsys):
+    texts = {}
+    for command in (["train"], ["train", "--arch", "han_transformer_tiny"], ["generate"]):
+        with pytest.raises(SystemExit):
+            main([*command, "--help"])
+        texts[" ".join(command)] = capsys.readouterr().out
+    for command, text in texts.items():
+        ours, _, fairseqs = text.partition("\nOptions of fairseq\n")
+        assert "\n  --max-doc-tokens " in ours and "\n  --distributed-port " in fairseqs, command
+    for option in ("--gate-bias", "--han-side", "--memory-size", "--use-groups"):
+        assert (f"\n  {option}" in texts["train"]) and (f"\n  {option}" not in texts["generate"])
+    one = texts["train --arch han_transformer_tiny"]
+    assert "\n  --han-side" in one and "\n  --gate-bias" not in one

@@ -29,6 +29,10 @@ TASKS = {
         *("--langs", "en,de", "--lang-pairs", "en-de,de-en", "--encoder-langtok", "tgt"),
         *("--decoder-langtok", "--sampling-method", "temperature"),
     ),
+    "translation_multi_linear": (
+        *("--langs", "en,de", "--lang-pairs", "en-de,de-en", "--encoder-langtok", "tgt"),
+        *("--sampling-temperature", "5", "--sampling-warmup-epochs", "2"),
+    ),
     "document_translation": (*PAIR, "--sentence-marks", "end"),
 }
 
@@ -58,7 +62,7 @@ def generate(
     *options: str | Path,
     path: Path | str = "",
 ) -> Finished:
-    pair = PAIR if task == "translation_multi_simple_epoch" else ()
+    pair = PAIR if "multi" in task else ()
     return tiny.run(
         "generate", tiny.data, "--user-dir", "gtrans", "--task", task, *TASKS[task], *pair,
         "--path", path or runs[task] / "checkpoint_last.pt", "--beam", "3", "--max-len-b", "6",

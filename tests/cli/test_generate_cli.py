@@ -102,7 +102,6 @@ def test_without_target(tiny: TinyWorld, tmp_path: Path):
         "--print-alignment",
         "--lm-path x",
         "--sampling --beam 2 --nbest 2",
-        "--no-repeat-ngram-size 2",
         "--diverse-beam-groups 2",
         "--match-source-len",
         "--score-reference",

@@ -146,7 +146,7 @@ def test_a_file_has_what_its_recipe_says_and_else_defaults(name: str, repo: Path
 def test_a_reason_follows_the_meaning(repo: Path) -> None:
     text = (repo / "configs" / "memory_transformer.yaml").read_text()
     comments = " ".join(re.sub(r"\n +#", "", text).split())
-    assert "default 0.0. Here: AdamW; the paper does not tell lr_scheduler:" in comments
+    assert "Here: this and adam_eps: as in the authors' program adam_eps:" in comments
 
 
 def test_a_new_option_appears_in_its_group_by_itself(

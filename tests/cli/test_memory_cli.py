@@ -68,16 +68,20 @@ def test_the_start_is_reported(trained):
 def test_configuration_and_command_line_give_the_same_model(tiny, repo, tmp_path):
     start = tiny.checkpoints["sentence"]
     by_flags = train(
-        tiny, tmp_path / "flags", "--init-from", start, "--dropout", "0.2", updates=2
-    )
+        tiny, tmp_path / "flags", "--init-from", start, "--dropout", "0.2",
+        "--attention-dropout", "0.2", "--max-window", "0", "--batch-size", "8",
+        "--label-smoothing", "0", "--adam-betas", "(0.9, 0.999)", "--adam-eps", "1e-6",
+        "--weight-decay", "0", updates=2,
+    )  # fmt: skip
     by_file = tiny.run(
         "hydra_train", "--config-dir", repo / "configs", "--config-name", "memory_transformer",
         f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}", f"task.init_from={start}",
         f"checkpoint.save_dir={tmp_path / 'file'}", f"hydra.run.dir={tmp_path / 'hydra'}",
         "model._name=memory_transformer_tiny", *(f"model.{k}={v}" for k, v in SIZES.items()),
-        "model.learned_positions=false", "common.cpu=true", "common.log_format=json",
-        "common.log_interval=1", "dataset.max_tokens=512", "dataset.num_workers=0",
-        "dataset.disable_validation=true", "optimization.max_update=2",
+        "model.learned_positions=false", "model.layernorm_embedding=false",
+        "model.no_scale_embedding=false", "model.activation_fn=relu", "common.cpu=true",
+        "common.log_format=json", "common.log_interval=1", "dataset.max_tokens=512",
+        "dataset.num_workers=0", "dataset.disable_validation=true", "optimization.max_update=2",
     )  # fmt: skip
     assert losses(by_flags) == losses(by_file)
     assert len(losses(by_flags)) == 2

@@ -184,6 +184,7 @@ def test_contexts_that_cannot_be(
         (("--unit", "sentence", "--context-kind", "random"), "is for the unit window, but this"),
         (("--flat-bottom-layers", "3"), "`--flat-bottom-layers` must be between 0 and the 2"),
         (("--context-before", "-1"), "`--context-before` must be at least 0, but is -1."),
+        (("--context-redraw",), "`--context-redraw` needs `--context-kind random`, but"),
     ],
 )
 def test_options_that_cannot_be(
@@ -200,7 +201,8 @@ def test_random_context_in_training_validation_and_after_a_stop(
     """The words are the same in every run, so a resumed run is the undisturbed one."""
     import torch
 
-    options = (*MODELS["flat"], "--context-kind", "random", "--log-format", "json")
+    random = ("--context-kind", "random", "--context-redraw")
+    options = (*MODELS["flat"], *random, "--log-format", "json")
     found = []
     for name, parts in (("whole", (4,)), ("parts", (2, 4))):
         for updates in parts:

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from support.pretrained_models import LANGS
 from support.untrained import WORDS, dictionary
 
-from gtrans.data.frame import SENTENCE_MARKS, Frame
+from gtrans.data.frame import ONCE_A_UNIT, SENTENCE_MARKS, Frame
 from gtrans.data.symbols import add_symbols, symbol_of
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformer
@@ -39,6 +39,16 @@ EXPECTED = {
         [EOS, TGT, 5, 6, EOS, TGT, 7],
         [PAD, 5, 6, EOS, PAD, 7, EOS],
     ),
+    "document": (
+        [BOS, 5, 6, EOS, 7, EOS],
+        [BOS, 5, 6, EOS, 7, EOS],
+        [5, 6, EOS, 7, EOS, BOS],
+    ),
+    "mbart-document": (
+        [5, 6, EOS, 7, EOS, SRC],
+        [TGT, 5, 6, EOS, 7, EOS],
+        [5, 6, EOS, 7, EOS, TGT],
+    ),
 }
 SENTENCES = [torch.tensor([5, 6, EOS]), torch.tensor([7, EOS])]
 
@@ -53,11 +63,12 @@ def test_two_sentences(marks: str) -> None:
     assert frame(marks).source(SENTENCES).tolist() == source
     assert [part.tolist() for part in frame(marks).target(SENTENCES)] == [previous, target]
     # Two tokens and two end marks a side, and as many marks as `extra` says for a sentence.
-    assert len(source) == 5 + 2 * frame(marks).extra
-    assert len(previous) == 5 + 2 * frame(marks).extra - (marks in ("both", "mbart"))
+    length = 5 + 2 * frame(marks).extra + frame(marks).extra_of_unit
+    assert len(source) == length
+    assert len(previous) == length - (marks in ("both", "mbart"))
 
 
-@pytest.mark.parametrize("marks", SENTENCE_MARKS)
+@pytest.mark.parametrize("marks", sorted({*SENTENCE_MARKS} - {*ONCE_A_UNIT}))
 def test_the_layout_finds_the_sentences(marks: str) -> None:
     """Each token, marks included, is in the group of its sentence, on both sides."""
     source, previous, _ = EXPECTED[marks]
@@ -114,5 +125,30 @@ def test_an_architecture_has_the_marks_of_its_pretrained_model(
 ) -> None:
     cfg = OmegaConf.structured(DocumentTranslationConfig)
     cfg.sentence_marks = given
-    adopt_unit(cfg, GTransformer, arch)
+    adopt_unit(cfg, GTransformer, {"_name": arch})
     assert str(cfg.sentence_marks) == marks
+
+
+@pytest.mark.parametrize(
+    ("arch", "marks"),
+    [
+        ("gtransformer_base", "document"),
+        ("gtransformer_mbart_large", "mbart-document"),
+        ("gtransformer_bart_base", "bart"),
+    ],
+)
+def test_a_document_transformer_learns_where_documents_end(arch: str, marks: str) -> None:
+    cfg = OmegaConf.structured(DocumentTranslationConfig)
+    adopt_unit(cfg, GTransformer, {"_name": arch, "doc_mode": "full"})
+    assert str(cfg.sentence_marks) == marks
+    # Not with positions that restart where a sentence begins.
+    cfg.sentence_marks = None
+    adopt_unit(cfg, GTransformer, {"_name": arch, "doc_mode": "full", "positions": "sentence"})
+    assert str(cfg.sentence_marks) == GTransformer.sentence_marks.get(arch, "both")
+
+
+def test_marks_of_whole_documents_are_for_plain_attention() -> None:
+    cfg = OmegaConf.structured(DocumentTranslationConfig)
+    cfg.sentence_marks = "document"
+    with pytest.raises(GtransError, match="`--sentence-marks document` is for the document Trans"):
+        adopt_unit(cfg, GTransformer, {"_name": "gtransformer_base", "doc_mode": "partial"})

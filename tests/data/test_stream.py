@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ COUNTS = [3, 7, 1, 12, 5, 2, 9, 4]
     st.lists(st.integers(1, 9), min_size=1, max_size=12),
     st.integers(1, 4),
     st.integers(1, 3),
-    st.integers(1, 5),
+    st.integers(0, 5),
     st.integers(2, 30),
 )
 def test_every_sentence_is_read_once_in_the_order_of_its_document(
@@ -53,8 +53,11 @@ def test_every_sentence_is_read_once_in_the_order_of_its_document(
     read: dict[int, list[int]] = {}
     for stream, of_stream in enumerate(windows):
         for window in of_stream:
-            assert window and (fits(window) or len(window) <= tracks)
-            for run in window:
+            assert window and all(fits(part) or len(part) <= tracks for part in window)
+            assert not length or sum(run.count for part in window for run in part) <= (
+                tracks * length
+            )
+            for run in chain.from_iterable(window):
                 assert owner.setdefault(run.document, stream) == stream
                 read.setdefault(run.document, []).extend(
                     range(run.position, run.position + run.count)
@@ -65,10 +68,25 @@ def test_every_sentence_is_read_once_in_the_order_of_its_document(
 def test_tracks_advance_in_step_and_the_next_document_begins_where_one_ends():
     (windows,) = stream_windows([3, 2, 5], [0, 1, 2], 1, 2, lambda: 2, lambda runs: True)
     assert windows == [
-        [Run(0, 0, 2), Run(1, 0, 2)],
-        [Run(0, 2, 1), Run(2, 0, 1)],  # the second track has no document left
-        [Run(2, 1, 2)],
-        [Run(2, 3, 2)],
+        [[Run(0, 0, 2), Run(1, 0, 2)]],
+        [[Run(0, 2, 1), Run(2, 0, 1)]],  # the second track has no document left
+        [[Run(2, 1, 2)]],
+        [[Run(2, 3, 2)]],
+    ]
+
+
+def test_whole_documents_are_windows_of_one_document_in_each_track():
+    (windows,) = stream_windows([3, 2, 5], [2, 0, 1], 1, 2, lambda: 0, lambda runs: True)
+    assert windows == [[[Run(2, 0, 5), Run(0, 0, 3)]], [[Run(1, 0, 2)]]]
+
+
+def test_a_window_that_does_not_fit_is_read_in_parts():
+    (windows,) = stream_windows(
+        [3, 2, 5], [2, 0, 1], 1, 2, lambda: 0, lambda runs: sum(r.count for r in runs) <= 4
+    )
+    assert windows == [
+        [[Run(2, 0, 2), Run(0, 0, 2)], [Run(2, 2, 3), Run(0, 2, 1)]],
+        [[Run(1, 0, 2)]],
     ]
 
 
@@ -156,10 +174,29 @@ def test_batches_hold_the_sentences_of_their_runs():
 def test_a_batch_keeps_to_the_tokens_allowed():
     dataset = dataset_of(2, 9)
     sizes = []
-    for indices in dataset.batch_by_size(dataset.ordered_indices(), max_tokens=60):
+    for indices in dataset.batch_by_size(np.arange(len(COUNTS)), 60, max_sentences=4):
         batch = dataset.collater([dataset[index] for index in indices])
-        sizes.append(batch["net_input"]["src_tokens"].numel())
+        parts = batch.get("parts", [batch])
+        sizes += [part["net_input"]["src_tokens"].numel() for part in parts]
     assert max(sizes) <= 60 < 2 * max(sizes)
+
+
+@pytest.mark.parametrize(("least", "most"), [(2, 2), (6, 6), (1, 0)])
+def test_what_an_update_accumulates_is_the_window(least, most):
+    """With the number of documents given, longer windows make larger updates (figure 5)."""
+
+    def updates(max_tokens: int | None) -> list[list[tuple[int, int]]]:
+        dataset = dataset_of(least, most)
+        batches = dataset.batch_by_size(np.arange(len(COUNTS)), max_tokens, max_sentences=2)
+        runs = [[dataset[index]["run"] for index in batch] for batch in batches]
+        return [[(d, p + n) for d, p, count in of for n in range(count)] for of in runs]
+
+    for max_tokens in (None, 20):
+        first, second, *_ = updates(max_tokens)
+        if most:
+            assert len(first) == len(second) == 2 * most
+        else:
+            assert (len(first), len(second)) == (COUNTS[0] + COUNTS[1], COUNTS[2] + COUNTS[3])
 
 
 def test_every_epoch_has_windows_of_its_own_and_has_them_again():
@@ -173,6 +210,25 @@ def test_every_epoch_has_windows_of_its_own_and_has_them_again():
     first = windows(1)
     assert windows(2) != first
     assert windows(1) == first
+
+
+def test_a_window_read_in_parts_has_the_gradient_of_the_window():
+    gradients = []
+    for max_tokens in (None, 20):
+        world = World(least=1, most=0, memory_bptt=0)
+        batches = world.dataset.batch_by_size(np.arange(len(COUNTS)), max_tokens, max_sentences=2)
+        batch = world.dataset.collater([world.dataset[index] for index in batches[0]])
+        assert ("parts" in batch) == (max_tokens is not None)
+        world.batches = [batch]
+        world.step(0)
+        found = {name: p.grad for name, p in world.model.named_parameters() if p.grad is not None}
+        gradients.append(found)
+    whole, in_parts = gradients
+    assert whole.keys() == in_parts.keys()
+    for name, gradient in in_parts.items():
+        # No gradient flows from the first sentence of a part to how its memory was written.
+        if ".memory." not in name or ".output_attn." in name:
+            torch.testing.assert_close(gradient, whole[name], rtol=1e-4, atol=1e-5)
 
 
 # ---- memory in flight ----------------------------------------------------------------------------
@@ -191,7 +247,7 @@ class Criterion(torch.nn.Module):
         if self.fail:
             raise RuntimeError("out of memory")
         self.seen.append(sample["net_input"].get("memory"))
-        return logits.sum(), 1, {}
+        return logits[sample["target"].ne(1)].sum(), 1, {}
 
 
 class Optimizer:
@@ -204,17 +260,17 @@ class Optimizer:
 class World:
     """A task in training, document after document."""
 
-    def __init__(self) -> None:
+    def __init__(self, least: int = 2, most: int = 3, **options_of_model: Any) -> None:
         self.task = task_for("stream")
         options = self.task.cfg
         options.train_subset, options.seed, options.update_freq = "train", 1, [1]
-        self.dataset = dataset_of(2, 3)
+        self.dataset = dataset_of(least, most)
         self.task.datasets["train"] = self.dataset
         torch.manual_seed(1)
         cfg = MemoryTransformerConfig(
             encoder_layers=1, decoder_layers=1, encoder_embed_dim=8, encoder_ffn_embed_dim=8,
             decoder_ffn_embed_dim=8, encoder_attention_heads=1, decoder_attention_heads=1,
-            dropout=0.0,
+            dropout=0.0, **options_of_model,
         )  # fmt: skip
         cfg._name = "memory_transformer"
         self.model = self.task.build_model(OmegaConf.structured(cfg))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from gtrans.data.examples import ContextText, Example, ExampleBuilder
+from gtrans.data.context_text import Boundaries, ContextText, Words
+from gtrans.data.examples import Example, ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.units import (
     UNITS,
@@ -49,8 +51,16 @@ def examples_of(
     ]
 
 
+# Ten words of a single piece, 50 .. 59, and one of the pieces 60, 61.
+SYMBOLS = [f"x{number}" if number != 60 else "x@@" for number in range(100)]
+WORDS = Words.of(
+    np.array([*range(50, 60), EOS, 60, 61, 50, EOS, 3, EOS]), EOS, Boundaries.of(SYMBOLS), [3]
+)
+
+
 def window(**options: Any) -> ExampleBuilder:
-    context = ContextText((50, 60), sentence(7, 8), seed=1)
+    kind = options.get("context_kind")
+    context = ContextText(sentence(7, 8)) if kind == "fixed" else ContextText(words=WORDS, seed=1)
     return ExampleBuilder(FRAME, WindowUnit(**options), context)
 
 
@@ -220,8 +230,8 @@ def test_fixed_random_and_no_context() -> None:
     random = sources(window(context_kind="random"), DOCUMENT)
     assert [row[-1] for row in random] == [one.tolist() for one in DOCUMENT]
     neighbours = [row[0] for row in random[1:]]
-    assert [len(one) for one in neighbours] == [2, 3, 2]  # as long as the true ones
-    assert all(50 <= word < 60 for one in neighbours for word in one[:-1])
+    assert [WORDS.count(np.array(one[:-1])) for one in neighbours] == [1, 2, 1]  # as many words
+    assert all(50 <= word < 62 for one in neighbours for word in one[:-1])
 
 
 def test_random_context_depends_on_text_and_seed_alone() -> None:
@@ -230,8 +240,43 @@ def test_random_context_depends_on_text_and_seed_alone() -> None:
     examples = window(context_kind="random")
     assert sources(examples, long) == sources(examples, long)
     assert sources(examples, long)[2:] == sources(examples, long[1:])[1:]
-    other = ExampleBuilder(FRAME, examples.unit, ContextText((50, 60), sentence(), seed=2))
+    other = ExampleBuilder(FRAME, examples.unit, ContextText(words=WORDS, seed=2))
     assert sources(examples, long)[1] != sources(other, long)[1]
+    first, second = examples.in_epoch(1), examples.in_epoch(2)
+    assert sources(first, long) == sources(first, long)
+    assert sources(first, long)[1] not in (sources(second, long)[1], sources(examples, long)[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (["a b@@ c a", "b@@ c"], {"a", "b@@ c"}),
+        (["b@@", "c"], {"b@@", "c"}),  # a sentence ends in the middle of a word
+        (["un ##do it", "##do"], {"un ##do", "it", "##do"}),
+        (["\u2581un do \u2581it", "do"], {"\u2581un do", "\u2581it", "do"}),
+        (["a b", "b <unk>"], {"a", "b"}),
+    ],
+)
+def test_random_words_are_whole_words_of_the_text(text, words) -> None:
+    symbols = ["<unk>", *sorted({piece for line in text for piece in line.split()} - {"<unk>"})]
+    end = len(symbols)
+    lines = [[symbols.index(piece) for piece in line.split()] for line in text]
+    ids = np.array([number for line in lines for number in (*line, end)])
+    found = Words.of(ids, end, Boundaries.of(symbols), [0])
+    parts = np.split(found.pieces, found.first[1:-1])
+    assert {" ".join(symbols[piece] for piece in part) for part in parts} == words
+    assert len(found) == len(words)
+    assert {len(found.draw(n, np.random.default_rng(1))) >= n for n in (0, 1, 50)} == {True}
+
+
+@pytest.mark.parametrize(
+    ("symbols", "sentence_of", "count"),
+    [(["a@@", "b"], [0, 1, 0, 0, 1, 1], 3), (["##a", "b"], [1, 0, 0, 1], 2),
+     (["\u2581a", "b"], [1, 0, 1], 2), (["a", "b"], [0, 1, 0], 3)],
+)  # fmt: skip
+def test_words_are_counted(symbols, sentence_of, count) -> None:
+    words = Words.of(np.array([1, 9]), 9, Boundaries.of(symbols), [])
+    assert words.count(np.array(sentence_of)) == count
 
 
 @pytest.mark.parametrize(

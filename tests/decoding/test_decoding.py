@@ -153,6 +153,9 @@ class Scripted:
     def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:
         return self.logits(tokens)
 
+    def search_scores(self, logits: Tensor) -> Tensor:
+        return logits.log_softmax(-1)
+
 
 def constant(best: int) -> Scripted:
     row = torch.zeros(WORDS)

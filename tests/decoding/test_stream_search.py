@@ -55,6 +55,17 @@ DOCUMENTS = [text(1, 3, 5, 2), text(2, 4), text(3, 2, 6, 1, 3)]
 
 
 @pytest.mark.parametrize("marks", ["both", "end"])
+def test_no_sentence_of_a_stream_repeats_a_piece(marks: str) -> None:
+    """Every sentence counts for itself: another one may have the same pieces."""
+    search = search_of(marks, no_repeat_ngram_size=1)
+    documents = translate(search, [model_of(marks)], DOCUMENTS)
+    written = [[s.tokens[:-1] for s in found[0].sentences] for found in documents]
+    assert all(len(set(tokens)) == len(tokens) for document in written for tokens in document)
+    joined = [[token for tokens in document for token in tokens] for document in written]
+    assert any(len(set(document)) < len(document) for document in joined)
+
+
+@pytest.mark.parametrize("marks", ["both", "end"])
 @pytest.mark.parametrize("beam", [1, 4])
 def test_scores_are_those_of_the_whole_document_read_at_once(marks, beam):
     """So the memory has been updated from the complete best hypothesis of each sentence."""

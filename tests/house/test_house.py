@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from gtrans import __version__
-from gtrans.cli import COMMANDS, main
+from gtrans.cli import main
+from gtrans.cli.shared.dispatch import COMMANDS
 
 
 def module_of(command: str) -> str:

@@ -108,6 +108,34 @@ def test_the_decoder_has_self_attention_and_feed_forward_nets(xlmr: Path) -> Non
             assert not model.get_parameter(name).equal(parameter)
 
 
+def test_two_feed_forward_nets_take_two_layers_of_xlmr(xlmr: Path) -> None:
+    """Layers 2i and 2i + 1 become layer i of the decoder; nothing of it is new."""
+    model = model_from(xlmr, decoder_layers=1, two_feed_forwards=True)
+    first, second = (dict(layer.named_parameters()) for layer in model.encoder.layers[:2])
+    parts = {
+        "self_attn.": (first, "self_attn."),
+        "self_attn_layer_norm": (first, "self_attn_layer_norm"),
+        "fc3": (first, "fc1"), "fc4": (first, "fc2"), "ffn_layer_norm": (first, "final_layer_norm"),
+        "encoder_attn.": (second, "self_attn."),
+        "encoder_attn_layer_norm": (second, "self_attn_layer_norm"),
+        "fc1": (second, "fc1"), "fc2": (second, "fc2"),
+        "final_layer_norm": (second, "final_layer_norm"),
+    }  # fmt: skip
+    for name, parameter in model.decoder.layers[0].named_parameters():
+        ((here, (layer, there)),) = [part for part in parts.items() if name.startswith(part[0])]
+        assert parameter.equal(layer[name.replace(here, there, 1)]), name
+
+
+def test_one_table_of_embeddings(xlmr: Path) -> None:
+    """Without it a model would have three; told when training begins, as a missing folder is."""
+    source, decoder_input = torch.tensor([[4, EOS]]), torch.tensor([[EOS, 4]])
+    model = model_from(xlmr, share_all_embeddings=False).train()
+    with pytest.raises(GtransError, match="one table of embeddings; give `--share-all-embeddings`"):
+        model(source, None, decoder_input)
+    model.load_state_dict(model.state_dict())  # an earlier run goes on
+    model(source, None, decoder_input)
+
+
 def test_words_of_the_corpus_that_xlmr_lacks_are_new(
     xlmr: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -135,6 +163,10 @@ def test_a_missing_folder_is_told_when_training_begins(xlmr: Path) -> None:
     ("options", "message"),
     [
         ({"encoder_layers": 4}, "`--encoder-layers` must be at most 3"),
+        (
+            {"two_feed_forwards": True},
+            "`--decoder-layers` must be at most 1, half of the layers of this XLM-R, but is 2",
+        ),
         ({"encoder_embed_dim": 32}, "`--encoder-embed-dim` must be 16, as in this XLM-R, but is"),
         ({"encoder_attention_heads": 4}, "`--encoder-attention-heads` must be 2"),
         ({"activation_fn": "relu"}, "`--activation-fn` must be gelu"),

@@ -40,7 +40,15 @@ case $name:$1 in
     ;;
   gtrans:translate) printf 'x\\n' >"$(value --output)" ;;
   gtrans:trim-vocab) mkdir -p "$(value --out)" && printf x >"$(value --out)/model.pt" ;;
-  gtrans:score) printf 's-BLEU   12.34 \\n' ;;
+  gtrans:score)
+    if [[ $* == *" --hyp "*=*=* ]]; then
+      printf '%s\\n' '         system  score  change' 's-BLEU              a   12.34  x' \\
+        '                    b  14.34 +2.00' 'd-BLEU (instances)  a   15.00  x' \\
+        '                    b  16.50  +1.50'
+    else
+      printf 's-BLEU   12.34 \\n'
+    fi
+    ;;
   fairseq-train:*)
     folder=$(value --save-dir)
     if [[ -n ${REFUSE:-} && ${folder##*/} == "${REFUSE%%:*}" ]]; then

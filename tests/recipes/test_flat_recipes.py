@@ -38,3 +38,26 @@ def test_flat_has_the_settings_of_its_paper(script):
     assert "--init-from" not in " ".join(trained)
     assert "effective batch 4000 tokens" in done.stderr
     assert sum("gtrans score" in command for command in rest) == 4
+
+
+def test_the_baseline_of_zhang_is_a_second_step_of_the_same_size(script):
+    done = script("run-flat", *PLACE, "--systems", "zhang", "--dry-run")
+    sentence, zhang = [line for line in commands(done) if line.startswith("fairseq-train ")]
+    assert " --arch flat_transformer_base --unit sentence " in sentence
+    assert " --arch document_aware_transformer_base --unit window --context-before 1 " in zhang
+    for setting in (
+        "--context-after 1 --context-place behind", "--encoder-layers 6 --decoder-layers 6",
+        "--encoder-ffn-embed-dim 1024 --decoder-ffn-embed-dim 1024",
+        "--encoder-attention-heads 4 --decoder-attention-heads 4",
+        "--init-from out/sentence/checkpoint_best.pt --lr-scale-pretrained 0",
+    ):  # fmt: skip
+        assert f" {setting} " in zhang
+
+
+def test_with_a_bert_there_is_one_learning_rate(script):
+    done = script("run-flat", *PLACE, "--systems", "bert", "--dry-run")
+    prepare, train, *_ = commands(done)
+    assert prepare.endswith(" --bert bert-base-uncased")
+    assert " --arch flat_transformer_bert_base --unit window " in train
+    assert " --share-decoder-input-output-embed --optimizer adam " in train
+    assert "--lr 5e-4" in train and "two_rate" not in train and "--init-from" not in train

@@ -15,7 +15,11 @@ EVERYWHERE = (
     "--optimizer adam --adam-betas '(0.9, 0.98)' --lr 5e-4 --lr-scheduler inverse_sqrt",
     "--criterion multi_level_cross_entropy --label-smoothing 0.1",
     "--system gtrans",
+    # of the authors' program
+    "--ffn-init linear --decoder-group-fusion last --probability-fusion geometric",
+    "--best-checkpoint-metric loss",
 )
+SEARCH = "--beam 8 --lenpen 0 --no-repeat-ngram-size 4"
 SMALL = (
     *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "32"),
     *("--encoder-ffn-embed-dim", "64", "--decoder-ffn-embed-dim", "64"),
@@ -29,18 +33,20 @@ SMALL = (
         (
             "iwslt14",
             "--source-lang de --target-lang en --train texts/iwslt14/train",
-            ("--arch gtrans_fusion_small", "--dropout 0.3", "--update-freq 1", "--max-epoch 80"),
+            ("--arch gtrans_fusion_small", "--dropout 0.3", "--max-tokens 4096 --update-freq 1",
+             "--max-epoch 80"),
         ),
         (
             "wmt14",
-            "--bpe-merges 40000",
-            ("--arch gtrans_fusion_big", "--dropout 0.3", "--update-freq 16", "--max-epoch 80"),
+            "--bpe-symbols 40000",
+            ("--arch gtrans_fusion_big", "--dropout 0.3", "--max-tokens 1024 --update-freq 16",
+             "--max-epoch 80"),
         ),
         (
             "ldc",
             "--source-lang zh --target-lang en",
             ("--arch gtrans_fusion_base", "--dropout 0.1", "--warmup-updates 4000",
-             "--max-tokens 1024"),
+             "--max-tokens 1024 --update-freq 1"),
         ),
     ],
 )  # fmt: skip
@@ -48,17 +54,38 @@ def test_bilingual_settings_are_those_of_the_paper(
     corpus: str, merges: str, settings: tuple[str, ...], script
 ) -> None:
     done = script("run-fusion", "--corpus", corpus, *PLACE)
-    prepare, train, generate, translate, score = commands(done)
+    prepare, train, translate, score, tokenised = commands(done)
     assert f" {merges} " in prepare
     assert "--task document_translation --unit sentence " in train
     for setting in (*EVERYWHERE, *settings):
         assert f" {setting} " in f"{train} "
-    assert "--path out/fusion-gtrans/checkpoint_best.pt --beam 8 --remove-bpe" in generate
-    assert translate.endswith("--beam 8") and score.startswith("gtrans score ")
+    assert "--path out/fusion-gtrans/checkpoint_best.pt " in translate
+    assert translate.endswith(SEARCH) and score.startswith("gtrans score ")
+    assert "--hyp out/test.fusion-gtrans.hypothesis.tokens " in tokenised
+    assert "--tokenize none" in tokenised
+
+
+@pytest.mark.parametrize(
+    ("corpus", "visible", "updates_from", "tokens"),
+    [
+        ("wmt14", None, "--max-tokens 1024 --update-freq 16", 131072),  # 8 x 16 x 1,024
+        ("wmt14", "0,1,2,3", "--max-tokens 1024 --update-freq 32", 131072),
+        ("ldc", None, "--max-tokens 1024 --update-freq 1", 1024),
+        ("iwslt17", None, "--max-tokens 4096 --update-freq 1", 4096),
+    ],
+)
+def test_batches_are_those_of_the_paper(
+    corpus: str, visible: str | None, updates_from: str, tokens: int, script
+) -> None:
+    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    done = script("run-fusion", "--corpus", corpus, *PLACE, **environment)
+    assert f" {updates_from} " in done.stdout
+    assert f"effective batch {tokens} tokens" in done.stderr
 
 
 def test_multilingual_settings_are_those_of_the_paper(script) -> None:
-    train, average, *generate = commands(script("run-fusion", "--corpus", "iwslt17", *PLACE))
+    done = script("run-fusion", "--corpus", "iwslt17", *PLACE)
+    train, average, *tested = commands(done)
     for setting in (
         *EVERYWHERE, "--arch gtrans_fusion_base", "--dropout 0.2", "--warmup-updates 8000",
         "--max-tokens 4096", "--max-epoch 15", "--task translation_multi_simple_epoch",
@@ -68,17 +95,29 @@ def test_multilingual_settings_are_those_of_the_paper(script) -> None:
     assert average == (
         "gtrans average --last-epochs 5 --output out/fusion-gtrans/average5.pt out/fusion-gtrans"
     )
+    generate, score, tokenised = tested[::3], tested[1::3], tested[2::3]
     assert len(generate) == 8
     assert all("--path out/fusion-gtrans/average5.pt --beam 8" in command for command in generate)
+    assert " --ref texts/iwslt17/references/test.en-de.de " in score[0]
+    assert " --ref texts/iwslt17/references/test.de-en.en " in score[1]
+    assert all(" --tokenize none " in command for command in tokenised)
 
 
 def test_opus_starts_from_xlmr(script) -> None:
     done = script("run-fusion", "--corpus", "opus100", "--langs", "en,af,am", "--xlmr", "X", *PLACE)
-    train, _, *generate = commands(done)
-    for setting in ("--init-xlmr X", "--arch gtrans_fusion_xlmr_base", "--dropout 0.1",
-                    "--max-epoch 15", "--keep-last-epochs 5"):  # fmt: skip
+    train, _, *tested = commands(done)
+    for setting in (
+        "--init-xlmr X", "--arch gtrans_fusion_xlmr_base --system gtrans --share-all-embeddings",
+        "--two-feed-forwards", "--dropout 0.1", "--max-epoch 15", "--keep-last-epochs 5",
+        "--task translation_multi_linear",
+        "--sampling-temperature 5 --min-sampling-temperature 1 --sampling-warmup-epochs 5",
+        "--max-source-positions 256 --truncate-source --skip-invalid-size-inputs-valid-test "
+        "--max-target-positions 256",
+    ):  # fmt: skip
         assert f" {setting} " in train
-    assert len(generate) == 4 and "--remove-bpe sentencepiece" in generate[0]
+    assert len(tested) == 4 * 3
+    assert "--remove-bpe sentencepiece" in tested[0]
+    assert "--max-source-positions 256 --truncate-source" in tested[0]
 
 
 @pytest.mark.parametrize(
@@ -90,6 +129,10 @@ def test_opus_starts_from_xlmr(script) -> None:
         (["--corpus", "wmt14", "--system", "sum"], "`--system` must be one of gtrans post-norm"),
         (["--corpus", "wmt14", "--start", "lossless"], "`--start` is for the G-Transformer"),
         (["--corpus", "wmt14", "--epochs", "0"], "`--epochs` must be a whole number of at least 1"),
+        (
+            ["--corpus", "ldc", "--bpe-symbols", "9", "--bpe-merges", "9"],
+            "`--bpe-symbols` cannot be combined with `--bpe-merges`",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(arguments, message, script, tmp_path) -> None:
@@ -113,8 +156,11 @@ def test_short_runs(tiny: TinyWorld, script, tmp_path: Path) -> None:
                  "--max-tokens", "1000", *common)  # fmt: skip
     assert script(*bilingual).returncode == 0
     assert "s-BLEU" in (tmp_path / "two" / "scores.fusion-gtrans.txt").read_text()
-    log = (tmp_path / "two" / "tokenised.fusion-gtrans.en-de.txt").read_text()
-    assert "BLEU4 = " in log
+    assert "tok:none" in (tmp_path / "two" / "tokenised.fusion-gtrans.txt").read_text()
+    # The tokens are those of the text, without the marks of our own preparation.
+    tokens = (tmp_path / "two" / "test.fusion-gtrans.reference.tokens").read_text(encoding="utf-8")
+    plain = tiny.text.joinpath("test.de").read_text(encoding="utf-8")
+    assert "".join(tokens.split()) == "".join(plain.split()) and "@lower@" not in tokens
     last = tmp_path / "two" / "fusion-gtrans" / "checkpoint_last.pt"
     before = last.read_bytes()
     again = script(*bilingual)
@@ -135,10 +181,26 @@ def test_short_runs(tiny: TinyWorld, script, tmp_path: Path) -> None:
         "--validpref", flat / "valid", "--testpref", flat / "test", "--joined-dictionary",
         "--destdir", folder,
     )  # fmt: skip
+    references = tmp_path / "references"
+    references.mkdir()
+    for lang in ("en", "de"):
+        lines = tiny.text.joinpath(f"test.{lang}").read_text(encoding="utf-8").split("\n")
+        text = "".join(f"{line}\n" for line in lines if line)
+        (references / f"test.en-de.{lang}").write_text(text, encoding="utf-8")
     shutil.rmtree(flat)
+    assert "`--references` names the folder of the original test text" in the_error(
+        script("run-fusion", "--corpus", "iwslt17", "--data", "texts", "--langs", "en,de",
+               "--out", "many", *common)
+    )  # fmt: skip
     done = script("run-fusion", "--corpus", "iwslt17", "--data", "texts", "--langs", "en,de",
-                  "--epochs", "5", "--max-tokens", "4000", "--out", "many", *common)  # fmt: skip
+                  "--epochs", "5", "--max-tokens", "4000", "--out", "many",
+                  "--references", references, *common)  # fmt: skip
     assert done.returncode == 0, done.stderr
     for pair in ("en-de", "de-en"):
-        scores = (tmp_path / "many" / f"scores.fusion-gtrans.{pair}.txt").read_text()
-        assert "tok:none" in scores and "tok:13a" in scores
+        many = tmp_path / "many"
+        assert "tok:13a" in (many / f"scores.fusion-gtrans.{pair}.txt").read_text()
+        assert "tok:none" in (many / f"tokenised.fusion-gtrans.{pair}.txt").read_text()
+        lang = pair[3:]
+        translated = (many / f"generated.fusion-gtrans.{pair}.{lang}").read_text(encoding="utf-8")
+        original = (references / f"test.en-de.{lang}").read_text(encoding="utf-8")
+        assert translated.count("\n") == original.count("\n")

@@ -56,19 +56,22 @@ def test_fine_tuning_has_the_settings_of_the_paper(corpus, script):
     prepare, sentence, translate, score, document, _, comparison = commands(done)
     assert prepare.startswith("gtrans prepare --source-lang en --target-lang de ")
     assert f"--train t/{corpus}/train --valid t/{corpus}/dev --test t/{corpus}/test" in prepare
-    assert "--bpe-merges 30000" in prepare
+    assert "--bpe-merges 30000 --no-normalise " in prepare
     for command in (sentence, document):
         assert command.startswith("fairseq-train out/data --user-dir ")
         for setting in EVERYWHERE:
             assert f" {setting} " in command
     assert " --unit sentence --doc-mode full " in sentence
     assert "--word-dropout" not in sentence
-    assert " --unit document --max-doc-tokens 512 --word-dropout 0.1 " in document
+    assert (
+        " --unit document --max-doc-tokens 512 --word-dropout 0.1 --word-dropout-epochs 40 "
+        in document
+    )
     assert " --init-from out/sentence/checkpoint_best.pt --lr-scale-pretrained 0.2 " in document
     assert "--gate-bias" not in document
     assert "--positions" not in document
     assert translate.startswith("gtrans translate --path out/sentence/checkpoint_best.pt ")
-    assert " --beam 5" in translate
+    assert " --beam 5 --max-len-a 1.2 --max-len-b 10" in translate
     assert score.startswith("gtrans score --hyp out/test.sentence.de ")
     systems = "sentence=out/test.sentence.de finetune=out/test.finetune.de"
     assert comparison.startswith(f"gtrans score --hyp {systems} --ref ")
@@ -77,7 +80,8 @@ def test_fine_tuning_has_the_settings_of_the_paper(corpus, script):
 
 def test_random_initialisation_has_the_settings_of_the_paper(script):
     _, document, *_ = commands(script("run-randinit", *PLACE, "--dry-run"))
-    for setting in (*EVERYWHERE, "--unit document --max-doc-tokens 512 --word-dropout 0.3"):
+    for setting in (*EVERYWHERE, "--unit document --max-doc-tokens 512 --word-dropout 0.3 "
+                    "--word-dropout-epochs 30"):  # fmt: skip
         assert f" {setting} " in document
     assert "--init-from" not in document
 

@@ -154,7 +154,7 @@ def with_bert(
 @pytest.mark.parametrize(
     ("setting", "training"),
     [
-        ("--raw-bert-states", ["--raw-bert-states"]),
+        ("--context-gate-bias", ["--context-gate-bias", "3"]),
         ("--context-kind true -> random", ["--context-kind", "random"]),
     ],
 )
@@ -166,11 +166,11 @@ def test_a_model_with_bert_is_not_continued_with_other_settings(setting, trainin
 @pytest.mark.long
 def test_a_variant_uses_the_finished_sentence_model(with_bert):
     before = with_bert.files()
-    done = with_bert.succeed(["--name", "raw", "--seed", "2"], ["--raw-bert-states"])
+    done = with_bert.succeed(["--name", "white", "--seed", "2", "--systems", "whitened"])
     assert f"{with_bert.out}/sentence is finished and used as it is" in done.stderr
     now = with_bert.files()
     assert {name: now[name] for name in before} == before
-    assert "raw/checkpoint_best.pt" in now and "scores.raw.txt" in now
+    assert "white/checkpoint_best.pt" in now and "scores.white.txt" in now
 
 
 @pytest.mark.long
@@ -184,6 +184,41 @@ def test_another_bert_has_its_own_pieces(with_bert, bert, tmp_path):
     assert str(other).encode() in state.read_bytes()
     with_bert.succeed(start)
     assert state.read_bytes() == before
+
+
+@pytest.mark.long
+def test_whitening_is_measured_from_text_to_scores(repo, tiny, tmp_path):
+    """The command of docs/fidelity.md, at small size, with a BERT made from the training text."""
+    recipe = Recipe(
+        repo, tiny, tmp_path / "out", "run-bert",
+        ["--make-bert", "2x64", "--bert-updates", "5", "--systems", "context,whitened",
+         "--document-updates", "3", "--sentence-updates", "3"],
+        ["--arch", "bert_context_transformer_tiny", *SMALL],
+    )  # fmt: skip
+    recipe.succeed()
+    compared = (recipe.out / "scores.systems.txt").read_text(encoding="utf-8")
+    assert re.search(r"^s-BLEU +context .*\n +whitened ", compared, re.MULTILINE)
+    assert "p boot" in compared
+    before = recipe.files()
+    assert "make_bert.py" not in recipe.succeed().stdout
+    assert recipe.files() == before
+
+
+@pytest.mark.long
+def test_memory_models_are_tested_against_their_sentence_models(repo, tiny, tmp_path):
+    recipe = Recipe(
+        repo, tiny, tmp_path / "out", "run-memory",
+        ["--arch", "memory_transformer_tiny", "--document-updates", "3", "--sentence-updates", "3",
+         "--documents", "2"],
+        SMALL,
+    )  # fmt: skip
+    recipe.succeed()
+    for seed in (1, 2):
+        compared = (recipe.out / f"scores.memory-{seed}.txt").read_text(encoding="utf-8")
+        assert re.search(rf"^s-BLEU +memory-sentence-{seed} .*\n +memory-{seed} ", compared,
+                         re.MULTILINE)  # fmt: skip
+    means = (recipe.out / "scores.memory.txt").read_text(encoding="utf-8")
+    assert re.search(r"^s-BLEU +[\d.]+ +[\d.]+ +[+-][\d.]+$", means, re.MULTILINE)
 
 
 @pytest.mark.long

@@ -124,7 +124,9 @@ def test_two_processes_become_one_with_twice_as_many_batches(options, tiny, stoc
     positions = [state["extra_state"]["train_iterator"] for state in states]
     assert positions[1]["iterations_in_epoch"] == 2 * positions[0]["iterations_in_epoch"] > 0
     for name, weights in states[0]["model"].items():
-        assert (weights - states[1]["model"][name]).abs().max() < 1e-5, name
+        # The bias of a key has no effect, so Adam steps by the signs of rounding errors.
+        bound = 1e-4 if name.endswith("k_proj.bias") else 1e-5
+        assert (weights - states[1]["model"][name]).abs().max() < bound, name
 
 
 @pytest.mark.long

@@ -205,14 +205,19 @@ def check_values(args: argparse.Namespace) -> None:
     if CONSISTENCY in (args.metrics or ()) and not args.src:
         raise GtransError(f"--metrics {CONSISTENCY} needs the source; give it with --src")
     if args.documents_only:
-        wrong = [key for key in args.metrics or () if key not in DOCUMENT_METRICS]
-        if wrong:
-            raise GtransError(
-                f"--metrics {wrong[0]} needs aligned sentences; --documents-only can compute "
-                f"{', '.join(DOCUMENT_METRICS)}"
-            )
-        if args.comet or args.doc_comet:
-            raise GtransError("COMET needs aligned sentences; leave --documents-only out")
+        check_documents_only(args, "--documents-only")
+
+
+def check_documents_only(args: argparse.Namespace, why: str) -> None:
+    """Raises GtransError for a score that needs aligned sentences; ``why`` there are none."""
+    wrong = [key for key in args.metrics or () if key not in DOCUMENT_METRICS]
+    if wrong:
+        raise GtransError(
+            f"--metrics {wrong[0]} needs aligned sentences; {why} can have "
+            f"{', '.join(DOCUMENT_METRICS)}"
+        )
+    if args.comet or args.doc_comet:
+        raise GtransError(f"COMET needs aligned sentences, but {why} has none; leave it out")
 
 
 def system_names(arguments: Sequence[str]) -> dict[str, str]:

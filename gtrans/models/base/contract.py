@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import torch
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
@@ -62,6 +63,18 @@ class SearchableModel(Protocol):
     def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:
         """See :meth:`DocumentModel.decode_step`."""
 
+    def search_scores(self, logits: Tensor) -> Tensor:
+        """See :meth:`DocumentModel.search_scores`."""
+
+
+def reads_plain_documents(options: Mapping[str, Any], unit: str) -> bool:
+    """Whether a model with these options reads a document as one text, without sentences.
+
+    Only such a model can decide itself where a document ends.
+    """
+    by_sentence = str(options.get("positions")) == "sentence"
+    return unit == "document" and options.get("doc_mode") == "full" and not by_sentence
+
 
 class DocumentModel(FairseqEncoderDecoderModel):
     """The contract.
@@ -102,6 +115,11 @@ class DocumentModel(FairseqEncoderDecoderModel):
             None: nothing.
         """
         return None
+
+    @classmethod
+    def marks_of(cls, cfg: Any, unit: str) -> str:
+        """The sentence marks of a new model with options ``cfg`` that reads ``unit``."""
+        return cls.sentence_marks.get(str(cfg.get("_name")), "both")
 
     @classmethod
     def adapt_to_unit(cls, cfg: Any, unit: str) -> None:
@@ -181,6 +199,10 @@ class DocumentModel(FairseqEncoderDecoderModel):
             opens: ``(hypotheses,)`` whether that token opens a sentence.
             state: as returned by :meth:`begin_decoding`; updated in place.
         """
+
+    def search_scores(self, logits: Tensor) -> Tensor:
+        """``(hypotheses, vocabulary)`` log-probabilities that a search adds up, from logits."""
+        return torch.log_softmax(logits.float(), -1)
 
     # ---- documents that are read sentence by sentence ------------------------------------------
 

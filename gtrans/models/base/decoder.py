@@ -36,8 +36,9 @@ from gtrans.modules.transformer import DecoderLayer, context_sources, memory_sou
 class Decoder(StockDecoder):
     """The decoder: teacher-forced on packed tokens, or one token at a time.
 
-    Logits of a decoder with several groups of layers are log-probabilities already; a softmax
-    leaves them as they are, so every search can treat them as logits.
+    Logits of a decoder with several groups of layers are log-probabilities already. A softmax
+    leaves them as they are, except for geometric fusion, whose scores a search takes without one
+    (:meth:`search_scores`).
 
     Attributes:
         opening: id of the symbol that opens every sentence; in rows that begin with ``</s>``,
@@ -55,8 +56,11 @@ class Decoder(StockDecoder):
         design: StackDesign,
     ) -> None:
         super().__init__(dictionary)
-        opening = Frame.of(cfg, dictionary, dictionary).opening
-        self.opening = dictionary.bos() if opening == dictionary.eos() else opening
+        frame = Frame.of(cfg, dictionary, dictionary)
+        self.opening = frame.opening
+        # Rows that begin with `</s>` are found without it (DocumentLayout.of_target).
+        if frame.opening == frame.eos and frame.document_mark is None:
+            self.opening = frame.bos
         spec = design.spec
         self.embed_tokens = embed_tokens
         self.embed_positions, self.layernorm_embedding = positions_and_norm(cfg)
@@ -73,6 +77,7 @@ class Decoder(StockDecoder):
         if design.transparent:
             self.transparent = TransparentAttention(design.transparent, len(self.layers))
         self.probabilities: ProbabilityFusion | None = None
+        self.probability_fusion = design.probability_fusion
         self.groups = slice(0, 1)
         if isinstance(self.fusion, DecoderGroupFusion):
             groups = self.fusion.members.size(0)
@@ -120,7 +125,8 @@ class Decoder(StockDecoder):
             extra.update(layers=layers, layout=layout)
         if groups_only:
             projection = self.output_projection.weight
-            return GroupOutputs(features, self.log_weights(), projection, layout), extra
+            weights, fusion = self.log_weights(), self.probability_fusion
+            return GroupOutputs(features, weights, projection, layout, fusion), extra
         if predict_at is not None:
             return self._logits(_choose(features, layout, predict_at)), extra
         if features.size(0) == 1:
@@ -172,6 +178,26 @@ class Decoder(StockDecoder):
         return DocumentLayout.of_target(
             prev_output_tokens, dictionary.pad(), self.opening, dictionary.eos()
         )
+
+    def search_scores(self, logits: Tensor) -> Tensor:
+        """``(.., vocabulary)`` what a search adds up: log-probabilities in single precision.
+
+        Those of geometric fusion stay as they are, not normalised, as in the authors' program.
+        """
+        several = self.groups.stop - self.groups.start > 1
+        if several and self.probability_fusion == "geometric":
+            return logits.float()
+        return torch.log_softmax(logits.float(), -1)
+
+    def get_normalized_probs(
+        self,
+        net_output: tuple[Tensor, Any],
+        log_probs: bool,
+        sample: Any = None,
+    ) -> Tensor:
+        """What fairseq's criteria and search read: :meth:`search_scores`, or their exponentials."""
+        scores = self.search_scores(net_output[0])
+        return scores if log_probs else scores.exp()
 
     def log_weights(self) -> Tensor:
         """``(groups in use,)`` log psi (GTRANS, Eq 6); 0 for a single group."""
@@ -246,7 +272,8 @@ class Decoder(StockDecoder):
         if features.size(0) == 1:
             logits: Tensor = self.output_projection(features[0])
             return logits
-        return fuse_probabilities(self.output_projection(features), self.log_weights())
+        logits = self.output_projection(features)
+        return fuse_probabilities(logits, self.log_weights(), self.probability_fusion)
 
     def _sources(self, encoder_out: EncoderOutput) -> list[Tensor]:
         """The packed source states that each layer attends to."""

@@ -40,6 +40,8 @@ class StackDesign:
             all.
         transparent: number of encoder layers if each decoder layer attends to its own mixture
             of them (set in both stacks); 0: it attends to the encoder's output.
+        probability_fusion: how the probabilities of a decoder's groups are fused
+            (:func:`gtrans.modules.layer_fusion.fuse_log_probs`).
     """
 
     spec: LayerSpec
@@ -51,6 +53,7 @@ class StackDesign:
     used_layers: int | None = None
     groups: tuple[int, int] | None = None
     transparent: int = 0
+    probability_fusion: str = "arithmetic"
 
     def norm_after(self, fusion: LayerFusion) -> nn.Module | None:
         """The LayerNorm at the end of the stack, or None."""

@@ -168,6 +168,29 @@ class Transformer(DocumentModel):
             final_norm=cls.ends_with_norm(cfg, side),
         )
 
+    def load_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        strict: bool = True,
+        model_cfg: Any = None,
+        args: Any = None,
+    ) -> Any:
+        """As in fairseq.
+
+        Raises:
+            GtransError: the parameters have other names or shapes.
+        """
+        try:
+            return super().load_state_dict(state_dict, strict, model_cfg, args)
+        except RuntimeError as error:
+            # The first line of torch's message names the class, each of the others a parameter.
+            problems = [line.strip().rstrip(".") for line in str(error).splitlines()[1:]]
+            raise GtransError(
+                "the checkpoint does not fit the model that is made with the options and "
+                f"dictionaries here ({problems[0]}); give the --task and the data folder it was "
+                "trained with."
+            ) from error
+
     def add_parts(self, cfg: Any) -> None:
         """Switch on the parts of :mod:`gtrans.models.base.parts` that the options name."""
 
@@ -257,6 +280,10 @@ class Transformer(DocumentModel):
         """See :meth:`gtrans.models.base.decoder.Decoder.step`."""
         return self.decoder.step(tokens, opens, state)
 
+    def search_scores(self, logits: Tensor) -> Tensor:
+        """See :meth:`gtrans.models.base.decoder.Decoder.search_scores`."""
+        return self.decoder.search_scores(logits)
+
     # ---- memory --------------------------------------------------------------------------------
 
     @property
@@ -316,6 +343,10 @@ def _check_vocabulary(task: FairseqTask) -> None:
         dictionary, old = getattr(task, f"{side}_dictionary"), getattr(recorded, side)
         here = Vocabulary.of(dictionary, len(dictionary))
         if here.symbols != old.symbols:
+            if recorded.unit:
+                raise GtransError(
+                    "the checkpoint was trained with `--task document_translation`; give that task."
+                )
             raise GtransError(
                 f"the checkpoint was not made with this data folder, it has another {side} "
                 f"vocabulary ({old.difference(here)}); give the folder it was trained with."

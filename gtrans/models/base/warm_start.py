@@ -10,7 +10,9 @@ from typing import Any
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
+from gtrans.checkpoint_contents import options_of
 from gtrans.checkpoints import read_checkpoint
+from gtrans.data.pretrained_frame import pretrained_marks
 from gtrans.errors import GtransError
 from gtrans.model_identity import say_unknown
 from gtrans.models.base.checkpoint_vocabulary import CheckpointVocabulary
@@ -88,6 +90,7 @@ def warm_start(
     copy_local_to_global: bool = False,
     data: str | None = None,
     init_dict: str | None = None,
+    marks: str | None = None,
 ) -> WarmStartReport:
     """Load the parameters that fit from the checkpoint at ``path`` into ``model``.
 
@@ -102,12 +105,14 @@ def warm_start(
         copy_local_to_global: start global attention from the group attention of its layer.
         data: data folder of ``model``.
         init_dict: dictionaries of a checkpoint that does not carry its vocabulary.
+        marks: the marks around sentences of ``model``, if they are to be compared.
 
     Raises:
-        GtransError: an unreadable checkpoint, other sizes, no tensor that fits, or a vocabulary
-            that is not known.
+        GtransError: an unreadable checkpoint, other sizes, no tensor that fits, a vocabulary
+            that is not known, or an mBART-50 with the marks of mBART, or the other way round.
     """
     checkpoint = read_checkpoint(path)
+    _check_marks(checkpoint, path, marks)
     original = checkpoint["model"]
     state = rename(original)
     own = model.state_dict()
@@ -157,6 +162,20 @@ def warm_start(
     for line in report.lines(path):
         logger.info(line)
     return report
+
+
+def _check_marks(checkpoint: dict[str, Any], path: str, marks: str | None) -> None:
+    """Raises GtransError if a language stands in front of sentences in one and behind in the other.
+
+    Both have the symbols of languages, so that nothing else would show the difference.
+    """
+    theirs = pretrained_marks(options_of(checkpoint, "model") | options_of(checkpoint, "task"))
+    both = (theirs, marks or "")
+    if all(name.startswith("mbart") for name in both) and both.count("mbart50") == 1:
+        raise GtransError(
+            f"--init-from {path}: it was trained with `--sentence-marks {theirs}`, not {marks}; "
+            "give these, and all its languages as `--langs`."
+        )
 
 
 def _other_size(path: str, name: str, source: Tensor, tensor: Tensor) -> GtransError:

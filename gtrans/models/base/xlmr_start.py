@@ -3,6 +3,10 @@
 As in XLM-T (Ma et al. 2020), to which the GTRANS paper refers: the encoder and the embeddings
 are those of XLM-R; self-attention and feed-forward network of a decoder layer come from the
 XLM-R layer of the same number; cross-attention is new.
+
+A decoder with two feed-forward networks in a layer (that of the authors' program) takes two layers
+of XLM-R for one of its own: layer ``2 i`` (from 0) gives self-attention and the first network,
+layer ``2 i + 1`` cross-attention and the second one.
 """
 
 import logging
@@ -21,17 +25,25 @@ from gtrans.modules.pretrained_files import check_sizes, read_weights
 
 logger = logging.getLogger(__name__)
 
-# Parts of a layer: name in transformers -> name here.
-_PARTS = {
-    "attention.self.query": "self_attn.q_proj",
-    "attention.self.key": "self_attn.k_proj",
-    "attention.self.value": "self_attn.v_proj",
-    "attention.output.dense": "self_attn.out_proj",
-    "attention.output.LayerNorm": "self_attn_layer_norm",
-    "intermediate.dense": "fc1",
-    "output.dense": "fc2",
-    "output.LayerNorm": "final_layer_norm",
-}
+
+
+def _parts(attention: str, inner: str, outer: str, norm: str) -> dict[str, str]:
+    """Parts of a layer: name in transformers -> name here."""
+    return {
+        "attention.self.query": f"{attention}.q_proj",
+        "attention.self.key": f"{attention}.k_proj",
+        "attention.self.value": f"{attention}.v_proj",
+        "attention.output.dense": f"{attention}.out_proj",
+        "attention.output.LayerNorm": f"{attention}_layer_norm",
+        "intermediate.dense": inner,
+        "output.dense": outer,
+        "output.LayerNorm": norm,
+    }
+
+
+_WHOLE = _parts("self_attn", "fc1", "fc2", "final_layer_norm")
+_FIRST_HALF = _parts("self_attn", "fc3", "fc4", "ffn_layer_norm")
+_SECOND_HALF = _parts("encoder_attn", "fc1", "fc2", "final_layer_norm")
 
 
 def start_from_xlmr(
@@ -57,7 +69,7 @@ def start_from_xlmr(
     own = model.state_dict()
     renamed: dict[str, Tensor] = {}
     for side in ("encoder", "decoder"):
-        renamed.update(_layers(state, side, len(getattr(model, side).layers)))
+        renamed.update(_layers(state, side, getattr(model, side).layers))
         norm = f"{side}.layernorm_embedding"
         for kind in ("weight", "bias"):
             renamed[f"{norm}.{kind}"] = state[f"embeddings.LayerNorm.{kind}"]
@@ -150,18 +162,29 @@ def _check_sizes(model: nn.Module, config: Any, folder: str) -> None:
                 f"--init-xlmr {folder}: `{flag}` must be {there}, as in this XLM-R, but is {here}."
             )
     for side in ("encoder", "decoder"):
-        layers = len(getattr(model, side).layers)
-        if layers > config.num_hidden_layers:
+        layers = getattr(model, side).layers
+        halves, known = len(_sources(layers[0])), config.num_hidden_layers
+        if len(layers) * halves > known:
+            why = f"{'half of ' if halves == 2 else ''}the layers of this XLM-R"
             raise GtransError(
-                f"--init-xlmr {folder}: `--{side}-layers` must be at most "
-                f"{config.num_hidden_layers}, the layers of this XLM-R, but is {layers}."
+                f"--init-xlmr {folder}: `--{side}-layers` must be at most {known // halves}, "
+                f"{why}, but is {len(layers)}."
             )
 
 
-def _layers(state: dict[str, Tensor], side: str, layers: int) -> dict[str, Tensor]:
+def _sources(layer: Any) -> tuple[dict[str, str], ...]:
+    """For each layer of XLM-R that becomes a part of ``layer``, the names of its parts."""
+    return (_FIRST_HALF, _SECOND_HALF) if layer.spec.two_feed_forwards else (_WHOLE,)
+
+
+def _layers(state: dict[str, Tensor], side: str, layers: nn.ModuleList) -> dict[str, Tensor]:
+    sources = [parts for layer in layers for parts in _sources(layer)]
+    each = len(sources) // len(layers)
     return {
-        f"{side}.layers.{number}.{here}.{kind}": state[f"encoder.layer.{number}.{there}.{kind}"]
-        for number in range(layers)
-        for there, here in _PARTS.items()
+        f"{side}.layers.{number // each}.{here}.{kind}": state[
+            f"encoder.layer.{number}.{there}.{kind}"
+        ]
+        for number, parts in enumerate(sources)
+        for there, here in parts.items()
         for kind in ("weight", "bias")
     }

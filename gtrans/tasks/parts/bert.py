@@ -24,13 +24,15 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from gtrans.data.context_text import ContextText, Words
 from gtrans.data.document_dataset import Units
-from gtrans.data.examples import ContextText, WordPieceExamples
+from gtrans.data.examples import WordPieceExamples
 from gtrans.data.feature_cache import FeatureCache
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import BERT_FEATURES
-from gtrans.modules.bert import PAD, FrozenBert
+from gtrans.modules.bert import PAD, SEP, FrozenBert
 from gtrans.tasks.parts import Batch, TaskPart
+from gtrans.tasks.split_files import training_words
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.word_piece_files import recorded_word_pieces
 
@@ -127,14 +129,19 @@ class BertPart(TaskPart):
         """How rows ``[CLS] context [SEP] sentence [SEP]`` are made."""
         pieces, cfg = self.pieces, self._cfg
         context = None
-        if cfg.context_kind in ("fixed", "random"):
-            fixed = torch.empty(0, dtype=torch.long)
-            if cfg.context_kind == "fixed":
-                pipeline = load_pipeline(self.data, str(cfg.source_lang))
-                (fixed,) = pieces.encode([pipeline.decode(str(cfg.context_sentence))])
-            words = pieces.first_word, len(pieces.symbols)
-            context = ContextText(words, fixed, int(cfg.seed))
+        if cfg.context_kind == "fixed":
+            pipeline = load_pipeline(self.data, str(cfg.source_lang))
+            (fixed,) = pieces.encode([pipeline.decode(str(cfg.context_sentence))])
+            context = ContextText(fixed)
+        elif cfg.context_kind == "random":
+            context = ContextText(words=self.words, seed=int(cfg.seed))
         return WordPieceExamples(pieces.longest, context)
+
+    @cached_property
+    def words(self) -> Words:
+        """The words of the training text, in word pieces."""
+        no_text = range(self.pieces.first_word)
+        return training_words(self._cfg, self.pieces.symbols, SEP, no_text, ".bert")
 
     def report_cut(self, sizes: Any, units: Units, name: str) -> None:
         """Log how many windows lose part of their context.

@@ -9,7 +9,7 @@ from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.model import Transformer
 from gtrans.modules.attention import MultiheadAttention
-from gtrans.modules.context_attention import COMBINATIONS, ContextAttention
+from gtrans.modules.context_attention import COMBINATIONS, PLACES, ContextAttention
 
 INTEGRATIONS = ("both", "encoder", "decoder", "none")
 
@@ -25,6 +25,11 @@ class ContextConfig:
         "gate",
         "how a layer combines its own attention with context attention: gate: by context gates "
         "(paper); mean: by their mean (BERT-fused)",
+    )
+    context_place: ChoiceEnum(list(PLACES)) = option(  # type: ignore[valid-type]
+        "beside",
+        "where a layer has context attention: beside: on the queries of its self-attention or "
+        "cross-attention (thesis); behind: on the output of self-attention (Zhang et al. 2018)",
     )
     drop_net: float = option(
         1.0, "with --combine mean: how often training uses only one of the two attentions"
@@ -56,4 +61,5 @@ def add_context_attention(model: Transformer, cfg: Any, width: int) -> None:
                 context_first=side == "decoder",
                 gate_bias=cfg.context_gate_bias,
                 drop_net=float(cfg.drop_net),
+                norm=spec.norm() if str(cfg.context_place) == "behind" else None,
             )

@@ -4,10 +4,14 @@ import re
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from fairseq.dataclass import ChoiceEnum
+
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.model import at_least
 from gtrans.modules.layer_fusion import (
+    GROUP_FUSIONS,
+    PROBABILITY_FUSIONS,
     DecoderGroupFusion,
     EncoderGroupFusion,
     LayerFusion,
@@ -24,6 +28,18 @@ class FusionConfig:
         "layers in a group of the encoder (1: dense fusion; the number of its layers: no fusion)",
     )
     decoder_group_size: int = option(2, "layers in a group of the decoder")
+    decoder_group_fusion: ChoiceEnum(list(GROUP_FUSIONS)) = option(  # type: ignore[valid-type]
+        "sum",
+        "the state of a group of the decoder: sum: of its layers, each with a gate (Eq 4); mean: "
+        "that sum by their number (the authors' program, `dense`); last: its last layer, no gates "
+        "(the authors' program unless told otherwise, `sparse`)",
+    )
+    probability_fusion: ChoiceEnum(list(PROBABILITY_FUSIONS)) = option(  # type: ignore[valid-type]
+        "arithmetic",
+        "the probability of a word: arithmetic: mean of the groups' probabilities (Eq 5); "
+        "geometric: in a search, mean of their logarithms, not normalised (the authors' program); "
+        "both with the weights of Eq 6. Training by Eq 7 is the same",
+    )
     no_encoder_fusion: bool = option(
         False, "no fusion in the encoder: its output is that of its last layer (table VIII)"
     )
@@ -59,7 +75,7 @@ def group_fusion(cfg: Any, side: str) -> LayerFusion:
         return LayerFusion()
     if side == "encoder":
         return EncoderGroupFusion(layers, cfg.encoder_group_size, dim)
-    return DecoderGroupFusion(layers, cfg.decoder_group_size)
+    return DecoderGroupFusion(layers, cfg.decoder_group_size, str(cfg.decoder_group_fusion))
 
 
 def decoder_groups(cfg: Any) -> int:

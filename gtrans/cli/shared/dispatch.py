@@ -1,0 +1,83 @@
+"""From the words of a command line to the subcommand, and from its mistakes to one line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import sys
+from collections.abc import Sequence
+from functools import partial
+from types import ModuleType
+
+from gtrans import __version__
+from gtrans.cli.shared.output import standard_output
+from gtrans.environment import check_environment
+from gtrans.errors import mistake_in
+from gtrans.known_warnings import hide_known_warnings
+
+COMMANDS = {
+    "make-corpus": "write the embedded English-German document corpus and its contrastive sets",
+    "prepare": "turn plain text into a binarised document corpus (Moses, BPE, fairseq-preprocess)",
+    "train": "train a model: fairseq-train with the tasks and models of this project",
+    "generate": "translate a binarised split: fairseq-generate with this project's tasks",
+    "translate": "translate whole documents; each line of the output translates its input line",
+    "score": "score translations: BLEU, chrF, TER, METEOR; confidence intervals, significance",
+    "contrast": "measure a model's accuracy on contrastive sets, by phenomenon and distance",
+    "analyse": "measure attention, gates and gradients of a trained model",
+    "cxmi": "measure how much context raises the probability of the reference",
+    "options": "list the architectures, or explain the options of one of them",
+    "show": "say what a checkpoint, a prepared or run folder, or a translation was made from",
+    "average": "average checkpoints of one training run",
+    "convert": "convert a checkpoint of another program",
+    "trim-vocab": "reduce a pretrained model to the subword pieces that a corpus uses",
+}
+
+
+def dispatch(argv: Sequence[str]) -> int:
+    """Run the subcommand ``argv[0]``; returns the exit status."""
+    command = _overview().parse_args(argv[:1]).command
+    hide_known_warnings()
+    try:
+        check_environment()
+        module = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}")
+        work = module.hand_over if hasattr(module, "hand_over") else partial(_run, module, command)
+        with standard_output():
+            work(argv[1:])
+    except Exception as error:
+        mistake = mistake_in(error)
+        if mistake is None:
+            raise
+        print(f"gtrans: error: {mistake}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _overview() -> argparse.ArgumentParser:
+    lines = "\n".join(f"  {name:<14}{text}" for name, text in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="gtrans",
+        description="Document-level machine translation on fairseq.",
+        epilog=f"commands:\n{lines}\n\n"
+        "'gtrans COMMAND --help' describes a command and shows an example.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"gtrans {__version__}")
+    parser.add_argument("command", choices=list(COMMANDS), metavar="COMMAND")
+    return parser
+
+
+def _run(module: ModuleType, command: str, argv: Sequence[str]) -> None:
+    """Read the options of a subcommand and run it."""
+    parser = argparse.ArgumentParser(
+        prog=f"gtrans {command}",
+        description=module.__doc__,
+        epilog=f"example:\n  {module.EXAMPLE}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
+    args = parser.parse_args(argv)
+    # What fairseq logs while it is imported and loads data is not about this command.
+    for name in ("fairseq", "gtrans"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    module.run(args)

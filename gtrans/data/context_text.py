@@ -1,0 +1,154 @@
+"""What neighbours are replaced by when the context is not the true one.
+
+The thesis (Guo Zhiyu 2021, §5.2.2) follows Li et al. (2020): one fixed sentence, or words that are
+drawn from the source vocabulary. These are whole words of the training text, each drawn as often
+as any other, and as many as the replaced sentence has; a model reads their pieces.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Ints = NDArray[np.int64]
+
+# How pieces show where a word is: BPE marks those that go on, the others that begin (SentencePiece,
+# GPT-2) or that do not (BERT).
+_GOES_ON, _BEGINS, _CONTINUES = "@@", ("\u2581", "\u0120"), "##"
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """Where words are in a sequence of pieces.
+
+    Attributes:
+        marked: ``(symbols,)`` whether a piece is the last of its word, or the first.
+        at_end: it is the last.
+    """
+
+    marked: NDArray[np.bool_]
+    at_end: bool
+
+    @classmethod
+    def of(cls, symbols: Sequence[str]) -> Boundaries:
+        """As the symbols of a dictionary are written; if they show nothing, each is a word."""
+        if any(symbol.endswith(_GOES_ON) for symbol in symbols):
+            return cls(np.array([not symbol.endswith(_GOES_ON) for symbol in symbols]), True)
+        if any(symbol.startswith(_CONTINUES) for symbol in symbols):
+            return cls(np.array([not symbol.startswith(_CONTINUES) for symbol in symbols]), False)
+        if any(symbol.startswith(_BEGINS) for symbol in symbols):
+            return cls(np.array([symbol.startswith(_BEGINS) for symbol in symbols]), False)
+        return cls(np.ones(len(symbols), np.bool_), True)
+
+    def begins(self, pieces: Ints, opens: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """``(n,)`` whether a word begins at a piece; ``opens (n,)``: a sentence does."""
+        marked = self.marked[pieces]
+        if self.at_end:
+            marked = np.concatenate([[True], marked[:-1]])[: len(pieces)]
+        begun: NDArray[np.bool_] = opens | marked
+        return begun
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a text, as pieces.
+
+    Attributes:
+        pieces: the pieces of all words, one word after the other.
+        first: ``(words + 1,)`` where each word begins in ``pieces``.
+        boundaries: where words are in a sentence.
+    """
+
+    pieces: Ints
+    first: Ints
+    boundaries: Boundaries
+
+    @classmethod
+    def of(
+        cls, ids: Ints, end: int, boundaries: Boundaries, left_out: Collection[int]
+    ) -> Words:
+        """The different words of a text.
+
+        Args:
+            ids: ``(n,)`` its sentences, each followed by ``end``.
+            end: id of the end of a sentence.
+            boundaries: where words are.
+            left_out: ids of symbols that are not text; words with them are left out.
+        """
+        inner = ids != end
+        opens = np.concatenate([[True], ~inner[:-1]])[inner]
+        pieces = ids[inner]
+        first = np.flatnonzero(boundaries.begins(pieces, opens))
+        lengths = np.diff(np.append(first, len(pieces)))
+        found: list[Ints] = []
+        for length in np.unique(lengths).tolist():
+            rows = np.unique(pieces[first[lengths == length][:, None] + np.arange(length)], axis=0)
+            found.append(rows[~np.isin(rows, sorted(left_out)).any(1)])
+        sizes = np.repeat([rows.shape[1] for rows in found], [len(rows) for rows in found])
+        joined = np.concatenate([rows.ravel() for rows in found] or [ids[:0]])
+        return cls(joined, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), boundaries)
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    def count(self, pieces: Ints) -> int:
+        """How many words a sentence ``(n,)`` has."""
+        opens = np.arange(len(pieces)) == 0
+        return int(self.boundaries.begins(pieces, opens).sum())
+
+    def draw(self, count: int, generator: np.random.Generator) -> Ints:
+        """The pieces of ``count`` random words."""
+        chosen = generator.integers(0, len(self), size=count).tolist()
+        parts = [self.pieces[self.first[word] : self.first[word + 1]] for word in chosen]
+        return np.concatenate(parts or [self.pieces[:0]])
+
+
+@dataclass(frozen=True)
+class ContextText:
+    """What a neighbour is replaced by if the context is not the true one.
+
+    Attributes:
+        fixed: ``(words + 1,)`` ids of the fixed sentence, end symbol included; None: neighbours
+            become random words.
+        words: what random words are drawn from.
+        seed: random words depend on the seed and on the text, never on the batch, the command
+            or the number of processes.
+        epoch: they also depend on the epoch; None: they do not.
+    """
+
+    fixed: Tensor | None = None
+    words: Words | None = None
+    seed: int = 1
+    epoch: int | None = None
+
+    def instead(self, sentence: Tensor, current: Tensor) -> Tensor:
+        """The replacement of ``sentence (words + 1,)``, a neighbour of the sentence ``current``."""
+        if self.words is None:
+            assert self.fixed is not None
+            return self.fixed.to(sentence)
+        key = [zlib.crc32(part.cpu().numpy().tobytes()) for part in (sentence, current)]
+        drawn_in = [] if self.epoch is None else [self.epoch]
+        generator = np.random.default_rng([self.seed, *key, *drawn_in])
+        words = self.words.draw(self.words.count(sentence[:-1].cpu().numpy()), generator)
+        return torch.cat([torch.from_numpy(words).to(sentence), sentence[-1:]])
+
+    def in_epoch(self, epoch: int) -> ContextText:
+        """The same with other random words."""
+        return replace(self, epoch=epoch)
+
+
+def ids_of(lines: Any) -> Ints:
+    """``(n,)`` all ids of an indexed dataset, line after line."""
+    buffer = getattr(lines, "_bin_buffer", None)
+    if buffer is not None:
+        return np.frombuffer(buffer, dtype=lines._index.dtype).astype(np.int64)
+    if getattr(lines, "supports_prefetch", False):
+        lines.prefetch(range(len(lines)))
+    return np.concatenate([np.asarray(lines[number], np.int64) for number in range(len(lines))])

@@ -1,0 +1,45 @@
+"""What a task replaces the neighbours of a sentence by, if not by the true ones."""
+
+from functools import cached_property
+from typing import Any, Optional
+
+from fairseq.data import Dictionary
+
+from gtrans.data.context_text import ContextText, Words
+from gtrans.models.base.contract import BERT_PIECES
+from gtrans.tasks.parts.bert import BertPart
+from gtrans.tasks.split_files import training_words
+from gtrans.text.moses_pipeline import LOWER_MARK
+
+
+class SourceContexts:
+    """The replacements in tokens of the source dictionary."""
+
+    def __init__(self, cfg: Any, source: Dictionary) -> None:
+        """``cfg``: options of the task."""
+        self._cfg = cfg
+        self._source = source
+
+    def text(self, bert: Optional[BertPart]) -> Optional[ContextText]:
+        """The replacement that the options ask for; None: the true context, or none.
+
+        Args:
+            bert: the part of the task that reads a BERT, or None.
+
+        Raises:
+            GtransError: random words, but the data folder has no training text.
+        """
+        kind, source = str(self._cfg.context_kind), self._source
+        if kind == "fixed":
+            text = self._cfg.context_sentence or ""
+            return ContextText(source.encode_line(text, add_if_not_exist=False).long())
+        if kind != "random":
+            return None
+        pieces = bert is not None and bert.use == BERT_PIECES
+        words = bert.words if bert is not None and pieces else self._words
+        return ContextText(words=words, seed=int(self._cfg.seed))
+
+    @cached_property
+    def _words(self) -> Words:
+        no_text = [*range(self._source.nspecial), self._source.index(LOWER_MARK)]
+        return training_words(self._cfg, self._source.symbols, self._source.eos(), no_text)

@@ -1,0 +1,58 @@
+"""What can be refused before anything is loaded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from gtrans.decoding.generator import refuse_unsupported
+from gtrans.errors import GtransError
+from gtrans.tasks.options import model_class
+from gtrans.training.folder import RunFolder
+
+_LAST = "checkpoint_last.pt"
+
+
+def check_first(task: Any, root: Any) -> None:
+    """Refuse what fairseq's command cannot begin with.
+
+    Args:
+        task: options of the task.
+        root: all options of fairseq's command; None: they are not known.
+
+    Raises:
+        GtransError: options of generation that document search does not support; in training,
+            an architecture that is not this project's, or a missing file to start from.
+    """
+    if root is None:
+        return
+    if root.get("generation") is not None:
+        refuse_unsupported(root.generation)
+    if root.get("checkpoint") is None or root.common_eval.path:
+        return
+    model = root.get("model")
+    # fairseq's older models have their options in a namespace.
+    hydra = model is None or isinstance(model, DictConfig)
+    model_class(model or {} if hydra else {"_name": model.arch})
+    checkpoint = root.checkpoint
+    restored = checkpoint.restore_file if checkpoint.restore_file != _LAST else None
+    _refuse_missing("--restore-file", restored)
+    begins = task.get("restart") or restored
+    if begins or not RunFolder(Path(checkpoint.save_dir), _suffix(checkpoint)).checkpoints():
+        # A run that goes on does not need them.
+        _refuse_missing("--init-from", task.get("init_from"))
+        if not restored:
+            _refuse_missing("--finetune-from-model", checkpoint.finetune_from_model)
+
+
+def _suffix(checkpoint: Any) -> str:
+    return str(checkpoint.get("checkpoint_suffix") or "")
+
+
+def _refuse_missing(flag: str, path: Any) -> None:
+    """Raises GtransError for a checkpoint that does not exist."""
+    if path and not os.path.isfile(path):
+        raise GtransError(f"{flag} {os.path.abspath(path)}: there is no such checkpoint.")

@@ -1,0 +1,91 @@
+"""What is different in a process of ``fairseq-hydra-train``.
+
+hydra changes into a folder of its own before fairseq starts, and prints a stack trace for every
+exception.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import open_dict
+
+from gtrans.errors import GtransError
+
+# Options that name a file or folder, by section. The folders of `task.data` are joined by ":".
+# checkpoint.save_dir is fairseq's own: it lies in hydra's folder.
+_PATHS = {
+    "task": ("data", "bert_cache", "init_from", "init_dict"),
+    "model": ("init_xlmr",),
+    "checkpoint": ("restore_file", "finetune_from_model"),
+}
+_LAST = "checkpoint_last.pt"
+
+
+def prepare_hydra() -> None:
+    """Let mistakes be told in one line, if this is a process that hydra has started.
+
+    Raises:
+        GtransError: ``--config-name`` names no file. fairseq registers whatever name is given, so
+            hydra would find it, with nothing but defaults.
+    """
+    if not HydraConfig.initialized():
+        return
+    # hydra then leaves exceptions to Python, and so to this project.
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    if not GlobalHydra.instance().is_initialized():
+        return
+    name = str(HydraConfig.get().job.config_name)
+    loader = GlobalHydra.instance().config_loader()
+    sources = [found for found in loader.get_sources() if found.scheme() in ("file", "pkg")]
+    if not any(source.is_config(name) for source in sources):
+        folders = [source.path for source in sources if source.scheme() == "file"]
+        raise GtransError(
+            f"`--config-name {name}`: there is no {name}.yaml in "
+            f"{' or '.join(folders) or 'the folders of fairseq'}; name a file of `--config-dir`."
+        )
+
+
+def original_folder(root: Any) -> Path | None:
+    """The folder in which the user has started hydra; None if hydra has not.
+
+    Args:
+        root: all options of fairseq's command.
+    """
+    if HydraConfig.initialized():
+        return Path(HydraConfig.get().runtime.cwd)
+    # fairseq leaves this in the options of the workers that it starts.
+    if root is None or root.get("job_logging_cfg") is None:
+        return None
+    record = Path(".hydra", "hydra.yaml")
+    if not record.is_file():
+        return None
+    return Path(yaml.safe_load(record.read_text(encoding="utf-8"))["hydra"]["runtime"]["cwd"])
+
+
+def resolve_paths(task: Any, root: Any) -> None:
+    """Make paths in options mean what the user meant.
+
+    Under hydra a relative path is one from the folder in which the user has started it.
+
+    Args:
+        task: options of the task; fairseq has made them from a copy of those in ``root``.
+        root: all options of fairseq's command; None: they are not known.
+    """
+    folder = original_folder(root)
+    if folder is None:
+        return
+    for section, names in _PATHS.items():
+        found: list[Any] = [root.get(section), *([task] if section == "task" else [])]
+        for options in found:
+            for name in names:
+                value = None if options is None else options.get(name)
+                if value and value != _LAST:
+                    parts = (folder / part for part in str(value).split(os.pathsep) if part)
+                    with open_dict(options):
+                        options[name] = os.pathsep.join(map(str, parts))

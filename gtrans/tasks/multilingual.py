@@ -1,0 +1,105 @@
+"""fairseq's multilingual task with a sampling temperature that rises from epoch to epoch.
+
+So the GTRANS program trains on OPUS-100: at temperature 1 languages are drawn as often as they
+have sentences, at 5 almost equally often.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from fairseq.data.multilingual.sampled_multi_dataset import SampledMultiDataset
+from fairseq.data.multilingual.sampling_method import SamplingMethod, temperature_sampling
+from fairseq.tasks import register_task
+from fairseq.tasks.translation_multi_simple_epoch import TranslationMultiSimpleEpochTask
+
+from gtrans.errors import GtransError
+
+
+class LinearTemperature(SamplingMethod):
+    """Sampling by a temperature that grows by the same amount in every epoch.
+
+    Attributes:
+        epoch: the epoch, from 1, that :meth:`sampling_method_selector` is for.
+    """
+
+    def __init__(self, args: Any, task: Any) -> None:
+        super().__init__(args, task)
+        self.epoch = 1
+
+    def temperature(self, epoch: int) -> float:
+        """That of an epoch: it reaches the largest one after the epochs of warm-up."""
+        least, most = self.args.min_sampling_temperature, self.args.sampling_temperature
+        step = (most - least) / self.args.sampling_warmup_epochs
+        return float(min(least + step * (epoch - 1), most))
+
+    def sampling_method_selector(self) -> Callable[[Sequence[int]], list[float]]:
+        """From the sizes of the corpora how often each is drawn, not normalised."""
+        return partial(temperature_sampling, temp=self.temperature(self.epoch))
+
+
+@register_task("translation_multi_linear")
+class LinearTemperatureTask(TranslationMultiSimpleEpochTask):
+    """``translation_multi_simple_epoch``; its temperature rises to ``--sampling-temperature``."""
+
+    @staticmethod
+    def add_args(parser: argparse.ArgumentParser) -> None:
+        """Declare the options of fairseq's task, and those of the temperature."""
+        TranslationMultiSimpleEpochTask.add_args(parser)
+        parser.add_argument(
+            "--min-sampling-temperature",
+            type=float,
+            default=1.0,
+            metavar="T",
+            help="sampling temperature of the first epoch (default: %(default)s)",
+        )
+        parser.add_argument(
+            "--sampling-warmup-epochs",
+            type=int,
+            default=5,
+            metavar="N",
+            help="epochs after which it is --sampling-temperature (default: %(default)s)",
+        )
+
+    def __init__(self, args: Any, langs: Any, dicts: Any, training: bool) -> None:
+        """As fairseq's task.
+
+        Raises:
+            GtransError: temperatures or epochs out of range.
+        """
+        super().__init__(args, langs, dicts, training)
+        least, most = args.min_sampling_temperature, args.sampling_temperature
+        if not 0 < least <= most:
+            raise GtransError(
+                "`--min-sampling-temperature` must be above 0 and at most `--sampling-temperature` "
+                f"{most}, but is {least}."
+            )
+        if args.sampling_warmup_epochs < 1:
+            raise GtransError(
+                f"`--sampling-warmup-epochs` must be at least 1, but is "
+                f"{args.sampling_warmup_epochs}."
+            )
+        self.sampling_method = self.data_manager.sampling_method = LinearTemperature(args, self)
+
+    def load_dataset(self, split: str, epoch: int = 1, **named: Any) -> None:
+        """Load a split as it is drawn in ``epoch``."""
+        self.sampling_method.epoch = epoch
+        super().load_dataset(split, epoch, **named)
+
+    def create_batch_sampler_func(self, *arguments: Any, **named: Any) -> Callable[..., Any]:
+        """What forms the batches of an epoch; the training data are then drawn for that epoch."""
+        batches = super().create_batch_sampler_func(*arguments, **named)
+
+        def of_epoch(dataset: Any, epoch: int | None) -> Any:
+            sampled = isinstance(dataset, SampledMultiDataset) and dataset.sample_ratios is not None
+            if sampled and epoch is not None and epoch != self.sampling_method.epoch:
+                self.sampling_method.epoch = epoch
+                drawn = self.sampling_method.sampling_method_selector()
+                sizes = [len(corpus) for corpus in dataset.datasets]
+                dataset.setup_sampling(drawn(sizes), self.args.virtual_data_size)
+            return batches(dataset, epoch)
+
+        return of_epoch

@@ -1,0 +1,99 @@
+"""What every ``gtrans`` command does when it is interrupted, or when nobody reads its output."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gtrans.cli import main
+
+# It stands for a library that takes a long time to import and takes everything for a missing part.
+SLOW = """
+import sys, time
+print("importing", flush=True)
+try:
+    time.sleep(100)
+except BaseException:
+    raise SystemExit("the interruption is taken for something else")
+"""
+
+
+def start(*arguments: str | Path, path: Path | None = None) -> subprocess.Popen[str]:
+    """``gtrans``, with modules from the folder ``path`` before all others."""
+    places = [str(path), os.environ.get("PYTHONPATH", "")] if path else [
+        os.environ.get("PYTHONPATH", "")
+    ]  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-m", "gtrans", *map(str, arguments)],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, places)),
+            "PYTHONUNBUFFERED": "",  # the output stays in memory until the command ends
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [("gettext", "score"), ("sacrebleu", "score"), ("torch", "options"), ("torch", "train")],
+)
+def test_an_interruption_while_modules_are_imported_is_one_line(module, command, tmp_path):
+    (tmp_path / f"{module}.py").write_text(SLOW, encoding="utf-8")
+    text = tmp_path / "text"
+    text.write_text("A sentence.\n", encoding="utf-8")
+    files = ("--hyp", text, "--ref", text) if command == "score" else ()
+    process = start(command, *files, path=tmp_path)
+    assert process.stdout is not None and process.stdout.readline() == "importing\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "gtrans: interrupted\n")
+
+
+def test_an_interruption_of_the_work_is_one_line(monkeypatch, capsys, tmp_path):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gtrans.cli.make_corpus.run", interrupted)
+    assert main(["make-corpus", "--out", str(tmp_path / "corpus")]) == 130
+    assert capsys.readouterr().err == "gtrans: interrupted\n"
+
+
+@pytest.mark.parametrize("command", ["--help", "score --help", "options", "show", "train --help"])
+def test_a_closed_pipe_is_no_error_message(command, tiny):
+    more = (tiny.checkpoints["document"],) if command == "show" else ()
+    process = start(*command.split(), *more)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    errors = process.stderr.read()
+    assert (process.wait(timeout=100), errors) == (141, "")
+
+
+@pytest.mark.parametrize("value", ["1", "True", "yes"])
+def test_commands_refuse_to_run_where_checkpoints_may_hold_code(value, monkeypatch, capsys):
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", value)
+    assert main(["show", "checkpoint.pt"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        f"gtrans: error: the environment has TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD={value}, with which"
+    )
+
+
+def test_so_do_commands_of_fairseq_with_the_plugin(repo):
+    done = subprocess.run(
+        [sys.executable, "-c", "import gtrans.tasks"],
+        cwd=repo,
+        env={**os.environ, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"},
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("gtrans: error: the environment has TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1")

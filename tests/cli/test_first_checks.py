@@ -1,0 +1,217 @@
+"""Mistakes that ``gtrans train`` and ``fairseq-train`` find before they load anything.
+
+And what both say of a training that is not as its user means.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+from support.folders import REPO
+from support.runs import PLUGIN, log_of, refusal, train, updates
+
+from gtrans.cli import main
+from gtrans.known_warnings import hide_known_warnings
+
+BIN = Path(sys.executable).parent
+OPTIONS = ("--optimizer", "adam", "--lr", "0.003", "--max-tokens", "512", "--cpu")
+ARCH = ("--arch", "gtransformer_tiny")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((*ARCH, "--init-from", "{}/no.pt"), "--init-from {}/no.pt: there is no such checkpoint."),
+        ((*ARCH, "--restore-file", "{}/no.pt"), "--restore-file {}/no.pt: there is no such check"),
+        ((*ARCH, "--finetune-from-model", "{}/no.pt"), "--finetune-from-model {}/no.pt: there is "),
+        ((*ARCH, "--save-dir", "{}/file"), "--save-dir {}/file: cannot be written (a part of its "),
+        ((*ARCH, "--save-dir", "/proc/runs"), "--save-dir /proc/runs: cannot be written ("),
+        (("--arch", "transformer"), "`--arch transformer` is fairseq's own; those of this project"),
+    ],
+)
+def test_both_doors_refuse_alike_and_load_nothing(options, message, tiny, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    chosen = [part.format(tmp_path) for part in options]
+    if "--save-dir" not in chosen:
+        chosen += ["--save-dir", str(tmp_path / "saved")]
+    stock = tiny.run("train", tiny.data, *PLUGIN, *OPTIONS, *chosen)
+    assert main(["train", str(tiny.data), *OPTIONS, *chosen]) == 1
+    here = capsys.readouterr()
+    (line,) = (x for x in here.err.splitlines() if x.startswith("gtrans: error: "))
+    assert line == f"gtrans: error: {refusal(stock)}"
+    assert refusal(stock).startswith(message.format(tmp_path))
+    for log in (stock.stdout, stock.stderr, here.out, here.err):
+        assert "loaded" not in log and "Traceback" not in log
+
+
+def test_a_start_that_is_gone_does_not_keep_a_run_from_going_on(stock, tiny, tmp_path):
+    begun = tmp_path / "start.pt"
+    begun.write_bytes(tiny.checkpoints["sentence"].read_bytes())
+    assert train(stock, tiny.data, tmp_path, "--init-from", begun, updates=1).status == 0
+    begun.unlink()
+    assert train(stock, tiny.data, tmp_path, "--init-from", begun, updates=2).status == 0
+    assert updates(tmp_path) == 2
+
+
+def test_units_longer_than_a_batch_are_reported_and_read(stock, tiny, tmp_path):
+    done = train(stock, tiny.data, tmp_path, "--max-tokens", "20", updates=1)
+    assert "--max-tokens 20: 97 of 100 units of 'train' are longer, the longest has 88" in log_of(
+        done
+    )
+    roomy = train(stock, tiny.data, tmp_path / "roomy", "--max-tokens", "88", updates=1)
+    assert "are longer" not in log_of(roomy)
+
+
+@pytest.mark.parametrize("options", [("--lr", "1e12"), ("--lr", "1e38", "--clip-norm", "1")])
+def test_a_loss_that_is_not_finite_ends_the_run(options, stock, tiny, tmp_path):
+    done = train(stock, tiny.data, tmp_path, *options, updates=5)
+    message = refusal(done)
+    assert "is not finite (NaN or infinity) after " in message and "lower --lr" in message
+    assert not list(tmp_path.glob("*.pt"))
+
+
+def test_a_checkpoint_with_nan_is_not_written(stock, tiny, tmp_path):
+    """The last update breaks the model, which the training itself does not see any more."""
+    done = train(
+        stock, tiny.data, tmp_path, "--lr", "1e38", "--patience", "1", "--valid-subset", "test",
+        updates=1,
+    )  # fmt: skip
+    assert "the loss of the validation is not finite" in refusal(done)
+    assert not list(tmp_path.glob("*.pt"))
+
+
+# ---- several processes ---------------------------------------------------------------------------
+
+
+def test_a_mistake_of_one_rank_ends_all(tiny, tmp_path):
+    """Only the first rank writes in ``--save-dir``; the other one would wait for it."""
+    (tmp_path / "file").touch()
+    command = (
+        'fairseq-train "$@" --distributed-world-size 2 --distributed-init-method env:// '
+        "--distributed-no-spawn --distributed-backend gloo --ddp-backend legacy_ddp "
+        "--distributed-rank $RANK --device-id 0"
+    )
+    done = subprocess.run(
+        [
+            BIN / "torchrun", "--no-python", "--standalone", "--nproc_per_node", "2",
+            "bash", "-c", command, "bash", tiny.data, *PLUGIN, *ARCH, *OPTIONS,
+            "--save-dir", tmp_path / "file",
+        ],
+        cwd=REPO,
+        env={
+            **os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        },
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    # torch writes the number of the process before it
+    (line,) = (line for line in done.stderr.splitlines() if "gtrans: error: " in line)
+    assert f"gtrans: error: --save-dir {tmp_path / 'file'}: cannot be written (a part of" in line
+
+
+# ---- warnings ------------------------------------------------------------------------------------
+
+
+def test_only_known_warnings_are_hidden(recwarn):
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("default")
+        warnings.filters.clear()  # type: ignore[attr-defined]
+        hide_known_warnings()
+        for text in ("hydra.experimental.compose() is no longer experimental.", "Something new."):
+            warnings.warn(text, UserWarning, stacklevel=1)
+        warnings.warn("hydra.experimental.compose() is no longer", FutureWarning, stacklevel=1)
+    assert [str(warning.message)[:9] for warning in shown] == ["Something", "hydra.exp"]
+
+
+def test_a_training_shows_no_known_warning(stock, tiny, tmp_path):
+    done = train(stock, tiny.data, tmp_path, updates=1)
+    assert "Warning" not in log_of(done)
+
+
+# ---- documents that are typed --------------------------------------------------------------------
+
+
+def test_the_end_of_the_input_closes_a_document_at_a_terminal(tiny):
+    here, there = pty.openpty()
+    process = subprocess.Popen(
+        [
+            BIN / "fairseq-interactive", tiny.data, *PLUGIN, "--path", tiny.checkpoints["document"],
+            "--beam", "1", "--max-len-b", "3", "--cpu",
+        ],
+        cwd=REPO, stdin=there, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    os.close(there)
+    assert process.stdout is not None
+    prompt = next(line for line in process.stdout if "Ctrl-D" in line)
+    assert "an empty line ends a document" in prompt
+    os.write(here, b"w@@ one\nw@@ two\n\nw@@ three\n\x04")
+    log = process.stdout.read()
+    assert process.wait(timeout=60) == 0
+    found = [line.split("\t")[0] for line in log.splitlines() if line.startswith("H-")]
+    assert found == ["H-0", "H-1", "H-3"]
+    os.close(here)
+
+
+# ---- hydra ---------------------------------------------------------------------------------------
+
+
+def hydra(tiny, folder, *overrides, config="gtransformer_finetune"):
+    """``fairseq-hydra-train``, started in the folder of the project."""
+    return tiny.run(
+        "hydra_train", "--config-dir", "configs", "--config-name", config,
+        f"common.user_dir={REPO / 'gtrans'}", f"hydra.run.dir={folder}/hydra", *overrides,
+    )  # fmt: skip
+
+
+def test_paths_are_those_of_the_folder_in_which_hydra_is_started(tiny, tmp_path):
+    data = os.path.relpath(tiny.data, REPO)
+    done = hydra(tiny, tmp_path, f"task.data={data}", "task.init_from=no.pt")
+    assert f"--init-from {REPO / 'no.pt'}: there is no such checkpoint." in refusal(done)
+    done = hydra(tiny, tmp_path, "task.data=nowhere")
+    assert refusal(done) == f"{REPO / 'nowhere'}: there is no such data folder."
+    start = os.path.relpath(tiny.checkpoints["sentence"], REPO)
+    done = hydra(
+        tiny, tmp_path, f"task.data={data}", f"task.init_from={start}", "common.cpu=true",
+        "model._name=gtransformer_tiny", "dataset.disable_validation=true",
+        "optimization.max_update=1", "checkpoint.save_dir=saved", "model.encoder_layers=2",
+        "model.decoder_layers=2", "model.encoder_embed_dim=32", "model.encoder_ffn_embed_dim=64",
+        "model.decoder_ffn_embed_dim=64", "model.encoder_attention_heads=2",
+        "model.decoder_attention_heads=2", "model.encoder_global_layers=1",
+        "model.decoder_global_layers=1", "model.cross_global_layers=1", "dataset.num_workers=0",
+    )  # fmt: skip
+    assert done.status == 0, done.stderr
+    assert updates(tmp_path / "hydra" / "saved") == 1
+
+
+def test_a_configuration_that_is_not_there_is_one_line(tiny, tmp_path, capsys):
+    done = hydra(tiny, tmp_path, config="nofile")
+    assert refusal(done).startswith("`--config-name nofile`: there is no nofile.yaml in ")
+    configs = str(REPO / "configs")
+    assert main(["train", "--config-dir", configs, "--config-name", "nofile"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"gtrans: error: `--config-name nofile`: there is no {configs}/nofile.y")
+
+
+def test_a_configuration_is_trained_in_the_folder_where_one_is(tiny, tmp_path):
+    """No ``common.user_dir``, and mistakes of hydra are one line, too."""
+    (tmp_path / "data").symlink_to(tiny.data)
+    arguments = ["train", "--config-dir", str(REPO / "configs"), "--config-name",
+                 "gtransformer_sentence", "task.data=data"]  # fmt: skip
+    for override, message in (
+        ("model.droput=1", "gtrans: error: Could not override 'model.droput'. "),
+        ("task.init_from=no.pt", f"gtrans: error: --init-from {tmp_path}/no.pt: there is no such "),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "gtrans", *arguments, override],
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(REPO)},
+            capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+        assert done.returncode == 1 and "Traceback" not in done.stderr
+        assert done.stderr.splitlines()[-1].startswith(message)
