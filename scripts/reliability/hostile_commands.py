@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import shutil
 import sys
@@ -119,8 +120,10 @@ def _write_sets(folder: Path) -> None:
 def _write_pretrained(kit: Path) -> None:
     """Models as other programs write them, those of the tests."""
     sys.path.append(str(ROOT / "tests"))
-    from support import authors_format, pretrained_models, reference
-
+    authors_format, pretrained_models, reference = (
+        importlib.import_module(f"support.{name}")
+        for name in ("authors_format", "pretrained_models", "reference")
+    )
     data = pretrained_models.write_dictionaries(kit / "toy")
     pretrained_models.hugging_face_model("bart", kit / "hugging", data)
     pretrained_models.fairseq_model("bart", kit / "bart", data)
