@@ -110,11 +110,11 @@ def _ended(pid: int, running: _Running) -> Ended | None:
         return None
     _kill(pid)  # its children
     code = os.waitstatus_to_exitcode(status)
-    streams = (
+    out, err = (
         (running.order.folder / name).read_text("utf-8", errors="backslashreplace")
         for name in _STREAMS[1:]
     )
-    return Ended(code, *streams, seconds, late or code == -signal.SIGXCPU)
+    return Ended(code, out, err, seconds, late or code == -signal.SIGXCPU)
 
 
 def _kill(pid: int) -> None:
@@ -161,10 +161,12 @@ def _be(order: Order) -> NoReturn:
 
 
 def _program(name: str) -> Callable[[], int | None]:
-    if name == "gtrans":
-        return importlib.import_module("gtrans.cli").main
-    module = name.removeprefix("fairseq-").replace("-", "_")
-    return importlib.import_module(f"fairseq_cli.{module}").cli_main
+    module, function = "gtrans.cli", "main"
+    if name != "gtrans":
+        module = f"fairseq_cli.{name.removeprefix('fairseq-').replace('-', '_')}"
+        function = "cli_main"
+    found: Callable[[], int | None] = getattr(importlib.import_module(module), function)
+    return found
 
 
 def _import_all() -> None:
