@@ -177,7 +177,7 @@ def _import_all() -> None:
         importlib.import_module(f"fairseq_cli.{name}")
     for name in ("sacremoses", "sentencepiece", "tokenizers", "transformers.models.bert"):
         importlib.import_module(name)
-    from gtrans.cli import COMMANDS
+    from gtrans.cli.shared.dispatch import COMMANDS
     from gtrans.decoding.loading import import_plugin
 
     import_plugin()
