@@ -23,7 +23,7 @@ from gtrans.identity.json_files import read_json
 from gtrans.libraries import require
 from gtrans.text import plain_text
 from gtrans.text.pipeline import TextPipeline
-from gtrans.text.subword_model import SubwordModel, read_pieces, write_pieces
+from gtrans.text.subword_model import SubwordModel, read_lines, read_pieces, write_pieces
 
 MERGES_FILE = "byte-bpe.merges"
 SYMBOLS_FILE = "byte-bpe.json"
@@ -107,7 +107,7 @@ def _read_merges(path: Path) -> list[tuple[str, str]]:
     if not path.is_file():
         raise GtransError(f"{path}: there is no such file; {_DOWNLOADS}.")
     merges = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+    for number, line in enumerate(read_lines(path), 1):
         if not line or (number == 1 and line.startswith("#version")):
             continue
         first, _, second = line.partition(" ")

@@ -268,6 +268,8 @@ class _Preparation:
 
     def _reuse(self, reuse: Path) -> None:
         """Take the options of an earlier preparation, which must be finished."""
+        from gtrans.data.binarised import load_dictionary
+
         state = read_state(reuse)
         for lang in self.options.languages:
             load_pipeline(reuse, lang)  # refuses other languages and incomplete folders
@@ -275,6 +277,7 @@ class _Preparation:
             raise GtransError(
                 f"`--reuse` '{reuse}' is not finished; run its 'gtrans prepare' again"
             )
+        load_dictionary(reuse / f"dict.{self.options.source_lang}.txt")
         self.steps = Steps(**state["steps"])
         self.model = SUBWORD_MODELS[state["pieces"]] if state.get("pieces") else None
         self.bpe = dict(state["bpe"])

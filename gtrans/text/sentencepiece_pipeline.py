@@ -46,8 +46,8 @@ class SentencePiecePipeline(TextPipeline):
         return SentencePiecePipeline, (self.lang, *self._files)
 
     def tokenise(self, sentence: str) -> str:
-        """The words as they are, reserved symbols escaped."""
-        return plain_text.tokenise(sentence)
+        """The words as they are, reserved symbols escaped; U+2581 is a space to the model."""
+        return plain_text.tokenise(sentence.replace(SPACE, " "))
 
     def detokenise(self, tokens: str) -> str:
         """Plain text of what ``tokenise`` returned."""

@@ -41,6 +41,20 @@ class SubwordModel:
         return self.pipeline(lang, *(folder / name for name in self.files))
 
 
+def read_lines(path: Path) -> list[str]:
+    """The lines of a file that belongs to a model.
+
+    Raises:
+        GtransError: it is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise GtransError(
+            f"{path}: not UTF-8 (at byte {error.start + 1}); fetch it anew."
+        ) from None
+
+
 def read_pieces(path: Path) -> list[str]:
     """The symbols of a dictionary with lines ``SYMBOL COUNT``.
 
@@ -52,7 +66,7 @@ def read_pieces(path: Path) -> list[str]:
             f"{path}: there is no such dictionary; the dict.txt of a model belongs next to it."
         )
     pieces = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+    for number, line in enumerate(read_lines(path), 1):
         if not line:
             continue
         piece, _, count = line.rpartition(" ")

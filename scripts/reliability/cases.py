@@ -123,9 +123,9 @@ def _training(
     )  # fmt: skip
 
 
-def _prepare(name: str, title: str, *options: str) -> Case:
+def _prepare(name: str, title: str, *options: str, weight: int = 2) -> Case:
     words = ("gtrans", "prepare", *_LANGUAGES, *_TEXT, *options, "--out", "data")
-    return Case(name, f"`gtrans prepare`: {title}", words, ("data/**/*",), weight=2)
+    return Case(name, f"`gtrans prepare`: {title}", words, ("data/**/*",), weight)
 
 
 def _gtrans(name: str, title: str, results: str, *words: str, **others: Any) -> Case:
@@ -136,6 +136,10 @@ _MODEL = (
     *("--path", "{train-document}/run/checkpoint_best.pt", "--data", "{prepare}/data", "--cpu"),
 )
 _SEARCH = ("--beam", "2", "--max-len-a", "1", "--max-len-b", "5", "--max-tokens", "400")
+_BYTES = (
+    "import tokenizers; model = tokenizers.ByteLevelBPETokenizer(); model.train(["
+    "'{corpus}/corpus/train.en'], vocab_size=400); model.save_model('.')"
+)
 _PIECES = (
     "import sentencepiece; sentencepiece.SentencePieceTrainer.train(input='{corpus}/corpus/train.en"
     ",{corpus}/corpus/train.de', vocab_size=300, num_threads=1, model_prefix='pieces')"
@@ -153,6 +157,10 @@ _TABLE = [
         ("bert/*",), weight=0,
     ),
     Case("pieces", "a SentencePiece model", ("python", "-c", _PIECES), ("pieces.model",), weight=0),
+    Case(
+        "bytes", "a byte-level BPE", ("python", "-c", _BYTES), ("vocab.json", "merges.txt"),
+        weight=0,
+    ),
     _prepare("prepare", "Moses, BPE, 2 processes", "--bpe-merges", "300", "--workers", "2"),
     _prepare("prepare-pieces", "SentencePiece", "--sentencepiece", "{pieces}/pieces.model"),
     _prepare(

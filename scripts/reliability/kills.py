@@ -22,7 +22,7 @@ import contextlib
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,17 @@ from typing import Any
 from cases import CASES, Case
 from filelock import FileLock, Timeout
 from processes import PROC
-from tables import Row, faultless, markdown, row, write
+from tables import Column, Row, markdown, write
 from trials import Cancelled, TrialError, Workplace
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+COLUMNS = (
+    Column("kills", "kills"),
+    Column("while it wrote", "while_writing"),
+    Column("trials", "trials"),
+    Column("identical", "identical"),
+    Column("children left", "orphans"),
+    Column("files left", "left_over"),
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -74,6 +81,32 @@ def shares(kills: int, cases: Sequence[Case]) -> dict[str, int]:
         found[case.name] = kills * weights // total - given
         given += found[case.name]
     return found
+
+
+def row(case: Case, records: Sequence[Mapping[str, Any]]) -> Row:
+    """The sums of a case.
+
+    ``kills`` and, of them, ``while_writing``: with a file open for writing that the case aims at;
+    ``trials``, of which ``identical`` have come to the files of an uninterrupted run;
+    ``orphans``: kills that a child process has survived; ``left_over``: trials with files at the
+    end for which an uninterrupted run has none.
+    """
+    kills = [kill for record in records for kill in record["kills"]]
+    return {
+        "case": case.name,
+        "title": case.title,
+        "kills": len(kills),
+        "while_writing": sum(kill["hit"] for kill in kills),
+        "trials": len(records),
+        "identical": sum(not record["differences"] for record in records),
+        "orphans": sum(bool(kill["orphans"]) for kill in kills),
+        "left_over": sum(bool(record["left_over"]) for record in records),
+    }
+
+
+def faultless(rows: Sequence[Row]) -> bool:
+    """Whether all trials have come to the right files and no child has outlived a command."""
+    return all(one["identical"] == one["trials"] and not one["orphans"] for one in rows)
 
 
 def examine(place: Workplace, case: Case, kills: int) -> Row:
@@ -165,9 +198,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             rows, complete = run(place, args.kills, chosen, args.jobs)
     except Timeout:
         whole.error(f"`--out {args.out}` is in use by another run.")
-    print(json.dumps(rows, indent=1) if args.json else markdown(rows))
+    print(json.dumps(rows, indent=1) if args.json else markdown(rows, COLUMNS))
     if args.write:
-        write(DOCS, rows)
+        write("kills", rows, COLUMNS, list(CASES))
     return 0 if complete and faultless(rows) else 1
 
 

@@ -241,6 +241,8 @@ def test_mistakes(
         ("encoder.json", "{", "encoder.json: not JSON"),
         ("vocab.bpe", "#version: 0.2\na b c\n", "vocab.bpe:2: not two pieces to merge."),
         ("vocab.bpe", "never seen\n", "vocab.bpe: 'never' is not in encoder.json"),
+        ("vocab.bpe", "a\udcff b\n", "vocab.bpe: not UTF-8 (at byte 2)"),
+        ("dict.txt", "a\udcff 1\n", "dict.txt: not UTF-8 (at byte 2)"),
         ("vocab.bpe", None, "vocab.bpe: there is no such file"),
     ],
 )
@@ -250,7 +252,7 @@ def test_damaged_files(
     folder = shutil.copytree(world.fairseq, tmp_path / "bart")
     (folder / name).unlink()
     if content is not None:
-        (folder / name).write_text(content)
+        (folder / name).write_text(content, errors="surrogateescape")
     options = "--byte-bpe", folder, "--dictionary", folder / "dict.txt"
     assert world.prepare(tmp_path / "x", *options) == 1
     error = capsys.readouterr().err.strip().split("\n")[-1]

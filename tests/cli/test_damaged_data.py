@@ -201,3 +201,15 @@ def test_a_damaged_prepare_json(
             assert line.startswith("gtrans: error: ") and message.rstrip(";") in line
     model = ("--path", tiny.checkpoints["document"], "--gen-subset", "test", "--cpu")
     assert "not UTF-8" in refusal(tiny.run("generate", data, *PLUGIN, *model))
+
+
+def test_a_damaged_dictionary_is_not_reused(
+    tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dictionary = data / "dict.en.txt"
+    dictionary.write_bytes(2 * dictionary.read_bytes())
+    out = tmp_path / "new"
+    words = ["prepare", "--source-lang", "en", "--target-lang", "de", "--reuse", str(data)]
+    assert main([*words, "--test", str(tiny.text / "test"), "--out", str(out)]) == 1
+    assert f"{dictionary}:" in (said := capsys.readouterr().err) and "occurs twice" in said
+    assert not out.exists()

@@ -112,6 +112,7 @@ def test_text_is_segmented_and_joined(world: World, tmp_path: Path) -> None:
     # No reserved symbol, no empty line.
     assert "</s>" not in pipeline.encode("a </s> [de_DE] b").split()
     assert pipeline.decode(pipeline.encode("der </s> [de_DE]")) == "der </s> [de_DE]"
+    assert pipeline.decode(pipeline.encode("\u2581@\\lower@")) == "@\\lower@"
     assert pipeline.encode("\u200b").strip() and pipeline.encode("  \t ").strip()
     assert pipeline.decode("\u2581unused1 \u2581unused2") == "unused1 unused2"
     again = pickle.loads(pickle.dumps(pipeline))

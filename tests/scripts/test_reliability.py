@@ -105,11 +105,11 @@ def test_a_failure_is_a_difference(killed: Any) -> None:
 
 @pytest.mark.parametrize(("whole", "left"), [(False, True), (True, False)])
 def test_a_child_that_lives_on_is_found(killed: Any, whole: bool, left: bool) -> None:
-    import tables
+    import kills
 
     row, folder = killed(LEAVES_A_CHILD, whole=whole)
     assert row["identical"] == row["trials"]
-    assert bool(row["orphans"]) == left == (not tables.faultless([row]))
+    assert bool(row["orphans"]) == left == (not kills.faultless([row]))
     commands = {
         name for record in records(folder) for kill in record["kills"] for name in kill["orphans"]
     }
@@ -163,26 +163,36 @@ def test_checkpoints_are_compared_by_contents(importable: None, tmp_path: Path) 
 
 
 def test_the_table_goes_between_its_marks(importable: None, tmp_path: Path) -> None:
+    from kills import COLUMNS
     from tables import markdown, write
 
     row = {"case": "one", "title": "`one`", "kills": 3, "while_writing": 1, "trials": 2,
            "identical": 2, "orphans": 0, "left_over": 0}  # fmt: skip
     page = tmp_path / "reliability.md"
     shutil.copy(REPO / "docs" / "reliability.md", page)
-    write(tmp_path, [{**row, "kills": 1}])
-    write(tmp_path, [row])
-    write(tmp_path, [{**row, "case": "two", "title": "`two`"}])  # the other row stays
+    for rows in (
+        [{**row, "kills": 1}],
+        [row],
+        [{**row, "case": "two", "title": "`two`"}],  # the other row stays
+    ):
+        write("kills", rows, COLUMNS, ["one"], tmp_path)
     text = page.read_text("utf-8")
     assert text.count("| `one` | 3 | 1 | 2 | 2 | 0 | 0 |") == 1
     assert text.count("| `two` | 3 | 1 | 2 | 2 | 0 | 0 |") == 1
-    assert "| **all** | **6** | **2** | **4** | **4** | **0** | **0** |" in markdown([row, row])
+    sums = "| **all** | **6** | **2** | **4** | **4** | **0** | **0** |"
+    assert sums in markdown([row, row], COLUMNS)
 
 
 def test_the_page_in_docs_is_made_from_its_numbers(importable: None) -> None:
+    import fuzz_lines
+    import hostile_files
+    import kills
     from tables import markdown
 
-    rows = json.loads((REPO / "docs" / "reliability.json").read_text("utf-8"))
-    assert markdown(rows) in (REPO / "docs" / "reliability.md").read_text("utf-8")
+    known = json.loads((REPO / "docs" / "reliability.json").read_text("utf-8"))
+    page = (REPO / "docs" / "reliability.md").read_text("utf-8")
+    for name, program in (("kills", kills), ("lines", fuzz_lines), ("files", hostile_files)):
+        assert markdown(known[name], program.COLUMNS) in page
 
 
 # ---- the program ---------------------------------------------------------------------------------
