@@ -23,6 +23,7 @@ _EXTRAS = {
     "tokenizers": "mbart",
     "safetensors": "mbart",
     "matplotlib": "plots",
+    "jieba": "zh",
 }
 
 

@@ -221,14 +221,14 @@ has() {
 }
 downloads=
 has torch || case $TORCH in
-'') downloads="torch (2.7 GB with CUDA, as PyPI has it, 4.7 GB on disk; 0.2 GB where pip's settings\
+'') downloads="torch (2.7 GB with CUDA, what pip chooses by itself, 4.7 GB on disk; 0.2 GB where pip's settings\
  choose a build for the CPU; TORCH=... takes one that is there), " ;;
-[0-9]*) downloads="torch $TORCH (as PyPI has it, with CUDA, 2 to 3 GB), " ;;
+[0-9]*) downloads="torch $TORCH (2 to 3 GB with CUDA), " ;;
 esac
 has transformers || downloads+="libraries (0.15 GB), "
 [ $TESTS = no ] || has pytest || downloads+="what the tests need (0.03 GB), "
 tests=
-[ $TESTS = no ] || tests=dev
+[ $TESTS = no ] || tests="dev zh"
 
 rm -f $STAMP
 if [ -n "$remake" ]; then
@@ -288,6 +288,7 @@ step "environment" make_venv
 step "torch" pip_torch
 step "build tools" pip_sections build
 step "fairseq (about 90 s where it is built from source)" pip_engine
+# shellcheck disable=SC2086 # names of sections
 step "libraries" pip_sections core bert mbart plots $tests
 step "gtrans" pip --no-build-isolation --no-deps -e .
 HINT="; if that does not help: remove $VENV and run it again"

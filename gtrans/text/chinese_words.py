@@ -11,19 +11,15 @@ import importlib
 import logging
 from typing import Any
 
-from gtrans.errors import GtransError
+from gtrans.libraries import require
 
 SEGMENTERS = ("jieba",)
 
 
 @functools.cache
 def _tokenizer() -> Any:
-    try:
-        jieba: Any = importlib.import_module("jieba")
-    except ImportError:
-        raise GtransError(
-            "`--segmenter jieba` needs the library jieba; install it with pip install -e '.[zh]'."
-        ) from None
+    require(("jieba",), "`--segmenter jieba`")
+    jieba: Any = importlib.import_module("jieba")
     jieba.setLogLevel(logging.WARNING)
     return jieba.Tokenizer()
 

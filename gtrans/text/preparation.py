@@ -163,13 +163,13 @@ class _Preparation:
         if (source := options.binarised) is not None:
             outputs = files_of(source, *options.languages)
             made_from = fingerprint(learnt, [digest(source / name) for name in outputs])
-            work = partial(take, source, self.out, options.languages)
+            binarise = partial(take, source, self.out, options.languages)
         else:
             outputs = file_names(self.inputs, options.languages)
             given = [digest(path) for path in self._dictionaries()]
             made_from = fingerprint(encoded, given if given[1:] else given[0] if given else None)
-            work = self._binarise
-        record.step(LAST_STEP, made_from, outputs, work)
+            binarise = partial(self._binarise)
+        record.step(LAST_STEP, made_from, outputs, binarise)
         say(f"'{self.out}' is ready: gtrans train '{self.out}' --arch ...")
 
     def _models(self, record: StepRecord, tokenised: dict[str, str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,7 +40,9 @@ def _fresh():
 
 @pytest.fixture
 def jieba(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in = SimpleNamespace(Tokenizer=StandIn, setLogLevel=lambda level: None)
+    stand_in = SimpleNamespace(
+        Tokenizer=StandIn, setLogLevel=lambda level: None, __spec__=ModuleSpec("jieba", None)
+    )
     monkeypatch.setitem(sys.modules, "jieba", stand_in)
 
 

@@ -46,8 +46,9 @@ def dispatch(argv: Sequence[str]) -> int:
         with standard_output():
             work(module, command, argv[1:])
     except Exception as error:
-        missing = isinstance(error, ModuleNotFoundError)
-        mistake = missing_library(error) if missing else mistake_in(error)
+        mistake = mistake_in(error)
+        if isinstance(error, ModuleNotFoundError):
+            mistake = missing_library(error)
         if mistake is None:
             raise
         print(f"gtrans: error: {mistake}", file=sys.stderr)
