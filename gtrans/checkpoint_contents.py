@@ -23,7 +23,7 @@ _TYPES = {
     *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
 }
 # A checkpoint of a trainer has its deepest value 7 levels down, and about 20 values a tensor.
-_MOST_LEVELS, _MOST_VALUES = 50, 10_000_000
+_MOST_LEVELS, _MOST_VALUES = 50, 300_000
 # What omegaconf would replace by another option, or by a variable of the environment.
 _INTERPOLATION = "${"
 _CONTAINERS = (dict, list, tuple, set, frozenset, argparse.Namespace)

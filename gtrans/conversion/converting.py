@@ -162,6 +162,7 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
     task_cfg._name = "document_translation"
     root = OmegaConf.structured(FairseqConfig)
     root.task = task_cfg
+    root.model = {"_name": "gtransformer"}  # its sizes follow
     # setup_task infers missing languages, and reads other groups of the options.
     task = DocumentTranslationTask.setup_task(root.task)
     if foreign.add_mask(len(task.target_dictionary)):

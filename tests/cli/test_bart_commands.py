@@ -221,7 +221,7 @@ def test_from_published_files_to_scores(
         (("--byte-bpe", "{other}", "--dictionary", "{fairseq}/dict.txt"), "of the 256 bytes are m"),
         (("--byte-bpe", "{other}", "--sentencepiece", "x"), "`--byte-bpe` cannot be combined with"),
         (("--byte-bpe", "{other}", "--no-truecase"), "`--no-truecase` cannot be combined"),
-        (("--dictionary", "d.txt"), "`--dictionary` needs `--sentencepiece` or `--byte-bpe`"),
+        (("--dictionary", "d.txt"), "`--bpe-codes` or `--sentencepiece` or `--byte-bpe`"),
     ],
 )
 def test_mistakes(

@@ -35,14 +35,18 @@ CONFIGS = ("gtransformer_sentence", "gtransformer_randinit", "gtransformer_finet
 # What stands in the configurations, as flags: of each, of all, and of these tests.
 FLAGS = {
     "gtransformer_sentence": ("--unit", "sentence", "--doc-mode", "full"),
-    "gtransformer_randinit": ("--unit", "document", "--word-dropout", "0.3"),
-    "gtransformer_finetune": ("--unit", "document", "--word-dropout", "0.1"),
+    "gtransformer_randinit": (
+        *("--unit", "document", "--word-dropout", "0.3", "--word-dropout-epochs", "30"),
+    ),
+    "gtransformer_finetune": (
+        *("--unit", "document", "--word-dropout", "0.1", "--word-dropout-epochs", "40"),
+    ),
 }
 RECIPE = (
     *("--share-all-embeddings", "--dropout", "0.3", "--optimizer", "adam"),
     *("--adam-betas", "(0.9, 0.98)", "--lr", "5e-4", "--lr-scheduler", "inverse_sqrt"),
     *("--warmup-updates", "4000", "--criterion", "label_smoothed_cross_entropy"),
-    *("--label-smoothing", "0.1"),
+    *("--label-smoothing", "0.1", "--update-freq", "4"),
 )
 RUN = ("--max-tokens", "512", "--num-workers", "0", "--log-format", "json", "--log-interval", "1",
        "--disable-validation", "--no-epoch-checkpoints", "--cpu")  # fmt: skip
@@ -214,6 +218,7 @@ def test_configurations_differ_only_where_the_recipes_do(repo):
     assert differing == {
         "task.unit": ("sentence", "document", "document"),
         "task.word_dropout": (0.0, 0.3, 0.1),
+        "task.word_dropout_epochs": (0, 30, 40),
         "task.init_from": (None, None, "???"),
         "model.doc_mode": ("full", "partial", "partial"),
         "optimizer._name": ("adam", "adam", "two_rate_adam"),

@@ -75,6 +75,12 @@ def refused(
         assert not out.exists(), name
 
 
+OF_IDENTITY = {
+    "identity a list", "identity without vocabulary", "words that are no text",
+    "a vocabulary of another size", "languages that leave a folder",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", CONTENTS)
 def test_contents(
     name: str,
@@ -86,7 +92,10 @@ def test_contents(
     damage, message = CONTENTS[name]
     path = tmp_path / "checkpoint.pt"
     torch.save(damaged(state(), damage), path)
-    refused(tiny, COMMANDS, path, message, capsys)
+    commands = COMMANDS
+    if name in OF_IDENTITY:  # of which this conversion reads nothing
+        commands = {name: argv for name, argv in COMMANDS.items() if name != "convert"}
+    refused(tiny, commands, path, message, capsys)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -128,7 +137,13 @@ def test_files(
     change, message = files()[name]
     path = tmp_path / "checkpoint.pt"
     path.write_bytes(change(tiny.checkpoints["document"].read_bytes()))
-    refused(tiny, COMMANDS, path, message, capsys)
+    if name not in ("empty", "text", "a pickle", "an archive"):
+        refused(tiny, COMMANDS, path, message, capsys)
+        return
+    # `gtrans show` takes any file, and says what this one is not
+    refused(tiny, {"show": COMMANDS["show"]}, path, "neither a checkpoint nor", capsys)
+    commands = {name: argv for name, argv in COMMANDS.items() if name != "show"}
+    refused(tiny, commands, path, message, capsys)
 
 
 def test_an_archive_that_unpacks_to_more(
@@ -177,11 +192,12 @@ def test_trim_vocab(
 
 _STARTS = {
     "--init-from": ("not a number", "nested", "identity a list", "another shape", "integers"),
-    "--restore-file": ("not a number", "history a text", "another shape", "no options"),
+    "--restore-file": ("not a number", "history a text", "another shape"),
     "--finetune-from-model": ("not a number", "sparse", "a parameter too few"),
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flag", _STARTS)
 def test_training_does_not_start(
     flag: str, tiny: TinyWorld, state: Callable[[], dict[str, Any]], tmp_path: Path

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from support.contract import Case, build
+from support.folders import binarised_again
 from support.tiny_models import TINY
 
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
@@ -49,6 +50,7 @@ def reorder(folder: Path) -> None:
     for lang in ("en", "de"):
         path = folder / f"dict.{lang}.txt"
         path.write_text("".join(reversed(path.read_text("utf-8").splitlines(True))), "utf-8")
+    binarised_again(folder)
 
 
 def other_merges(folder: Path) -> None:

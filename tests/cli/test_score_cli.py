@@ -267,7 +267,7 @@ def test_bpe_lengths_of_a_prepared_folder(
     write(data / STATE_FILE, json.dumps(state))
     assert main(arguments) == 1
     assert "damaged: no 'source_lang'" in capsys.readouterr().err
-    state |= {"source_lang": "en", "target_lang": "de"}
+    state |= {"source_lang": "en", "target_lang": "de", "pieces": "sentencepiece"}
     write(data / STATE_FILE, json.dumps(state))
     assert main([*arguments, "--max-doc-tokens", "40"]) == 0
     assert sorted(asked) == [(str(data), "de"), (str(data), "en")]

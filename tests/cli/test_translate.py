@@ -17,6 +17,7 @@ import torch
 from fairseq.data import Dictionary
 from hypothesis import given
 from hypothesis import strategies as st
+from support.folders import binarised_again
 from support.translating import FAST, Interrupted, command, error, interrupt_after
 
 from gtrans.cli import main
@@ -99,7 +100,7 @@ def test_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     packed.write_bytes(gzip.compress("a\n\n ü \n".encode()))
     assert list(iterate_raw_lines(str(packed))) == ["a", "", "ü"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb")))
-    assert list(iterate_raw_lines("-")) == ["a", "b"]
+    assert list(iterate_raw_lines("-", once=True)) == ["a", "b"]
 
 
 # ---- the same as fairseq's commands --------------------------------------------------------------
@@ -263,6 +264,7 @@ def test_checkpoints_that_do_not_fit(
     for lang in ("en", "de"):
         with open(other_words / f"dict.{lang}.txt", "a", encoding="utf-8") as file:
             file.write("more 1\n")
+    binarised_again(other_words)
     line = refusal(tiny.checkpoints["document"], other_words)
     assert f"was not made with '{other_words}'" in line and "symbols, not" in line
     both = f"{tiny.checkpoints['document']}:{tiny.checkpoints['sentence']}"

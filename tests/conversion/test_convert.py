@@ -274,7 +274,7 @@ def plain_names(state: dict[str, Any]) -> None:
         ),
         pytest.param(
             lambda state: state["model"].update(
-                {"encoder.embed_positions.weights": torch.ones(9, 24), "from_local": True}
+                {"encoder.embed_positions.weights": torch.ones(9, 24)}
             ),
             {},
             id="entries without meaning",

@@ -131,7 +131,8 @@ def test_no_other_file_names_a_version(repo):
 
 
 def test_metadata(repo):
-    code = "import setuptools; setuptools.setup = lambda **k: print(k); import runpy; " + (
+    code = (
+        "import runpy, setuptools; setuptools.setup = lambda cmdclass, **k: print(k); "
         "runpy.run_path('setup.py')"
     )
     metadata = eval(python(code, repo))

@@ -77,7 +77,7 @@ def test_every_stage_is_asked_again(stand_ins):
     first, calls = stand_ins("run-finetune")
     assert first.returncode == 0, first.stderr
     assert [call.split()[:2][-1] for call in calls] == [
-        "prepare", "out/data", "translate", "out/data", "translate"
+        "prepare", "train", "translate", "train", "translate"
     ]  # fmt: skip
     again, repeated = stand_ins("run-finetune")
     assert again.returncode == 0, again.stderr

@@ -77,7 +77,7 @@ def test_damage_changes_a_file_and_follows_from_the_seed(tmp_path: Path) -> None
     before = {name: path.read_bytes() for name, path in files.items()}
     said = set()
     for name, path in files.items():
-        for seed in range(25):
+        for seed in range(60):
             done = []
             for _ in range(2):
                 path.write_bytes(before[name])

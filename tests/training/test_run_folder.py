@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.folders import binarised_again
 from support.runs import GROUPS, log_of, refusal, train, updates
 from support.tiny_models import StockCommands, TinyWorld
 
@@ -102,6 +103,7 @@ def test_other_training_data_is_refused(run, tiny, stock, tmp_path):
     for name in ("bin", "idx"):
         shutil.copy(same / f"valid.en-de.de.{name}", same / f"train.en-de.de.{name}")
         shutil.copy(same / f"valid.en-de.en.{name}", same / f"train.en-de.en.{name}")
+    binarised_again(same)
     found = f"the training data (--data {tiny.data} -> {same})"
     assert f"other settings: {found};" in refusal(train(stock, same, run, updates=4))
 
