@@ -199,8 +199,6 @@ class _Preparation:
             record.step("bpe", learnt, bpe, self._learn_bpe)
         return learnt
 
-    # The data folder
-
     def _open(self) -> StepRecord:
         """Create the data folder, or continue the preparation in it."""
         state: dict[str, Any] = {}
@@ -298,8 +296,6 @@ class _Preparation:
         if self.model is not None:
             return [self.out / self.model.dictionary]
         return [self.options.dictionary] if self.options.dictionary is not None else []
-
-    # The steps
 
     def _tokenise(self, split: str) -> None:
         for side, lang in enumerate(self.options.languages):
