@@ -124,11 +124,15 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
     """While ``what`` of a checkpoint is read, tell values of wrong types or sizes in one line.
 
     Raises:
-        GtransError: with the exception that the values have raised.
+        GtransError: with the exception that the values have raised; it begins with ``path``.
     """
     try:
         yield
-    except (GtransError, torch.OutOfMemoryError):
+    except GtransError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise GtransError(f"{path}: {error}") from error
+    except torch.OutOfMemoryError:
         raise
     except Exception as error:  # values of wrong types fail in every possible way
         raise GtransError(f"{path}: {what} is damaged ({told(error)}).") from error

@@ -125,6 +125,7 @@ def load_tensors(path: Path, in_memory: bool = True) -> Any:
         # torch's own message advises to switch its check off.
         reason = re.search(r"WeightsUnpickler error: (.*)", str(error))
         why = reason[1].strip().rstrip(".") if reason else told(error)
+        why = why or "torch.save has not written it"
         raise UnreadableCheckpoint(f"{path}: not a readable checkpoint ({why}).") from error
 
 

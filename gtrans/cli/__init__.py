@@ -35,8 +35,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _end_imports_at_once()
         try:
-            from gtrans.cli.shared.dispatch import dispatch
+            try:
+                from gtrans.cli.shared.dispatch import dispatch
+            except ModuleNotFoundError as error:
+                from gtrans.libraries import missing_library
 
+                mistake = missing_library(error)
+                if mistake is None:
+                    raise
+                print(f"gtrans: error: {mistake}", file=sys.stderr)
+                return 1
             return dispatch(list(sys.argv[1:] if argv is None else argv))
         finally:
             if sys.stdout is not None:

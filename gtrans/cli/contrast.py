@@ -21,7 +21,7 @@ Published sets are read in their own formats:
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import (
     READERS,
     Cell,
+    Item,
     ReadOptions,
     Table,
     by_distance,
@@ -114,7 +115,7 @@ def run(args: argparse.Namespace) -> None:
     if args.documents is not None and not Path(args.documents).is_dir():
         raise GtransError(f"`--documents`: there is no folder '{args.documents}'.")
     options = ReadOptions(args.documents and Path(args.documents), args.context)
-    items = [item for path in args.set for item in read_items(path, args.format, options)]
+    items = _items_of(args.set, args.format, options)
     variants = {"true context": items}
     if args.random_context:
         variants["random context"] = random_contexts(items, args.seed)
@@ -149,6 +150,20 @@ def run(args: argparse.Namespace) -> None:
         print(json_text(report(table, control, str(task.cfg.unit))))
     else:
         print("\n".join(lines(table, control)))
+
+
+def _items_of(paths: Sequence[str], format: str, options: ReadOptions) -> list[Item]:
+    """The items of all sets; raises GtransError if one is given twice, under any name."""
+    sets: list[list[Item]] = []
+    for path in paths:
+        found = read_items(path, format, options)
+        if found in sets:
+            raise GtransError(
+                f"`--set`: {path} holds the same items as {paths[sets.index(found)]}, which would "
+                "count twice; give one of them."
+            )
+        sets.append(found)
+    return [item for found in sets for item in found]
 
 
 def report(table: Table, control: Table | None, unit: str) -> dict[str, Any]:

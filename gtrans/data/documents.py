@@ -18,14 +18,13 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import atomic_writer
 
 Document = list[str]
 DocumentPair = tuple[Document, Document]
@@ -211,24 +210,3 @@ def read_parallel(
             pairs[-1][0].append(pair[0])
             pairs[-1][1].append(pair[1])
     return pairs
-
-
-def write_documents(path: str | os.PathLike[str], documents: Iterable[Document]) -> None:
-    """Write documents atomically, with an empty line between two of them.
-
-    Raises:
-        ValueError: a document holds no sentence, or a sentence is empty, a boundary line, or
-            has more than one line.
-    """
-    with atomic_writer(path) as file:
-        for position, document in enumerate(documents):
-            if not document:
-                raise ValueError(f"document {position + 1} holds no sentence")
-            if position:
-                file.write("\n")
-            for sentence in document:
-                if "\n" in sentence or sentence.strip() in ("", DOCUMENT_LINE):
-                    raise ValueError(
-                        f"document {position + 1}: {sentence!r} cannot be written as one line"
-                    )
-                file.write(f"{sentence}\n")

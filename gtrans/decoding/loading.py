@@ -126,6 +126,31 @@ def carried_data(path: str) -> dict[str, str]:
     return {"data": folder.name, "source_lang": source_lang, "target_lang": target_lang}
 
 
+def check_described(state: Mapping[str, Any], path: str | Path) -> None:
+    """Refuse a checkpoint that does not say which model it holds, or not in a way that is known.
+
+    Of a checkpoint of another task, only the first is asked. The plugin must be imported
+    (:func:`import_plugin`).
+
+    Args:
+        state: a checkpoint that :func:`gtrans.checkpoints.read_checkpoint` has let through.
+        path: the file, for messages.
+
+    Raises:
+        GtransError: it has no options, an unknown model, or options of its task of wrong types.
+    """
+    if state.get("args") is None and not state.get("cfg"):
+        raise GtransError(f"{path}: it does not say which model it holds (no cfg, no args).")
+    task, model = (options_of(state, group) for group in ("task", "model"))
+    if task.get("_name") != TASK:
+        return
+    if str(model.get("_name")) not in {*ARCH_MODEL_REGISTRY, *MODEL_REGISTRY}:
+        raise GtransError(f"{path}: this version knows no model '{model.get('_name')}'.")
+    with reading(path, "the options of its task"):
+        typed = OmegaConf.structured(TASK_DATACLASS_REGISTRY[TASK])
+        OmegaConf.merge(typed, {name: value for name, value in task.items() if name in typed})
+
+
 def not_finite() -> GtransError:
     """The error for a model whose probabilities are NaN or infinite, with finite parameters."""
     return GtransError(
@@ -144,17 +169,14 @@ def import_plugin() -> None:
 def _check(path: str, folder: str) -> None:
     """Refuse a checkpoint of another task, and a data folder of other languages."""
     state = read_checkpoint(path, in_memory=False)
-    task, model = (options_of(state, group) for group in ("task", "model"))
+    check_described(state, path)
+    task = options_of(state, "task")
     if task.get("_name") != TASK:
+        name = task.get("_name")
         raise GtransError(
-            f"{path}: its task is '{task.get('_name')}', not {TASK}; a document model can be "
-            "started from it (`fairseq-train --init-from`)."
+            f"{path}: {f'its task is {name!r}' if name else 'it names no task'}, not {TASK}; a "
+            "document model can be started from it (`gtrans train --init-from`)."
         )
-    if str(model.get("_name")) not in {*ARCH_MODEL_REGISTRY, *MODEL_REGISTRY}:
-        raise GtransError(f"{path}: this version knows no model '{model.get('_name')}'.")
-    with reading(path, "the options of its task"):
-        typed = OmegaConf.structured(TASK_DATACLASS_REGISTRY[TASK])
-        OmegaConf.merge(typed, {name: value for name, value in task.items() if name in typed})
     pair = [task.get("source_lang"), task.get("target_lang")]
     for lang in pair:
         if lang and not (Path(folder) / f"dict.{lang}.txt").is_file():

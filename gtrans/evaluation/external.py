@@ -25,7 +25,7 @@ import numpy as np
 from gtrans.errors import GtransError
 from gtrans.evaluation.scores import Documents, Measurement, Statistics
 from gtrans.identity.files import atomic_writer, unwritable
-from gtrans.identity.json_files import read_json
+from gtrans.identity.json_files import read_object
 
 CONTEXT_SENTENCES = 2
 SEPARATOR = " </s> "
@@ -135,7 +135,7 @@ def comet(
         command.append("--enable-context")
     command += ["--to_json", RESULT]
     instructions = Instructions(label, folder, _COMET_INSTALL, (shlex.join(command),))
-    result = _read_json(folder / RESULT)
+    result = _object_in(folder / RESULT)
     if result is None:
         return instructions, None
     statistics = {
@@ -217,7 +217,7 @@ def blonde(
         ),
         ("python blonde_scores.py",),
     )
-    result = _read_json(folder / RESULT)
+    result = _object_in(folder / RESULT)
     if result is None:
         return instructions, None
     if result.get("texts") != hashlib.sha256(documents.encode()).hexdigest():
@@ -315,11 +315,8 @@ def _write(folder: Path, files: Mapping[str, str], inputs: Sequence[str]) -> Non
         raise unwritable(f"`--external-dir` '{folder}'", error) from None
 
 
-def _read_json(path: Path) -> dict[str, Any] | None:
+def _object_in(path: Path) -> dict[str, Any] | None:
     try:
-        value = read_json(path, f"; {_AGAIN}")
+        return read_object(path, f"; {_AGAIN}")
     except FileNotFoundError:
         return None
-    if not isinstance(value, dict):
-        raise GtransError(f"'{path}' is not a JSON object; {_AGAIN}")
-    return value

@@ -98,6 +98,20 @@ def read_json(path: Path, way_out: str = "") -> Any:
     return parse_json(content, str(path), way_out)
 
 
+def read_object(path: Path, way_out: str = "") -> dict[str, Any]:
+    """The JSON object of a file.
+
+    Arguments and errors are those of :func:`read_json`; also:
+
+    Raises:
+        GtransError: it holds another value.
+    """
+    value = read_json(path, way_out)
+    if not isinstance(value, dict):
+        raise GtransError(f"{path}: not an object of JSON{way_out}")
+    return value
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:

@@ -26,7 +26,7 @@ from torch import Tensor
 from gtrans.checkpoint_contents import told
 from gtrans.errors import GtransError
 from gtrans.libraries import require
-from gtrans.modules.pretrained_files import WEIGHTS, check_sizes, read_weights
+from gtrans.modules.pretrained_files import WEIGHTS, check_sizes, read_weights, refuse_code
 
 CLS, PAD, SEP, UNK = range(4)
 _VOCABULARIES = ("tokenizer.json", "vocab.txt")
@@ -72,9 +72,10 @@ def load_config(name: str, weights: bool = False) -> Any:
         GtransError: it is missing, incomplete, not readable, or not a BERT.
     """
     _check_folder(name, weights)
+    refuse_code(name)
     library = _library()
     try:
-        # False: a folder that brings code is refused; None would ask the user whether to run it.
+        # None would ask the user whether to run the code of a model on the hub.
         config = library.AutoConfig.from_pretrained(name, trust_remote_code=False)
     except Exception as error:  # the library and the hub raise many kinds of errors
         raise GtransError(f"{name}: cannot load this BERT ({told(error)}).") from error

@@ -31,7 +31,10 @@ _SIZES = {
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file.
+    """The object in a JSON file of a pretrained model.
+
+    :mod:`gtrans.identity.json_files` would refuse its numbers of 31 digits, which transformers
+    writes for a length without limit.
 
     Raises:
         GtransError: it is not readable, or no object.
@@ -43,6 +46,22 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise GtransError(f"{path}: not an object of JSON.")
     return content
+
+
+def refuse_code(folder: str | Path) -> None:
+    """Refuse a folder whose configuration names code of its own; a name on the hub passes.
+
+    Raises:
+        GtransError: there is an ``auto_map``, or a file of the configuration is not readable.
+    """
+    for name in ("config.json", "tokenizer_config.json"):
+        path = Path(folder, name)
+        if path.is_file() and read_json(path).get("auto_map"):
+            raise GtransError(
+                f"{folder}: refused, because it brings code of its own (auto_map in {name}), which "
+                "is never run; take a model that transformers itself knows, or remove auto_map if "
+                "this is one."
+            )
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:

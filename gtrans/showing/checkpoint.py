@@ -10,8 +10,10 @@ from torch import Tensor
 
 from gtrans.checkpoint_contents import check_values, options_of
 from gtrans.checkpoints import read_checkpoint
+from gtrans.decoding.loading import check_described, import_plugin
 from gtrans.identity.digests import digest
 from gtrans.model_identity import ModelIdentity
+from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.showing.facts import Facts
 from gtrans.text.carried_preparation import Preparation
 from gtrans.training.made_from import recorded
@@ -36,10 +38,14 @@ def of_checkpoint(path: Path, shown: str | None = None) -> Facts:
         shown: how it is called in messages (default: its path).
 
     Raises:
-        GtransError: it is unreadable, or its identity is damaged.
+        GtransError: it is unreadable, its identity is damaged, or its options do not describe
+            its parameters.
     """
     state = read_checkpoint(path, in_memory=False)
     check_values(state["model"], path)
+    import_plugin()
+    check_described(state, path)
+    check_fit(state, path)
     found = Facts(shown or str(path), "checkpoint")
     model, task = options_of(state, "model"), options_of(state, "task")
     identity = ModelIdentity.of_checkpoint(state, path)

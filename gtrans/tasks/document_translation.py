@@ -26,7 +26,7 @@ from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.modules.bert import BertWeights
 from gtrans.optim.two_rate_adam import mark_pretrained
 from gtrans.tasks.contexts import SourceContexts
-from gtrans.tasks.first_checks import check_first
+from gtrans.tasks.first_checks import check_first, check_splits
 from gtrans.tasks.hydra import resolve_paths
 from gtrans.tasks.identity import TaskIdentity
 from gtrans.tasks.interactive import InteractiveTask
@@ -94,11 +94,14 @@ class DocumentTranslationTask(InteractiveTask):
         root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
         resolve_paths(cfg, root)
         check_options(cfg)
-        check_first(cfg, root)
+        # The options in a checkpoint are those of its training, which is over.
+        command = None if kwargs.get("from_checkpoint") else root
+        check_first(cfg, command)
         folder, *others = data_folders(cfg)
         languages = languages_of(cfg, folder)
         with open_dict(cfg):
             cfg.source_lang, cfg.target_lang = languages
+        check_splits(cfg, command)
         same_data(folder, others, languages)
         task = cls(cfg, *(read_dictionary(folder, lang) for lang in languages))
         task._lines = lines_of(root)

@@ -10,7 +10,8 @@ from omegaconf import DictConfig
 
 from gtrans.decoding.generator import refuse_unsupported
 from gtrans.errors import GtransError
-from gtrans.tasks.options import model_class
+from gtrans.tasks.options import data_folders, model_class
+from gtrans.tasks.split_files import split_pair
 from gtrans.training.folder import RunFolder
 
 _LAST = "checkpoint_last.pt"
@@ -31,7 +32,7 @@ def check_first(task: Any, root: Any) -> None:
         return
     if root.get("generation") is not None:
         refuse_unsupported(root.generation)
-    if root.get("checkpoint") is None or root.common_eval.path:
+    if not _trains(root):
         return
     model = root.get("model")
     # fairseq's older models have their options in a namespace.
@@ -46,6 +47,32 @@ def check_first(task: Any, root: Any) -> None:
         _refuse_missing("--init-from", task.get("init_from"))
         if not restored:
             _refuse_missing("--finetune-from-model", checkpoint.finetune_from_model)
+
+
+def check_splits(task: Any, root: Any) -> None:
+    """Refuse a training whose data folders lack a split, before its model is built.
+
+    Args:
+        task: options of the task, with its languages.
+        root: all options of fairseq's command; None: they are not known.
+
+    Raises:
+        GtransError: there is no such split.
+    """
+    if not _trains(root):
+        return
+    dataset, folders = root.dataset, data_folders(task)
+    wanted = [(folder, str(dataset.train_subset)) for folder in folders]
+    if not dataset.disable_validation:
+        names = "valid" if dataset.combine_valid_subsets else str(dataset.valid_subset)
+        wanted += [(folders[0], name) for name in names.split(",")]
+    for folder, split in wanted:
+        split_pair(folder, split, task.source_lang, task.target_lang)
+
+
+def _trains(root: Any) -> bool:
+    """Whether these are all options of a training."""
+    return root is not None and root.get("checkpoint") is not None and not root.common_eval.path
 
 
 def _suffix(checkpoint: Any) -> str:

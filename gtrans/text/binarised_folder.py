@@ -14,7 +14,6 @@ from gtrans.errors import GtransError
 from gtrans.identity.files import copy_file
 from gtrans.messages import say
 from gtrans.text.pipeline import TextPipeline
-from gtrans.text.prepared_folder import load_pipeline
 
 # Sentences of a split and language that are segmented anew, and how many must come out the same:
 # not all, because BPE may have been applied with dropout or with a vocabulary.
@@ -54,17 +53,24 @@ def file_names(splits: Iterable[str], languages: tuple[str, str]) -> list[str]:
     ]
 
 
-def take(folder: Path, out: Path, languages: tuple[str, str]) -> None:
-    """Copy dictionaries and splits to a data folder, which has the subword model already.
+def check_segmentation(folder: Path, pipelines: Iterable[TextPipeline], pair: str) -> None:
+    """Segment a part of every split anew, and say how many documents each has.
+
+    Args:
+        folder: what ``fairseq-preprocess`` has written.
+        pipelines: of both languages, without any step but the subword model.
+        pair: the languages, such as ``en-de``.
 
     Raises:
         GtransError: a split cannot be read, or the model does not segment its text as it is.
     """
-    pair = "-".join(languages)
-    for lang in languages:
-        pipeline = load_pipeline(out, lang)
+    for pipeline in pipelines:
         for split in _splits_of(folder, pair):
-            _check_segmentation(folder, f"{split}.{pair}.{lang}", pipeline)
+            _check_split(folder, f"{split}.{pair}.{pipeline.lang}", pipeline)
+
+
+def take(folder: Path, out: Path, languages: tuple[str, str]) -> None:
+    """Copy dictionaries and splits to a data folder, which has the subword model already."""
     for name in files_of(folder, *languages):
         copy_file(folder / name, out / name)
 
@@ -74,7 +80,7 @@ def _splits_of(folder: Path, pair: str) -> list[str]:
     return sorted(path.name.removesuffix(end) for path in folder.glob(f"*{end}"))
 
 
-def _check_segmentation(folder: Path, name: str, pipeline: TextPipeline) -> None:
+def _check_split(folder: Path, name: str, pipeline: TextPipeline) -> None:
     """Segment sentences of a split anew, and say how many documents it has."""
     from gtrans.data.binarised import load_dictionary, load_lines
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from gtrans.errors import GtransError
 from gtrans.identity.files import atomic_writer, copy_file
-from gtrans.identity.json_files import read_json
+from gtrans.identity.json_files import read_object
 from gtrans.libraries import require
 from gtrans.text import plain_text
 from gtrans.text.pipeline import TextPipeline
@@ -50,7 +50,7 @@ class ByteBpePipeline(TextPipeline):
         super().__init__(lang)
         self._files = merges, symbols, pieces
         library = _library()
-        self._symbols: dict[str, str] = _read_json(symbols)
+        self._symbols: dict[str, str] = _object_in(symbols)
         self._written = {symbol: piece for piece, symbol in self._symbols.items()}
         numbers = {piece: number for number, piece in enumerate(self._symbols)}
         try:
@@ -93,14 +93,11 @@ def _library() -> Any:
     return importlib.import_module("tokenizers")
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _object_in(path: Path) -> dict[str, Any]:
     try:
-        content = read_json(path, f"; {_DOWNLOADS}.")
+        return read_object(path, f"; {_DOWNLOADS}.")
     except FileNotFoundError:
         raise GtransError(f"{path}: there is no such file; {_DOWNLOADS}.") from None
-    if not isinstance(content, dict):
-        raise GtransError(f"{path}: not an object of JSON.")
-    return content
 
 
 def _read_merges(path: Path) -> list[tuple[str, str]]:
@@ -134,7 +131,7 @@ def _read(folder: Path, dictionary: Path | None) -> tuple[dict[str, str], list[s
         GtransError: files that are missing or do not belong together.
     """
     merges, vocabulary = _model_files(folder)
-    numbers: dict[str, int] = _read_json(vocabulary)
+    numbers: dict[str, int] = _object_in(vocabulary)
     if vocabulary.name == _FAIRSEQ[1]:
         symbols = {piece: str(number) for piece, number in numbers.items()}
         if dictionary is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 
 
 class TextPipeline(ABC):
@@ -21,10 +20,6 @@ class TextPipeline(ABC):
     def encode(self, sentence: str) -> str:
         """Tokens separated by one space: at least one, none of them reserved."""
         return self.segment(self.tokenise(sentence))
-
-    def encode_document(self, sentences: Iterable[str]) -> list[str]:
-        """``encode`` of every sentence, in order."""
-        return [self.encode(sentence) for sentence in sentences]
 
     def decode(self, tokens: str) -> str:
         """Plain text of one sentence from its tokens (those of ``encode`` or a model's)."""

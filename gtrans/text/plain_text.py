@@ -20,7 +20,6 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 # Reserved: the special symbols of fairseq, and language marks as in mBART.
 _RESERVED_WORD = r"/?s|pad|unk|mask"
 _LANGUAGE_WORD = r"[A-Za-z]{2,3}(?:[_-][A-Za-z]+)?"
-RESERVED = re.compile(rf"<(?:{_RESERVED_WORD})>|\[{_LANGUAGE_WORD}\]")
 _ESCAPE = [
     (re.compile(rf"<(\\*)({_RESERVED_WORD})>"), r"<\\\1\2>"),
     (re.compile(rf"\[(\\*)({_LANGUAGE_WORD})\]"), r"[\\\1\2]"),

@@ -62,6 +62,7 @@ from gtrans.text.prepared_folder import (
     SUBWORD_MODELS,
     load_pipeline,
     read_state,
+    use_of,
 )
 from gtrans.text.subword_model import SubwordModel
 from gtrans.text.truecase import load_best_case, train_best_case
@@ -170,7 +171,7 @@ class _Preparation:
             made_from = fingerprint(encoded, given if given[1:] else given[0] if given else None)
             binarise = partial(self._binarise)
         record.step(LAST_STEP, made_from, outputs, binarise)
-        say(f"'{self.out}' is ready: gtrans train '{self.out}' --arch ...")
+        say(f"'{self.out}' is ready: {use_of(self.out, outputs)}")
 
     def _models(self, record: StepRecord, tokenised: dict[str, str]) -> str:
         """Learn or copy the models that segment the text; returns their fingerprint."""
@@ -197,8 +198,6 @@ class _Preparation:
             learnt = fingerprint(cased, *codes, self.threshold)
             record.step("bpe", learnt, bpe, self._learn_bpe)
         return learnt
-
-    # The data folder
 
     def _open(self) -> StepRecord:
         """Create the data folder, or continue the preparation in it."""
@@ -297,8 +296,6 @@ class _Preparation:
         if self.model is not None:
             return [self.out / self.model.dictionary]
         return [self.options.dictionary] if self.options.dictionary is not None else []
-
-    # The steps
 
     def _tokenise(self, split: str) -> None:
         for side, lang in enumerate(self.options.languages):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,11 @@ from gtrans.identity.digests import digest
 from gtrans.identity.files import check_output, check_output_folder
 from gtrans.identity.precious import DATA
 from gtrans.libraries import require
-from gtrans.text.binarised_folder import files_of
+from gtrans.text.binarised_folder import check_segmentation, files_of
 from gtrans.text.bpe import load_bpe
 from gtrans.text.chinese_words import check_segmenter
-from gtrans.text.moses_pipeline import Steps, is_chinese
+from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps, is_chinese
+from gtrans.text.pipeline import TextPipeline
 from gtrans.text.prepared_folder import STATE_FILE, SUBWORD_MODELS, prepared_files
 from gtrans.text.subword_model import read_pieces
 
@@ -121,6 +123,8 @@ def check_options(options: PreparationOptions) -> None:
             )
         check_segmenter(segmenter)
     check_output_folder("--out", options.out)
+    if options.binarised is not None:
+        _check_pieces(options, options.binarised)
 
 
 def _check_binarised(options: PreparationOptions, folder: Path) -> None:
@@ -131,6 +135,21 @@ def _check_binarised(options: PreparationOptions, folder: Path) -> None:
             f"`--{options.subword_model[0]}` needs one dictionary for both languages, but {source} "
             f"and {target} differ"
         )
+
+
+def _check_pieces(options: PreparationOptions, folder: Path) -> None:
+    """Raises GtransError if `--binarised` is not in the pieces of the given subword model."""
+    pipelines: list[TextPipeline] = []
+    with tempfile.TemporaryDirectory(prefix="gtrans-") as name:
+        for lang in options.languages:
+            if options.subword_model is not None:
+                model = SUBWORD_MODELS[options.subword_model[0]]
+                model.copy(options.subword_model[1], options.dictionary, Path(name))
+                pipelines.append(model.load(lang, Path(name)))
+            else:
+                assert options.bpe_codes is not None
+                pipelines.append(MosesPipeline(lang, NO_STEPS, bpe=load_bpe(options.bpe_codes)))
+        check_segmentation(folder, pipelines, "-".join(options.languages))
 
 
 def _check_codes(options: PreparationOptions) -> None:

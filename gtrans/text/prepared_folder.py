@@ -202,6 +202,24 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
     return MosesPipeline(lang, steps, best_case, load_bpe(codes, vocabulary, threshold))
 
 
+def use_of(data_dir: Path, names: Iterable[str]) -> str:
+    """What a data folder is good for, in words.
+
+    Args:
+        data_dir: the folder.
+        names: names of its dictionaries and of the files of its splits.
+    """
+    splits = sorted({name.split(".")[0] for name in names} - {"dict"})
+    lacking = [f"`--{name}`" for name in ("train", "valid") if name not in splits]
+    if not lacking:
+        return f"gtrans train '{data_dir}' --arch ..."
+    tested = next((name for name in splits if name.startswith("test")), splits[0])
+    return (
+        f"gtrans generate '{data_dir}' --path ... --gen-subset {tested} (a training would need "
+        f"{' and '.join(lacking)}, too)"
+    )
+
+
 def plain_name(name: object) -> str:
     """``name`` if it is a file name that does not point outside of a folder.
 

@@ -237,7 +237,7 @@ def test_mistakes(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("encoder.json", "[1]", "encoder.json: not an object of JSON."),
+        ("encoder.json", "[1]", "encoder.json: not an object of JSON; "),
         ("encoder.json", "{", "encoder.json: not JSON"),
         ("vocab.bpe", "#version: 0.2\na b c\n", "vocab.bpe:2: not two pieces to merge."),
         ("vocab.bpe", "never seen\n", "vocab.bpe: 'never' is not in encoder.json"),

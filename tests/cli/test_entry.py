@@ -57,6 +57,21 @@ def test_an_interruption_while_modules_are_imported_is_one_line(module, command,
     assert (process.returncode, errors) == (130, "gtrans: interrupted\n")
 
 
+@pytest.mark.parametrize("command", ["recipes", "score"])
+def test_a_library_that_every_command_needs_is_named(command, tmp_path):
+    """As after an installation without dependencies."""
+    (tmp_path / "filelock.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'filelock'\", name='filelock')\n"
+    )
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util\nfind = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name: None if name == 'filelock' else find(name)\n"
+    )
+    output, errors = start(command, path=tmp_path).communicate(timeout=60)
+    message = "gtrans: error: the library filelock is not installed; type: pip install 'gtrans'.\n"
+    assert (output, errors) == ("", message)
+
+
 def test_an_interruption_of_the_work_is_one_line(monkeypatch, capsys, tmp_path):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

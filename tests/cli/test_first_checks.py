@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import warnings
@@ -57,6 +58,23 @@ def test_a_start_that_is_gone_does_not_keep_a_run_from_going_on(stock, tiny, tmp
     begun.unlink()
     assert train(stock, tiny.data, tmp_path, "--init-from", begun, updates=2).status == 0
     assert updates(tmp_path) == 2
+    moved = (tmp_path / "checkpoint_last.pt").rename(tmp_path / "model.pt")  # nor from translating
+    files = ["--input", str(tiny.text / "test.en"), "--output", str(tmp_path / "out.de")]
+    lengths = ["--max-len-a", "0", "--max-len-b", "3"]
+    assert main(["translate", "--path", str(moved), *files, *lengths, "--cpu"]) == 0
+
+
+@pytest.mark.parametrize("removed", [("train", "valid"), ("valid",)])
+def test_a_missing_split_is_named_before_the_model_is_built(removed, tiny, tmp_path, capsys):
+    data = shutil.copytree(tiny.data, tmp_path / "data")
+    for split in removed:
+        for path in data.glob(f"{split}.*"):
+            path.unlink()
+    files = [str(data), "--save-dir", str(tmp_path / "saved")]
+    assert main(["train", *files, *OPTIONS, *ARCH]) == 1
+    log = capsys.readouterr()
+    assert f"{data}: there is no split '{removed[0]}'" in log.err
+    assert "num. shared model params" not in log.out + log.err
 
 
 def test_units_longer_than_a_batch_are_reported_and_read(stock, tiny, tmp_path):

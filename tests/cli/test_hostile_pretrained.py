@@ -190,7 +190,7 @@ def test_code_of_a_bert_is_not_run_by_prepare(
     paths = ["--train", str(tmp_path / "train"), "--out", str(tmp_path / "out")]
     assert main([*command, *paths]) == 1
     streams = capsys.readouterr()
-    assert f"gtrans: error: {folder}: cannot load this BERT" in streams.err
+    assert f"gtrans: error: {folder}: refused, because it brings code of its own" in streams.err
     assert not (tmp_path / "done").exists() and "y/N" not in streams.out + streams.err
 
 

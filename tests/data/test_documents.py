@@ -1,4 +1,4 @@
-"""Reading and writing of plain-text documents."""
+"""Reading of plain-text documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from gtrans.data.documents import (
     read_documents,
     read_parallel,
     resolve,
-    write_documents,
 )
 from gtrans.errors import GtransError
 
@@ -135,23 +134,13 @@ SENTENCE = (
 
 
 @given(documents=st.lists(st.lists(SENTENCE, min_size=1), min_size=1))
-def test_what_is_written_is_read(
+def test_every_sentence_is_read(
     tmp_path_factory: pytest.TempPathFactory, documents: list[list[str]]
 ) -> None:
     path = tmp_path_factory.mktemp("documents") / "x"
-    write_documents(path, documents)
+    text = "\n\n".join("\n".join(sentences) for sentences in documents)
+    path.write_bytes(f"{text}\n".encode())
     assert read_documents(path) == documents
-
-
-def test_writing(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    write_documents(path, [["a", "b"], ["c"]])
-    assert path.read_bytes() == b"a\nb\n\nc\n"
-    for bad in ([["a"], []], [["a", " "]], [["a\nb"]], [["<d>"]]):
-        with pytest.raises(ValueError, match="document"):
-            write_documents(path, bad)
-    assert path.read_bytes() == b"a\nb\n\nc\n", "a failed writing leaves the old file"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
 
 
 def test_real_corpora(real_data: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -133,3 +134,17 @@ def test_labels_do_not_reach_the_terminal_raw(
     hostile = tmp_path / "\x1b[31m\udcff.jsonl"
     assert main(["contrast", "--path", "none.pt", "--set", str(hostile)]) == 1
     assert r"\u001b[31m\udcff.jsonl" in capsys.readouterr().err
+
+
+def test_a_set_that_is_given_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its items would count twice; neither the name nor gzip makes it another set."""
+    first, other, packed = (tmp_path / name for name in ("a.jsonl", "b.jsonl", "c.jsonl.gz"))
+    first.write_text(json.dumps(ITEM), encoding="utf-8")
+    other.write_text(json.dumps({**ITEM, "id": "2"}), encoding="utf-8")
+    packed.write_bytes(gzip.compress(first.read_bytes()))
+    for again in (first, packed):
+        sets = ["--set", str(first), str(other), str(again)]
+        assert main(["contrast", "--path", "no.pt", "--data", "no", *sets]) == 1
+        error = capsys.readouterr().err
+        assert error.startswith(f"gtrans: error: `--set`: {again} holds the same items as {first}")
+        assert error.count("\n") == 1

@@ -123,7 +123,7 @@ CONTENTS: dict[str, tuple[Damage, str]] = {
 
 # What a command refuses that builds the model of a checkpoint.
 MODELS: dict[str, tuple[Damage, str]] = {
-    "no options": (lambda state: state.update(cfg=None, args=None), "task"),
+    "no options": (lambda state: state.update(cfg=None, args=None), "which model"),
     "no model": (entry("cfg.model", None), "knows no model"),
     "an unknown model": (size("_name", "transformer_of_mars"), "knows no model"),
     "an unknown unit": (entry("cfg.task.unit", "paragraph"), "paragraph"),

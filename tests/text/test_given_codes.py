@@ -109,3 +109,13 @@ def test_a_mistake_is_one_line(words, said, foreign, tmp_path, capsys):
     assert main([*PAIR, *words.format(f=foreign).split(), *out]) == 1
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("gtrans: error: ") and said in error
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_folder_without_training_text_is_not_said_to_train(foreign, tmp_path, capsys):
+    words = ["--bpe-codes", str(foreign / "codes"), "--test", str(foreign / "test")]
+    given = ["--no-truecase", "--dictionary", str(foreign / "bin" / "dict.en.txt")]
+    assert main([*PAIR, *words, *given, "--out", str(tmp_path / "data")]) == 0
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "gtrans generate" in last and "gtrans train" not in last
+    assert "--gen-subset test (a training would need `--train` and `--valid`, too)" in last

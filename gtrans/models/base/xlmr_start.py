@@ -22,7 +22,7 @@ from gtrans.errors import GtransError
 from gtrans.libraries import require
 from gtrans.models.base.warm_start import WarmStartReport
 from gtrans.modules.positions import OFFSET
-from gtrans.modules.pretrained_files import check_sizes, read_weights
+from gtrans.modules.pretrained_files import check_sizes, read_weights, refuse_code
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +128,8 @@ def _read(folder: str) -> tuple[Any, dict[str, Tensor], dict[str, int]]:
     # It would list the parts that are left out on purpose, such as the pooler.
     transformers_logging.set_verbosity(logging.ERROR)
     try:
-        # False: a folder that brings code is refused; None would ask the user whether to run it.
+        refuse_code(folder)
+        # None would ask the user whether to run code.
         files_only = {"local_files_only": True, "trust_remote_code": False}
         config = AutoConfig.from_pretrained(folder, **files_only)
         if config.model_type != "xlm-roberta":
