@@ -32,7 +32,7 @@ ARCH = ("--arch", "gtransformer_tiny")
         ((*ARCH, "--finetune-from-model", "{}/no.pt"), "--finetune-from-model {}/no.pt: there is "),
         ((*ARCH, "--save-dir", "{}/file"), "--save-dir {}/file: cannot be written (a part of its "),
         ((*ARCH, "--save-dir", "/proc/runs"), "--save-dir /proc/runs: cannot be written ("),
-        (("--arch", "transformer"), "`--arch transformer` is fairseq's own; those of this project"),
+        (("--arch", "transformer"), "`--arch transformer` is fairseq's own; `gtrans options` lists"),
     ],
 )
 def test_both_doors_refuse_alike_and_load_nothing(options, message, tiny, tmp_path, capsys):
