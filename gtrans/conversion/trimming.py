@@ -165,6 +165,8 @@ def used_symbols(
     for split in splits:
         for lang in languages:
             path = data / f"{split}.{'-'.join(languages)}.{lang}"
+            if not Path(f"{path}.idx").is_file():
+                raise GtransError(f"{path}.idx: there is no such binarised file (`--splits`).")
             lines = load_lines(str(path), dictionary, len(dictionary))
             for number in range(len(lines)):
                 counts += np.bincount(lines[number].numpy(), minlength=len(dictionary))

@@ -89,6 +89,7 @@ def test_a_checkpoint_with_nan_is_not_written(stock, tiny, tmp_path):
 # ---- several processes ---------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_mistake_of_one_rank_ends_all(tiny, tmp_path):
     """Only the first rank writes in ``--save-dir``; the other one would wait for it."""
     (tmp_path / "file").touch()

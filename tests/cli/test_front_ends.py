@@ -146,6 +146,7 @@ def test_command_line_and_configuration_give_the_same_model(config, tiny, repo, 
         assert sorted(number for number, _ in decoded.lines("H")) == list(range(sentences))
 
 
+@pytest.mark.long
 def test_a_preset_gives_its_sizes_in_a_configuration(tiny, repo, tmp_path):
     """Only the layers are given here: widths are those of gtransformer_tiny."""
     overrides = ("model.encoder_global_layers=1", "model.decoder_global_layers=1")
@@ -263,6 +264,7 @@ def is_bfloat16(path: Path) -> bool:
     return all(x.bfloat16().float().equal(x) for x in read(path)["model"].values())
 
 
+@pytest.mark.long
 def test_bf16_from_both(tiny, repo, tmp_path):
     start = tiny.checkpoints["sentence"]
     flags = (*FLAGS["gtransformer_finetune"], "--init-from", start, "--bf16")
@@ -287,10 +289,10 @@ def rates(path: Path) -> list[float]:
     "precision",
     [
         (),
-        ("--amp",),
+        pytest.param(("--amp",), marks=pytest.mark.long),
         ("--bf16",),
-        ("--fp16", "--memory-efficient-fp16"),
-        ("--fp16", "--fp16-no-flatten-grads"),
+        pytest.param(("--fp16", "--memory-efficient-fp16"), marks=pytest.mark.long),
+        pytest.param(("--fp16", "--fp16-no-flatten-grads"), marks=pytest.mark.long),
     ],
 )
 def test_loaded_and_new_parameters_have_two_rates(precision, tiny, tmp_path):
@@ -346,6 +348,7 @@ def same(one: Path, other: Path) -> bool:
     )
 
 
+@pytest.mark.long
 def test_a_resumed_run_goes_on_exactly_where_it_was(tiny, tmp_path):
     """With word dropout and two rates; the sentence model has been deleted in the meantime."""
     start = tmp_path / "sentence.pt"

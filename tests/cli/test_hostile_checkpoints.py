@@ -236,6 +236,7 @@ def test_a_run_does_not_go_on(
     assert path.read_bytes() == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["generate", "validate", "interactive"])
 def test_stock_commands(
     command: str, tiny: TinyWorld, state: Callable[[], dict[str, Any]], tmp_path: Path

@@ -141,7 +141,7 @@ def test_reuse_takes_the_model(world: World, tmp_path: Path) -> None:
     [
         (("--sentencepiece", "none.model"), "none.model: there is no such SentencePiece model"),
         (("--sentencepiece", __file__), "not a SentencePiece model"),
-        (("--dictionary", "d.txt"), "`--dictionary` needs `--sentencepiece`"),
+        (("--dictionary", "d.txt"), "or `--sentencepiece`"),
         (("--sentencepiece", "{model}", "--bpe-merges", "9"), "`--bpe-merges` cannot be combined"),
         (("--sentencepiece", "{model}", "--dictionary", "d.txt"), "d.txt: there is no such dictio"),
     ],

@@ -125,6 +125,7 @@ def test_what_training_says_of_the_start(trained: Trained) -> None:
     assert " 0 newly initialised" in trained.logs["2-to-2"]
 
 
+@pytest.mark.long
 def test_other_contexts_at_test_time(tiny: TinyWorld, trained: Trained, tmp_path: Path) -> None:
     """By gtrans translate and fairseq-generate alike, and the same every time."""
     path = trained.checkpoints["flat"]
@@ -195,6 +196,7 @@ def test_options_that_cannot_be(
     assert message in done.stderr.strip().splitlines()[-1]
 
 
+@pytest.mark.long
 def test_random_context_in_training_validation_and_after_a_stop(
     tiny: TinyWorld, tmp_path: Path
 ) -> None:
@@ -222,6 +224,7 @@ def test_random_context_in_training_validation_and_after_a_stop(
     assert f"loss {found[0][0]}" in validated.stdout + validated.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", ["flat_transformer", "concat_transformer"])
 def test_command_line_and_configuration_give_the_same_model(
     config: str, tiny: TinyWorld, repo: Path, tmp_path: Path

@@ -79,6 +79,7 @@ def systems(rows: list[dict[str, Any]], words: int) -> set[str]:
     return {row["system"] for row in rows if row["words"] == words}
 
 
+@pytest.mark.long
 def test_training(results: Results) -> None:
     rows = results["training"]["rows"]
     names = {"stock sentence Transformer", "gtrans regroup", "gtrans dense"}

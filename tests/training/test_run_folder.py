@@ -75,6 +75,7 @@ def test_what_is_free_may_change(folder, tiny, stock):
     assert updates(folder) == 3
 
 
+@pytest.mark.long
 def test_another_context_or_bert_is_another_run(prepared_with_bert, stock, tmp_path):
     bert = (
         *("--arch", "bert_context_transformer_tiny", "--context-before", "1"),
@@ -89,6 +90,7 @@ def test_another_context_or_bert_is_another_run(prepared_with_bert, stock, tmp_p
         assert f"holds a run with other settings: {found};" in refusal(done)
 
 
+@pytest.mark.long
 def test_groups_of_another_size_are_another_run(tiny, stock, tmp_path):
     fusion = ("--arch", "gtrans_fusion_tiny", "--system", "gtrans")
     log_of(train(stock, tiny.data, tmp_path, *fusion, "--encoder-group-size", "1", updates=1))
@@ -121,16 +123,20 @@ VALIDATED = (
     ("options", "more", "reason"),
     [
         (("--max-update", "2"), ("--max-update", "3"), "2 updates, --max-update 2"),
-        (("--max-epoch", "1"), ("--max-epoch", "2"), "1 epochs, --max-epoch 1"),
+        pytest.param(
+            *(("--max-epoch", "1"), ("--max-epoch", "2"), "1 epochs, --max-epoch 1"),
+            marks=pytest.mark.long,
+        ),
         (
             (*VALIDATED, "--patience", "2", "--max-update", "9"),
             (*VALIDATED, "--patience", "3", "--max-update", "9"),
             "2 validations without a gain, --patience 2",
         ),
-        (
+        pytest.param(
             ("--stop-time-hours", "1e-9", "--max-update", "9"),
             ("--max-update", "2"),
             "0.00 hours, --stop-time-hours 1e-09",
+            marks=pytest.mark.long,
         ),
     ],
     ids=["max-update", "max-epoch", "patience", "stop-time-hours"],
@@ -162,6 +168,7 @@ def test_restart_starts_anew_and_keeps_what_there_was(folder, tiny, stock):
     assert contents(folder / "before-restart-2") != before
 
 
+@pytest.mark.long
 def test_a_reset_says_that_a_change_is_meant(folder, tiny, stock):
     options = ("--lr", "0.1", "--reset-optimizer")
     log = log_of(train(stock, tiny.data, folder, *options, updates=1))
@@ -177,6 +184,7 @@ def test_a_restored_file_says_that_a_change_is_meant(folder, run, tiny, stock):
     assert updates(folder) == 3
 
 
+@pytest.mark.long
 def test_another_model_to_finetune_is_another_start(folder, tiny, stock):
     """fairseq itself goes on with the run in the folder and says nothing."""
     start = tiny.checkpoints["document"]
