@@ -40,7 +40,7 @@ class BuildWithShipped(build_py):
         super().run()
         if self.editable_mode:
             return
-        for name in ("configs", "exp_gtransformer", "requirements.txt"):
+        for name in ("configs", "exp_gtransformer", "requirements.txt", "scripts/make_bert.py"):
             place = HERE / name
             for path in place.rglob("*") if place.is_dir() else [place]:
                 if path.is_file():

@@ -12,5 +12,5 @@ _IN_WHEEL = _PACKAGE / "shipped"
 
 
 def shipped(name: str) -> Path:
-    """Where ``name`` is: ``configs``, ``exp_gtransformer``, ``requirements.txt``."""
+    """Where ``name`` is: ``configs``, ``requirements.txt``, ``scripts/make_bert.py``, ..."""
     return (_IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent) / name

@@ -54,7 +54,7 @@ if [[ -n ${GIVEN[make-bert]+given} ]]; then
   find_text
   OPTION[bert]=${OPTION[out]}/bert
   if [[ $DRY_RUN == yes || ! -f ${OPTION[bert]}/model.safetensors ]]; then
-    run "$(program python)" "$ROOT/scripts/make_bert.py" \
+    run "$(interpreter)" "$ROOT/scripts/make_bert.py" \
       --text "$(text_file "$TRAIN_TEXT" "${OPTION[source-lang]}")" --out "${OPTION[bert]}" \
       --layers "$layers" --dim "$width" --heads $((width < 64 ? 1 : width / 64)) \
       --vocabulary 8000 --rate 1e-4 --updates "${OPTION[bert-updates]}"

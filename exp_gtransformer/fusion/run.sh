@@ -152,11 +152,11 @@ train_fusion() {
 }
 
 # tokens LANG FILE: print its lines as Moses tokenises them, for wmt14 without hyphens in words, as
-# the authors' script does.
+# the authors' script does. A boundary of documents, empty or `<d>`, becomes an empty line.
 tokens() {
   local split=(cat)
   [[ $HYPHENS == no ]] || split=(sed 's/-/ - /g; s/  */ /g')
-  gzip -dcf "$2" | "$(program sacremoses)" -l "$1" -q tokenize | "${split[@]}"
+  gzip -dcf "$2" | sed 's/^<d>[[:space:]]*$//' | "$(program sacremoses)" -l "$1" -q tokenize | "${split[@]}"
 }
 
 # as_in_the_paper LANG HYPOTHESIS REFERENCE STEM SCORES: BLEU of the tokens of both texts, added to

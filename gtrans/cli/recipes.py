@@ -21,6 +21,8 @@ from gtrans.shipped import shipped
 EXAMPLE = "gtrans recipes --output experiments"
 NEEDS = ()
 SCRIPTS, CONFIGURATIONS = "exp_gtransformer", "configs"
+# what run-bert.sh --make-bert calls
+BERT = "scripts/make_bert.py"
 _SUFFIXES = (".sh", ".yaml", ".md")
 
 
@@ -65,7 +67,7 @@ def copy_recipes(folder: Path) -> None:
         GtransError: a folder is there already, or cannot be written.
     """
     check_output_folder("--output", folder)
-    for name in (SCRIPTS, CONFIGURATIONS):
+    for name in (SCRIPTS, CONFIGURATIONS, BERT):
         if (folder / name).exists():
             raise GtransError(f"`--output`: '{folder / name}' is there already; give a new folder.")
     try:
@@ -73,13 +75,19 @@ def copy_recipes(folder: Path) -> None:
             origin = shipped(name)
             for path in sorted(origin.rglob("*")):
                 if path.suffix in _SUFFIXES:
-                    copy = folder / name / path.relative_to(origin)
-                    copy.parent.mkdir(parents=True, exist_ok=True)
-                    copy_file(path, copy)
+                    copy = _copied(path, folder / name / path.relative_to(origin))
                     if path.suffix == ".sh":
                         copy.chmod(copy.stat().st_mode | 0o111)
+        _copied(shipped(BERT), folder / BERT)
     except OSError as error:
         raise GtransError(f"cannot write '{error.filename}': {error.strerror}") from None
+
+
+def _copied(path: Path, copy: Path) -> Path:
+    """``copy``, after it is made of ``path`` with the folders that it needs."""
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy_file(path, copy)
+    return copy
 
 
 def _target(script: Path) -> Path:

@@ -56,6 +56,7 @@ def read_pretrained(path: Path) -> ForeignCheckpoint:
     # Fine-tuning as a translation model cuts the mask off, which is the last symbol of BART.
     task = options_of(checkpoint, "task").get("_name")
     fine_tuned = task is not None and "denoising" not in str(task)
+    marks = pretrained_marks(vars(args))
     return ForeignCheckpoint(
         path,
         own_names({name: entry for name, entry in original.items() if name not in ignored}),
@@ -65,8 +66,8 @@ def read_pretrained(path: Path) -> ForeignCheckpoint:
         langs,
         getattr(args, "source_lang", None),
         getattr(args, "target_lang", None),
-        pretrained_marks(vars(args)),
+        marks,
         "sentence",
-        without_mask=fine_tuned and not langs,
+        without_mask=fine_tuned and marks == "bart",
         identity=ModelIdentity.of_checkpoint(checkpoint, path),
     )

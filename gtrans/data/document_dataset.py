@@ -348,5 +348,8 @@ class DocumentDataset(FairseqDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """True: batches do not depend on the epoch (word dropout is part of the task)."""
-        return True
+        """Whether no example depends on the epoch (word dropout is part of the task).
+
+        fairseq would keep the processes that load examples, and these know no later epoch.
+        """
+        return not self.redraw

@@ -52,10 +52,11 @@ def training_words(
     source = str(cfg.source_lang)
     try:
         pair = split_pair(folder, cfg.train_subset, source, cfg.target_lang)
-    except GtransError as error:
+    except GtransError:
         raise GtransError(
-            "`--context-kind random` draws words of the training text; give its data folder "
-            f"(`--data`). {error}"
+            "`--context-kind random` draws words of the training text, which a checkpoint does not "
+            f"carry; give a data folder that has the split '{cfg.train_subset}' (`--data`), or "
+            "another `--context-kind`."
         ) from None
     path = str(Path(folder) / f"{cfg.train_subset}.{pair}.{source}{kind}")
     # The marks of sentences have the same ids in every dictionary.

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.folders import binarised_again
 from support.pretrained_models import LANGS, fairseq_model, frame_of, vocabulary
 from support.tiny_models import StockCommands
 
@@ -232,6 +233,7 @@ def test_trimmed_vocabulary(
     for lang in ("en", "de"):
         path = other / f"dict.{lang}.txt"
         path.write_text("".join(reversed(path.read_text().splitlines(True))))
+    binarised_again(other)
     capsys.readouterr()
     languages = ["--source-lang", "en", "--target-lang", "de"]
     command = ["convert", "--from", "fairseq", "--data", str(other), *languages]

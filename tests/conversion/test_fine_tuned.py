@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from support.pretrained_models import LANGS, fairseq_model, frame_of, write_dictionaries
 
 from gtrans.cli import main
+from gtrans.data.pretrained_frame import pretrained_marks
 from gtrans.decoding.loading import load_models
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformerConfig
@@ -46,6 +47,22 @@ def test_a_fine_tuned_bart_without_mask(tmp_path: Path, capsys: pytest.CaptureFi
     torch.testing.assert_close(ours[..., :-1], expected[..., :-1], atol=1e-4, rtol=1e-4)
     words = ours[..., :-1].log_softmax(-1) - ours.log_softmax(-1)[..., :-1]
     assert 0 < float(words.max()) <= torch.tensor(1 + 1 / (ours.size(-1) - 1)).log() + 1e-5
+
+
+@pytest.mark.parametrize(
+    ("options", "marks"),
+    [
+        ({}, "bart"),
+        ({"langs": "en_XX,de_DE"}, "mbart"),
+        ({"langs": "en_XX,de_DE", "decoder_langtok": True}, "mbart50"),
+        ({"langs": ",".join(LANGS["mbart50"])}, "mbart50"),
+        # the languages of fairseq's multilingual task in a file
+        ({"langs": None, "lang_dict": "langs.txt", "decoder_langtok": True}, "mbart50"),
+        ({"langs": None, "lang_dict": "langs.txt", "decoder_langtok": False}, "mbart50"),
+    ],
+)
+def test_which_model_a_checkpoint_of_fairseq_is(options: dict[str, object], marks: str) -> None:
+    assert pretrained_marks(options) == marks
 
 
 @pytest.mark.parametrize(("marks", "theirs"), [("mbart", "mbart50"), ("mbart50", "mbart")])

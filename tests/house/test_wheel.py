@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,8 +24,8 @@ class Without(PathFinder):
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Without
 """
-SOURCES = ("gtrans", "configs", "exp_gtransformer", "README.md", "requirements.txt", "setup.py",
-           "pyproject.toml", "MANIFEST.in")  # fmt: skip
+SOURCES = ("gtrans", "configs", "exp_gtransformer", "scripts", "README.md", "requirements.txt",
+           "setup.py", "pyproject.toml", "MANIFEST.in")  # fmt: skip
 OF_BUILDING = shutil.ignore_patterns("__pycache__", "*.egg-info")
 
 
@@ -101,6 +102,14 @@ def test_recipes_and_configurations_are_copied_out(repo, site, tmp_path):
         here = {path.relative_to(repo) for path in (repo / name).rglob("*") if path.is_file()}
         copied = (tmp_path / "mine" / name).rglob("*")
         assert here == {path.relative_to(tmp_path / "mine") for path in copied if path.is_file()}
+    with_bert = subprocess.run(
+        ["mine/exp_gtransformer/run-bert.sh", "--data", "t", "--corpus", "nc2016",
+         "--out", "out", "--make-bert", "2x64", "--dry-run"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    (program,) = re.findall(r"^\$ \S+ (\S+\.py) ", with_bert.stdout, re.MULTILINE)
+    made = subprocess.run([sys.executable, program, "--help"], capture_output=True, text=True)
+    assert program.startswith(f"{tmp_path}/mine/") and made.returncode == 0, made.stderr
     again = gtrans(site, tmp_path, "recipes", "--output", "mine")
     assert again.returncode == 1 and "give a new folder" in again.stderr
 

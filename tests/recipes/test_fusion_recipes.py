@@ -146,6 +146,19 @@ def test_help(script) -> None:
     assert done.stdout.startswith("usage: exp_gtransformer/run-fusion.sh --corpus NAME")
 
 
+def test_boundaries_of_documents_are_no_words(stand_ins, tmp_path: Path) -> None:
+    """BLEU of the paper's tokens counts neither kind of line between documents."""
+    moses = tmp_path / ".venv" / "bin" / "sacremoses"
+    moses.write_text("#!/usr/bin/env bash\ncat\n", encoding="utf-8")
+    moses.chmod(0o755)
+    (tmp_path / "test.de").write_text("<d>\na b\n\nc <d>\n", encoding="utf-8")
+    done, _ = stand_ins("run-fusion", "--corpus", "iwslt14", "--source-lang", "en",
+                        "--target-lang", "de")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    tokens = tmp_path / "out" / "test.fusion-gtrans.reference.tokens"
+    assert tokens.read_text(encoding="utf-8") == "\na b\n\nc <d>\n"
+
+
 @pytest.mark.long
 def test_short_runs(tiny: TinyWorld, script, tmp_path: Path) -> None:
     """From text to scores with both kinds of recipe, and again: nothing is trained twice."""

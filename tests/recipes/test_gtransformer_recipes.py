@@ -34,6 +34,7 @@ TINY = (
         ("run-randinit", [*PLACE, "--gpus", "two"], "`--gpus` must be a whole number of at least"),
         ("run-randinit", [*PLACE, "--update-freq", "0"], "at least 1, but is '0'."),
         ("run-randinit", [*PLACE, "--start", "lossless"], "`--start` is for fine-tuning"),
+        ("run-randinit", [*PLACE, "--system", "doc"], "must be one of gtransformer document, but"),
         ("run-randinit", [*PLACE, "--gpsu", "2"], "unknown argument '--gpsu'"),
         ("run-randinit", [*PLACE, "2"], "unknown argument '2'"),
         ("run-randinit", [*PLACE, "--gpus"], "`--gpus` needs a value."),
@@ -84,6 +85,20 @@ def test_random_initialisation_has_the_settings_of_the_paper(script):
                     "--word-dropout-epochs 30"):  # fmt: skip
         assert f" {setting} " in document
     assert "--init-from" not in document
+
+
+def test_the_document_transformer_is_decoded_as_in_the_paper(script):
+    """baselines/run-doc.sh: the model decides how many sentences it writes."""
+    _, train, translate, score = commands(script("run-randinit", *PLACE, "--system", "document",
+                                                 "--dry-run"))  # fmt: skip
+    for setting in (*EVERYWHERE, "--unit document --max-doc-tokens 512 --word-dropout 0 "
+                    "--doc-mode full", "--save-dir out/document"):  # fmt: skip
+        assert f" {setting} " in train
+    assert translate.startswith("gtrans translate --path out/document/checkpoint_best.pt ")
+    assert translate.endswith(" --beam 5 --max-len-a 1.2 --max-len-b 10 --free")
+    assert " --hyp out/test.document.de " in score
+    usual = commands(script("run-randinit", *PLACE, "--dry-run"))
+    assert not any("--free" in command for command in usual)
 
 
 def test_nothing_is_hard_wired(script):

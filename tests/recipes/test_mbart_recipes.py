@@ -51,6 +51,10 @@ def test_mbart_has_the_settings_of_the_paper(corpus, script):
         ):  # fmt: skip
             assert f" {setting}" in command
         assert "--word-dropout" not in command and "--share-all-embeddings" not in command
+    limits = "--max-len-a 1.2 --max-len-b 10"
+    ends = [command for command in stages if command.startswith("gtrans translate ")]
+    for command, end in zip(ends, (limits, f"{limits} --free", limits), strict=True):
+        assert command.endswith(f" --beam 5 {end}")
 
 
 def test_mbart_untrimmed_and_one_system(script):

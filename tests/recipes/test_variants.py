@@ -25,6 +25,7 @@ RECIPES = [
     ("run-finetune", ["--start", "lossless"], ["sentence", "finetune-lossless"],
      ["sentence", "new"]),
     ("run-randinit", [], ["randinit"], ["new"]),
+    ("run-randinit", ["--system", "document"], ["document"], ["new"]),
     ("run-flat", [], ["flat"], ["new"]),
     ("run-flat", ["--systems", "flat,concat"], ["flat", "concat"], ["new-flat", "new-concat"]),
     ("run-bert", [], ["sentence", "context"], ["sentence", "new"]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +11,12 @@ import pytest
 from support.tiny_models import TinyWorld
 
 from gtrans.tasks.multilingual import LinearTemperature
+
+SMALL = (
+    *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "32"),
+    *("--encoder-ffn-embed-dim", "32", "--decoder-ffn-embed-dim", "32", "--share-all-embeddings"),
+    *("--encoder-attention-heads", "2", "--decoder-attention-heads", "2"),
+)
 
 
 def test_temperature_of_the_program() -> None:
@@ -26,12 +34,44 @@ def test_temperature_of_the_program() -> None:
     assert drawn[0] / drawn[1] == pytest.approx(9 ** (1 / 5))
 
 
+def drawn(log: str, what: str) -> list[float]:
+    """How much more often the first corpus is drawn than the second, each time that is drawn."""
+    found = re.findall(rf"\[train\] {what} sizes: (.*?);", log)
+    sizes = [[int(number) for number in re.findall(r"\d+(?=[,)}])", part)] for part in found]
+    return [first / second for first, second in sizes]
+
+
+def test_every_epoch_is_drawn_at_its_temperature(tiny: TinyWorld, tmp_path: Path) -> None:
+    """Temperatures 1, 3, 5; a run that goes on begins with that of its epoch."""
+    data, logs = tmp_path / "data", []
+    shutil.copytree(tiny.data, data)
+    for name in ("en.bin", "en.idx", "de.bin", "de.idx"):
+        shutil.copy(data / f"valid.en-de.{name}", data / f"train.de-en.{name}")
+    for epochs in (2, 3):
+        done = tiny.run.succeed(
+            "train", data, "--user-dir", "gtrans", "--task", "translation_multi_linear",
+            "--langs", "en,de", "--lang-pairs", "en-de,de-en", "--arch", "gtrans_fusion_tiny",
+            *SMALL, "--optimizer", "adam", "--max-tokens", "20000", "--cpu", "--num-workers", "0",
+            "--sampling-temperature", "5", "--sampling-warmup-epochs", "2", "--disable-validation",
+            "--max-epoch", str(epochs), "--save-dir", tmp_path / "run",
+        )  # fmt: skip
+        logs.append(done.stdout + done.stderr)
+    ratio = drawn(logs[0], "Raw")[0]
+    assert ratio > 1.5
+    expected = [ratio ** (1 / temperature) for temperature in (1, 3, 5)]
+    assert drawn(logs[0], "Resampled") == pytest.approx(expected, rel=0.02)
+    assert drawn(logs[1], "Resampled")[0] == pytest.approx(expected[2], rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--min-sampling-temperature", "2", "--sampling-temperature", "1.5"),
          "`--min-sampling-temperature` must be above 0 and at most `--sampling-temperature` 1.5"),
         (("--sampling-warmup-epochs", "0"), "`--sampling-warmup-epochs` must be at least 1"),
+        (("--sampling-weights", "{'main:en-de': 0.9, 'main:de-en': 0.1}"),
+         "`--sampling-weights` cannot be combined with `--task translation_multi_linear`"),
+        (("--sampling-weights-from-file", "weights.json"), "`--sampling-weights-from-file` cannot"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line(

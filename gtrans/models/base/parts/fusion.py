@@ -37,8 +37,9 @@ class FusionConfig:
     probability_fusion: ChoiceEnum(list(PROBABILITY_FUSIONS)) = option(  # type: ignore[valid-type]
         "arithmetic",
         "the probability of a word: arithmetic: mean of the groups' probabilities (Eq 5); "
-        "geometric: in a search, mean of their logarithms, not normalised (the authors' program); "
-        "both with the weights of Eq 6. Training by Eq 7 is the same",
+        "geometric: in a search, mean of their logarithms, not normalised (the authors' program), "
+        "so that --temperature chooses no other words; both with the weights of Eq 6. Training by "
+        "Eq 7 is the same",
     )
     no_encoder_fusion: bool = option(
         False, "no fusion in the encoder: its output is that of its last layer (table VIII)"
