@@ -59,18 +59,21 @@ KNOWN = (
     ),
 )  # fmt: skip
 
-# Logger and beginning of a line that is logged when fairseq is imported.
-_LOGGER, _LINE = "fairseq.tasks.text_to_speech", "Please install tensorboardX"
+# Loggers, each with the beginning of a line that says nothing either: what a task that nobody uses
+# would need, and that `gtrans train` and `gtrans generate` have imported the plugin themselves.
+_LINES = {
+    "fairseq.tasks.text_to_speech": "Please install tensorboardX",
+    "fairseq.utils": "--user-dir=",
+}
 
 
 def hide_known_warnings() -> None:
     """Hide them in this process and in those that it forks."""
     for known in KNOWN:
-        warnings.filterwarnings(
-            "ignore", known.message, known.category, known.module, append=True
-        )
-    logging.getLogger(_LOGGER).addFilter(_is_new)
+        warnings.filterwarnings("ignore", known.message, known.category, known.module, append=True)
+    for name in _LINES:
+        logging.getLogger(name).addFilter(_is_new)
 
 
 def _is_new(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith(_LINE)
+    return not str(record.msg).startswith(_LINES[record.name])

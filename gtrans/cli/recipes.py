@@ -1,4 +1,4 @@
-"""List the papers' scripts and the configurations for fairseq-hydra-train, or copy them out.
+"""List the papers' scripts and the configurations of gtrans train, or copy them out.
 
 A script prepares a corpus, trains, translates and scores with the settings of a paper; each has
 --help. A configuration has all options of a training, each with its meaning and default.
@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
+from shlex import quote
 from textwrap import shorten
 
-import gtrans
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output_folder, copy_file
 from gtrans.messages import print_lines
@@ -45,15 +45,14 @@ def run(args: argparse.Namespace) -> None:
     folder: Path | None = args.output
     if folder is not None:
         copy_recipes(folder)
-    place = "FOLDER" if folder is None else str(folder)
+    place = "FOLDER" if folder is None else quote(str(folder))
     print_lines(f"Scripts: {place}/{SCRIPTS}/NAME --help")
     for path in sorted(shipped(SCRIPTS).glob("*.sh")):
         print(f"  {path.name:<26}{_about(_target(path))}")
     print_lines(
         "",
-        "Configurations: fairseq-hydra-train --config-dir "
-        f"{place if folder is None else folder.resolve()}/{CONFIGURATIONS} --config-name NAME \\",
-        f"    common.user_dir={Path(gtrans.__path__[0]).resolve()} task.data=... (absolute paths)",
+        f"Configurations: gtrans train --config-dir {place}/{CONFIGURATIONS} --config-name NAME \\",
+        "    task.data=... checkpoint.save_dir=...",
     )
     for path in sorted(shipped(CONFIGURATIONS).glob("*.yaml")):
         print(f"  {path.stem:<26}{_about(path.parent / 'recipes' / path.name)}")

@@ -22,6 +22,7 @@ EXAMPLE = (
 NEEDS = ENGINE
 
 _OF_HYDRA = ("--config-name", "-cn", "--config-dir", "-cd", "--config-path", "-cp")
+_HELP = {"-h", "--help"}
 
 
 def hand_over(argv: Sequence[str]) -> None:
@@ -40,10 +41,12 @@ def hand_over(argv: Sequence[str]) -> None:
     from fairseq.distributed.utils import call_main
 
     if any(word.partition("=")[0] in _OF_HYDRA for word in argv):
-        from gtrans.cli.shared.hydra_front import train
+        if not _HELP & set(argv):
+            from gtrans.cli.shared.hydra_front import train
 
-        train(argv)
-        return
+            train(argv)
+            return
+        argv = ["--help"]
 
     from gtrans.cli.shared.fairseq_commands import parse
     from gtrans.errors import GtransError
@@ -65,7 +68,9 @@ def work(cfg: Any) -> None:
     """What each process of the training does; a new one has not imported the plugin yet."""
     from fairseq_cli.train import main
 
+    from gtrans.cli.shared.quiet_log import OptionsAfterChecks
     from gtrans.decoding.loading import import_plugin
 
     import_plugin()
-    main(cfg)
+    with OptionsAfterChecks():
+        main(cfg)

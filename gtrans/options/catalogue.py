@@ -30,6 +30,7 @@ from omegaconf import OmegaConf
 
 from gtrans.decoding.loading import import_plugin
 from gtrans.errors import GtransError
+from gtrans.models.base.contract import DocumentModel
 
 TASK = "document_translation"
 _register = cache(import_plugin)
@@ -86,11 +87,14 @@ def plain(value: Any) -> str:
 def architectures() -> dict[str, Any]:
     """The architectures of this project, each with its model class, sorted by model."""
     _register()
-    from gtrans.tasks.options import architectures as known
-
+    ours = {
+        name: model
+        for name, model in ARCH_MODEL_REGISTRY.items()
+        if isinstance(model, type) and issubclass(model, DocumentModel)
+    }
     # fairseq imports the files of models/ in no certain order.
-    names = sorted(known(), key=lambda arch: ARCH_MODEL_NAME_REGISTRY[arch])
-    return {name: ARCH_MODEL_REGISTRY[name] for name in names}
+    names = sorted(ours, key=lambda arch: ARCH_MODEL_NAME_REGISTRY[arch])
+    return {name: ours[name] for name in names}
 
 
 def models() -> dict[Any, list[str]]:

@@ -35,9 +35,11 @@ def overview() -> str:
         for arch in names:
             sizes = {option.name: option.arch_default for option in model_options(arch)}
             unit = next(option for option in task_options(arch) if option.name == "unit")
+            # the default first
+            units = [name for name in model.units if name in unit.choices]
             layers = f"{sizes['encoder_layers']} + {sizes['decoder_layers']} layers"
             width = f"width {sizes['encoder_embed_dim']}"
-            lines.append(f"  {arch:<34}{layers}, {width}, reads {', '.join(unit.choices)}")
+            lines.append(f"  {arch:<34}{layers}, {width}, reads {', '.join(units)}")
     return "\n".join(lines[1:])
 
 
@@ -73,8 +75,14 @@ def systems_explanation() -> str:
 
 
 def chosen_explanation(section_name: str, name: str) -> str:
-    """The options of a criterion, an optimizer or a schedule."""
-    options = section_options(section_name, name)
+    """The options of a criterion, an optimizer or a schedule; empty if it has none of its own."""
+    options = [
+        option
+        for option in section_options(section_name, name)
+        if not str(option.default).startswith("${")  # copies one of fairseq's general options
+    ]
+    if not options:
+        return ""
     return _paragraphs([(f"--{section_name.replace('_', '-')} {name}", options)])
 
 

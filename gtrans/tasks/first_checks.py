@@ -12,9 +12,7 @@ from gtrans.decoding.generator import refuse_unsupported
 from gtrans.errors import GtransError
 from gtrans.tasks.options import data_folders, model_class
 from gtrans.tasks.split_files import split_pair
-from gtrans.training.folder import RunFolder
-
-_LAST = "checkpoint_last.pt"
+from gtrans.training.folder import LAST, RunFolder
 
 
 def check_first(task: Any, root: Any) -> None:
@@ -39,7 +37,7 @@ def check_first(task: Any, root: Any) -> None:
     hydra = model is None or isinstance(model, DictConfig)
     model_class(model or {} if hydra else {"_name": model.arch})
     checkpoint = root.checkpoint
-    restored = checkpoint.restore_file if checkpoint.restore_file != _LAST else None
+    restored = checkpoint.restore_file if checkpoint.restore_file != LAST else None
     _refuse_missing("--restore-file", restored)
     begins = task.get("restart") or restored
     if begins or not RunFolder(Path(checkpoint.save_dir), _suffix(checkpoint)).checkpoints():
@@ -82,4 +80,5 @@ def _suffix(checkpoint: Any) -> str:
 def _refuse_missing(flag: str, path: Any) -> None:
     """Raises GtransError for a checkpoint that does not exist."""
     if path and not os.path.isfile(path):
-        raise GtransError(f"{flag} {os.path.abspath(path)}: there is no such checkpoint.")
+        shown = path if "://" in path else os.path.abspath(path)
+        raise GtransError(f"{flag} {shown}: there is no such checkpoint.")

@@ -1,4 +1,4 @@
-"""What is different in a process of ``fairseq-hydra-train``.
+"""What is different in a process that hydra has started: ``fairseq-hydra-train``, ``gtrans train``.
 
 hydra changes into a folder of its own before fairseq starts, and prints a stack trace for every
 exception.
@@ -11,43 +11,58 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import open_dict
 
 from gtrans.errors import GtransError
+from gtrans.training.folder import LAST
 
-# Options that name a file or folder, by section. The folders of `task.data` are joined by ":".
+# Options that name a file or folder, by section.
 # checkpoint.save_dir is fairseq's own: it lies in hydra's folder.
 _PATHS = {
     "task": ("data", "bert_cache", "init_from", "init_dict"),
     "model": ("init_xlmr",),
     "checkpoint": ("restore_file", "finetune_from_model"),
 }
-_LAST = "checkpoint_last.pt"
+_SEVERAL = ("data", "init_dict")  # joined by ":"
 
 
 def prepare_hydra() -> None:
     """Let mistakes be told in one line, if this is a process that hydra has started.
 
     Raises:
-        GtransError: ``--config-name`` names no file. fairseq registers whatever name is given, so
-            hydra would find it, with nothing but defaults.
+        GtransError: ``--config-name`` names no file.
     """
     if not HydraConfig.initialized():
         return
-    # hydra then leaves exceptions to Python, and so to this project.
+    leave_exceptions()
+    if GlobalHydra.instance().is_initialized():
+        loader = GlobalHydra.instance().config_loader()
+        check_configuration(str(HydraConfig.get().job.config_name), loader)
+
+
+def leave_exceptions() -> None:
+    """Let hydra leave exceptions to its caller, and so to this project."""
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    if not GlobalHydra.instance().is_initialized():
-        return
-    name = str(HydraConfig.get().job.config_name)
-    loader = GlobalHydra.instance().config_loader()
+
+
+def check_configuration(name: str, loader: ConfigLoader) -> None:
+    """Refuse the name of a configuration that no file has.
+
+    fairseq registers whatever name is given, so hydra would find it, with nothing but defaults.
+
+    Raises:
+        GtransError: ``--config-name`` names no file.
+    """
     sources = [found for found in loader.get_sources() if found.scheme() in ("file", "pkg")]
     if not any(source.is_config(name) for source in sources):
         folders = [source.path for source in sources if source.scheme() == "file"]
         raise GtransError(
-            f"`--config-name {name}`: there is no {name}.yaml in "
-            f"{' or '.join(folders) or 'the folders of fairseq'}; name a file of `--config-dir`."
+            f"`--config-name {name}`: there is no {name.removesuffix('.yaml')}.yaml in "
+            f"{' or '.join(folders) or 'the folders of fairseq'}; name a file of `--config-dir` "
+            "(`gtrans recipes` lists those of this project)."
         )
 
 
@@ -71,7 +86,8 @@ def original_folder(root: Any) -> Path | None:
 def resolve_paths(task: Any, root: Any) -> None:
     """Make paths in options mean what the user meant.
 
-    Under hydra a relative path is one from the folder in which the user has started it.
+    Under hydra a relative path is one from the folder in which the user has started it. Addresses
+    (``s3://..``), which fairseq may be able to read, stay as they are.
 
     Args:
         task: options of the task; fairseq has made them from a copy of those in ``root``.
@@ -85,7 +101,9 @@ def resolve_paths(task: Any, root: Any) -> None:
         for options in found:
             for name in names:
                 value = None if options is None else options.get(name)
-                if value and value != _LAST:
-                    parts = (folder / part for part in str(value).split(os.pathsep) if part)
+                if value and value != LAST and "://" not in str(value):
+                    parts = str(value).split(os.pathsep) if name in _SEVERAL else [str(value)]
                     with open_dict(options):
-                        options[name] = os.pathsep.join(map(str, parts))
+                        options[name] = os.pathsep.join(
+                            str(folder / part) for part in parts if part
+                        )

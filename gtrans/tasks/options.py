@@ -225,17 +225,7 @@ def model_class(cfg: Any) -> type[DocumentModel]:
     registered = ARCH_MODEL_REGISTRY.get(name)
     if isinstance(registered, type) and issubclass(registered, DocumentModel):
         return registered
-    known = ", ".join(sorted(architectures()))
     problem = f"there is no model '{name}'"
     if registered is not None:
         problem = f"`--arch {name}` is fairseq's own"
-    raise GtransError(f"{problem}; those of this project are {known}.")
-
-
-def architectures() -> list[str]:
-    """The names of all architectures of this project, in order of registration."""
-    return [
-        name
-        for name, model in ARCH_MODEL_REGISTRY.items()
-        if isinstance(model, type) and issubclass(model, DocumentModel)
-    ]
+    raise GtransError(f"{problem}; `gtrans options` lists those of this project.")

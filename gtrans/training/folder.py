@@ -14,6 +14,7 @@ from gtrans.errors import GtransError
 from gtrans.identity.files import locked
 from gtrans.training import made_from
 
+LAST = "checkpoint_last.pt"  # the file that fairseq goes on from, unless another is named
 _ASIDE = "before-restart-"
 # Held until the process ends, so that several trainings of one process may follow each other.
 _held: set[Path] = set()

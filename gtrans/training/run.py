@@ -18,13 +18,12 @@ from gtrans.checkpoints import read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
 from gtrans.training import made_from, settings
-from gtrans.training.folder import RunCheckpoint, RunFolder
+from gtrans.training.folder import LAST, RunCheckpoint, RunFolder
 from gtrans.training.made_from import MadeFrom
 from gtrans.training.state import forget, resuming
 
 logger = logging.getLogger(__name__)
 
-_LAST = "checkpoint_last.pt"
 _RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 
 
@@ -133,7 +132,7 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
     if not cfg.no_save:
         folder.lock()
     now = made_from.made_from(trainer)
-    restored = cfg.restore_file if cfg.restore_file != _LAST else None
+    restored = cfg.restore_file if cfg.restore_file != LAST else None
     if settings.group_of(trainer.cfg, "task").get("restart"):
         return _begin(cfg, trainer, folder, now, "as --restart says", restored)
     if restored:

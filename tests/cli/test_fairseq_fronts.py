@@ -137,6 +137,8 @@ def test_the_mistake_that_a_worker_finds_is_one_line(repo, tmp_path):
     [
         (("train", "no-data", *TRAINING), "no-data: there is no such data folder."),
         (("train", "no-data"), "`--arch` is missing; `gtrans options` lists the architectures."),
+        (("train", "no-data", "--config-dirr", "C"), "`--config-dirr`: there is no such option; "),
+        (("train",), "DATA is missing: the folder that `gtrans prepare` wrote."),
         (("train", "no-data", "--arch", "gtransformer_tiny"), "`--max-tokens` is missing: "),
         (("train", "no-data", "--user-dir", "/no-plugin"), "`--user-dir` cannot be imported: /no-"),
         (("generate", "no-data"), "`--path` is missing: the checkpoint, or several: A.pt:B.pt."),

@@ -33,7 +33,7 @@ ARCH = ("--arch", "gtransformer_tiny")
         ((*ARCH, "--finetune-from-model", "{}/no.pt"), "--finetune-from-model {}/no.pt: there is "),
         ((*ARCH, "--save-dir", "{}/file"), "--save-dir {}/file: cannot be written (a part of its "),
         ((*ARCH, "--save-dir", "/proc/runs"), "--save-dir /proc/runs: cannot be written ("),
-        (("--arch", "transformer"), "`--arch transformer` is fairseq's own; those of this project"),
+        (("--arch", "transformer"), "`--arch transformer` is fairseq's own; `gtrans options` l"),
     ],
 )
 def test_both_doors_refuse_alike_and_load_nothing(options, message, tiny, tmp_path, capsys):
@@ -213,16 +213,32 @@ def test_a_configuration_that_is_not_there_is_one_line(tiny, tmp_path, capsys):
     done = hydra(tiny, tmp_path, config="nofile")
     assert refusal(done).startswith("`--config-name nofile`: there is no nofile.yaml in ")
     configs = str(REPO / "configs")
-    assert main(["train", "--config-dir", configs, "--config-name", "nofile"]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"gtrans: error: `--config-name nofile`: there is no {configs}/nofile.y")
+    for options, message in (
+        (("--config-dir", configs, "--config-name", "nofile"), refusal(done)),
+        (("--config-dir", configs), "`--config-name` is missing: "),
+        (("--config-name", "gtransformer_sentence"), "`--config-name gtransformer_sentence`: ther"),
+        (("-cp", configs, "-cn", "nofile"), "`--config-name nofile`: there is no nofile.yaml in "),
+        (("-cd", configs, "-cn", "x", "--foo"), "`--foo`: there is no such option beside a conf"),
+        (("-cd", str(tmp_path / "no"), "-cn", "x"), f"`--config-dir {tmp_path}/no`: there is no "),
+    ):
+        assert main(["train", *options]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"gtrans: error: {message}")
+
+
+def test_help_beside_a_configuration_is_that_of_the_command(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["train", "--config-dir", "configs", "--config-name", "gtransformer_sentence", "-h"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    assert text.startswith("usage: gtrans train DATA [OPTION ...]\n") and "${" not in text
 
 
 def test_a_configuration_is_trained_in_the_folder_where_one_is(tiny, tmp_path):
     """No ``common.user_dir``, and mistakes of hydra are one line, too."""
     (tmp_path / "data").symlink_to(tiny.data)
-    arguments = ["train", "--config-dir", str(REPO / "configs"), "--config-name",
-                 "gtransformer_sentence", "task.data=data"]  # fmt: skip
+    arguments = ["train", "task.data=data", "--config-dir", str(REPO / "configs"),
+                 "--config-name", "gtransformer_sentence"]  # fmt: skip
     for override, message in (
         ("model.droput=1", "gtrans: error: Could not override 'model.droput'. "),
         ("task.init_from=no.pt", f"gtrans: error: --init-from {tmp_path}/no.pt: there is no such "),
@@ -233,4 +249,5 @@ def test_a_configuration_is_trained_in_the_folder_where_one_is(tiny, tmp_path):
             capture_output=True, text=True, timeout=100, check=False,
         )  # fmt: skip
         assert done.returncode == 1 and "Traceback" not in done.stderr
-        assert done.stderr.splitlines()[-1].startswith(message)
+        assert done.stdout == "" and done.stderr.startswith(message)
+        assert len(done.stderr.splitlines()) == 1

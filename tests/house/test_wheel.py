@@ -97,8 +97,7 @@ def test_recipes_and_configurations_are_copied_out(repo, site, tmp_path):
     assert "  run-finetune.sh " in listed.stdout and "  gtransformer_sentence " in listed.stdout
     done = gtrans(site, tmp_path, "recipes", "--output", "mine", hidden="torch fairseq")
     assert done.returncode == 0, done.stderr
-    assert f"--config-dir {tmp_path}/mine/configs" in done.stdout
-    assert f"common.user_dir={site}/gtrans" in done.stdout
+    assert "gtrans train --config-dir mine/configs --config-name NAME" in done.stdout
     for name in ("exp_gtransformer", "configs"):
         here = {path.relative_to(repo) for path in (repo / name).rglob("*") if path.is_file()}
         copied = (tmp_path / "mine" / name).rglob("*")

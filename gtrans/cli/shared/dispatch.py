@@ -34,9 +34,14 @@ COMMANDS = {
     "recipes": "list the papers' scripts and configurations, or copy them to a folder",
 }
 
+_NO_COMMAND = 2  # as argparse reports a missing word
+
 
 def dispatch(argv: Sequence[str]) -> int:
     """Run the subcommand ``argv[0]``; returns the exit status."""
+    if not argv:
+        _overview().print_help(sys.stderr)
+        return _NO_COMMAND
     command = _overview().parse_args(argv[:1]).command
     hide_known_warnings()
     try:

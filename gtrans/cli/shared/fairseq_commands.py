@@ -7,18 +7,20 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
 from fairseq import options, utils
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
-from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 import gtrans
 from gtrans.decoding.loading import TASK, import_plugin
 from gtrans.errors import GtransError
-from gtrans.options.catalogue import architectures, section_options
+from gtrans.options.catalogue import architectures
 from gtrans.options.rendering import (
     chosen_explanation,
     explanation,
@@ -29,6 +31,7 @@ from gtrans.options.rendering import (
 
 _LAUNCHER = ("MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "WORLD_SIZE")
 _HELP = {"-h", "--help"}
+_CONFIGURATION = ("--config-dir", "--config-name", "--config-path")
 
 
 def parse(
@@ -56,6 +59,8 @@ def parse(
             training.
     """
     _end_with_the_reader_of_the_log()
+    # fairseq composes options with hydra, which logs what it does in between.
+    logging.getLogger("hydra").setLevel(logging.INFO)
     import_plugin()
     words = [word for word in argv if word not in _HELP]
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -73,17 +78,41 @@ def parse(
         )
     parser = make_parser(default_task=TASK)
     parser.prog = f"gtrans {command.__name__.rpartition('.')[2]}"
-    parser.usage = f"{parser.prog} DATA [OPTION ...]; '{parser.prog} --help' explains the options"
+    usage = f"{parser.prog} DATA [OPTION ...]"
+    parser.usage = f"{usage}; '{parser.prog} --help' explains the options"
     parser.set_defaults(user_dir=gtrans.__path__[0], **_launched())
     add(parser)
-    known, _ = parser.parse_known_args(words)
+    known, unknown = parser.parse_known_args(words)
     if len(words) < len(argv):
+        parser.usage = usage
         print(_help(command, parser, known, trains))
         parser.exit()
     if known.arch is None:
+        _refuse_unknown(unknown)
+        if not words:
+            raise GtransError("DATA is missing: the folder that `gtrans prepare` wrote.")
         raise GtransError("`--arch` is missing; `gtrans options` lists the architectures.")
     parsed: argparse.Namespace = options.parse_args_and_arch(parser, words)
     return parsed
+
+
+def _refuse_unknown(words: Sequence[str]) -> None:
+    """Refuse an option that no task, system, criterion, .. has, as long as ``--arch`` is open.
+
+    Raises:
+        GtransError: there is such an option in ``words``.
+    """
+    known = set(_CONFIGURATION)
+    registries = (registry["dataclass_registry"] for registry in REGISTRIES.values())
+    for registered in (TASK_DATACLASS_REGISTRY, MODEL_DATACLASS_REGISTRY, *registries):
+        for schema in filter(None, registered.values()):
+            known |= {f"--{field.name.replace('_', '-')}" for field in fields(schema)}
+    for word in words:
+        flag = word.partition("=")[0]
+        if flag.startswith("--") and not any(option.startswith(flag) for option in known):
+            close = get_close_matches(flag, known, 1)
+            hint = f"do you mean {close[0]}?" if close else "`gtrans train --help` lists all."
+            raise GtransError(f"`{flag}`: there is no such option; {hint}")
 
 
 def _help(
@@ -108,8 +137,8 @@ def _help(
         ARCH_MODEL_REGISTRY[known.arch].add_args(parser)
     for section, registry in REGISTRIES.items():
         chosen = str(getattr(known, section, None))
-        if chosen in registry["dataclass_registry"] and section_options(section, chosen):
-            ours.append(chosen_explanation(section, chosen))
+        if chosen in registry["dataclass_registry"]:
+            ours += filter(None, [chosen_explanation(section, chosen)])
     parser.usage = argparse.SUPPRESS
     return "\n\n".join([*ours, "Options of fairseq\n", parser.format_help()])
 
