@@ -73,7 +73,7 @@ FAIRSEQ: Mapping[str, Mapping[str, str]] = {
     },
     "distributed_training": {"ddp_backend": "how several GPUs share gradients"},
     "checkpoint": {
-        "save_dir": "folder for checkpoints: relative to hydra.run.dir, or absolute",
+        "save_dir": "folder for checkpoints",
         "patience": "stop after this number of validations without a lower loss; -1: never",
         "no_epoch_checkpoints": "keep only the best and the last checkpoint",
     },
@@ -89,7 +89,8 @@ _OF_BERT = "bert_"
 _ORDER = ("common", "task", "model", "criterion", "optimizer", "lr_scheduler", "optimization",
           "dataset", "distributed_training", "checkpoint")  # fmt: skip
 _FOOT = """\
-hydra changes into a folder of its own (hydra.run.dir), so all paths must be absolute.
+With fairseq-hydra-train instead, add common.user_dir=PATH-OF-THE-PACKAGE; checkpoint.save_dir is
+then relative to hydra.run.dir.
 The comment after a key has its meaning and its default, the value that it has without this file.
 More keys of fairseq's own groups (common, dataset, ...) may be added. Misspelt keys are refused."""
 
