@@ -103,7 +103,7 @@ CONTENTS: dict[str, tuple[Damage, str]] = {
         entry("task_state.identity.source.words", [1, 2]), "'words' is not text"
     ),
     "a vocabulary of another size": (
-        entry("task_state.identity.source.added", ["x"] * 9), "embeddings of the encoder"
+        entry("task_state.identity.source.added", ["x"] * 9), "vocabulary"
     ),
     "words of terabytes": (
         entry("task_state.identity.source.words", torch.zeros(1).byte().expand(2**42)),
