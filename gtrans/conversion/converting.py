@@ -162,9 +162,10 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
     task_cfg._name = "document_translation"
     root = OmegaConf.structured(FairseqConfig)
     root.task = task_cfg
-    root.model = {"_name": "gtransformer"}  # its sizes follow
+    root.common_eval.path = str(path)  # a model is read, not trained
     # setup_task infers missing languages, and reads other groups of the options.
     task = DocumentTranslationTask.setup_task(root.task)
+    root.common_eval.path = None
     if foreign.add_mask(len(task.target_dictionary)):
         say(f"{path}: it has no {MASK} (fine-tuning cuts it off); its new row is the mean of all")
     _check_vocabulary(foreign, task, langs)

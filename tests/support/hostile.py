@@ -103,7 +103,7 @@ CONTENTS: dict[str, tuple[Damage, str]] = {
         entry("task_state.identity.source.words", [1, 2]), "'words' is not text"
     ),
     "a vocabulary of another size": (
-        entry("task_state.identity.source.added", ["x"] * 9), "vocabulary"
+        entry("task_state.identity.source.added", ["x"] * 9), "symbols"
     ),
     "words of terabytes": (
         entry("task_state.identity.source.words", torch.zeros(1).byte().expand(2**42)),
