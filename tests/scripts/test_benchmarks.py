@@ -166,7 +166,7 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
 
 
 def test_docs_name_benchmarks_that_exist() -> None:
-    known = {"NAME", "deep-fusion", *RUNS}
+    known = {"NAME", "deep-fusion", "deep-init", *RUNS}
     for path in [REPO / "README.md", *(REPO / "docs").glob("*.md")]:
         named = re.findall(r"scripts/benchmarks/run\.py ([A-Za-z-]+)", path.read_text("utf-8"))
         assert set(named) <= known, path
