@@ -183,6 +183,7 @@ def test_text_and_split_are_translated_alike(
     assert len(done.lines("D")) == sum(map(bool, source))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", ["random", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("none", "fixed"))]
 )

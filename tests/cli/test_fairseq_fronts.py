@@ -126,6 +126,7 @@ def test_a_worker_that_fairseq_starts_has_the_plugin(
     same_parameters(saved, by_fairseq)
 
 
+@pytest.mark.long
 def test_the_mistake_that_a_worker_finds_is_one_line(repo, tmp_path):
     missing = tmp_path / "missing"
     done = spawning(repo, missing, "--save-dir", tmp_path / "saved")

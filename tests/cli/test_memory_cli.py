@@ -131,6 +131,7 @@ def test_validation_and_contrastive_scores(trained, tiny, capsys):
     assert set(table) == {"ellipsis", "formality", "lexical", "pronoun"}
 
 
+@pytest.mark.long
 def test_a_resumed_run_reads_what_an_undisturbed_one_reads(tiny, tmp_path):
     """In the middle of an epoch, by losses of parameters that do not move."""
     options = ("--dropout", "0", "--lr", "1e-30", "--update-freq", "2", "--max-window", "5",

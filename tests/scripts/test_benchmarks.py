@@ -88,6 +88,7 @@ def test_training(results: Results) -> None:
     assert {r["of_stock"] for r in rows if r["system"] == "stock sentence Transformer"} == {1.0}
 
 
+@pytest.mark.long
 def test_decoding(results: Results) -> None:
     rows = results["decoding"]["rows"]
     assert len(systems(rows, 30)) == 4

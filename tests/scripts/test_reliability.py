@@ -103,6 +103,7 @@ def test_a_failure_is_a_difference(killed: Any) -> None:
     assert ["status 1: begun before"] in [record["differences"] for record in records(folder)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("whole", "left"), [(False, True), (True, False)])
 def test_a_child_that_lives_on_is_found(killed: Any, whole: bool, left: bool) -> None:
     import kills

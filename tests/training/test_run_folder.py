@@ -207,6 +207,7 @@ def test_another_model_to_finetune_is_another_start(folder, tiny, stock):
 # ---- the start -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_start_is_compared_by_what_is_in_the_file(tiny, stock, tmp_path):
     start, folder = tmp_path / "start.pt", tmp_path / "run"
     shutil.copy(tiny.checkpoints["sentence"], start)
@@ -307,6 +308,7 @@ def test_a_run_does_not_go_on_from_an_average(folder, tiny, stock):
     assert line.startswith(f"{last}: it has no state of the optimizer")
 
 
+@pytest.mark.long
 def test_a_newer_checkpoint_is_not_passed_over(tiny, stock, tmp_path):
     log_of(train(stock, tiny.data, tmp_path, *SAVED, updates=1))
     none = (*SAVED, "--no-last-checkpoints")
