@@ -15,7 +15,8 @@ from gtrans.cli import main
 
 def write(path: Path, weight: list[float], **more: Any) -> Path:
     table = torch.tensor(weight)
-    model = {"table": table, "output": table, "half": table.half().clamp(max=60000), "steps": torch.tensor([3])}
+    half = table.half().clamp(max=60000)
+    model = {"table": table, "output": table, "half": half, "steps": torch.tensor([3])}
     state = {
         "model": {**model, **more.pop("model", {})},
         "cfg": {"model": {"_name": "x"}},

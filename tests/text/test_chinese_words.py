@@ -94,7 +94,7 @@ def test_without_it_nothing_changes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--segmenter", "jieba"], "`--segmenter jieba` needs the library jieba; install it"),
+        (["--segmenter", "jieba"], "`--segmenter jieba` needs the library jieba, which is not"),
         (["--segmenter", "jieba", "--target-lang", "de", "--source-lang", "en"],
          "`--segmenter jieba` finds words of Chinese (zh), but the languages are en and de"),
         (["--segmenter", "jieba", "--no-tokenise"], "`--no-tokenise` cannot be combined with"),
