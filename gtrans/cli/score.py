@@ -11,7 +11,10 @@ only, so it scores the output of any program.
 
 A translation with one line for each document (`gtrans translate --free`) is recognised by its
 record or by the number of its lines. It has no sentences to align, so all systems are then scored
-over whole documents, as with --documents-only.
+over whole documents, as with --documents-only. With --resegment, translations of any layout are
+split into the sentences of the reference.
+
+All files may also be tables or JSON lines with document ids, in any order of documents.
 
 d-BLEU is computed over whole documents, and over instances: consecutive sentences of a
 document up to --max-doc-tokens, as a document model reads them. See docs/evaluation.md.
@@ -21,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +33,20 @@ from gtrans.cli.shared.score_options import (
     add_arguments,
     check_documents_only,
     check_values,
+    standard_input_as_file,
     system_names,
 )
-from gtrans.data.documents import read_documents, read_parallel
+from gtrans.data.documents import STANDARD_STREAM
 from gtrans.data.instances import split_instances
 from gtrans.decoding.translation_record import read_record
 from gtrans.errors import GtransError
 from gtrans.evaluation import buckets, external
 from gtrans.evaluation.consistency import ConsistencyJudge, signature
-from gtrans.evaluation.hypotheses import (
-    has_a_line_for_each_document,
-    read_hypotheses,
-    read_hypothesis_documents,
-)
+from gtrans.evaluation.coverage import coverage, write_documents
+from gtrans.evaluation.document_ids import read_identified
+from gtrans.evaluation.hypotheses import has_a_line_for_each_document
 from gtrans.evaluation.report import Report, to_json, to_text
+from gtrans.evaluation.resegment import SIGNATURE
 from gtrans.evaluation.scores import (
     DEFAULT_METRICS,
     DOCUMENT_METRICS,
@@ -55,6 +59,8 @@ from gtrans.evaluation.scores import (
     tokenized_lines,
 )
 from gtrans.evaluation.significance import resample
+from gtrans.evaluation.texts import Alignment, Texts, read_texts
+from gtrans.identity.files import check_output_folder
 from gtrans.messages import json_text, print_lines, say
 
 EXAMPLE = (
@@ -81,16 +87,26 @@ def run(args: argparse.Namespace) -> None:
     check_values(args)
     if args.data and not args.target_lang:
         args.target_lang = _languages(args.data)[1]
-    texts = system_names(args.hyp)
-    if not args.documents_only:
-        _notice_free_translations(args, texts.values())
-    read = read_hypothesis_documents if args.documents_only else read_hypotheses
-    systems: dict[str, Documents] = {
-        name: read(path, args.ref or args.src) for name, path in texts.items()
+    if args.resegment_dir:
+        check_output_folder("--resegment-dir", args.resegment_dir)
+    with standard_input_as_file(system_names(args.hyp)) as files:
+        _score(args, files)
+
+
+def _score(args: argparse.Namespace, files: Mapping[str, str]) -> None:
+    args.ref = args.ref or []
+    if not (args.documents_only or args.resegment):
+        _notice_free_translations(args, files.values())
+    texts = read_texts(args.ref, args.src, files, _alignment(args))
+    systems = texts.systems
+    report = Report(list(systems), notes=list(texts.notes))
+    report.coverage = {
+        name: coverage(splits, texts.references) for name, splits in texts.splits.items()
     }
-    report = Report(list(systems))
+    if args.resegment_dir:
+        _write_resegmented(args, texts)
     if args.ref:
-        _compare_with_reference(args, report, systems)
+        _compare_with_references(args, report, texts)
     if args.ctxpro:
         instructions, scores = external.ctxpro(
             args.external_dir / "ctxpro", systems, args.ctxpro, args.target_lang, _inputs(args)
@@ -108,11 +124,17 @@ def _notice_free_translations(args: argparse.Namespace, paths: Iterable[str]) ->
     Raises:
         GtransError: a score is asked for that needs aligned sentences.
     """
-    free = next((path for path in paths if _is_free(path, args.ref or args.src)), None)
+    main, role = (args.ref[0], "reference") if args.ref else (args.src, "source")
+    if read_identified(main, role) is not None:
+        return
+    free = next((path for path in paths if _is_free(path, main)), None)
     if free is not None:
         args.documents_only = True
         check_documents_only(args, f"{free}, which has one line for each document,")
-        say(f"{free} has one line for each document: no s-BLEU, scores over whole documents only")
+        say(
+            f"{free} has one line for each document: no s-BLEU, scores over whole documents only "
+            "(--resegment splits it into sentences)"
+        )
 
 
 def _is_free(path: str, reference: str) -> bool:
@@ -126,21 +148,35 @@ def _is_free(path: str, reference: str) -> bool:
     return has_a_line_for_each_document(path, reference)
 
 
+def _alignment(args: argparse.Namespace) -> Alignment:
+    if args.resegment:
+        return "resegmented"
+    return "whole" if args.documents_only else "aligned"
+
+
+def _write_resegmented(args: argparse.Namespace, texts: Texts) -> None:
+    """All texts with the lines of the reference."""
+    numbers = ["", *map(str, range(2, len(texts.references) + 1))]
+    files = {f"hyp.{name}.txt": documents for name, documents in texts.systems.items()}
+    files |= {f"ref{n}.txt": one for n, one in zip(numbers, texts.references, strict=True)}
+    if texts.sources is not None:
+        files["src.txt"] = texts.sources
+    write_documents(args.resegment_dir, files, _inputs(args))
+
+
 def _inputs(args: argparse.Namespace) -> list[str]:
     """The files that the command reads."""
-    texts = (args.ref, args.src, *system_names(args.hyp).values())
-    return [path for path in texts if path]
+    texts = (*args.ref, args.src, *system_names(args.hyp).values())
+    return [path for path in texts if path and path != STANDARD_STREAM]
 
 
-def _compare_with_reference(
-    args: argparse.Namespace, report: Report, systems: Mapping[str, Documents]
-) -> None:
+def _compare_with_references(args: argparse.Namespace, report: Report, texts: Texts) -> None:
     """Everything but ctxpro."""
-    references: Documents = read_documents(args.ref)
-    sources: Documents | None = None
-    if args.src:
-        sources = [source for source, _ in read_parallel(args.src, args.ref)]
+    references, *others = texts.references
+    sources, systems = texts.sources, texts.systems
     report.counts = {"sentences": sum(map(len, references)), "documents": len(references)}
+    if others:
+        report.counts["references"] = len(texts.references)
     options = Options(args.tokenize, args.target_lang, args.lowercase)
     for name, documents in systems.items():
         if lines := tokenized_lines(documents):
@@ -151,12 +187,14 @@ def _compare_with_reference(
     wanted = args.metrics or (DOCUMENT_METRICS if args.documents_only else DEFAULT_METRICS)
     keys = [key for key in wanted if key != CONSISTENCY]
     if args.documents_only:
-        corpus = Corpus(references, [[range(len(document))] for document in references])
+        whole = [[range(len(document))] for document in references]
+        corpus = Corpus(references, whole, others=others)
     else:
-        corpus = _corpus(args, references, sources)
+        corpus = replace(_corpus(args, references, sources), others=others)
         report.counts["instances"] = sum(map(len, corpus.instances))
+    tool_texts = external.Texts(sources, references, systems, _inputs(args))
     # First, so that a missing input of a tool is reported before the slow work.
-    by_tools = _run_tools(args, report, external.Texts(sources, references, systems, _inputs(args)))
+    by_tools = _run_tools(args, report, tool_texts)
     if "ter" in keys and report.counts["sentences"] * len(systems) >= SLOW_FOR_TER:
         say("gtrans: TER takes some milliseconds per sentence; --metrics leaves it out")
     report.measurements = measure(corpus, systems, keys, options, args.jobs) | by_tools
@@ -164,6 +202,18 @@ def _compare_with_reference(
     consistency_wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
     if sources is not None and consistency_wanted:
         _judge_consistency(report, sources, references, systems, options)
+    if args.resegment:
+        report.measurements = {
+            key: replace(measurement, signature=f"{measurement.signature}|{SIGNATURE}")
+            for key, measurement in report.measurements.items()
+        }
+        if report.consistency_signature:
+            report.consistency_signature += f"|{SIGNATURE}"
+    if others and (report.consistency or args.comet or args.doc_comet or args.blonde):
+        report.notes.append(
+            "lexical consistency, COMET and BlonDe read the first reference only; the other scores "
+            f"use all {len(texts.references)}"
+        )
     for key, measurement in report.measurements.items():
         report.resampled[key] = resample(
             measurement,

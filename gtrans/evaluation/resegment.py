@@ -55,7 +55,7 @@ COSTS = {
 punctuation mark (true), and for others, such as headlines."""
 HABIT, HABIT_LIMIT = 4, 4.0
 """Gain of a boundary for each doubling of the odds, from the tokens beside it; at most so many."""
-OMITTED, ADDED, OPENING = 0.15, 0.18, 20
+OMITTED, ADDED, OPENING = 0.15, 0.22, 30
 """Share of its weight that a sentence gains by being omitted, a stretch by being added, less
 OPENING."""
 
@@ -152,11 +152,6 @@ class Resegmenter:
         share = self._boundary_share
         odds = (at_boundary[token] + 2 * share) / (self._counts[token] + 2) / share
         return max(-HABIT_LIMIT, min(HABIT_LIMIT, log2(odds)))
-
-    def tokens(self, document: int, sentence: int) -> float:
-        """Mean length of a sentence of the references."""
-        lengths = [len(documents[document][sentence]) for documents in self._references]
-        return sum(lengths) / len(lengths)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
 from gtrans.evaluation import buckets, external
 from gtrans.evaluation.scores import DOCUMENT_METRICS, METRICS, TOKENIZERS
 from gtrans.evaluation.significance import BOOTSTRAP_TRIALS, RANDOMISATION_TRIALS
+from gtrans.identity.files import binary_writer
 
 CONSISTENCY = "lexical_consistency"
 MIN_DOC_TOKENS = 8
@@ -27,10 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         metavar="[NAME=]FILE",
-        help="translations, one file per system; the tests compare all others with the first",
+        help="translations, one file per system, or - for the standard input; the tests compare "
+        "all others with the first",
     )
     files.add_argument(
-        "--ref", metavar="FILE", help="the reference; not needed for --ctxpro alone with --src"
+        "--ref",
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        help="the reference, or several; not needed for --ctxpro alone with --src",
     )
     files.add_argument(
         "--src",
@@ -43,6 +53,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="score whole documents only; a translated document may then have more or fewer "
         "sentences than its reference",
+    )
+    files.add_argument(
+        "--resegment",
+        action="store_true",
+        help="split each translated document into the sentences of the reference that fit best; "
+        "it may have any other lines. With every score, the shares of omitted and of added text "
+        "are printed",
+    )
+    files.add_argument(
+        "--resegment-dir",
+        type=Path,
+        metavar="DIR",
+        help="with --resegment, write the translations with the lines of the reference to "
+        "DIR/hyp.NAME.txt, and the reference and the source beside them",
     )
     what = parser.add_argument_group("metrics, tokeniser and case")
     what.add_argument(
@@ -206,6 +230,14 @@ def check_values(args: argparse.Namespace) -> None:
         raise GtransError(f"--metrics {CONSISTENCY} needs the source; give it with --src")
     if args.documents_only:
         check_documents_only(args, "--documents-only")
+    if args.resegment and not args.ref:
+        raise GtransError("--resegment needs the reference; give it with --ref")
+    if args.resegment and args.documents_only:
+        raise GtransError(
+            "--resegment finds the sentences that --documents-only does without; give one of them"
+        )
+    if args.resegment_dir and not args.resegment:
+        raise GtransError("--resegment-dir needs --resegment")
 
 
 def check_documents_only(args: argparse.Namespace, why: str) -> None:
@@ -229,7 +261,9 @@ def system_names(arguments: Sequence[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     for argument in arguments:
         name, equals, path = argument.partition("=")
-        if not equals or Path(argument).exists():
+        if argument == STANDARD_STREAM:
+            name, path = "stdin", argument
+        elif not equals or Path(argument).exists():
             name, path = Path(argument).name, argument
         name = re.sub(r"\.gz$", "", name)
         if name in names:
@@ -242,5 +276,21 @@ def system_names(arguments: Sequence[str]) -> dict[str, str]:
                 f"--hyp {argument}: '{name}' cannot name a system; take letters, digits, "
                 "'.', '+', '-' and '_'"
             )
+        if path == STANDARD_STREAM and path in names.values():
+            raise GtransError("--hyp - can be given once; the standard input is one translation")
         names[name] = path
     return names
+
+
+@contextmanager
+def standard_input_as_file(files: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The files of the systems, with the standard input, if it is one, in a temporary file.
+
+    A translation is read several times, which the standard input does not allow.
+    """
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "standard-input"
+        if STANDARD_STREAM in files.values():
+            with binary_writer(copy) as file:
+                file.write(sys.stdin.buffer.read())
+        yield {name: str(copy) if path == STANDARD_STREAM else path for name, path in files.items()}
