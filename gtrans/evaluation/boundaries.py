@@ -22,7 +22,11 @@ _WITHOUT_SPACES = (
 )
 _FINAL = frozenset(".!?…。！？．｡؟।॥۔።⁇⁈⁉‼")
 _CLOSING = frozenset(")]}\"'”’»›“」』）】》〉］｝＂")
+_INSIDE = frozenset(",，、;；(（-")
 _DIRECTIONLESS = frozenset('"“')  # may close a sentence, or open the next
+WRAPPED = 0.2
+"""If more of its line ends stand inside of sentences, a text has lines of some width."""
+
 _SAME = (
     dict.fromkeys('"“”„‟«»「」『』〝〞＂', '"')
     | dict.fromkeys("'‘’‚‛‹›`´", "'")
@@ -104,18 +108,32 @@ class Text:
         around = rf"(?<=[{_WITHOUT_SPACES}。，！？、])\s*\n\s*(?=[{_WITHOUT_SPACES}])"
         return " ".join(re.sub(around, "", text).split())
 
+    def _gap(self, place: int) -> str:
+        return self._text[self._ends[place - 1] : self._starts[place]]
+
+    def _line_ends(self) -> set[int]:
+        """The places of line ends, unless lines end inside of sentences."""
+        ends = [place for place in range(1, len(self._raw)) if "\n" in self._gap(place)]
+        inside = {
+            place
+            for place in ends
+            if self._raw[place][0].islower() or self._raw[place - 1] in _INSIDE
+        }
+        return set() if len(inside) > WRAPPED * len(ends) else set(ends) - inside
+
     def _find_edges(self) -> list[Edge]:
         edges = [Edge.LINE_END]
+        line_ends = self._line_ends()
         after_final = False  # only closing marks since a final punctuation mark
         for place in range(1, len(self._raw)):
             before, after = self._raw[place - 1], self._raw[place]
-            gap = self._text[self._ends[place - 1] : self._starts[place]]
+            gap = self._gap(place)
             closes = after in _CLOSING or after in _FINAL
             if before in _FINAL:
                 after_final = True
             elif before not in _CLOSING or (before == "“" and not gap and not closes):
                 after_final = False
-            if "\n" in gap:
+            if place in line_ends:
                 edges.append(Edge.LINE_END)
             elif not gap and not (_stands_alone(before) or _stands_alone(after)):
                 edges.append(Edge.NONE)
