@@ -124,8 +124,8 @@ def _notice_free_translations(args: argparse.Namespace, paths: Iterable[str]) ->
     Raises:
         GtransError: a score is asked for that needs aligned sentences.
     """
-    main, role = (args.ref[0], "reference") if args.ref else (args.src, "source")
-    if read_identified(main, role) is not None:
+    main = args.ref[0] if args.ref else args.src
+    if read_identified(main, "reference" if args.ref else "source") is not None:
         return
     free = next((path for path in paths if _is_free(path, main)), None)
     if free is not None:

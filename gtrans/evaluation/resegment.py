@@ -28,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import log2, log10
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,9 +132,15 @@ class Resegmenter:
             document: its number in the references, from 0.
             lines: the translation, in lines of any kind.
         """
-        text = Text("\n".join(lines))
+        return self._search(document, lines).split()
+
+    def gain(self, document: int, lines: Sequence[str]) -> int:
+        """The sum of gains of the best split."""
+        return self._search(document, lines).gain()
+
+    def _search(self, document: int, lines: Sequence[str]) -> _Search:
         references = [documents[document] for documents in self._references]
-        return _Search(self, text, references).split()
+        return _Search(self, Text("\n".join(lines)), references)
 
     def weight(self, token: str) -> int:
         """The gain of a match."""
@@ -218,8 +225,17 @@ class _Search:
             ends_a_sentence(tokens),
         )
 
+    def gain(self) -> int:
+        """The gain of the best split."""
+        _, ends, band = self._forth()
+        return int(self._with_addition(ends, band)[-1])
+
     def split(self) -> Split:
         """The best split."""
+        return self._back(*self._forth())
+
+    def _forth(self) -> tuple[list[tuple[Band, Gains]], Gains, Band]:
+        """The row before each sentence with its band, and the last row."""
         ends, band = np.zeros(1, dtype=np.int32), Band(0, 0)
         history = []
         for number, own in enumerate(self._bands):
@@ -228,9 +244,9 @@ class _Search:
             ways = [self._follow(sentence, starts, own) for sentence in self._sentences[number]]
             ends = np.maximum.reduce([*ways, starts + self._omission(number)])
             band = own
-        return self._trace(history, ends, band)
+        return history, ends, band
 
-    def _trace(self, history: list[tuple[Band, Gains]], ends: Gains, band: Band) -> Split:
+    def _back(self, history: list[tuple[Band, Gains]], ends: Gains, band: Band) -> Split:
         """From the last column back: the column where each sentence begins."""
         column = len(self._tokens)
         places: list[tuple[int, int]] = []  # begin of each sentence, end of the one before it
@@ -345,7 +361,7 @@ def _next_row(row: Gains, gains: Gains) -> Gains:
     return best
 
 
-def _running(values: NDArray[np.float64]) -> Gains:
+def _running(values: NDArray[Any]) -> Gains:
     """Sums of the values before each place, (values + 1), as whole numbers."""
     return np.concatenate([[0.0], np.cumsum(values)]).astype(np.int32)
 

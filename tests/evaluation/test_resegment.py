@@ -269,7 +269,7 @@ def test_lines_of_some_width_are_no_hints() -> None:
 
 
 def test_edges_of_a_text() -> None:
-    text = Text("He said: “No.” „Ja.“ (Yes.) 3.5 is\nlow, e.g. here")
+    text = Text("He said: “No.” „Ja.“ (Yes.) 3.5 is\nlow,\ne.g. here\nNow")
     # Two of three lines end inside of a sentence, so the third line end is no hint, either.
     marks = {Edge.SENTENCE_END: "|", Edge.LINE_END: "/", Edge.PUNCTUATION: "-"}
     shown = "".join(
