@@ -131,7 +131,7 @@ class Text:
             closes = after in _CLOSING or after in _FINAL
             if before in _FINAL:
                 after_final = True
-            elif before not in _CLOSING or (before == "“" and not gap and not closes):
+            elif before not in _CLOSING:
                 after_final = False
             if place in line_ends:
                 edges.append(Edge.LINE_END)
