@@ -8,12 +8,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from gtrans.cli.shared.score_tools import add_segment_scores, add_tools, needs_no_reference
+from gtrans.cli.shared.score_words import CONSISTENCY
 from gtrans.errors import GtransError
-from gtrans.evaluation import buckets, external
-from gtrans.evaluation.scores import DOCUMENT_METRICS, METRICS, TOKENIZERS
+from gtrans.evaluation import buckets
+from gtrans.evaluation.metrics import DOCUMENT_METRICS, METRICS, TOKENIZERS
 from gtrans.evaluation.significance import BOOTSTRAP_TRIALS, RANDOMISATION_TRIALS
 
-CONSISTENCY = "lexical_consistency"
 MIN_DOC_TOKENS = 8
 MIN_BOOTSTRAP_TRIALS = 40  # a 95% interval leaves out the outermost fortieth on each side
 
@@ -30,7 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="translations, one file per system; the tests compare all others with the first",
     )
     files.add_argument(
-        "--ref", metavar="FILE", help="the reference; not needed for --ctxpro alone with --src"
+        "--ref",
+        metavar="FILE",
+        help="the reference; with --src, --ctxpro, --segment-scores and COMET without reference "
+        "need none",
     )
     files.add_argument(
         "--src",
@@ -58,15 +62,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target-lang",
         default="",
         metavar="LANG",
-        help="language of the translations; it chooses the BLEU tokeniser (sacreBLEU's for zh, ja "
-        "and ko, otherwise 13a) and the stemmer of METEOR and lexical consistency (default: the "
-        "target language of --data, if given)",
+        help="language of the translations (de, zh_CN, Chinese, ..); it chooses the BLEU tokeniser "
+        "(sacreBLEU's for zh, ja and ko, otherwise 13a) and the stemmer of METEOR and lexical "
+        "consistency (default: the target language of --data, if given)",
     )
     what.add_argument(
         "--tokenize",
         choices=TOKENIZERS,
         metavar="NAME",
-        help=f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: the one for --target-lang)",
+        help=f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: the one for --target-lang); "
+        "moses: Moses' tokens of translation and reference, as in papers with tokenised BLEU",
     )
     what.add_argument("--lowercase", action="store_true", help="ignore case")
     unit = parser.add_argument_group("instances")
@@ -88,7 +93,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_buckets(
         parser.add_argument_group("scores of parts of the corpus (in JSON, and with --details)")
     )
-    _add_tools(parser.add_argument_group("tools that need an environment of their own"))
+    add_segment_scores(parser.add_argument_group("scores of other programs"))
+    add_tools(parser.add_argument_group("tools that need an environment of their own"))
     parser.add_argument(
         "--jobs",
         type=int,
@@ -100,6 +106,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--details", action="store_true", help="also print scores of parts of the corpus"
     )
     parser.add_argument("--json", action="store_true", help="write JSON to standard output")
+    parser.add_argument(
+        "--latex",
+        type=Path,
+        metavar="FILE",
+        help="also write a table for a paper: a row for each system, a column for each score",
+    )
+    parser.add_argument(
+        "--csv",
+        type=Path,
+        metavar="FILE",
+        help="also write all scores, intervals and tests, a line for each system and score",
+    )
 
 
 def _add_significance(group: argparse._ArgumentGroup) -> None:
@@ -149,34 +167,6 @@ def _add_buckets(group: argparse._ArgumentGroup) -> None:
         )
 
 
-def _add_tools(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--comet", action="store_true", help="score with COMET; needs --src")
-    group.add_argument("--doc-comet", action="store_true", help="score with Doc-COMET; needs --src")
-    group.add_argument(
-        "--blonde", action="store_true", help="score with BlonDe; English translations only"
-    )
-    group.add_argument(
-        "--ctxpro",
-        metavar="EVALSET",
-        help="score with ctxpro on this evaluation set (such as en-de/gender/test, or its JSON "
-        "file); each document is one example of the set",
-    )
-    group.add_argument(
-        "--comet-model",
-        default=external.COMET_MODEL,
-        metavar="NAME",
-        help="model for COMET and Doc-COMET (default: %(default)s)",
-    )
-    group.add_argument(
-        "--external-dir",
-        type=Path,
-        default=Path("external-scores"),
-        metavar="DIR",
-        help="folder in which texts are written for these tools and their scores are read; the "
-        "output says how to run the tools (default: %(default)s)",
-    )
-
-
 def check_values(args: argparse.Namespace) -> None:
     """Refuse impossible values before any work.
 
@@ -200,8 +190,13 @@ def check_values(args: argparse.Namespace) -> None:
                 f"--{name.replace('_', '-')} must be ascending numbers from 1, but is "
                 f"{' '.join(map(str, bounds))}"
             )
-    if not args.ref and not (args.ctxpro and args.src):
-        raise GtransError("--ref is missing; only --ctxpro with --src works without it")
+    if not args.ref and not (args.src and needs_no_reference(args)):
+        raise GtransError(
+            "--ref is missing; with --src, --ctxpro, --segment-scores and COMET without reference "
+            "need none"
+        )
+    if not args.ref and args.metrics:
+        raise GtransError(f"--metrics {args.metrics[0]} needs the reference; give it with --ref")
     if CONSISTENCY in (args.metrics or ()) and not args.src:
         raise GtransError(f"--metrics {CONSISTENCY} needs the source; give it with --src")
     if args.documents_only:
