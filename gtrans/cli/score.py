@@ -49,7 +49,7 @@ from gtrans.evaluation.report import Report, to_json, to_text
 from gtrans.evaluation.scores import Corpus, measure, tokenized_lines
 from gtrans.evaluation.significance import resample
 from gtrans.evaluation.tables import to_csv, to_latex
-from gtrans.identity.files import atomic_writer
+from gtrans.identity.files import atomic_writer, check_output
 from gtrans.messages import json_text, print_lines, say
 
 EXAMPLE = (
@@ -74,6 +74,10 @@ def run(args: argparse.Namespace) -> None:
             an option has an impossible value.
     """
     check_values(args)
+    for flag, path in (("--latex", args.latex), ("--csv", args.csv)):
+        if path is not None:
+            others = (args.latex,) if flag == "--csv" and args.latex else ()
+            check_output(flag, path, [*_inputs(args), *others])
     texts = system_names(args.hyp)
     if not args.documents_only:
         _notice_free_translations(args, texts.values())
@@ -107,7 +111,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _write_tables(args: argparse.Namespace, report: Report) -> None:
-    """Write ``--latex`` and ``--csv``, none of them onto an input."""
     for path, table in ((args.latex, to_latex), (args.csv, to_csv)):
         if path is not None:
             with atomic_writer(path, _inputs(args)) as file:
@@ -141,7 +144,8 @@ def _is_free(path: str, reference: str) -> bool:
 def _inputs(args: argparse.Namespace) -> list[str]:
     """The files that the command reads."""
     texts = (args.ref, args.src, *system_names(args.hyp).values())
-    return [path for path in texts if path]
+    scores = [argument.partition("=")[2] for argument in args.segment_scores]
+    return [path for path in (*texts, *scores) if path]
 
 
 def _score(

@@ -12,11 +12,13 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.external import (
+    AGAIN,
     RESULT,
     Instructions,
     Texts,
@@ -24,11 +26,12 @@ from gtrans.evaluation.external import (
     result_of,
     write_texts,
 )
-from gtrans.evaluation.scores import Measurement
+from gtrans.evaluation.scores import Measurement, Statistics
 
 _ORDERS = 4
 _CATEGORIES = ("tense", "pronoun", "entity", "dm")
 _KEYS = _ORDERS + len(_CATEGORIES)
+_TOLERANCE = 1e-6
 _FLOOR = 1e-5  # BlonDe takes the logarithm of no smaller number
 _PROGRAM_NAME = "blonde_scores.py"
 _TEXTS = "documents.json"
@@ -44,11 +47,11 @@ folder = pathlib.Path(__file__).parent
 text = (folder / "documents.json").read_bytes()
 documents = json.loads(text)
 blonde = BLONDE(references=[documents["references"]])
-systems, scores = {}, {}
+systems = {}
 for name, system in documents["systems"].items():
     found, expected = blonde._extract_corpus_statistics(system, None)
-    scores[name] = float(blonde._aggregate_and_compute((found, expected)).F1)
-    systems[name] = []
+    score = float(blonde._aggregate_and_compute((found, expected)).F1)
+    systems[name] = {"score": score, "documents": []}
     for sentences in zip(found, expected):
         counts = [0.0] * (3 * len(KEYS))
         for one, other in zip(*sentences):
@@ -56,12 +59,12 @@ for name, system in documents["systems"].items():
             for kind, values in enumerate(kinds):
                 for place, key in enumerate(KEYS):
                     counts[kind * len(KEYS) + place] += values.get(key, 0.0)
-        systems[name].append(counts)
+        systems[name]["documents"].append(counts)
 checked = hashlib.sha256(text).hexdigest()
-versions = {name: version(name) for name in ("blonde", "spacy")}
-(folder / "scores.json").write_text(json.dumps(
-    {"texts": checked, "systems": systems, "corpus": {"scores": scores, "versions": versions}}
-))
+versions = ",".join(name + "-" + version(name) for name in ("blonde", "spacy"))
+(folder / "scores.json").write_text(
+    json.dumps({"texts": checked, "versions": versions, "systems": systems})
+)
 '''
 
 
@@ -100,20 +103,38 @@ def blonde(folder: Path, texts: Texts, target_lang: str) -> tuple[Instructions, 
     result = result_of(folder / RESULT, documents, _PROGRAM_NAME)
     if result is None:
         return instructions, None
-    shape = len(texts.references), 3 * _KEYS
     return instructions, Measurement(
         key="blonde",
         label="BlonDe",
         unit="document",
         higher_is_better=True,
-        signature="categories:all|average:geometric|smooth:exp|unit:document",
+        signature="categories:all|average:geometric|smooth:exp"
+        f"|version:{result.get('versions')}|unit:document",
         statistics={
-            name: matrix(result.get(name), shape, f"{folder / RESULT}: {name}")
+            name: _counts(result["systems"].get(name), folder / RESULT, len(texts.references))
             for name in texts.systems
         },
         documents=np.arange(len(texts.references)),
         compute=f1,
     )
+
+
+def _counts(found: Any, path: Path, documents: int) -> Statistics:
+    """The counts of every document, (documents, 24).
+
+    Raises:
+        GtransError: the file is damaged, or the score that follows from its counts is not BlonDe's.
+    """
+    if not isinstance(found, dict):
+        raise GtransError(f"{path} lacks a system; {AGAIN}")
+    counts = matrix(found.get("documents"), (documents, 3 * _KEYS), str(path))
+    score, of_tool = f1(counts.sum(0).tolist()), found.get("score")
+    if not isinstance(of_tool, float) or abs(score - 100 * of_tool) > _TOLERANCE:
+        raise GtransError(
+            f"{path}: the counts give {score:.4f}, but this version of BlonDe 100 x {of_tool}; "
+            "they can be read of version 0.1.4"
+        )
+    return counts
 
 
 def f1(sums: Sequence[float]) -> float:

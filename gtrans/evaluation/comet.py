@@ -222,7 +222,9 @@ def _over_context(
     if result is None:
         return instructions, None
     return instructions, {
-        name: matrix(result.get(name), (sum(texts.shape), 2), f"{folder / RESULT}: {name}")
+        name: matrix(
+            result["systems"].get(name), (sum(texts.shape), 2), f"{folder / RESULT}: {name}"
+        )
         for name in texts.systems
     }
 

@@ -193,10 +193,10 @@ def read_result(path: Path) -> dict[str, Any] | None:
 
 
 def result_of(path: Path, texts: str, program: str) -> dict[str, Any] | None:
-    """The ``systems`` in a result of one of our programs; None if it has not been run.
+    """The result of one of our programs; None if it has not been run.
 
     Args:
-        path: the result, which has the digest of the texts.
+        path: the result: the digest of the ``texts``, and ``systems`` by name.
         texts: the file of texts that it must belong to.
         program: what has to be run again.
 
@@ -208,10 +208,9 @@ def result_of(path: Path, texts: str, program: str) -> dict[str, Any] | None:
         return None
     if result.get("texts") != hashlib.sha256(texts.encode()).hexdigest():
         raise GtransError(f"{path} holds the scores of other texts; run {program} again")
-    systems = result.get("systems")
-    if not isinstance(systems, dict):
+    if not isinstance(result.get("systems"), dict):
         raise GtransError(f"{path} is not what {program} writes; run it again")
-    return systems
+    return result
 
 
 def matrix(rows: Any, shape: tuple[int, int], place: str) -> Statistics:

@@ -114,16 +114,21 @@ def meteor15(
 
 
 def _counts(path: Path, sentences: int) -> Statistics:
-    """The counts of every sentence, (sentences, 23).
-
-    A sentence that is all the reference's, in order, has no fragment instead of one.
-    """
+    """The counts of every sentence, (sentences, 23)."""
     rows = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
-    counts = matrix(rows, (sentences, _COLUMNS), str(path))
-    matches = counts[:, _MODULES].reshape(sentences, 8, 2).sum(1)
-    whole = (matches == counts[:, :2]).all(1)
-    counts[whole & (counts[:, _CHUNKS] == 1), _CHUNKS] = 0
-    return counts
+    return whole_matches_unbroken(matrix(rows, (sentences, _COLUMNS), str(path)))
+
+
+def whole_matches_unbroken(counts: Statistics) -> Statistics:
+    """The counts with no chunk where all words of both sides match in one chunk.
+
+    The program counts so when it adds up sentences.
+    """
+    matches = counts[:, _MODULES].reshape(len(counts), 8, 2).sum(1)
+    whole = (matches == counts[:, :2]).all(1) & (counts[:, _CHUNKS] == 1)
+    unbroken = counts.copy()
+    unbroken[whole, _CHUNKS] = 0
+    return unbroken
 
 
 def score(sums: Sequence[float], parameters: Sequence[float], weights: Sequence[float]) -> float:

@@ -211,8 +211,10 @@ def check_documents_only(args: argparse.Namespace, why: str) -> None:
             f"--metrics {wrong[0]} needs aligned sentences; {why} can have "
             f"{', '.join(DOCUMENT_METRICS)}"
         )
-    if args.comet or args.doc_comet:
-        raise GtransError(f"COMET needs aligned sentences, but {why} has none; leave it out")
+    for name in ("comet", "doc_comet", "blonde", "meteor15"):
+        if getattr(args, name):
+            flag = "--" + name.replace("_", "-")
+            raise GtransError(f"{flag} needs aligned sentences, but {why} has none; leave it out")
 
 
 def system_names(arguments: Sequence[str]) -> dict[str, str]:
