@@ -114,7 +114,7 @@ class _CharactersSignature(CHRFSignature):
     """The signature of chrF2++ whose words are characters."""
 
     def __init__(self, args: dict[str, Any]) -> None:
-        super().__init__(args)  # type: ignore[no-untyped-call]
+        super().__init__(args)
         self.info["words"] = "characters"
 
 

@@ -37,7 +37,7 @@ def moses_tokens(documents: Sequence[Sequence[str]], lang: str) -> list[list[str
     ]
 
 
-class MosesTokens(BaseTokenizer):  # type: ignore[misc]
+class MosesTokens(BaseTokenizer):
     """Stands for Moses' tokeniser in signatures; the text that it is given has tokens already.
 
     Args:
