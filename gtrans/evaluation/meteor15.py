@@ -157,4 +157,5 @@ def score(sums: Sequence[float], parameters: Sequence[float], weights: Sequence[
         return 0.0
     mean = precision * recall / (alpha * precision + (1 - alpha) * recall)
     fragmentation = 2 * sums[_CHUNKS] / sum(sums[_MATCHED])
-    return 100 * mean * (1 - gamma * fragmentation**beta)
+    result: float = 100 * mean * (1 - gamma * fragmentation**beta)
+    return result

@@ -146,6 +146,11 @@ class MosesPipeline(TextPipeline):
         words = [self._read(word) for word in tokens.split()]
         return self._join(words).replace(_SPACE, " ").strip()
 
+    def words(self, pieces: str) -> str:
+        """Moses' tokens of one sentence, from its BPE tokens, without escapes and our marks."""
+        words = (self._read(word).strip(_LEFT + _RIGHT) for word in self.unsegment(pieces).split())
+        return " ".join(word for word in words if word != _SPACE)
+
     def segment(self, tokens: str) -> str:
         """BPE tokens of what ``tokenise`` returned: truecasing, then the merges."""
         if self._bpe is None:
