@@ -197,8 +197,9 @@ def _measure(
 def _notes_on_text(systems: Mapping[str, Documents], options: Options) -> list[str]:
     """Warnings about text that the tokeniser is not meant for."""
     notes = []
+    plain = options.tokenize != "none" and not options.given_tokens
     for name, documents in systems.items():
-        if options.tokenize != "none" and (lines := tokenized_lines(documents)):
+        if plain and (lines := tokenized_lines(documents)):
             notes.append(
                 f"{name}: {lines} sentences end in a space and a full stop; is this tokenised "
                 "text? Scores are meant for detokenised text"

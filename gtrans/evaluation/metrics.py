@@ -35,6 +35,7 @@ class Options:
             (:func:`gtrans.languages.language_code`); also chooses METEOR's stemmer and synonyms,
             how TER treats Chinese and Japanese, and the words of chrF2++ over documents.
         lowercase: ignore case.
+        given_tokens: with Moses' tokens, translations are such tokens already.
         without_spaces: the translations are written without spaces between words, whatever
             their language is.
     """
@@ -43,6 +44,7 @@ class Options:
     target_lang: str = ""
     lowercase: bool = False
     without_spaces: bool = False
+    given_tokens: bool = False
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,10 @@ def measure(
     slow_first = sorted(keys, key=lambda key: key != "ter")
     words = (
         replace(corpus, references=with_words(corpus.references, options)),
-        {name: with_words(documents, options) for name, documents in systems.items()},
+        {
+            name: documents if options.given_tokens else with_words(documents, options)
+            for name, documents in systems.items()
+        },
     )
     tasks = [
         task

@@ -141,5 +141,15 @@ def test_tokens_of_moses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         assert found[key]["score"] == expected
         assert "|tok:moses-en,sacremoses-" in found[key]["signature"]
     assert found["s_bleu"]["score"] != run(capsys, *files[:-2])["of_one"]["s_bleu"]["score"]
+    tokens_file = write(tmp_path / "t", text(tokens[0]))
+    same = ["--metrics", "s_bleu", "d_bleu", "meteor", "--hyp-tokens"]
+    assert run(capsys, "--hyp", tokens_file, *files[2:], *same)["of_one"] == found
+    for options, part in [
+        (files[4:6], "--hyp-tokens needs --tokenize moses"),
+        (files[4:], "all but s_bleu, d_bleu, d_bleu_instance, meteor need plain text"),
+        ([*files[4:], "--metrics", "ter"], "need plain text"),
+    ]:
+        assert main(["score", *files[:4], *options, "--hyp-tokens"]) == 1
+        assert part in capsys.readouterr().err
     assert main(["score", *files[:4], "--target-lang", "zh", "--tokenize", "moses"]) == 1
     assert "--tokenize moses cannot split --target-lang zh" in capsys.readouterr().err

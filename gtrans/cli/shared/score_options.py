@@ -13,6 +13,7 @@ from gtrans.cli.shared.score_words import CONSISTENCY
 from gtrans.errors import GtransError
 from gtrans.evaluation import buckets
 from gtrans.evaluation.metrics import DOCUMENT_METRICS, METRICS, TOKENIZERS
+from gtrans.evaluation.moses_tokens import MOSES
 from gtrans.evaluation.significance import BOOTSTRAP_TRIALS, RANDOMISATION_TRIALS
 
 MIN_DOC_TOKENS = 8
@@ -72,6 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: the one for --target-lang); "
         "moses: Moses' tokens of translation and reference, as in papers with tokenised BLEU",
+    )
+    what.add_argument(
+        "--hyp-tokens",
+        action="store_true",
+        help="with --tokenize moses: the translations are Moses' tokens already, without escapes, "
+        "as 'gtrans translate --tokens' writes them; only the reference is tokenised",
     )
     what.add_argument("--lowercase", action="store_true", help="ignore case")
     unit = parser.add_argument_group("instances")
@@ -199,8 +206,21 @@ def check_values(args: argparse.Namespace) -> None:
         raise GtransError(f"--metrics {args.metrics[0]} needs the reference; give it with --ref")
     if CONSISTENCY in (args.metrics or ()) and not args.src:
         raise GtransError(f"--metrics {CONSISTENCY} needs the source; give it with --src")
+    if args.hyp_tokens:
+        _check_tokens(args)
     if args.documents_only:
         check_documents_only(args, "--documents-only")
+
+
+def _check_tokens(args: argparse.Namespace) -> None:
+    """Raises GtransError for a score that needs the plain text of the translations."""
+    if args.tokenize != MOSES:
+        raise GtransError(f"--hyp-tokens needs --tokenize {MOSES}")
+    of_words = [key for key, metric in METRICS.items() if metric.of_words]
+    if not args.metrics or not set(args.metrics) <= set(of_words):
+        raise GtransError(
+            f"--hyp-tokens: all but {', '.join(of_words)} need plain text; choose with --metrics"
+        )
 
 
 def check_documents_only(args: argparse.Namespace, why: str) -> None:

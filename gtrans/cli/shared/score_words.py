@@ -46,7 +46,7 @@ def metric_options(args: argparse.Namespace, references: Documents) -> Options:
     elif args.data:
         target_lang = language_code(prepared_languages(args.data)[1]) or ""
     without_spaces = target_lang in WITHOUT_SPACES or is_written_without_spaces(references)
-    return Options(args.tokenize, target_lang, args.lowercase, without_spaces)
+    return Options(args.tokenize, target_lang, args.lowercase, without_spaces, args.hyp_tokens)
 
 
 def instances(args: argparse.Namespace, references: Documents, sources: Documents | None) -> Corpus:
