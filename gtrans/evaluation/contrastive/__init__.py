@@ -15,6 +15,7 @@ from gtrans.evaluation.contrastive.accuracy import (
     wilson_interval,
 )
 from gtrans.evaluation.contrastive.consistency import read_consistency
+from gtrans.evaluation.contrastive.contracat import read_contracat
 from gtrans.evaluation.contrastive.contrapro import read_contrapro
 from gtrans.evaluation.contrastive.control import random_contexts
 from gtrans.evaluation.contrastive.discevalmt import read_discevalmt
@@ -38,6 +39,7 @@ __all__ = [
 
 READERS: dict[str, Callable[[str | os.PathLike[str], ReadOptions], list[Item]]] = {
     "contrapro": read_contrapro,
+    "contracat": read_contracat,
     "consistency": read_consistency,
     "discevalmt": read_discevalmt,
     "large-pronoun": read_large_pronoun,
