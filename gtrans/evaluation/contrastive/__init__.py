@@ -11,7 +11,12 @@ from gtrans.evaluation.contrastive.accuracy import (
     Table,
     accuracy_table,
     by_distance,
+    by_group,
+    cannot_be_lost,
+    outcomes_of,
     pooled,
+    preferences,
+    tabulate,
     wilson_interval,
 )
 from gtrans.evaluation.contrastive.consistency import read_consistency
@@ -22,18 +27,27 @@ from gtrans.evaluation.contrastive.discevalmt import read_discevalmt
 from gtrans.evaluation.contrastive.items import Item, ReadOptions
 from gtrans.evaluation.contrastive.jsonl import read_jsonl
 from gtrans.evaluation.contrastive.large_pronoun import read_large_pronoun
+from gtrans.evaluation.contrastive.paired import PairedTest, paired_tests
+from gtrans.evaluation.contrastive.translation_test import read_discourse_zhen
 
 __all__ = [
     "READERS",
     "Cell",
     "Item",
+    "PairedTest",
     "ReadOptions",
     "Table",
     "accuracy_table",
     "by_distance",
+    "by_group",
+    "cannot_be_lost",
+    "outcomes_of",
+    "paired_tests",
     "pooled",
+    "preferences",
     "random_contexts",
     "read_items",
+    "tabulate",
     "wilson_interval",
 ]
 
@@ -43,6 +57,7 @@ READERS: dict[str, Callable[[str | os.PathLike[str], ReadOptions], list[Item]]] 
     "consistency": read_consistency,
     "discevalmt": read_discevalmt,
     "large-pronoun": read_large_pronoun,
+    "discourse-zhen": read_discourse_zhen,
     "jsonl": read_jsonl,
 }
 """A reader for each published format; the names are the choices of ``--format``."""

@@ -109,14 +109,22 @@ def cannot_be_lost(items: Sequence[Item]) -> list[str]:
     return [item.id for item in items if item.has_right and not item.rivals and item.contrastive]
 
 
-def tabulate(items: Sequence[Item], outcomes: Sequence[bool]) -> Table:
+def outcomes_of(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> list[bool | None]:
+    """:func:`is_right` of every item; None if its right candidate is not known."""
+    return [
+        is_right(item, values) if item.has_right else None
+        for item, values in zip(items, scores, strict=True)
+    ]
+
+
+def tabulate(items: Sequence[Item], outcomes: Sequence[bool | None]) -> Table:
     """Accuracy by phenomenon and distance of items that were got right or not.
 
-    Items without a known right candidate are left out.
+    Items whose outcome is None are left out.
     """
     found: dict[str, dict[int | None, list[Cell]]] = {}
     for item, right in zip(items, outcomes, strict=True):
-        if item.has_right:
+        if right is not None:
             cells = found.setdefault(item.phenomenon, {}).setdefault(item.distance, [])
             cells.append(_cell(item, right))
     return {
@@ -130,18 +138,19 @@ def tabulate(items: Sequence[Item], outcomes: Sequence[bool]) -> Table:
 
 def accuracy_table(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> Table:
     """Accuracy by phenomenon and distance; arguments and errors as for :func:`is_right`."""
-    return tabulate(items, [is_right(*pair) for pair in zip(items, scores, strict=True)])
+    return tabulate(items, outcomes_of(items, scores))
 
 
-def by_group(items: Sequence[Item], outcomes: Sequence[bool]) -> dict[str, dict[str, Cell]]:
+def by_group(items: Sequence[Item], outcomes: Sequence[bool | None]) -> dict[str, dict[str, Cell]]:
     """Accuracy in each group of the authors' tables: name of the grouping, value, result.
 
-    Items of blocks also give ``whole blocks``: how many blocks have all their items right.
+    Items whose outcome is None are left out. Items of blocks also give ``whole blocks``: how many
+    blocks have all their items right.
     """
     found: dict[str, dict[str, list[Cell]]] = {}
     blocks: dict[str, list[Cell]] = {}
     for item, right in zip(items, outcomes, strict=True):
-        if not item.has_right:
+        if right is None:
             continue
         for name, value in item.groups.items():
             found.setdefault(name, {}).setdefault(value, []).append(_cell(item, right))

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from enum import Enum
+from enum import StrEnum
 
 from gtrans.evaluation.contrastive.items import Item
 from gtrans.evaluation.contrastive.words import words_of
 
 
-class Outcome(str, Enum):
+class Outcome(StrEnum):
     """What is in the translation of an item."""
 
     RIGHT = "right"
@@ -52,6 +52,36 @@ def outcome(item: Item, translation: str) -> Outcome:
     return Outcome.NEITHER
 
 
-def outcomes(items: Sequence[Item], translations: Sequence[str]) -> list[Outcome]:
-    """:func:`outcome` of every item."""
-    return [outcome(*pair) for pair in zip(items, translations, strict=True)]
+def outcome_counts(
+    items: Sequence[Item], found: Sequence[Outcome | None]
+) -> dict[str, dict[str, int]]:
+    """How often each outcome occurs, by phenomenon; items without one are ``not judged``."""
+    counts: dict[str, dict[str, int]] = {}
+    for item, one in zip(items, found, strict=True):
+        if not item.contrastive:
+            continue
+        of_phenomenon = counts.setdefault(item.phenomenon, {kind.value: 0 for kind in Outcome})
+        key = "not judged" if one is None else one.value
+        of_phenomenon[key] = of_phenomenon.get(key, 0) + 1
+    return counts
+
+
+def quality(items: Sequence[Item], translations: Sequence[str]) -> dict[str, dict[str, float]]:
+    """BLEU and chrF2 of the last sentences by phenomenon, of items without wrong translations."""
+    pairs: dict[str, list[tuple[str, str]]] = {}
+    for item, translation in zip(items, translations, strict=True):
+        if not item.contrastive:
+            pairs.setdefault(item.phenomenon, []).append((translation, item.target[-1]))
+    if not pairs:
+        return {}
+    # Imported on demand: sacreBLEU needs half a second, which other sets should not.
+    from gtrans.evaluation.scores import METRICS, Options
+
+    metrics = {key: METRICS[key].build(Options()) for key in ("s_bleu", "chrf")}
+    scores: dict[str, dict[str, float]] = {}
+    for phenomenon, of_phenomenon in pairs.items():
+        found, references = zip(*of_phenomenon, strict=True)
+        scores[phenomenon] = {"items": len(found)} | {
+            key: metric.corpus_score(found, [references]).score for key, metric in metrics.items()
+        }
+    return scores

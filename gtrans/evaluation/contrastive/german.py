@@ -26,11 +26,12 @@ def pronoun_of(right: str, wrong: Sequence[str]) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def differ_in_pronouns(one: str, other: str) -> bool:
+def differ_in_pronouns(text: str, changed: str) -> bool:
     """Whether two texts have the same words but for pronouns."""
-    words, others = words_of(one), words_of(other)
+    words, others = words_of(text), words_of(changed)
     return len(words) == len(others) and all(
-        a == b or (a in _PRONOUN_OF and b in _PRONOUN_OF) for a, b in zip(words, others, strict=True)
+        one == other or {one, other} <= _PRONOUN_OF.keys()
+        for one, other in zip(words, others, strict=True)
     )
 
 

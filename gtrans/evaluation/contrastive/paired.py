@@ -36,22 +36,22 @@ class PairedTest:
         for won in range(fewer + 1):
             tail += term
             term = term * (differ - won) // (won + 1)
-        return min(1.0, 2 * tail / 2**differ)
+        return float(min(1, 2 * tail / 2**differ))
 
 
 def paired_tests(
-    items: Sequence[Item], first: Sequence[bool], other: Sequence[bool]
+    items: Sequence[Item], first: Sequence[bool | None], other: Sequence[bool | None]
 ) -> dict[str, PairedTest]:
     """The test by phenomenon and, where there are several phenomena, over ``all``.
 
     Args:
-        items: items; those without a known right candidate are left out.
-        first, other: which items each system gets right.
+        items: any number of items.
+        first, other: which items each system gets right; None: the item is left out.
     """
     found: dict[str, list[tuple[bool, bool]]] = {}
-    for item, pair in zip(items, zip(first, other, strict=True), strict=True):
-        if item.has_right:
-            found.setdefault(item.phenomenon, []).append(pair)
+    for item, one, two in zip(items, first, other, strict=True):
+        if one is not None and two is not None:
+            found.setdefault(item.phenomenon, []).append((one, two))
     tests = {phenomenon: _test(pairs) for phenomenon, pairs in found.items()}
     if len(found) > 1:
         tests["all"] = _test([pair for pairs in found.values() for pair in pairs])

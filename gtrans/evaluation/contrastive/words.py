@@ -22,8 +22,6 @@ def changed_words(right: str, wrong: Sequence[str]) -> list[str]:
     """
     words, others = words_of(right), [words_of(text) for text in wrong]
     if all(len(other) == len(words) for other in others):
-        return [
-            word for place, word in enumerate(words) if all(o[place] != word for o in others)
-        ]
+        return [word for place, word in enumerate(words) if all(o[place] != word for o in others)]
     more = [Counter(words) - Counter(other) for other in others]
     return [word for word in words if all(word in counts for counts in more)]
