@@ -47,6 +47,7 @@ def test_consistency_as_published(tmp_path: Path) -> None:
         target=("Ты пришла .", "Ты ушла ."),
         contrastive=(("Ты пришла .", "Вы ушли ."), ("Вы .", "Ты ушла .")),
         form="tokenised",
+        right_index=1,
     )
     assert (second.id, second.distance) == ("deixis-2", 3)
     infl = read_items(consistency(tmp_path, CONSISTENT, name="ellipsis_infl.json"), "consistency")
@@ -148,6 +149,7 @@ def test_json_with_documents(name: str, target: str, first: int, tmp_path: Path)
         source=("A cat.", "It sleeps."),
         target=("Eine Katze.", "Sie schläft."),
         contrastive=(("Eine Katze.", "Er schläft."), ("Eine Katze.", "Es schläft.")),
+        groups={"antecedent": "intersentential", "antecedent distance": "1"},
     )
     assert (beginning.source, beginning.distance) == (("The dog!",), 0)
     deep = read_items(path, name, ReadOptions(options.documents, 5))[0]
@@ -209,29 +211,77 @@ def test_the_separated_text(tmp_path: Path) -> None:
         target=("eine Katze.", "sie schläft."),
         contrastive=(("eine Katze.", "er schläft."), ("eine Katze.", "es schläft.")),
         form="truecased",
+        groups={"antecedent": "intersentential", "antecedent distance": "1"},
     )
     assert (second.source, second.phenomenon, second.distance) == (("it runs.",), "it:er", None)
     assert read_items(path / "en.txt.gz", "contrapro") == [first, second]
     assert read_items(path, "contrapro", ReadOptions(None, 0))[0].source == ("it sleeps.",)
 
 
+def separated_lines(*lines: tuple[str, str]) -> dict[str, str]:
+    source, target = zip(*lines, strict=True)
+    return {"en": "".join(f"{s}\n" for s in source), "de": "".join(f"{t}\n" for t in target)}
+
+
+# Two pronouns of a sentence are two examples with the same right translation; the same source
+# occurs in two films with translations that differ in more than a pronoun.
+SAME_SOURCE = [
+    *(("a. <SEP> it is it.", f"A. <SEP> {text}.")
+      for text in ("Es ist es", "Sie ist sie", "Er ist es", "Es ist es", "Sie ist sie", "Es ist er",
+                   "Es ist ihn")),
+    *((" <SEP> it runs.", f" <SEP> {text}.")
+      for text in ("sie läuft", "er läuft", "es läuft", "er rennt", "sie rennt", "es rennt")),
+]  # fmt: skip
+
+
 def test_the_separated_text_without_groups(tmp_path: Path) -> None:
-    items = read_items(separated(tmp_path), "contrapro")
+    """Examples with the same source and context are told apart."""
+    items = read_items(separated(tmp_path, **separated_lines(*SAME_SOURCE)), "contrapro")
     assert [(item.id, len(item.candidates), item.phenomenon, item.distance) for item in items] == [
-        ("1", 3, "it", None),
-        ("4", 2, "it", None),
+        ("1", 3, "it:es", None),
+        ("4", 4, "it:es", None),
+        ("8", 3, "it:sie", None),
+        ("11", 3, "it:er", None),
     ]
+    assert [item.target[-1] for item in items] == ["Es ist es.", "Es ist es.", "sie läuft.",
+                                                   "er rennt."]  # fmt: skip
+
+
+def test_the_text_and_context_files_of_the_script(tmp_path: Path) -> None:
+    texts = separated_lines(*((s.split("> ")[1], t.split("> ")[1]) for s, t in SAME_SOURCE))
+    contexts = {"en": "\n\nb.\na.\n" * 13, "de": "\n\nB.\nA.\n" * 13}
+    for lang, text in texts.items():
+        (tmp_path / f"contrapro.text.{lang}").write_text(text, encoding="utf-8")
+        (tmp_path / f"contrapro.context.{lang}").write_text(contexts[lang], encoding="utf-8")
+    items = read_items(tmp_path / "contrapro.text.en", "contrapro", ReadOptions(None, 3))
+    assert [item.id for item in items] == ["1", "4", "8", "11"]
+    assert items[0].source == ("b.", "a.", "it is it.")
+    assert items[0].target == ("B.", "A.", "Es ist es.")
+    assert items[3].contrastive[0] == ("B.", "A.", "sie rennt.")
+    alone = read_items(tmp_path, "contrapro", ReadOptions(None, 1))
+    assert alone[0].source == ("a.", "it is it.")
+    with pytest.raises(GtransError, match="has 52 lines for the 13 of the set; `--context` 5 need"):
+        read_items(tmp_path, "contrapro", ReadOptions(None, 5))
+
+
+@pytest.mark.parametrize("removed", [1, 2, 7])
+def test_examples_that_cannot_be_told_apart_are_refused(removed: int, tmp_path: Path) -> None:
+    lines = [line for place, line in enumerate(SAME_SOURCE) if place != removed]
+    with pytest.raises(GtransError) as error:
+        read_items(separated(tmp_path, **separated_lines(*lines)), "contrapro")
+    assert "are no example of ContraPro" in str(error.value)
+    assert "groups.tsv in the same folder, or give contrapro.json" in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("lines", "groups", "message"),
     [
-        ({"en": "a. b.\n"}, None, "en.txt:1: has no <SEP> between context and sentence."),
-        ({"en": "a. <SEP> b.\n"}, None, "en.txt has 1 lines, but de.txt has 5."),
+        ({"en": "a. b.\n" * 5}, None, "en.txt:1: has no <SEP> between context and sentence."),
+        ({"en": "a. <SEP> b.\n"}, None, "en.txt.gz has 1 lines, but de.txt.gz has 5."),
         ({}, "2\t3\tsie\t1\n", "groups.tsv:2: an example must begin at line 1"),
         ({}, "1\tx\tsie\t1\n", "groups.tsv:2: line, variants and distance must be numbers."),
         ({}, "1\t3\tsie\t1\n", "groups.tsv: ends at line 3 of the texts, which have 5."),
-        ({}, "1\t4\tsie\t1\n", "en.txt:1: the lines of an example must be equal."),
+        ({}, "1\t4\tsie\t1\n", "de.txt:1: the lines of an example must have equal sources."),
     ],
 )
 def test_mistakes_of_the_separated_text(
@@ -264,6 +314,8 @@ def test_anaphora(tmp_path: Path) -> None:
         source=("The house.", "It is new."),
         target=tuple(right),
         contrastive=(("La maison.", "Il est neuf."),),
+        groups={"form": "f.sg."},
+        block="anaphora 7",
     )
     assert (second.id, second.phenomenon) == ("7.2", "anaphora, semi-correct")
 
@@ -342,13 +394,29 @@ def test_the_extracted_text(tmp_path: Path) -> None:
     assert alone.source == ("It runs.",)
 
 
+def test_contexts_of_the_extracted_text_are_as_long_as_those_of_the_json(tmp_path: Path) -> None:
+    """A file of longer contexts has nothing for the second sentence of a film."""
+    shorter = {side: "\n\n" + f"{word}.\n" * 2 for side, word in (("src", "C"), ("trg", "c"))}
+    path = extracted(tmp_path, **{f"c1.context.{side}": text for side, text in shorter.items()})
+    first, second = read_items(path, "large-pronoun", ReadOptions(None, 2))
+    assert (first.source, first.target) == (("A.", "B.", "It runs."), ("a.", "b.", "Elle court."))
+    assert (second.source, second.target) == (("C.", "They go."), ("c.", "Qu'ils aillent."))
+
+
+def test_the_context_file_of_the_script(tmp_path: Path) -> None:
+    path = extracted(tmp_path)
+    for side in ("src", "trg"):
+        (tmp_path / f"Set.c2.context.{side}").rename(tmp_path / f"Set.context.{side}")
+    assert read_items(path, "large-pronoun")[0].source == ("B.", "It runs.")
+
+
 @pytest.mark.parametrize(
     ("changes", "context", "message"),
     [
         ({}, 1, "there is no file "),
-        ({"c2.context.src": "A.\n"}, 2, "both must have the same number, a multiple of 2."),
-        ({"c2.context.src": "A.\nB.\n" * 2, "c2.context.trg": "a.\nb.\n" * 2}, 2, "for 2 lines"),
-        ({"c2.context.trg": "a.\nb.\na.\nx.\n" + "\n\n" * 2}, 2, "lines 1 and 2 of the set have"),
+        ({"c2.context.src": "A.\n"}, 2, "src has 1 lines, but Set.c2.context.trg has 8."),
+        ({"c2.context.src": "A.\nB.\n" * 2, "c2.context.trg": "a.\nb.\n" * 2}, 2, "4 lines for"),
+        ({"c2.context.trg": "a.\nb.\na.\nx.\n" + "\n\n" * 2}, 2, ":1: has another context than"),
         ({"current.src": "It runs.\nIt.\nThey.\nThey.\n"}, 0, ":1: must be equal to the next line"),
     ],
 )

@@ -9,6 +9,8 @@ from typing import Any
 from gtrans.cli.shared.tables import aligned
 from gtrans.evaluation.contrastive import Cell, PairedTest, Table, by_distance, pooled
 
+_LEAST = 1e-300  # smaller p-values are rounded to 0
+
 
 @dataclass(frozen=True)
 class Result:
@@ -179,12 +181,13 @@ def test_lines(first: str, tests: Mapping[str, Mapping[str, PairedTest]]) -> lis
     for name, by_phenomenon in tests.items():
         for phenomenon, test in by_phenomenon.items():
             counts = [str(n) for n in (test.items, test.only_first, test.only_other)]
-            rows.append([name, phenomenon, *counts, f"{test.p_value:.4g}"])
+            p_value = f"{test.p_value:.4g}" if test.p_value > _LEAST else f"< {_LEAST:g}"
+            rows.append([name, phenomenon, *counts, p_value])
     return aligned(rows, words={0, 1})
 
 
 def _group_lines(groups: Mapping[str, Mapping[str, Cell]]) -> list[str]:
-    rows = [["group", "", "accuracy", "95% interval", "items"]]
+    rows = [["group", "value", "accuracy", "95% interval", "items"]]
     for name, values in groups.items():
         rows += [[name, value, *_figures(cell)] for value, cell in values.items()]
     return aligned(rows, words={0, 1}) if groups else []

@@ -84,14 +84,10 @@ def _item(
         raise GtransError(f"{place}: must have the same number of <SEP> as its source.")
     if not all(all(sentences) for sentences in (sources[0], *targets)):
         raise GtransError(f"{place}: a sentence of the example is empty.")
-    order = [
-        german.GENDERS.get(
-            german.pronoun_of(target[-1], [other[-1] for other in targets if other is not target])
-        )
-        for target in targets
-    ]
-    if sorted(filter(None, order)) != sorted(german.GENDERS.values()):
+    pronouns = german.pronouns_of([target[-1] for target in targets])
+    if sorted(pronouns) != sorted(german.GENDERS):
         raise GtransError(f"{place}: the lines of an example must differ in er, sie and es.")
+    order = [german.GENDERS[pronoun] for pronoun in pronouns]
     gender = genders[0]
     has_right = len(gender) == 1
     if len(gender) > 2 or len(set(gender)) < len(gender) or not set(gender) <= set("mfn"):
@@ -100,7 +96,7 @@ def _item(
         )
     right = order.index(gender) if has_right else 0
     first = -(context + 1)
-    labels = [gender if has_right else _role(str(of), gender) for of in order]
+    labels = [gender if has_right else _role(of, gender) for of in order]
     candidates = [target[first:] for target in targets]
     return Item(
         id=id,

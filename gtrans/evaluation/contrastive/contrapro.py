@@ -31,7 +31,7 @@ from gtrans.evaluation.contrastive.text_sides import contexts_of, separated, the
 
 _JSON = PronounSet(source="en", target="de", first_segment=1)
 _TEXT = ".text.en"
-_SIZES = (3, 4)  # three pronouns, or four words where "er" may be nominative or accusative
+_WRONG = (2, 3)  # wrong lines: three where the other pronoun may be both "er" and "ihn"
 _COLUMNS = ["first_line", "variants", "reference_pronoun", "antecedent_distance"]
 
 
@@ -108,11 +108,12 @@ def _extracted(path: Path, context: int) -> _Lines:
 def _found_groups(lines: _Lines) -> Iterator[_Group]:
     texts = [" ".join(sentences) for sentences in lines.targets]
     for begin, end in german.examples(lines.sources, texts):
-        if end - begin not in _SIZES:
+        right, *wrong = texts[begin:end]
+        if len(wrong) not in _WRONG or not german.is_example(right, wrong):
             raise GtransError(
-                f"{lines.file}:{begin + 1}: {end - begin} lines differ in pronouns alone, but an "
-                "example of ContraPro has 3 or 4, so where examples begin is unclear; say it in a "
-                "file groups.tsv in the same folder, or give contrapro.json."
+                f"{lines.file}:{begin + 1}: lines {begin + 1} to {end} are no example of ContraPro "
+                "(a right line and 2 or 3 with the other pronouns), so where examples begin is "
+                "unclear; say it in a file groups.tsv in the same folder, or give contrapro.json."
             )
         yield _Group(begin, end)
 

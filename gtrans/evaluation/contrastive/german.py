@@ -26,6 +26,27 @@ def pronoun_of(right: str, wrong: Sequence[str]) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
+def pronouns_of(texts: Sequence[str]) -> list[str]:
+    """The pronoun that each text has where they all differ: er, sie, es, or '' if unknown."""
+    words = [words_of(text) for text in texts]
+    places = [column for column in zip(*words, strict=False) if len(set(column)) > 1]
+    if len(places) != 1 or len({len(of) for of in words}) > 1:
+        return [""] * len(texts)
+    return [_PRONOUN_OF.get(word, "") for word in places[0]]
+
+
+def is_example(right: str, wrong: Sequence[str]) -> bool:
+    """Whether the wrong texts put both other pronouns in the place of that of the right one."""
+    pronoun, words = pronoun_of(right, wrong), words_of(right)
+    others = {
+        _PRONOUN_OF[new]
+        for text in wrong
+        for old, new in zip(words, words_of(text), strict=True)
+        if old != new
+    }
+    return bool(pronoun) and others == _FORMS.keys() - {pronoun}
+
+
 def differ_in_pronouns(text: str, changed: str) -> bool:
     """Whether two texts have the same words but for pronouns."""
     words, others = words_of(text), words_of(changed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.items import Sentences
 
 _SEPARATOR = "<SEP>"
-_EOS = re.compile(r"(?:^|\s+)_eos(?=\s|$)")
+_EOS = "_eos"
 
 
 def the_only(folder: Path, ending: str) -> Path:
@@ -54,8 +53,8 @@ def separated(lines: Sequence[str], file: Path) -> list[Sentences]:
 
 
 def joined_by_eos(text: str) -> Sentences:
-    """The sentences of ``one _eos two``; none if one of them is empty."""
-    sentences = tuple(part.strip() for part in _EOS.split(text))
+    """The sentences of ``one _eos two``, spaces or not; none if one of them is empty."""
+    sentences = tuple(part.strip() for part in text.split(_EOS))
     return sentences if all(sentences) else ()
 
 
