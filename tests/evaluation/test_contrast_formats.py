@@ -15,6 +15,7 @@ from gtrans.evaluation.contrastive import (
     ReadOptions,
     accuracy_table,
     by_distance,
+    by_group,
     pooled,
     read_items,
 )
@@ -443,6 +444,28 @@ def test_the_form_of_a_json_line(tmp_path: Path) -> None:
     path.write_text(json.dumps({**line, "form": "loud"}), encoding="utf-8")
     with pytest.raises(GtransError, match="'form' must be one of text, tokenised, truecased"):
         read_items(path)
+
+
+def test_groups_and_blocks(tmp_path: Path) -> None:
+    """Accuracy by group, and of blocks whose items are all right."""
+    line = {
+        "phenomenon": "p", "distance": 0, "cue": "source", "source": ["a"], "target": ["b"],
+        "contrastive": [["c"], ["d"]],
+    }  # fmt: skip
+    path = tmp_path / "set.jsonl"
+    groups = [("f", "1"), ("m", "1"), ("m", "2"), ("m", "2")]
+    path.write_text(
+        "\n".join(
+            json.dumps({**line, "id": str(n), "groups": {"gender": gender}, "block": block})
+            for n, (gender, block) in enumerate(groups)
+        ),
+        encoding="utf-8",
+    )
+    found = by_group(read_items(path), [True, True, True, False])
+    genders = {value: (cell.right, cell.items) for value, cell in found["gender"].items()}
+    assert genders == {"f": (1, 1), "m": (2, 3)}
+    blocks = found["whole blocks"]["all"]
+    assert (blocks.right, blocks.items, blocks.chance) == (1, 2, pytest.approx(1 / 9))
 
 
 def test_models_read_plain_text(tmp_path: Path) -> None:
