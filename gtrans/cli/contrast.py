@@ -181,7 +181,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _print(args: argparse.Namespace, items: Sequence[Item], judged: dict[str, Judged]) -> None:
     if args.output:
-        with atomic_writer(args.output, inputs=args.set) as file:
+        with atomic_writer(args.output) as file:
             file.writelines(f"{line}\n" for line in judged[MODEL].lines)
     results = {name: one.result for name, one in judged.items()}
     first, *others = results

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gtrans.cli.shared.contrast_report import Result
@@ -31,6 +33,7 @@ from gtrans.libraries import ENGINE, require
 if TYPE_CHECKING:
     from gtrans.text.pipeline import TextPipeline
 
+_OF_SETS = re.compile(r"\.(txt|tsv|src|trg|en|de|zh)(\.gz)?$")
 MODEL = "model"
 """The name of the system of ``--path``."""
 
@@ -68,11 +71,20 @@ def check_systems(args: argparse.Namespace) -> dict[str, str]:
             f"--{flag} {files[MODEL]}: '{MODEL}' is the system of `--path`; give another name."
         )
     if args.output:
-        from gtrans.text.prepared_folder import prepared_files
-
-        data = prepared_files(args.data) if args.data else []
-        check_output("--output", args.output, [*args.set, *args.path.split(":"), *data])
+        check_output("--output", args.output, [*_inputs(args), *files.values()])
     return files
+
+
+def _inputs(args: argparse.Namespace) -> list[str | Path]:
+    """The files that the model and the sets are read from."""
+    from gtrans.text.prepared_folder import prepared_files
+
+    found: list[str | Path] = [*args.path.split(":")]
+    for path in map(Path, args.set):
+        # A set in text may have more files next to the one that is named.
+        texts = path.rglob("*") if path.is_dir() else path.parent.glob("*")
+        found += [path, *(file for file in texts if _OF_SETS.search(file.name))]
+    return [*found, *(prepared_files(args.data) if args.data else [])]
 
 
 def judged_systems(
@@ -176,7 +188,7 @@ def _translations(
     from gtrans.decoding.contrast import translate_items
     from gtrans.decoding.document_search import SearchOptions
     from gtrans.decoding.loading import split_paths
-    from gtrans.decoding.translation import TranslationOptions
+    from gtrans.decoding.translation_options import TranslationOptions
 
     options = TranslationOptions(
         paths=tuple(split_paths(args.path)),
