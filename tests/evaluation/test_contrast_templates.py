@@ -74,6 +74,14 @@ def test_genders_say_which_candidate_is_right(templates: Path) -> None:
     assert bare.source == ("It was big.",)
 
 
+def test_a_template_is_no_contrapro(templates: Path) -> None:
+    """Its first line is not the right one."""
+    folder = templates / "3_gender_step" / "big"
+    for path in (folder, folder / "en.txt.gz"):
+        with pytest.raises(GtransError, match="is a template of ContraCAT.*`--format contracat`"):
+            read_items(path, "contrapro")
+
+
 def test_all_templates_of_a_folder(templates: Path) -> None:
     items = read_items(templates, "contracat")
     assert [item.phenomenon for item in items] == [

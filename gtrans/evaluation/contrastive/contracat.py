@@ -20,7 +20,8 @@ from gtrans.evaluation.contrastive import german
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.evaluation.contrastive.text_sides import separated, two_sides
 
-_FILE = "genders.txt"
+TEMPLATE_FILE = "genders.txt"
+"""A folder with this file is a template."""
 _STEP = re.compile(r"\d_\w+")
 _SIZE = 3
 
@@ -36,21 +37,23 @@ def read_contracat(path: str | os.PathLike[str], options: ReadOptions) -> list[I
             names the line.
     """
     path = Path(path)
-    folders = sorted(file.parent for file in path.rglob(_FILE)) if path.is_dir() else []
+    folders = sorted(file.parent for file in path.rglob(TEMPLATE_FILE)) if path.is_dir() else []
     if not folders:
-        raise GtransError(f"{path}: must be a folder of templates, each with en.txt and {_FILE}.")
+        raise GtransError(
+            f"{path}: must be a folder of templates, each with en.txt and {TEMPLATE_FILE}."
+        )
     return [item for folder in folders for item in _template(folder, options.context)]
 
 
 def _template(folder: Path, context: int) -> list[Item]:
     name = _name(folder)
     files = [resolve(str(folder / lang), "txt") for lang in ("en", "de")]
-    *texts, genders = two_sides(*files, folder / _FILE)
+    *texts, genders = two_sides(*files, folder / TEMPLATE_FILE)
     sources, targets = (separated(*side) for side in zip(texts, map(Path, files), strict=True))
     if len(genders) % _SIZE:
         raise GtransError(
-            f"{folder / _FILE}:{len(genders)}: an example has {_SIZE} lines, the last one has "
-            f"{len(genders) % _SIZE}."
+            f"{folder / TEMPLATE_FILE}:{len(genders)}: an example has {_SIZE} lines, the last one "
+            f"has {len(genders) % _SIZE}."
         )
     return [
         _item(
@@ -92,7 +95,7 @@ def _item(
     has_right = len(gender) == 1
     if len(gender) > 2 or len(set(gender)) < len(gender) or not set(gender) <= set("mfn"):
         raise GtransError(
-            f"{place}: {_FILE} has '{gender}', not m, f or n, or two of them, or nothing."
+            f"{place}: {TEMPLATE_FILE} has '{gender}', not m, f or n, or two of them, or nothing."
         )
     right = order.index(gender) if has_right else 0
     first = -(context + 1)

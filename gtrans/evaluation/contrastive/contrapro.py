@@ -25,6 +25,7 @@ from pathlib import Path
 from gtrans.data.documents import iterate_raw_lines, resolve
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import german
+from gtrans.evaluation.contrastive.contracat import TEMPLATE_FILE
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.evaluation.contrastive.pronoun_json import PronounSet, antecedent, read_pronoun_json
 from gtrans.evaluation.contrastive.text_sides import contexts_of, separated, the_only, two_sides
@@ -73,6 +74,11 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
     """
     path = Path(path)
     folder = path if path.is_dir() else path.parent
+    if (folder / TEMPLATE_FILE).exists():
+        raise GtransError(
+            f"{folder}: has {TEMPLATE_FILE}, so it is a template of ContraCAT, whose first line is "
+            "not the right one; give `--format contracat`."
+        )
     plain = path.name.removesuffix(".gz")
     if plain == "en.txt" or (path.is_dir() and not list(path.glob(f"*{_TEXT}*"))):
         lines = _separated(folder)
