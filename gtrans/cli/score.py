@@ -23,44 +23,31 @@ document up to --max-doc-tokens, as a document model reads them. See docs/evalua
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
-from gtrans.cli.shared.score_options import (
-    CONSISTENCY,
-    add_arguments,
-    check_documents_only,
-    check_values,
+from gtrans.cli.shared.score_options import add_arguments, check_values, system_names
+from gtrans.cli.shared.score_texts import (
+    inputs,
+    read_all,
+    report_on,
+    sign_resegmented,
     standard_input_as_file,
-    system_names,
 )
-from gtrans.data.documents import STANDARD_STREAM
-from gtrans.data.instances import split_instances
-from gtrans.decoding.translation_record import read_record
-from gtrans.errors import GtransError
+from gtrans.cli.shared.score_tools import read_scores
+from gtrans.cli.shared.score_words import (
+    CONSISTENCY,
+    instances,
+    judge_consistency,
+    metric_options,
+)
 from gtrans.evaluation import buckets, external
-from gtrans.evaluation.consistency import ConsistencyJudge, signature
-from gtrans.evaluation.coverage import coverage, write_documents
-from gtrans.evaluation.document_ids import read_identified
-from gtrans.evaluation.hypotheses import has_a_line_for_each_document
+from gtrans.evaluation.metrics import DEFAULT_METRICS, DOCUMENT_METRICS, Documents, Options
 from gtrans.evaluation.report import Report, to_json, to_text
-from gtrans.evaluation.resegment import SIGNATURE
-from gtrans.evaluation.scores import (
-    DEFAULT_METRICS,
-    DOCUMENT_METRICS,
-    Corpus,
-    Documents,
-    Measurement,
-    Options,
-    build_bleu,
-    measure,
-    tokenized_lines,
-)
+from gtrans.evaluation.scores import Corpus, measure, tokenized_lines
 from gtrans.evaluation.significance import resample
-from gtrans.evaluation.texts import Alignment, Texts, read_texts
-from gtrans.identity.files import check_output_folder
+from gtrans.evaluation.tables import to_csv, to_latex
+from gtrans.identity.files import atomic_writer, check_output, check_output_folder
 from gtrans.messages import json_text, print_lines, say
 
 EXAMPLE = (
@@ -85,134 +72,65 @@ def run(args: argparse.Namespace) -> None:
             an option has an impossible value.
     """
     check_values(args)
-    if args.data and not args.target_lang:
-        args.target_lang = _languages(args.data)[1]
+    for flag, path in (("--latex", args.latex), ("--csv", args.csv)):
+        if path is not None:
+            others = (args.latex,) if flag == "--csv" and args.latex else ()
+            check_output(flag, path, [*inputs(args), *others])
     if args.resegment_dir:
         check_output_folder("--resegment-dir", args.resegment_dir)
     with standard_input_as_file(system_names(args.hyp)) as files:
-        _score(args, files)
-
-
-def _score(args: argparse.Namespace, files: Mapping[str, str]) -> None:
-    args.ref = args.ref or []
-    if not (args.documents_only or args.resegment):
-        _notice_free_translations(args, files.values())
-    texts = read_texts(args.ref, args.src, files, _alignment(args))
-    systems = texts.systems
-    report = Report(list(systems), notes=list(texts.notes))
-    report.coverage = {
-        name: coverage(splits, texts.references) for name, splits in texts.splits.items()
-    }
-    if args.resegment_dir:
-        _write_resegmented(args, texts)
-    if args.ref:
-        _compare_with_references(args, report, texts)
+        texts = read_all(args, files)
+    systems, report = texts.systems, report_on(texts)
+    first = texts.references[0] if texts.references else None
+    options = metric_options(args, first or [])
+    if args.ref or args.segment_scores or args.comet or args.doc_comet:
+        tool_texts = external.Texts(texts.sources, first, systems, inputs(args))
+        _score(args, report, tool_texts, texts.references[1:], options)
     if args.ctxpro:
         instructions, scores = external.ctxpro(
-            args.external_dir / "ctxpro", systems, args.ctxpro, args.target_lang, _inputs(args)
+            args.external_dir / "ctxpro", systems, args.ctxpro, options.target_lang, inputs(args)
         )
-        _add_tool(report, "ctxpro", instructions, scores)
+        if scores is None:
+            report.pending["ctxpro"] = instructions
+        else:
+            report.tools["ctxpro"] = scores
+    _write_tables(args, report)
     if args.json:
         print(json_text(to_json(report)))
     else:
         print_lines(*to_text(report, args.details))
 
 
-def _notice_free_translations(args: argparse.Namespace, paths: Iterable[str]) -> None:
-    """Score whole documents if a translation has one line for each.
-
-    Raises:
-        GtransError: a score is asked for that needs aligned sentences.
-    """
-    main = args.ref[0] if args.ref else args.src
-    if read_identified(main, "reference" if args.ref else "source") is not None:
-        return
-    free = next((path for path in paths if _is_free(path, main)), None)
-    if free is not None:
-        args.documents_only = True
-        check_documents_only(args, f"{free}, which has one line for each document,")
-        say(
-            f"{free} has one line for each document: no s-BLEU, scores over whole documents only "
-            "(--resegment splits it into sentences)"
-        )
+def _write_tables(args: argparse.Namespace, report: Report) -> None:
+    for path, table in ((args.latex, to_latex), (args.csv, to_csv)):
+        if path is not None:
+            with atomic_writer(path, inputs(args)) as file:
+                file.write(table(report))
 
 
-def _is_free(path: str, reference: str) -> bool:
-    """Whether a translation has one line for each document."""
-    try:
-        record = read_record(path)
-    except GtransError:  # another program's file beside it
-        record = None
-    if record is not None and record.describes(path):
-        return bool(record.made_from.get("search", {}).get("free"))
-    return has_a_line_for_each_document(path, reference)
-
-
-def _alignment(args: argparse.Namespace) -> Alignment:
-    if args.resegment:
-        return "resegmented"
-    return "whole" if args.documents_only else "aligned"
-
-
-def _write_resegmented(args: argparse.Namespace, texts: Texts) -> None:
-    """All texts with the lines of the reference."""
-    numbers = ["", *map(str, range(2, len(texts.references) + 1))]
-    files = {f"hyp.{name}.txt": documents for name, documents in texts.systems.items()}
-    files |= {f"ref{n}.txt": one for n, one in zip(numbers, texts.references, strict=True)}
-    if texts.sources is not None:
-        files["src.txt"] = texts.sources
-    write_documents(args.resegment_dir, files, _inputs(args))
-
-
-def _inputs(args: argparse.Namespace) -> list[str]:
-    """The files that the command reads."""
-    texts = (*args.ref, args.src, *system_names(args.hyp).values())
-    return [path for path in texts if path and path != STANDARD_STREAM]
-
-
-def _compare_with_references(args: argparse.Namespace, report: Report, texts: Texts) -> None:
-    """Everything but ctxpro."""
-    references, *others = texts.references
-    sources, systems = texts.sources, texts.systems
-    report.counts = {"sentences": sum(map(len, references)), "documents": len(references)}
+def _score(
+    args: argparse.Namespace,
+    report: Report,
+    texts: external.Texts,
+    others: Sequence[Documents],
+    options: Options,
+) -> None:
+    """Everything but ctxpro; ``others`` are the references after the first one."""
+    report.counts = {"sentences": sum(texts.shape), "documents": len(texts.shape)}
     if others:
-        report.counts["references"] = len(texts.references)
-    options = Options(args.tokenize, args.target_lang, args.lowercase)
-    for name, documents in systems.items():
-        if lines := tokenized_lines(documents):
-            report.notes.append(
-                f"{name}: {lines} sentences end in a space and a full stop; is this tokenised "
-                "text? Scores are meant for detokenised text"
-            )
-    wanted = args.metrics or (DOCUMENT_METRICS if args.documents_only else DEFAULT_METRICS)
-    keys = [key for key in wanted if key != CONSISTENCY]
-    if args.documents_only:
-        whole = [[range(len(document))] for document in references]
-        corpus = Corpus(references, whole, others=others)
-    else:
-        corpus = replace(_corpus(args, references, sources), others=others)
-        report.counts["instances"] = sum(map(len, corpus.instances))
-    tool_texts = external.Texts(sources, references, systems, _inputs(args))
+        report.counts["references"] = 1 + len(others)
     # First, so that a missing input of a tool is reported before the slow work.
-    by_tools = _run_tools(args, report, tool_texts)
-    if "ter" in keys and report.counts["sentences"] * len(systems) >= SLOW_FOR_TER:
-        say("gtrans: TER takes some milliseconds per sentence; --metrics leaves it out")
-    report.measurements = measure(corpus, systems, keys, options, args.jobs) | by_tools
-    _put_in_buckets(args, report, references)
-    consistency_wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
-    if sources is not None and consistency_wanted:
-        _judge_consistency(report, sources, references, systems, options)
+    read = read_scores(args, report, texts, options.target_lang)
+    if texts.references is not None:
+        report.notes += _notes_on_text(texts.systems, options)
+        _measure(args, report, texts, [texts.references, *others], options)
+    report.measurements |= read
     if args.resegment:
-        report.measurements = {
-            key: replace(measurement, signature=f"{measurement.signature}|{SIGNATURE}")
-            for key, measurement in report.measurements.items()
-        }
-        if report.consistency_signature:
-            report.consistency_signature += f"|{SIGNATURE}"
-    if others and (report.consistency or args.comet or args.doc_comet or args.blonde):
+        sign_resegmented(report)
+    if others and (report.consistency or read or report.pending):
         report.notes.append(
-            "lexical consistency, COMET and BlonDe read the first reference only; the other scores "
-            f"use all {len(texts.references)}"
+            "lexical consistency, COMET, BlonDe and METEOR 1.5 read the first reference only; the "
+            f"other scores use all {1 + len(others)}"
         )
     for key, measurement in report.measurements.items():
         report.resampled[key] = resample(
@@ -225,48 +143,47 @@ def _compare_with_references(args: argparse.Namespace, report: Report, texts: Te
         report.notes += _resampling_notes(report)
 
 
-def _corpus(args: argparse.Namespace, references: Documents, sources: Documents | None) -> Corpus:
-    """The references with their instances, and the name of an instance in signatures."""
-    counted_in = "bpe" if args.data else "words"
-    unit = f"instance({args.max_doc_tokens},{counted_in})"
-    if sources is None:
-        # Other lengths give other instances and another score, so the signature says which.
-        unit += "|lengths:ref"
-    source_lang, target_lang = _languages(args.data) if args.data else ("", "")
-    target_lengths = _lengths(references, args.data, target_lang)
-    source_lengths = (
-        target_lengths if sources is None else _lengths(sources, args.data, source_lang)
-    )
-    instances = [
-        split_instances(source, target, args.max_doc_tokens)
-        for source, target in zip(source_lengths, target_lengths, strict=True)
-    ]
-    return Corpus(references, instances, unit)
+def _measure(
+    args: argparse.Namespace,
+    report: Report,
+    texts: external.Texts,
+    references: Sequence[Documents],
+    options: Options,
+) -> None:
+    """The metrics that compare with the references, on all of the corpus and on its parts."""
+    wanted = args.metrics or (DOCUMENT_METRICS if args.documents_only else DEFAULT_METRICS)
+    keys = [key for key in wanted if key != CONSISTENCY]
+    first, *others = references
+    if args.documents_only:
+        corpus = Corpus(first, [[range(len(document))] for document in first], others=others)
+    else:
+        corpus = replace(instances(args, first, texts.sources), others=others)
+        report.counts["instances"] = sum(map(len, corpus.instances))
+    if "ter" in keys and report.counts["sentences"] * len(texts.systems) >= SLOW_FOR_TER:
+        say("gtrans: TER takes some milliseconds per sentence; --metrics leaves it out")
+    report.measurements = measure(corpus, texts.systems, keys, options, args.jobs)
+    _put_in_buckets(args, report, first)
+    consistency_wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
+    if texts.sources is not None and consistency_wanted:
+        judge_consistency(args, report, texts.sources, first, texts.systems, options)
 
 
-def _languages(data_dir: str) -> tuple[str, str]:
-    """Source and target language of a folder made by ``gtrans prepare``.
-
-    Raises:
-        GtransError: it was not made so, or not completely.
-    """
-    from gtrans.text.prepared_folder import read_state
-
-    state = read_state(Path(data_dir))
-    return state["source_lang"], state["target_lang"]
-
-
-def _lengths(documents: Documents, data_dir: str | None, lang: str) -> list[list[int]]:
-    """Tokens per sentence: BPE tokens with a prepared folder, otherwise words."""
-    if data_dir is None:
-        return [[len(sentence.split()) for sentence in document] for document in documents]
-    # Imported on demand: most calls need no pipeline, and sacremoses starts slowly.
-    from gtrans.text.prepared_folder import load_pipeline
-
-    pipeline = load_pipeline(data_dir, lang)
-    return [
-        [len(pipeline.encode(sentence).split()) for sentence in document] for document in documents
-    ]
+def _notes_on_text(systems: Mapping[str, Documents], options: Options) -> list[str]:
+    """Warnings about text that the tokeniser is not meant for."""
+    notes = []
+    plain = options.tokenize != "none" and not options.given_tokens
+    for name, documents in systems.items():
+        if plain and (lines := tokenized_lines(documents)):
+            notes.append(
+                f"{name}: {lines} sentences end in a space and a full stop; is this tokenised "
+                "text? Scores are meant for detokenised text"
+            )
+    if options.without_spaces and not options.target_lang and options.tokenize is None:
+        notes.append(
+            "the reference is written without spaces between words: BLEU, TER and METEOR need "
+            "--target-lang, such as zh or ja, for a tokeniser that finds words"
+        )
+    return notes
 
 
 def _put_in_buckets(args: argparse.Namespace, report: Report, references: Documents) -> None:
@@ -280,58 +197,6 @@ def _put_in_buckets(args: argparse.Namespace, report: Report, references: Docume
         report.buckets["by_document_length"] = buckets.by_document_length(
             bleu, [len(document) for document in references], args.document_lengths
         )
-
-
-def _judge_consistency(
-    report: Report,
-    sources: Documents,
-    references: Documents,
-    systems: Mapping[str, Documents],
-    options: Options,
-) -> None:
-    tokenizer = build_bleu(options).tokenizer
-    report.consistency_signature = signature(tokenizer.signature(), options.target_lang)
-    judge = ConsistencyJudge(sources, references, tokenizer, options.target_lang)
-    report.consistency_of_reference = judge.judge(references)
-    report.consistency = {name: judge.judge(documents) for name, documents in systems.items()}
-
-
-def _run_tools(
-    args: argparse.Namespace, report: Report, texts: external.Texts
-) -> dict[str, Measurement]:
-    """Write the texts for the requested tools, and read the scores that they have written.
-
-    Returns:
-        the scores that are available by sentence; all others are put into the report.
-    """
-    folder: Path = args.external_dir
-    found = {}
-    for key, wanted in (("comet", args.comet), ("doc_comet", args.doc_comet)):
-        if wanted:
-            comet_folder = folder / key.replace("_", "-") / args.comet_model.replace("/", "_")
-            instructions, measured = external.comet(
-                comet_folder, texts, args.comet_model, context=key == "doc_comet"
-            )
-            if measured is None:
-                report.pending[key] = instructions
-            else:
-                found[key] = measured
-    if args.blonde:
-        instructions, scores = external.blonde(folder / "blonde", texts, args.target_lang)
-        _add_tool(report, "blonde", instructions, scores)
-    return found
-
-
-def _add_tool(
-    report: Report,
-    key: str,
-    instructions: external.Instructions,
-    scores: Mapping[str, Mapping[str, Any]] | None,
-) -> None:
-    if scores is None:
-        report.pending[key] = instructions
-    else:
-        report.tools[key] = scores
 
 
 def _resampling_notes(report: Report) -> list[str]:

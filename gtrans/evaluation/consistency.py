@@ -4,9 +4,9 @@ The score is the lexical translation consistency ratio of Lyu et al. (2021): of 
 sentences of a document that share a source term, the share in which the term has the same
 translation. The definitions are as follows; no model and no word list is needed:
 
-* A *term* is a source word of at least four letters that occurs in two or more sentences of
-  the document. It occurs in at most 3% of the sentences of the corpus (or in at most 10), since
-  more frequent words are probably function words.
+* A *term* is a source word of at least four letters (of two in Chinese, whose words the caller
+  finds) that occurs in two or more sentences of the document. It occurs in at most 3% of the
+  sentences of the corpus (or in at most 10), since more frequent words are probably function words.
 * The *translation* of a term in a sentence is the target word with the highest Dice
   coefficient. A word that has a higher coefficient with another source word of the sentence is
   not accepted. Coefficients are counted over the sentence pairs of source and translation and
@@ -22,14 +22,15 @@ reference shows how consistent a human translator is.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
 from gtrans.evaluation.meteor import stem_function
-from gtrans.evaluation.scores import Documents
+from gtrans.evaluation.metrics import Documents
 
 MIN_LETTERS = 4
+MIN_LETTERS_CHINESE = 2
 MAX_SHARE = 0.03
 MAX_SENTENCES = 10
 
@@ -56,11 +57,19 @@ class Consistency:
         return 100 * self.consistent / self.pairs if self.pairs else None
 
 
-def signature(tokenizer: str, target_lang: str) -> str:
-    """The signature of a score: everything that it depends on."""
+def signature(tokenizer: str, target_lang: str, segmenter: str = "") -> str:
+    """The signature of a score: everything that it depends on.
+
+    Args:
+        tokenizer: of the translations.
+        target_lang: chooses the stemmer.
+        segmenter: finds the words of a Chinese source.
+    """
     stemmer = stem_function(target_lang)[0] or "no"
+    letters = MIN_LETTERS_CHINESE if segmenter else MIN_LETTERS
     return (
-        f"term:{MIN_LETTERS}+letters,2+sentences,max:{MAX_SHARE:.0%}or{MAX_SENTENCES}"
+        f"term:{letters}+letters,2+sentences,max:{MAX_SHARE:.0%}or{MAX_SENTENCES}"
+        f"{f'|source:{segmenter}' if segmenter else ''}"
         f"|align:dice|stem:{stemmer}|tok:{tokenizer}|unit:document"
     )
 
@@ -73,6 +82,8 @@ class ConsistencyJudge:
         references: translations of the same sentences.
         tokenize: splits target text into words, with spaces.
         target_lang: chooses the stemmer.
+        segment: splits Chinese source text into words; without it, source words are separated
+            by spaces.
     """
 
     def __init__(
@@ -81,9 +92,14 @@ class ConsistencyJudge:
         references: Documents,
         tokenize: Callable[[str], str],
         target_lang: str = "",
+        segment: Callable[[str], Iterable[str]] | None = None,
     ) -> None:
+        letters = MIN_LETTERS_CHINESE if segment else MIN_LETTERS
+        segment = segment or str.split
         self._tokenize, self._lang = tokenize, target_lang
-        self._source = [[_source_words(sentence) for sentence in document] for document in sources]
+        self._source = [
+            [_cores(segment(sentence.lower())) for sentence in document] for document in sources
+        ]
         self._frequency = Counter(
             word for document in self._source for words in document for word in set(words)
         )
@@ -91,7 +107,7 @@ class ConsistencyJudge:
         self._terms = {
             word
             for word, count in self._frequency.items()
-            if 2 <= count <= limit and sum(map(str.isalpha, word)) >= MIN_LETTERS
+            if 2 <= count <= limit and sum(map(str.isalpha, word)) >= letters
         }
         self._references = _Pairs(self._source, _target_words(references, tokenize, target_lang))
 
@@ -118,8 +134,8 @@ class ConsistencyJudge:
         return Consistency(consistent, pairs, found)
 
 
-def _source_words(sentence: str) -> Words:
-    return [word for word in map(_core, sentence.lower().split()) if word]
+def _cores(words: Iterable[str]) -> Words:
+    return [word for word in map(_core, words) if word]
 
 
 def _core(word: str) -> str:

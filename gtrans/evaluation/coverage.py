@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.evaluation.boundaries import tokens_of
+from gtrans.evaluation.metrics import Documents
 from gtrans.evaluation.resegment import Split
-from gtrans.evaluation.scores import Documents
 from gtrans.identity.files import StrPath, atomic_writer, unwritable
 
 

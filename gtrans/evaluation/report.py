@@ -10,7 +10,7 @@ from gtrans.evaluation.buckets import Bucket
 from gtrans.evaluation.consistency import Consistency
 from gtrans.evaluation.coverage import Coverage
 from gtrans.evaluation.external import Instructions
-from gtrans.evaluation.scores import METRICS, Measurement
+from gtrans.evaluation.scores import Measurement
 from gtrans.evaluation.significance import Comparison, Resampling, seed
 
 
@@ -51,17 +51,11 @@ class Report:
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """The report as an object.
-
-    The scores of a single system are at the top level; those of several systems are under
-    ``systems``, by name.
-    """
-    by_system = {name: _system(report, name) for name in report.systems}
-    scores: dict[str, Any] = (
-        {"systems": by_system, "baseline": report.systems[0]}
-        if len(by_system) > 1
-        else by_system[report.systems[0]]
-    )
+    """The report as an object; it has the same keys for one system and for several."""
+    scores: dict[str, Any] = {
+        "systems": {name: _system(report, name) for name in report.systems},
+        "baseline": report.systems[0],
+    }
     shared: dict[str, Any] = dict(report.counts)
     for key, buckets in report.buckets.items():
         shared[key] = [
@@ -77,7 +71,7 @@ def to_json(report: Report) -> dict[str, Any]:
             key: {"folder": str(it.folder), "install": it.install, "commands": it.commands}
             for key, it in report.pending.items()
         }
-    return scores | shared | {"notes": report.notes}
+    return scores | shared | {"notes": report.notes + _sign_notes(report)}
 
 
 def _system(report: Report, name: str) -> dict[str, Any]:
@@ -119,6 +113,7 @@ def _comparison(
     entry: dict[str, Any] = {
         "baseline": baseline,
         "difference": comparison.difference,
+        "direction": comparison.direction,
         "higher_is_better": measurement.higher_is_better,
     }
     if comparison.bootstrap is not None and comparison.randomisation is not None:
@@ -129,7 +124,12 @@ def _comparison(
             "paired_bootstrap": asdict(comparison.bootstrap),
             "paired_randomisation": asdict(comparison.randomisation),
         }
-    return entry | {"sign_test": {"unit": measurement.unit} | asdict(comparison.sign_test)}
+    sign_test = comparison.sign_test
+    return entry | {
+        "sign_test": {"unit": measurement.unit}
+        | asdict(sign_test)
+        | {"direction": sign_test.direction, "disagrees": comparison.sign_test_disagrees}
+    }
 
 
 def _consistency(report: Report, value: Consistency) -> dict[str, Any]:
@@ -184,14 +184,14 @@ def to_text(report: Report, details: bool = False) -> list[str]:
     if report.counts:
         lines.append("")
         lines.append(", ".join(f"{count} {name}" for name, count in report.counts.items()))
-    lines += [f"note: {note}" for note in report.notes]
+    lines += [f"note: {note}" for note in report.notes + _sign_notes(report)]
     for instructions in report.pending.values():
         lines += ["", *instructions.lines()]
     return lines
 
 
 def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...]]:
-    digits = 2 if measurement.key in METRICS else 4  # COMET's scale ends at 1
+    digits = measurement.digits
     resampled = report.resampled[measurement.key]
     rows: list[tuple[str, ...]] = []
     for name in report.systems:
@@ -205,8 +205,9 @@ def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...
             comparison = resampled.comparisons[name]
             cells += [""] * (4 - len(cells))
             cells.append(f"{comparison.difference:+.{digits}f}")
-            for test in (comparison.bootstrap, comparison.randomisation, comparison.sign_test):
-                cells.append("" if test is None else _p_value(test.p))
+            for test in (comparison.bootstrap, comparison.randomisation):
+                cells.append("" if test is None else p_value(test.p))
+            cells.append(_sign(comparison))
         if name in report.coverage:
             covered = report.coverage[name]
             cells += [""] * (len(_HEADER) - 2 - len(cells))
@@ -219,8 +220,30 @@ def _share(value: Consistency) -> str:
     return "-" if value.score is None else f"{value.score:.2f}"
 
 
-def _p_value(p: float) -> str:
+def p_value(p: float) -> str:
+    """A probability with four digits."""
     return f"{p:.4f}" if p >= 0.0001 else "<0.0001"
+
+
+def _sign(comparison: Comparison) -> str:
+    """The sign test's p, and what it is evidence of; "(!)" if the score says the opposite."""
+    mark = " (!)" if comparison.sign_test_disagrees else ""
+    return f"{p_value(comparison.sign_test.p)} {comparison.sign_test.direction}{mark}"
+
+
+def _sign_notes(report: Report) -> list[str]:
+    """What "(!)" means, for every comparison that has it."""
+    notes = []
+    for key, measurement in report.measurements.items():
+        for name, comparison in report.resampled[key].comparisons.items():
+            if comparison.sign_test_disagrees:
+                test = comparison.sign_test
+                notes.append(
+                    f"{measurement.label} of {name} is {comparison.direction}, but by p sign (!) "
+                    f"more {measurement.unit}s make it {test.direction} "
+                    f"({test.better} better, {test.worse} worse): no evidence for the change"
+                )
+    return notes
 
 
 def _bucket_lines(report: Report, key: str, buckets: Sequence[Bucket]) -> list[str]:
@@ -232,8 +255,8 @@ def _bucket_lines(report: Report, key: str, buckets: Sequence[Bucket]) -> list[s
     for bucket in buckets:
         cells = [bucket.label, str(bucket.counts[counted])]
         for label in labels:
-            scores = bucket.scores.get(label, {})
-            cells += [f"{scores[name]:.2f}" if name in scores else "-" for name in report.systems]
+            found = (bucket.scores[label][name] for name in report.systems)
+            cells += ["-" if score is None else f"{score:.2f}" for score in found]
         rows.append(tuple(cells))
     return _aligned(rows, left=1)
 

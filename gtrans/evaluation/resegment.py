@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from gtrans.evaluation.bands import Band, bands
 from gtrans.evaluation.boundaries import Edge, Text, ends_a_sentence, is_word, tokens_of
-from gtrans.evaluation.scores import Documents
+from gtrans.evaluation.metrics import Documents
 
 SIGNATURE = "resegmented:edit-distance.1"
 """The mark of a resegmented translation in signatures; the number counts versions."""

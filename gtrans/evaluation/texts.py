@@ -17,8 +17,8 @@ from gtrans.evaluation.document_ids import (
     read_identified,
 )
 from gtrans.evaluation.hypotheses import read_hypotheses, read_hypothesis_documents
+from gtrans.evaluation.metrics import Documents
 from gtrans.evaluation.resegment import Resegmenter, Split
-from gtrans.evaluation.scores import Documents
 
 Alignment = Literal["aligned", "whole", "resegmented"]
 

@@ -30,8 +30,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gtrans.data.documents import iterate_raw_lines
+from gtrans.evaluation.metrics import Options
 from gtrans.evaluation.resegment import Resegmenter, Split
-from gtrans.evaluation.scores import Corpus, Options, measure
+from gtrans.evaluation.scores import Corpus, measure
 from gtrans.identity.files import atomic_writer
 
 REPO = Path(__file__).resolve().parents[2]
@@ -111,7 +112,7 @@ def noisy(documents: Documents, share: float, rng: random.Random) -> Documents:
 
     def changed(reference: str) -> str:
         kept: list[str] = []
-        *inside, last = reference.split() if space else reference
+        *inside, last = reference.split() if space else list(reference)
         for word in inside:
             fate = 3 * rng.random() / share
             if fate < 1:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from gtrans.cli.shared.score_tools import add_segment_scores, add_tools, needs_no_reference
+from gtrans.cli.shared.score_words import CONSISTENCY
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
-from gtrans.evaluation import buckets, external
-from gtrans.evaluation.scores import DOCUMENT_METRICS, METRICS, TOKENIZERS
+from gtrans.evaluation import buckets
+from gtrans.evaluation.metrics import DOCUMENT_METRICS, METRICS, TOKENIZERS
+from gtrans.evaluation.moses_tokens import MOSES
 from gtrans.evaluation.significance import BOOTSTRAP_TRIALS, RANDOMISATION_TRIALS
-from gtrans.identity.files import binary_writer
 
-CONSISTENCY = "lexical_consistency"
 MIN_DOC_TOKENS = 8
 MIN_BOOTSTRAP_TRIALS = 40  # a 95% interval leaves out the outermost fortieth on each side
 
@@ -39,8 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ref",
         nargs="+",
         action="extend",
+        default=[],
         metavar="FILE",
-        help="the reference, or several; not needed for --ctxpro alone with --src",
+        help="the reference, or several; with --src, --ctxpro, --segment-scores and COMET without "
+        "reference need none",
     )
     files.add_argument(
         "--src",
@@ -82,15 +82,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target-lang",
         default="",
         metavar="LANG",
-        help="language of the translations; it chooses the BLEU tokeniser (sacreBLEU's for zh, ja "
-        "and ko, otherwise 13a) and the stemmer of METEOR and lexical consistency (default: the "
-        "target language of --data, if given)",
+        help="language of the translations (de, zh_CN, Chinese, ..); it chooses the BLEU tokeniser "
+        "(sacreBLEU's for zh, ja and ko, otherwise 13a) and the stemmer of METEOR and lexical "
+        "consistency (default: the target language of --data, if given)",
     )
     what.add_argument(
         "--tokenize",
         choices=TOKENIZERS,
         metavar="NAME",
-        help=f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: the one for --target-lang)",
+        help=f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: the one for --target-lang); "
+        "moses: Moses' tokens of translation and reference, as in papers with tokenised BLEU",
+    )
+    what.add_argument(
+        "--hyp-tokens",
+        action="store_true",
+        help="with --tokenize moses: the translations are Moses' tokens already, without escapes, "
+        "as 'gtrans translate --tokens' writes them; only the reference is tokenised",
     )
     what.add_argument("--lowercase", action="store_true", help="ignore case")
     unit = parser.add_argument_group("instances")
@@ -112,7 +119,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_buckets(
         parser.add_argument_group("scores of parts of the corpus (in JSON, and with --details)")
     )
-    _add_tools(parser.add_argument_group("tools that need an environment of their own"))
+    add_segment_scores(parser.add_argument_group("scores of other programs"))
+    add_tools(parser.add_argument_group("tools that need an environment of their own"))
     parser.add_argument(
         "--jobs",
         type=int,
@@ -124,6 +132,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--details", action="store_true", help="also print scores of parts of the corpus"
     )
     parser.add_argument("--json", action="store_true", help="write JSON to standard output")
+    parser.add_argument(
+        "--latex",
+        type=Path,
+        metavar="FILE",
+        help="also write a table for a paper: a row for each system, a column for each score",
+    )
+    parser.add_argument(
+        "--csv",
+        type=Path,
+        metavar="FILE",
+        help="also write all scores, intervals and tests, a line for each system and score",
+    )
 
 
 def _add_significance(group: argparse._ArgumentGroup) -> None:
@@ -173,34 +193,6 @@ def _add_buckets(group: argparse._ArgumentGroup) -> None:
         )
 
 
-def _add_tools(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--comet", action="store_true", help="score with COMET; needs --src")
-    group.add_argument("--doc-comet", action="store_true", help="score with Doc-COMET; needs --src")
-    group.add_argument(
-        "--blonde", action="store_true", help="score with BlonDe; English translations only"
-    )
-    group.add_argument(
-        "--ctxpro",
-        metavar="EVALSET",
-        help="score with ctxpro on this evaluation set (such as en-de/gender/test, or its JSON "
-        "file); each document is one example of the set",
-    )
-    group.add_argument(
-        "--comet-model",
-        default=external.COMET_MODEL,
-        metavar="NAME",
-        help="model for COMET and Doc-COMET (default: %(default)s)",
-    )
-    group.add_argument(
-        "--external-dir",
-        type=Path,
-        default=Path("external-scores"),
-        metavar="DIR",
-        help="folder in which texts are written for these tools and their scores are read; the "
-        "output says how to run the tools (default: %(default)s)",
-    )
-
-
 def check_values(args: argparse.Namespace) -> None:
     """Refuse impossible values before any work.
 
@@ -224,10 +216,17 @@ def check_values(args: argparse.Namespace) -> None:
                 f"--{name.replace('_', '-')} must be ascending numbers from 1, but is "
                 f"{' '.join(map(str, bounds))}"
             )
-    if not args.ref and not (args.ctxpro and args.src):
-        raise GtransError("--ref is missing; only --ctxpro with --src works without it")
+    if not args.ref and not (args.src and needs_no_reference(args)):
+        raise GtransError(
+            "--ref is missing; with --src, --ctxpro, --segment-scores and COMET without reference "
+            "need none"
+        )
+    if not args.ref and args.metrics:
+        raise GtransError(f"--metrics {args.metrics[0]} needs the reference; give it with --ref")
     if CONSISTENCY in (args.metrics or ()) and not args.src:
         raise GtransError(f"--metrics {CONSISTENCY} needs the source; give it with --src")
+    if args.hyp_tokens:
+        _check_tokens(args)
     if args.documents_only:
         check_documents_only(args, "--documents-only")
     if args.resegment and not args.ref:
@@ -240,6 +239,17 @@ def check_values(args: argparse.Namespace) -> None:
         raise GtransError("--resegment-dir needs --resegment")
 
 
+def _check_tokens(args: argparse.Namespace) -> None:
+    """Raises GtransError for a score that needs the plain text of the translations."""
+    if args.tokenize != MOSES:
+        raise GtransError(f"--hyp-tokens needs --tokenize {MOSES}")
+    of_words = [key for key, metric in METRICS.items() if metric.of_words]
+    if not args.metrics or not set(args.metrics) <= set(of_words):
+        raise GtransError(
+            f"--hyp-tokens: all but {', '.join(of_words)} need plain text; choose with --metrics"
+        )
+
+
 def check_documents_only(args: argparse.Namespace, why: str) -> None:
     """Raises GtransError for a score that needs aligned sentences; ``why`` there are none."""
     wrong = [key for key in args.metrics or () if key not in DOCUMENT_METRICS]
@@ -248,12 +258,16 @@ def check_documents_only(args: argparse.Namespace, why: str) -> None:
             f"--metrics {wrong[0]} needs aligned sentences; {why} can have "
             f"{', '.join(DOCUMENT_METRICS)}"
         )
-    if args.comet or args.doc_comet:
-        raise GtransError(f"COMET needs aligned sentences, but {why} has none; leave it out")
+    for name in ("comet", "doc_comet", "blonde", "meteor15"):
+        if getattr(args, name):
+            flag = "--" + name.replace("_", "-")
+            raise GtransError(f"{flag} needs aligned sentences, but {why} has none; leave it out")
 
 
-def system_names(arguments: Sequence[str]) -> dict[str, str]:
+def system_names(arguments: Sequence[str], flag: str = "--hyp") -> dict[str, str]:
     """The file of each system, by its name: NAME of NAME=FILE, otherwise the file's name.
+
+    ``flag`` is the option that names the files.
 
     Raises:
         GtransError: two systems have the same name, or one has an impossible name.
@@ -268,29 +282,15 @@ def system_names(arguments: Sequence[str]) -> dict[str, str]:
         name = re.sub(r"\.gz$", "", name)
         if name in names:
             raise GtransError(
-                f"--hyp {names[name]} and {path} have the same name '{name}'; give another one "
-                f"with --hyp NAME={path}"
+                f"{flag} {names[name]} and {path} have the same name '{name}'; give another one "
+                f"with {flag} NAME={path}"
             )
         if not re.fullmatch(r"[\w.+-]+", name):
             raise GtransError(
-                f"--hyp {argument}: '{name}' cannot name a system; take letters, digits, "
+                f"{flag} {argument}: '{name}' cannot name a system; take letters, digits, "
                 "'.', '+', '-' and '_'"
             )
         if path == STANDARD_STREAM and path in names.values():
-            raise GtransError("--hyp - can be given once; the standard input is one translation")
+            raise GtransError(f"{flag} - can be given once; the standard input is one file")
         names[name] = path
     return names
-
-
-@contextmanager
-def standard_input_as_file(files: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The files of the systems, with the standard input, if it is one, in a temporary file.
-
-    A translation is read several times, which the standard input does not allow.
-    """
-    with TemporaryDirectory() as folder:
-        copy = Path(folder) / "standard-input"
-        if STANDARD_STREAM in files.values():
-            with binary_writer(copy) as file:
-                file.write(sys.stdin.buffer.read())
-        yield {name: str(copy) if path == STANDARD_STREAM else path for name, path in files.items()}
