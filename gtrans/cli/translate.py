@@ -103,7 +103,8 @@ def run(args: argparse.Namespace) -> None:
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.decoding.document_search import SearchOptions
     from gtrans.decoding.loading import split_paths
-    from gtrans.decoding.translation import TranslationOptions, translate
+    from gtrans.decoding.translation import translate
+    from gtrans.decoding.translation_options import TranslationOptions
 
     translate(
         TranslationOptions(

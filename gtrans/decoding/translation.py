@@ -18,7 +18,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +34,7 @@ from gtrans.decoding.batching import make_batches
 from gtrans.decoding.document_search import SearchOptions
 from gtrans.decoding.loading import decoding_device, load_models
 from gtrans.decoding.resuming import FinishedBatches, partial_path, run_of_partial
+from gtrans.decoding.translation_options import TranslationOptions
 from gtrans.decoding.translation_record import (
     TranslationRecord,
     read_record,
@@ -42,74 +43,12 @@ from gtrans.decoding.translation_record import (
 )
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest, fingerprint
-from gtrans.identity.files import atomic_writer, check_output, is_file, locked, unwritable
+from gtrans.identity.files import atomic_writer, check_output, locked, unwritable
 from gtrans.messages import say
 from gtrans.text.carried_preparation import Preparation
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.plain_text import PLACEHOLDER
 from gtrans.text.prepared_folder import STATE_FILE, load_pipeline, prepared_files, read_state
-
-MIN_DOC_TOKENS = 8
-
-
-@dataclass(frozen=True)
-class TranslationOptions:
-    """What to translate with which models; one field per flag of ``gtrans translate``.
-
-    The default limit of ``2 n + 50`` words for a sentence of n words is longer than a real
-    translation between any two scripts, but stops a model early that repeats itself in a short
-    sentence. (fairseq's limit of 200 cuts long sentences, and is too large for the short ones.)
-
-    Attributes:
-        paths: checkpoints; several are an ensemble.
-        data: the data folder that the models were trained with; None: what the first
-            checkpoint carries of it.
-        output: file to write, or ``-``.
-        input: text file, or ``-``; None: translate ``split``.
-        split: binarised split of ``data``; None: translate ``input``.
-        search: beam and lengths.
-        max_tokens: most source tokens of a batch, with marks and padding; a longer row is a
-            batch of its own.
-        max_doc_tokens: most tokens of a document unit; None: the checkpoint's.
-        context: options ``context_kind`` and ``context_sentence`` instead of the
-            checkpoint's.
-        cpu: use the CPU even if there is a CUDA device.
-        fp16: half precision (CUDA).
-        force: translate anew, even if the output or a part of it is finished.
-    """
-
-    paths: tuple[str, ...]
-    output: str
-    data: str | None = None
-    input: str | None = None
-    split: str | None = None
-    search: SearchOptions = field(
-        default_factory=lambda: SearchOptions(max_len_a=2.0, max_len_b=50.0)
-    )
-    max_tokens: int = 4000
-    max_doc_tokens: int | None = None
-    context: Mapping[str, str] = field(default_factory=dict)
-    cpu: bool = False
-    fp16: bool = False
-    force: bool = False
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the output is a file, which can have a partial translation and a record."""
-        return self.output != STANDARD_STREAM and is_file(self.output)
-
-    def __post_init__(self) -> None:
-        """Raises GtransError for options that contradict each other."""
-        if (self.input is None) == (self.split is None):
-            raise GtransError("give either `--input` FILE or `--split` NAME.")
-        if self.split is not None and self.data is None:
-            raise GtransError("`--split` needs `--data`, the folder of the binarised split.")
-        for flag, value, least in (
-            ("max-tokens", self.max_tokens, 1),
-            ("max-doc-tokens", self.max_doc_tokens, MIN_DOC_TOKENS),
-        ):
-            if value is not None and value < least:
-                raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
 
 
 def translate(options: TranslationOptions) -> int:

@@ -310,9 +310,6 @@ def test_fp16_that_flattens_is_refused_with_the_advice(tiny, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-# ---- starting and resuming -----------------------------------------------------------------------
-
-
 def test_a_missing_start_is_one_line(tiny, tmp_path):
     done = train(tiny, tmp_path, "--init-from", tmp_path / "no.pt")
     assert refusal(done) == (

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import shutil
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from fairseq.data import Dictionary, data_utils
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.text.bpe import (
     BPE_SEPARATOR,
     load_bpe,
-    train_bpe,
 )
-from gtrans.text.moses_pipeline import MosesPipeline, Steps
 from gtrans.text.prepared_folder import load_pipeline
-from gtrans.text.truecase import load_best_case, train_best_case
+from gtrans.text.truecase import load_best_case
 
 TRAIN = {
     "en": "The new release of GNU/Linux is here.\nIt is a good release, and the tests pass.\n\n"
@@ -81,143 +75,6 @@ def outputs(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != "preprocess.log"
     }
-
-
-# The pipeline
-
-
-@pytest.mark.parametrize(
-    ("lang", "text", "tokens"),
-    [
-        ("en", "Don't stop, it's 5:30.", "Don &apos;t stop , it &apos;s 5 @:@ 30 ."),
-        ("en", "GNU/Linux & file(s)", "GNU @/@ Linux &amp; file ( s )"),
-        ("en", "<s> a|b [en] </s>", "&lt;@ s @&gt; a @&#124;@ b &#91; en &#93; &lt;@ @/@ s @&gt;"),
-        ("en", "me@x.org", "me @&#64;@ x.org"),
-        ("en", "a\u2028b\x85c\x0bd\x00e", "a b c d e"),
-        ("de", "Er sagte: \u201eJa\u201c", "Er sagte : &quot; Ja &quot;"),
-        ("fr", "L'eau, qu'il boit!", "L&apos; eau , qu&apos; il boit @!"),
-        ("zh", "在 Debian中，你好。", "在 &#32; Debian 中 ， 你 好 。"),
-        ("ru", "Он сказал: «да»", "Он сказал : &quot; да &quot;"),
-        ("xx", "a, b", "a , b"),
-        ("en", "\x01\x02", "\ufffd"),
-    ],
-)
-def test_tokenise(lang: str, text: str, tokens: str) -> None:
-    assert MosesPipeline(lang).tokenise(text) == tokens
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'He said: "the <s> of GNU/Linux (and [en]) isn\'t here... or there."',
-        "See http://www.example.org/~me/a_b?c=d&e=f#g, mail me@x.org; 10% of $5 at 5:30!",
-        "if (a<b || c>d) {x += y[i];} // done",
-        "C++, /etc/fstab, file(s), @home, 50%, a@@b @@ &lt; &amp;lt; #1",
-    ],
-)
-@pytest.mark.parametrize("lang", ["en", "de", "fr", "cs", "fi", "ko", "ja", "zh_CN", "xx"])
-def test_tokenisation_can_be_undone(lang: str, text: str) -> None:
-    pipeline = MosesPipeline(lang, Steps(normalise=False))
-    assert pipeline.detokenise(pipeline.tokenise(text)) == text
-    if lang in ("ja", "zh_CN"):
-        text = "在 Debian中，“你好 你好” 3%。"
-        assert pipeline.detokenise(pipeline.tokenise(text)) == text
-
-
-SYMBOLS = ["<s>", "</s>", "<pad>", "<unk>", "<mask>", "[en]", "[en_XX]", "@@", "@lower@", "\\"]
-
-
-@pytest.fixture(scope="module")
-def contrived(tmp_path_factory: pytest.TempPathFactory) -> dict[Steps, MosesPipeline]:
-    """Pipelines whose merges would build every reserved symbol, if the text let them."""
-    folder = tmp_path_factory.mktemp("contrived")
-    train_bpe(Counter(dict.fromkeys([*SYMBOLS, "the", "new"], 100)), 200, folder / "codes")
-    train_best_case(["x the new Ones", "x Ones"], folder / "case")
-    bpe, best_case = load_bpe(folder / "codes"), load_best_case(folder / "case")
-    variants = (Steps(), Steps(tokenise=False), Steps(tokenise=False, truecase=False))
-    return {steps: MosesPipeline("en", steps, best_case, bpe) for steps in variants}
-
-
-# Special symbols of fairseq, and marks of languages as in mBART.
-RESERVED = re.compile(r"<(?:/?s|pad|unk|mask)>|\[[A-Za-z]{2,3}(?:[_-][A-Za-z]+)?\]")
-WORDS = ["a", "The", "Ones", "DOTMULTI", "&lt;", "&#64;", "...", "ß", "ŉ", "İ", "é"]
-NASTY = st.lists(
-    st.sampled_from(SYMBOLS + WORDS + list("@<>[]&-'\" \x85\u2028\u200b\ufeff\ufdd0\n\r在，"))
-).map("".join)
-
-
-@settings(deadline=None, max_examples=150)
-@given(text=st.one_of(st.text(), NASTY))
-@example("\ud800")
-@example("x<s>")
-@example("@lower@")
-@example("")
-def test_encoding_is_one_line_of_harmless_tokens(
-    contrived: dict[Steps, MosesPipeline], text: str
-) -> None:
-    for steps, pipeline in contrived.items():
-        encoded = pipeline.encode(text)
-        tokens = encoded.split(" ")
-        assert tokens == encoded.split(), "only single spaces"
-        assert not [token for token in tokens if RESERVED.fullmatch(token)]
-        encoded.encode("utf-8")
-        decoded = pipeline.decode(encoded)
-        assert decoded and "\n" not in decoded
-        if not steps.tokenise and not steps.normalise:
-            assert decoded == " ".join(text.split())
-
-
-@settings(deadline=None, max_examples=150)
-@given(text=NASTY)
-def test_tokenised_text_comes_back_exactly(
-    contrived: dict[Steps, MosesPipeline], text: str
-) -> None:
-    printable = "".join(c for c in text if c.isprintable())
-    given_bpe = contrived[Steps()]._bpe
-    for truecase in (False, True):
-        steps = Steps(normalise=False, tokenise=False, truecase=truecase)
-        pipeline = MosesPipeline("en", steps, {"ones": "ones"}, given_bpe)
-        assert pipeline.decode(pipeline.encode(printable)) == " ".join(printable.split()) or (
-            not printable.strip()
-        )
-
-
-ORDINARY = ["The", "the", "Ones", "ones", "DEBIAN", "file(s)", "GNU/Linux", "5:30", "isn't"]
-ORDINARY += ["(see,", "e.g.,", "<s>)", "C++."]
-
-
-@settings(deadline=None)
-@given(words=st.lists(st.sampled_from(ORDINARY), min_size=1))
-def test_ordinary_text_comes_back(contrived: dict[Steps, MosesPipeline], words: list[str]) -> None:
-    pipeline = MosesPipeline(
-        "en", Steps(normalise=False), {"the": "the", "ones": "Ones"}, contrived[Steps()]._bpe
-    )
-    text = " ".join(words)
-    assert pipeline.decode(pipeline.encode(text)) == text
-
-
-def test_first_word(contrived: dict[Steps, MosesPipeline]) -> None:
-    pipeline = contrived[Steps()]
-    assert pipeline.truecased("The new") == ["the", "new"]
-    assert pipeline.truecased("&quot; The new") == ["&quot;", "the", "new"]
-    assert pipeline.truecased("THE New") == ["THE", "New"], "could not be undone"
-    assert pipeline.encode("The new") == "the new"
-    assert pipeline.encode("the new") == "@lower@ the new"
-    assert pipeline.decode("the new") == "The new"
-    assert pipeline.decode("@lower@ the new") == "the new"
-
-
-def test_a_model_may_say_anything(contrived: dict[Steps, MosesPipeline]) -> None:
-    pipeline = contrived[Steps()]
-    for tokens, text in [
-        ("", ""),
-        ("a@@", "A"),
-        ("@lower@", ""),
-        ("<unk> @/@ @/@ b", "<unk>//b"),
-        ("a @lower@ b", "A @lower@ b"),
-        ("&#32; @&#64;", "@"),
-    ]:
-        assert pipeline.decode(tokens) == text
 
 
 # The command
@@ -390,15 +247,3 @@ def test_other_languages_and_damaged_state(
     (tmp_path / "truecase.en").write_text("the (1/1)\nnew\n")
     with pytest.raises(GtransError, match=r"truecase\.en:2: not a line of a truecaser"):
         load_best_case(tmp_path / "truecase.en")
-
-
-def test_real_text_comes_back(real_data: Path) -> None:
-    for lang, name in [
-        ("en", "ted-iwslt2017/test.en"),
-        ("zh", "newstest-enzh/newstest2021.refA.zh"),
-    ]:
-        with gzip.open(real_data / f"{name}.gz", "rt", encoding="utf-8") as file:
-            lines = [" ".join(line.split()) for line in file if line.strip()][:300]
-        pipeline = MosesPipeline(lang, Steps(normalise=False))
-        same = sum(pipeline.detokenise(pipeline.tokenise(line)) == line for line in lines)
-        assert same >= 0.99 * len(lines)
