@@ -35,7 +35,7 @@ from gtrans.data.documents import read_documents, read_parallel
 from gtrans.data.instances import split_instances
 from gtrans.decoding.translation_record import read_record
 from gtrans.errors import GtransError
-from gtrans.evaluation import buckets, external
+from gtrans.evaluation import buckets, ctxpro, external
 from gtrans.evaluation.consistency import ConsistencyJudge, signature
 from gtrans.evaluation.hypotheses import (
     has_a_line_for_each_document,
@@ -82,24 +82,47 @@ def run(args: argparse.Namespace) -> None:
     if args.data and not args.target_lang:
         args.target_lang = _languages(args.data)[1]
     texts = system_names(args.hyp)
-    if not args.documents_only:
+    if args.ref and not args.documents_only:
         _notice_free_translations(args, texts.values())
     read = read_hypothesis_documents if args.documents_only else read_hypotheses
-    systems: dict[str, Documents] = {
-        name: read(path, args.ref or args.src) for name, path in texts.items()
-    }
-    report = Report(list(systems))
-    if args.ref:
-        _compare_with_reference(args, report, systems)
+    report = Report(list(texts))
     if args.ctxpro:
-        instructions, scores = external.ctxpro(
-            args.external_dir / "ctxpro", systems, args.ctxpro, args.target_lang, _inputs(args)
-        )
-        _add_tool(report, "ctxpro", instructions, scores)
+        _look_for_expected_words(args, report, texts)
+    if args.ref:
+        systems: dict[str, Documents] = {name: read(path, args.ref) for name, path in texts.items()}
+        _compare_with_reference(args, report, systems)
+    _resample(args, report)
     if args.json:
         print(json_text(to_json(report)))
     else:
         print_lines(*to_text(report, args.details))
+
+
+def _look_for_expected_words(
+    args: argparse.Namespace, report: Report, texts: Mapping[str, str]
+) -> None:
+    """The score of ctxpro, in all and by rule."""
+    examples = ctxpro.read_examples(args.ctxpro)
+    answers = {
+        name: ctxpro.read_translations(path, len(examples), args.ctxpro)
+        for name, path in texts.items()
+    }
+    measured = ctxpro.measure(examples, answers)
+    report.measurements[ctxpro.KEY] = measured
+    report.by_rule = ctxpro.by_rule(examples, measured)
+
+
+def _resample(args: argparse.Namespace, report: Report) -> None:
+    """Intervals and tests of all measurements."""
+    for key, measurement in report.measurements.items():
+        report.resampled[key] = resample(
+            measurement,
+            args.resample,
+            bootstrap_trials=args.bootstrap_trials,
+            randomisation_trials=args.randomisation_trials,
+        )
+    if args.resample != "none":
+        report.notes += _resampling_notes(report)
 
 
 def _notice_free_translations(args: argparse.Namespace, paths: Iterable[str]) -> None:
@@ -108,7 +131,7 @@ def _notice_free_translations(args: argparse.Namespace, paths: Iterable[str]) ->
     Raises:
         GtransError: a score is asked for that needs aligned sentences.
     """
-    free = next((path for path in paths if _is_free(path, args.ref or args.src)), None)
+    free = next((path for path in paths if _is_free(path, args.ref)), None)
     if free is not None:
         args.documents_only = True
         check_documents_only(args, f"{free}, which has one line for each document,")
@@ -159,20 +182,11 @@ def _compare_with_reference(
     by_tools = _run_tools(args, report, external.Texts(sources, references, systems, _inputs(args)))
     if "ter" in keys and report.counts["sentences"] * len(systems) >= SLOW_FOR_TER:
         say("gtrans: TER takes some milliseconds per sentence; --metrics leaves it out")
-    report.measurements = measure(corpus, systems, keys, options, args.jobs) | by_tools
+    report.measurements |= measure(corpus, systems, keys, options, args.jobs) | by_tools
     _put_in_buckets(args, report, references)
     consistency_wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
     if sources is not None and consistency_wanted:
         _judge_consistency(report, sources, references, systems, options)
-    for key, measurement in report.measurements.items():
-        report.resampled[key] = resample(
-            measurement,
-            args.resample,
-            bootstrap_trials=args.bootstrap_trials,
-            randomisation_trials=args.randomisation_trials,
-        )
-    if args.resample != "none":
-        report.notes += _resampling_notes(report)
 
 
 def _corpus(args: argparse.Namespace, references: Documents, sources: Documents | None) -> Corpus:

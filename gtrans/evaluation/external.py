@@ -1,4 +1,4 @@
-"""Scores of tools that need an environment of their own: COMET, Doc-COMET, BlonDe, ctxpro.
+"""Scores of tools that need an environment of their own: COMET, Doc-COMET, BlonDe.
 
 These tools pin old packages, so they are not imported: data are exchanged in files. The first
 call of ``gtrans score`` writes the texts for a tool into a folder and prints the commands of
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ import numpy as np
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.scores import Documents, Measurement, Statistics
-from gtrans.identity.files import atomic_writer, unwritable
+from gtrans.identity.files import atomic_writer, check_output, unwritable
 from gtrans.identity.json_files import read_object
 
 CONTEXT_SENTENCES = 2
@@ -228,76 +227,6 @@ def blonde(
     return instructions, scores
 
 
-def ctxpro(
-    folder: Path,
-    systems: Mapping[str, Documents],
-    evalset: str,
-    target_lang: str,
-    files: Sequence[str] = (),
-) -> tuple[Instructions, dict[str, dict[str, Any]] | None]:
-    """ctxpro (Wicks and Post, 2023): is the expected word in the last sentence?
-
-    Each document is one example of the set: some sentences of context, then the tested sentence.
-    ``files`` are those that the documents were read from.
-
-    Returns:
-        instructions; and, once every system has been scored, the accuracy in percent and its
-        counts by system, in total and by rule.
-
-    Raises:
-        GtransError: the language is missing, or a result is older than its text.
-    """
-    if not target_lang:
-        raise GtransError("ctxpro needs the target language; give it with --target-lang")
-    name_of = re.sub(r"[^\w.-]+", "_", evalset)
-    if Path(evalset).is_file():
-        evalset = str(Path(evalset).resolve())  # the command runs in another folder
-    _write(
-        folder,
-        {
-            f"hyp.{name}.txt": "".join(f"{document[-1]}\n" for document in documents)
-            for name, documents in systems.items()
-        },
-        files,
-    )
-    results = {name: f"scores.{name}.{name_of}.tsv" for name in systems}
-    instructions = Instructions(
-        "ctxpro",
-        folder,
-        ("python3 -m venv ctxpro-env && . ctxpro-env/bin/activate", "pip install ctxpro"),
-        tuple(
-            f"ctxpro score --complete -t {shlex.quote(f'hyp.{name}.txt')} "
-            f"-e {shlex.quote(evalset)} -l {shlex.quote(target_lang)} > {shlex.quote(result)}"
-            for name, result in results.items()
-        ),
-    )
-    if not all((folder / result).exists() for result in results.values()):
-        return instructions, None
-    return instructions, {
-        name: _ctxpro_scores(folder / result, folder / f"hyp.{name}.txt")
-        for name, result in results.items()
-    }
-
-
-def _ctxpro_scores(path: Path, texts: Path) -> dict[str, Any]:
-    """The lines "rule, right, examples, accuracy" that ``ctxpro score --complete`` writes."""
-    if path.stat().st_mtime < texts.stat().st_mtime:
-        raise GtransError(f"{path} is older than {texts}; {_AGAIN}")
-    rules: dict[str, dict[str, Any]] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            rule, right, examples, _ = line.split("\t")
-            counts = {"right": int(right), "examples": int(examples)}
-        except ValueError:
-            raise GtransError(
-                f"{path}:{number} is not what ctxpro score --complete writes"
-            ) from None
-        rules[rule] = {"score": 100 * counts["right"] / max(1, counts["examples"])} | counts
-    if "total" not in rules:
-        raise GtransError(f"{path} has no line 'total'; {_AGAIN}")
-    return rules.pop("total") | {"rules": rules}
-
-
 def _flat(documents: Documents) -> list[str]:
     return [sentence for document in documents for sentence in document]
 
@@ -306,6 +235,8 @@ def _write(folder: Path, files: Mapping[str, str], inputs: Sequence[str]) -> Non
     """Write the files whose contents have changed, none of them onto one of ``inputs``."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for name in files:
+            check_output("--external-dir", folder / name, inputs)
         for name, text in files.items():
             path = folder / name
             if not path.exists() or path.read_bytes() != text.encode():

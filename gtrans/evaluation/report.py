@@ -8,6 +8,8 @@ from typing import Any
 
 from gtrans.evaluation.buckets import Bucket
 from gtrans.evaluation.consistency import Consistency
+from gtrans.evaluation.ctxpro import KEY as CTXPRO
+from gtrans.evaluation.ctxpro import Accuracy
 from gtrans.evaluation.external import Instructions
 from gtrans.evaluation.scores import METRICS, Measurement
 from gtrans.evaluation.significance import Comparison, Resampling, seed
@@ -27,6 +29,7 @@ class Report:
         consistency_of_reference: that of the reference.
         consistency_signature: the signature of both.
         tools: scores of tools for whole corpora, by tool and system.
+        by_rule: accuracy of ctxpro, by system and rule.
         pending: instructions for tools that have not been run yet.
         notes: warnings about the results.
     """
@@ -40,6 +43,7 @@ class Report:
     consistency_of_reference: Consistency | None = None
     consistency_signature: str = ""
     tools: dict[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    by_rule: dict[str, dict[str, Accuracy]] = field(default_factory=dict)
     pending: dict[str, Instructions] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -98,6 +102,11 @@ def _system(report: Report, name: str) -> dict[str, Any]:
             entry[key]["comparison"] = _comparison(
                 report.systems[0], measurement, resampled, resampled.comparisons[name]
             )
+    if name in report.by_rule:
+        entry[CTXPRO]["rules"] = {
+            rule: {"score": found.score} | asdict(found)
+            for rule, found in report.by_rule[name].items()
+        }
     if name in report.consistency:
         entry["lexical_consistency"] = _consistency(report, report.consistency[name])
     for tool, scores in report.tools.items():
@@ -125,7 +134,8 @@ def _comparison(
 
 
 def _consistency(report: Report, value: Consistency) -> dict[str, Any]:
-    return {"score": value.score, "signature": report.consistency_signature} | asdict(value)
+    scores = {"score": value.score, "score_with_first": value.score_with_first}
+    return scores | {"signature": report.consistency_signature} | asdict(value)
 
 
 # --- text -------------------------------------------------------------------------------
@@ -144,9 +154,14 @@ def to_text(report: Report, details: bool = False) -> list[str]:
     for measurement in report.measurements.values():
         rows += _score_rows(report, measurement)
     if report.consistency_of_reference is not None:
-        for number, (name, value) in enumerate(report.consistency.items()):
-            rows.append(("" if number else "lexical consistency", name, _share(value)))
-        rows.append(("  of the reference", "", _share(report.consistency_of_reference)))
+        of_reference = report.consistency_of_reference
+        for label, share in (
+            ("lexical consistency", lambda value: value.score),
+            ("  with the first", lambda value: value.score_with_first),
+        ):
+            for number, (name, value) in enumerate(report.consistency.items()):
+                rows.append(("" if number else label, name, _share(share(value))))
+            rows.append(("  of the reference", "", _share(share(of_reference))))
     for tool, scores in report.tools.items():
         for number, name in enumerate(report.systems):
             rows.append(("" if number else tool, name, f"{scores[name]['score']:.2f}"))
@@ -156,6 +171,8 @@ def to_text(report: Report, details: bool = False) -> list[str]:
     if details:
         for key, buckets in report.buckets.items():
             lines += ["", *_bucket_lines(report, key, buckets)]
+        if report.by_rule:
+            lines += ["", *_rule_lines(report)]
     signatures = [(m.label, m.signature) for m in report.measurements.values()]
     if report.consistency:
         signatures.append(("lexical consistency", report.consistency_signature))
@@ -172,7 +189,7 @@ def to_text(report: Report, details: bool = False) -> list[str]:
 
 
 def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...]]:
-    digits = 2 if measurement.key in METRICS else 4  # COMET's scale ends at 1
+    digits = 2 if measurement.key in (*METRICS, CTXPRO) else 4  # COMET's scale ends at 1
     resampled = report.resampled[measurement.key]
     rows: list[tuple[str, ...]] = []
     for name in report.systems:
@@ -192,8 +209,8 @@ def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...
     return rows
 
 
-def _share(value: Consistency) -> str:
-    return "-" if value.score is None else f"{value.score:.2f}"
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _p_value(p: float) -> str:
@@ -212,6 +229,16 @@ def _bucket_lines(report: Report, key: str, buckets: Sequence[Bucket]) -> list[s
             scores = bucket.scores.get(label, {})
             cells += [f"{scores[name]:.2f}" if name in scores else "-" for name in report.systems]
         rows.append(tuple(cells))
+    return _aligned(rows, left=1)
+
+
+def _rule_lines(report: Report) -> list[str]:
+    rows: list[tuple[str, ...]] = [
+        ("rule", "examples", *(f"{CTXPRO}: {name}" for name in report.systems))
+    ]
+    for rule, found in report.by_rule[report.systems[0]].items():
+        scores = (report.by_rule[name][rule].score for name in report.systems)
+        rows.append((rule, str(found.examples), *(f"{score:.2f}" for score in scores)))
     return _aligned(rows, left=1)
 
 

@@ -29,9 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[NAME=]FILE",
         help="translations, one file per system; the tests compare all others with the first",
     )
-    files.add_argument(
-        "--ref", metavar="FILE", help="the reference; not needed for --ctxpro alone with --src"
-    )
+    files.add_argument("--ref", metavar="FILE", help="the reference; not needed for --ctxpro alone")
     files.add_argument(
         "--src",
         metavar="FILE",
@@ -158,8 +156,8 @@ def _add_tools(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--ctxpro",
         metavar="EVALSET",
-        help="score with ctxpro on this evaluation set (such as en-de/gender/test, or its JSON "
-        "file); each document is one example of the set",
+        help="look for the expected words of this set of ctxpro's (the JSON file of its evalsets, "
+        "gzipped or not); each translated document is one example of the set",
     )
     group.add_argument(
         "--comet-model",
@@ -200,8 +198,8 @@ def check_values(args: argparse.Namespace) -> None:
                 f"--{name.replace('_', '-')} must be ascending numbers from 1, but is "
                 f"{' '.join(map(str, bounds))}"
             )
-    if not args.ref and not (args.ctxpro and args.src):
-        raise GtransError("--ref is missing; only --ctxpro with --src works without it")
+    if not args.ref and not args.ctxpro:
+        raise GtransError("--ref is missing; only --ctxpro works without it")
     if CONSISTENCY in (args.metrics or ()) and not args.src:
         raise GtransError(f"--metrics {CONSISTENCY} needs the source; give it with --src")
     if args.documents_only:

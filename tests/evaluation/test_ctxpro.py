@@ -1,0 +1,112 @@
+"""``gtrans score --ctxpro``: the expected word in the last sentence, counted again by hand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gtrans.cli import main
+from gtrans.evaluation.ctxpro import is_right, read_examples
+
+EXAMPLES = [("DO.ELL", "glaube"), ("DO.ELL", "Geht's"), ("FORM", "sie"), ("FORM", "zu Haus")]
+FIRST = [["Ja.", "Das glaube ich."], ["Geht’s?"], ["Ich sehe Sie!"], ["So.", "Er ist zu, Haus."]]
+SECOND = [["Das glaube ich.", "Ja."], ["Gehts"], ["Siehe da."], ["Er ist zu Hause."]]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    entries = [{"rule": rule, "expected": expected} for rule, expected in EXAMPLES]
+    with gzip.open(tmp_path / "set.json.gz", "wt", encoding="utf-8") as file:
+        json.dump(entries, file, indent=1)
+    for name, system in (("first", FIRST), ("second", SECOND)):
+        text = "\n\n".join("\n".join(document) for document in system)
+        (tmp_path / name).write_text(text + "\n", encoding="utf-8")
+        lines = "".join("<eos> ".join(document) + "\n" for document in system)
+        (tmp_path / f"{name}.lines").write_text(lines, encoding="utf-8")
+    return ["--ctxpro", str(tmp_path / "set.json.gz")]
+
+
+def score(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert main(["score", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected", "right"),
+    [
+        ("Das GLAUBE ich.", "glaube", True),
+        ("Das glaubte ich.", "glaube", False),
+        ("Geht's?", "gehts", True),
+        # punctuation is taken out of the translation only, so this form can never be there
+        ("Geht's?", "geht's", False),
+        ("«Sie»", "sie", False),
+        ("", "sie", False),
+    ],
+)
+def test_the_rule(sentence: str, expected: str, right: bool) -> None:
+    assert is_right(sentence, expected) is right
+
+
+@pytest.mark.parametrize("layout", ["", ".lines"])
+def test_accuracy_by_rule_with_interval_and_paired_tests(
+    files: list[str], layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hypotheses = [f"{name}={tmp_path / name}{layout}" for name in ("first", "second")]
+    systems = score(capsys, *files, "--hyp", *hypotheses)["systems"]
+    first, second = (systems[name]["ctxpro"] for name in ("first", "second"))
+    assert (first["score"], second["score"]) == (75, 0)
+    assert first["rules"] == {
+        "DO.ELL": {"score": 50, "right": 1, "examples": 2},
+        "FORM": {"score": 100, "right": 2, "examples": 2},
+    }
+    low, high = first["confidence"]["interval"]
+    assert low < 75 < high
+    comparison = second["comparison"]
+    assert comparison["difference"] == -75
+    assert comparison["paired_randomisation"]["p"] > 0.05
+    assert (comparison["sign_test"]["better"], comparison["sign_test"]["worse"]) == (0, 3)
+    assert main(["score", *files, "--hyp", *hypotheses, "--details"]) == 0
+    assert "FORM" in capsys.readouterr().out
+
+
+def test_mistakes_are_one_line(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refusal(*arguments: str) -> str:
+        assert main(["score", *arguments]) == 1
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        return error
+
+    (tmp_path / "short").write_text("Eins.\nZwei.\n\nDrei.\n\n")
+    error = refusal(*files, "--hyp", str(tmp_path / "short"))
+    assert re.search("short has 2 documents .* has 4 examples", error)
+    (tmp_path / "bad.json").write_text('[\n{"rule": "A"}]')
+    error = refusal("--ctxpro", str(tmp_path / "bad.json"), "--hyp", str(tmp_path / "first"))
+    assert "bad.json:2" in error
+    assert "'expected'" in error
+    (tmp_path / "none.json").write_text("[]")
+    assert "no examples" in refusal(
+        "--ctxpro", str(tmp_path / "none.json"), "--hyp", str(tmp_path / "first")
+    )
+
+
+def test_the_published_sets_are_read_and_their_references_are_right(real_data: Path) -> None:
+    folder = real_data / "contrastive" / "ctxpro"
+    for path in sorted((folder / "evalsets").glob("*.json.gz")):
+        examples = read_examples(path)
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            entries = json.load(file)
+        inputs = folder / "inputs" / path.name.replace(".json.gz", ".gz")
+        with gzip.open(inputs, "rt", encoding="utf-8") as file:
+            assert len(examples) == len(entries) == sum(1 for _ in file)
+        right = [
+            is_right(entry["ref segment"], example.expected)
+            for entry, example in zip(entries, examples, strict=True)
+        ]
+        assert sum(right) / len(right) > 0.97
