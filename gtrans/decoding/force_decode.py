@@ -69,7 +69,7 @@ def score_documents(
         For each document the scores of its sentences from ``first`` on.
     """
     return [
-        [float(tokens.sum()) for tokens in sentences]
+        [float(tokens[:, 0].sum()) for tokens in sentences]
         for sentences in score_tokens(models, task, documents, **options)
     ]
 
@@ -108,7 +108,7 @@ def score_tokens(
         rivals: also find the most probable other token at every place.
 
     Returns:
-        For each document and each of its sentences from ``first`` on ``(tokens,)`` natural
+        For each document and each of its sentences from ``first`` on ``(tokens, 1)`` natural
         logarithms in double precision. With ``rivals`` ``(tokens, 3)``: the token's, its
         rival's, and the rival's id.
 
@@ -134,7 +134,7 @@ def score_tokens(
     scores_of_documents: list[list[Tensor]] = []
     for rows in rows_of_documents:
         scores = []
-        for row, wanted in rows:
+        for row, _, wanted in rows:
             scores += row.scores[wanted.start - row.first : wanted.stop - row.first]
         scores_of_documents.append(scores)
     return scores_of_documents
@@ -168,8 +168,11 @@ class Rows:
         target: Sequence[str],
         first: int,
         plain: Sequence[str] | None = None,
-    ) -> list[tuple[Row, range]]:
-        """The rows of a document, each with the sentences that are scored in it."""
+    ) -> list[tuple[Row, UnitSpan, range]]:
+        """The rows of a document, each with its sentences and those that are scored in it.
+
+        The latter are counted among those that the row writes.
+        """
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source sentences, but {len(target)} target sentences")
         lengths = [self._encoded(sentence, 0).numel() - 1 for sentence in source]
@@ -186,7 +189,7 @@ class Rows:
         target: Sequence[str],
         first: int,
         plain: Sequence[str] | None,
-    ) -> tuple[Row, range]:
+    ) -> tuple[Row, UnitSpan, range]:
         sources = tuple(source[number] for number in span.source)
         targets = tuple(target[number] for number in span.target)
         plain_sources: tuple[str, ...] = ()
@@ -205,7 +208,7 @@ class Rows:
             )
             row = self._rows[key] = Row(source_key, example, begin, [])
         row.first = min(row.first, begin)
-        return row, range(begin, end)
+        return row, span, range(begin, end)
 
     def _in_word_pieces(self, sentence: str) -> Tensor:
         if sentence not in self._word_pieces:
@@ -300,16 +303,17 @@ def _score(
     values = scores.cpu().double()
     if not bool(values.isfinite().all()):
         raise not_finite()
+    columns = [values]
     if rivals:
         others = (torch.stack(of_all).logsumexp(0) - math.log(len(models)))[logits_of_word]
         others[torch.arange(len(words), device=device), words] = -math.inf
         best, rival = others.max(1)
-        values = torch.stack([values, best.cpu().double(), rival.cpu().double()], 1)
+        columns += [best.cpu().double(), rival.cpu().double()]
     # (rows, sentences): how many tokens of each sentence are scored
     lengths = torch.zeros(len(batch), int(counts.max()), dtype=torch.long)
     row = wanted.nonzero()[:, 0]
     lengths.index_put_((row, sentence[wanted]), torch.ones_like(row), accumulate=True)
-    tokens_of_row = values.split(lengths.sum(1).tolist())
+    tokens_of_row = torch.stack(columns, 1).split(lengths.sum(1).tolist())
     return [
         list(tokens.split(of_sentences[row.first : count]))
         for row, tokens, of_sentences, count in zip(
