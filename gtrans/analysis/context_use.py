@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -143,3 +143,8 @@ def alone(
     )
     found = iter(token_scores(models, task, Text(source, target), max_tokens, rivals))
     return [[next(found)[0] for _ in document] for document in text.source.documents]
+
+
+def flat(documents: Iterable[Iterable[Any]]) -> list[Any]:
+    """The sentences of all documents."""
+    return [sentence for document in documents for sentence in document]

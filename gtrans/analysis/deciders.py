@@ -4,38 +4,31 @@ The word's *rival* is the token that would be most probable without context at t
 word gained most. The gradient of the difference of the two log-probabilities says how much each
 word of the context can have to do with it: the bound ``|g| |e - m|`` on the first-order effect of
 its embedding e, m being the mean embedding of the words of the text. The words with the highest
-bounds are *suspects*. They are replaced by others that stand at the same places in the text, and
+bounds are *suspects*. They are replaced by other words of the text, and
 the model reads the document anew, so that it is seen what they decide, and not only estimated:
 
-1. the first suspect is replaced by the word that favours the rival most by the gradient;
-2. if the decision stands, every suspect is replaced by each of a few words;
-3. if it still stands, several suspects are replaced together, those with the largest loss first,
-   until it falls.
+1. the first suspect by the word that favours the rival most by the gradient;
+2. if the decision stands, by a few others; then the other suspects;
+3. if it still stands, several suspects together, those with the largest loss first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from gtrans.analysis.context_use import Reading, Side, Text
+from gtrans.analysis.context_use import Reading, Text
+from gtrans.analysis.replacements import Vocabulary
 from gtrans.analysis.word_gradients import SIDES, Gradient, Question, word_gradients
 from gtrans.data.units import UnitSpan
 from gtrans.decoding.force_decode import Row, Rows, score_tokens
-from gtrans.evaluation.substitutes import Substitutes
 
 SUSPECTS = 3
 """Most words of the context that are replaced."""
-
-CANDIDATES = 10
-"""Most words of the text that are considered as a replacement of a word."""
-
-REPLACEMENTS = 3
-"""Most of them that are tried."""
 
 
 @dataclass(frozen=True)
@@ -125,53 +118,6 @@ class Decision:
     flips: bool
 
 
-class Vocabulary:
-    """The words of one side of a text, their substitutes and their mean embeddings.
-
-    Args:
-        side: of the text.
-        dictionary: fairseq's, of this side.
-        tables: for each model its word embeddings ``(symbols, dim)`` of this side.
-    """
-
-    def __init__(self, side: Side, dictionary: Any, tables: Sequence[Tensor]) -> None:
-        self.substitutes = Substitutes(words.texts for words in _flat(side.words))
-        self.numbers: dict[str, int] = {}
-        pieces: list[Tensor] = []
-        for words, encoded in zip(_flat(side.words), _flat(side.encoded), strict=True):
-            symbols = encoded.split()
-            for text, of_word in zip(words.texts, words.pieces, strict=True):
-                if text not in self.numbers:
-                    self.numbers[text] = len(pieces)
-                    ids = [dictionary.index(symbols[piece]) for piece in of_word]
-                    pieces.append(torch.tensor(ids))
-        ids = torch.cat(pieces)
-        offsets = torch.tensor([0, *map(len, pieces[:-1])]).cumsum(0)
-        self.vectors = [
-            torch.nn.functional.embedding_bag(ids, table.detach().float().cpu(), offsets)
-            for table in tables
-        ]
-        self.sizes = [(vectors - vectors.mean(0)).norm(dim=1) for vectors in self.vectors]
-
-    def replacements(self, word: str, gradients: Sequence[Tensor] | None) -> tuple[str, ...]:
-        """Substitutes for a word, those first that lower most what ``gradients`` are of.
-
-        There is a gradient for each model. Without gradients the words most like it are first.
-        """
-        candidates = self.substitutes.of(word, CANDIDATES)
-        if not candidates or gradients is None:
-            return tuple(candidates[:REPLACEMENTS])
-        numbers = torch.tensor([self.numbers[other] for other in candidates])
-        values = torch.stack(
-            [
-                vectors[numbers] @ gradient
-                for vectors, gradient in zip(self.vectors, gradients, strict=True)
-            ]
-        )
-        order = values.sum(0).argsort(stable=True)[:REPLACEMENTS].tolist()
-        return tuple(candidates[number] for number in order)
-
-
 class Deciders:
     """Finds the words that decided others.
 
@@ -218,48 +164,30 @@ class Deciders:
         """
         before = [self.outcome(one, scores[one.document][one.sentence]) for one in asked]
         suspects = self.suspects(asked)
-        found = [Decision((), 0.0, False)] * len(asked)
-
-        def attempt(changes: Mapping[int, Sequence[tuple[Change, ...]]]) -> None:
-            """Keep the changes that flip a decision, otherwise those with the largest loss."""
-            tries = [(n, one) for n, of_word in changes.items() for one in of_word]
-            outcomes = self.replaced([Try(asked[number], one) for number, one in tries])
-            for (number, one), outcome in zip(tries, outcomes, strict=True):
-                flips = outcome.flips and not before[number].flips
-                loss = before[number].value - outcome.value
-                tried[number].append(Decision(one, loss, flips))
-            for number in changes:
-                found[number] = max(tried[number], key=_strength)
-
         tried: list[list[Decision]] = [[] for _ in asked]
-        attempt({n: [(Change(of[0], of[0].by[0]),)] for n, of in enumerate(suspects) if of})
-        open_ = [n for n, of in enumerate(suspects) if of and not found[n].flips]
-        done = {n: found[n].changes for n in open_}
-        attempt(
-            {
-                n: [
-                    changes
-                    for suspect in suspects[n]
-                    for by in suspect.by
-                    if (changes := (Change(suspect, by),)) != done[n]
-                ]
-                for n in open_
-            }
-        )
-        together = {}
-        for n in open_:
-            if found[n].flips or before[n].flips:
-                continue
-            best: dict[ContextWord, Decision] = {}
-            for one in sorted(tried[n], key=_strength):
-                best[one.changes[0].suspect.word] = one
-            order = sorted(best.values(), key=_strength, reverse=True)[:SUSPECTS]
-            joined = [
-                tuple(one.changes[0] for one in order[:count]) for count in range(2, len(order) + 1)
+
+        def attempt(tries: Sequence[tuple[int, tuple[Change, ...]]]) -> None:
+            """Replace, unless the word's decision has fallen before."""
+            tries = [(n, one) for n, one in tries if not any(d.flips for d in tried[n])]
+            outcomes = self.replaced([Try(asked[n], one) for n, one in tries])
+            for (n, one), outcome in zip(tries, outcomes, strict=True):
+                flips = outcome.flips and not before[n].flips
+                tried[n].append(Decision(one, before[n].value - outcome.value, flips))
+
+        def single(ranks: slice, replacements: slice) -> list[tuple[int, tuple[Change, ...]]]:
+            return [
+                (n, (Change(suspect, by),))
+                for n, of_word in enumerate(suspects)
+                for suspect in of_word[ranks]
+                for by in suspect.by[replacements]
             ]
-            together[n] = joined
-        attempt(together)
-        return found
+
+        attempt(single(slice(1), slice(1)))
+        attempt(single(slice(1), slice(1, None)))
+        attempt(single(slice(1, None), slice(None)))
+        attempt([(n, one) for n, of_word in enumerate(tried) for one in _joined(of_word)])
+        none = Decision((), 0.0, False)
+        return [max(of_word, key=_strength, default=none) for of_word in tried]
 
     def suspects(self, asked: Sequence[Asked], most: int = SUSPECTS) -> list[list[Suspect]]:
         """For each word the words of its context with the highest bounds, ``most`` at the most.
@@ -400,6 +328,16 @@ class Deciders:
         return Outcome(float(scores[tokens.start : tokens.stop, 0].sum()), best > own)
 
 
+def _joined(tried: Sequence[Decision]) -> list[tuple[Change, ...]]:
+    """The strongest changes of two words together, of three, ..., up to :data:`SUSPECTS`."""
+    best: dict[ContextWord, Decision] = {}
+    for one in sorted(tried, key=_strength):
+        best[one.changes[0].suspect.word] = one
+    order = sorted(best.values(), key=_strength, reverse=True)[:SUSPECTS]
+    changes = [one.changes[0] for one in order]
+    return [tuple(changes[:count]) for count in range(2, len(changes) + 1)]
+
+
 def _strength(decision: Decision) -> tuple[bool, int, float]:
     """Decisions that fall are stronger, then those by fewer words, then larger losses."""
     return decision.flips, -len(decision.changes), decision.loss
@@ -417,7 +355,3 @@ def _together(keys: Sequence[int], sizes: Sequence[int], max_tokens: int) -> Ite
         batch.append(key)
     if batch:
         yield batch
-
-
-def _flat(documents: Iterable[Iterable[Any]]) -> list[Any]:
-    return [item for document in documents for item in document]

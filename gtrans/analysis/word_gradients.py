@@ -47,7 +47,7 @@ class Gradient:
     Attributes:
         value: what was differentiated, in nats.
         vectors: for each model and side the gradient ``(row length, dim)`` at the word
-            embeddings of the row; NaN where the model does not embed what stands there.
+            embeddings of the row; NaN at marks, and where the model embeds no word.
     """
 
     value: float
@@ -70,6 +70,7 @@ def word_gradients(
     """
     frame = rows.examples.frame
     device = next(models[0].parameters()).device
+    marks = torch.tensor(frame.symbols, device=device)
     sample = rows.examples.collate([row.example for row in batch])
     target = sample["target"]
     sentence = sentences_of(target, frame.eos)
@@ -87,13 +88,15 @@ def word_gradients(
     index = torch.full_like(target, -1)
     index[predict_at] = torch.arange(int(predict_at.sum()))
     with torch.enable_grad(), ExitStack() as stack:
-        leaves = []
+        embedded: list[dict[str, _Calls]] = []
         by_model = []
         for model in models:
-            read = stack.enter_context(_embedded(model))
+            calls = stack.enter_context(_embedded(model))
             logits = model(**net_input, predict_at=predict_at.to(device))[0].float()
             by_model.append(logits.log_softmax(1))
-            leaves.append(read)
+            embedded.append(
+                {side: _Calls.of(model, net_input, side, calls[side], marks) for side in SIDES}
+            )
         log_probs = torch.stack(by_model).logsumexp(0) - torch.tensor(float(len(models))).log()
         values, flat = [], iter(places)
         for number, of_row in enumerate(questions):
@@ -106,11 +109,11 @@ def word_gradients(
                     place = index[number, at[question.decisive]]
                     value = value - log_probs[place, question.rival]
                 values[-1].append(value)
-        every = [leaf for read in leaves for calls in read.values() for _, leaf in calls]
+        every = [leaf for sides in embedded for calls in sides.values() for leaf in calls.leaves]
         most = max(map(len, values))
         for number in range(most):
             asked = [of_row[number] for of_row in values if len(of_row) > number]
-            found = iter(
+            gradients = iter(
                 torch.autograd.grad(
                     torch.stack(asked).sum(), every, retain_graph=number < most - 1,
                     allow_unused=True,
@@ -118,10 +121,10 @@ def word_gradients(
             )  # fmt: skip
             vectors = [
                 {
-                    side: _in_rows(model, net_input, side, [(ids, next(found)) for ids, _ in calls])
-                    for side, calls in read.items()
+                    side: calls.in_rows([next(gradients) for _ in calls.leaves])
+                    for side, calls in sides.items()
                 }
-                for model, read in zip(models, leaves, strict=True)
+                for sides in embedded
             ]
             for row, of_row in enumerate(values):
                 if len(of_row) > number:
@@ -159,26 +162,57 @@ def _embedded(model: Any) -> Iterator[dict[str, list[tuple[Tensor, Tensor]]]]:
             handle.remove()
 
 
-def _in_rows(
-    model: Any, net_input: Mapping[str, Tensor], side: str, calls: list[tuple[Tensor, Tensor]]
-) -> Tensor:
-    """``(rows, length, dim)``: the gradients of the calls at the places of the tokens they embed.
+@dataclass(frozen=True)
+class _Calls:
+    """The embedded words of a side of a batch.
 
-    A call embeds all tokens of the rows, or those of the current sentences, or the others.
+    Attributes:
+        shape: ``(rows, length)`` of the side.
+        leaves: for each call of the embedder its word embeddings ``(tokens, dim)``.
+        words: for each call which of its tokens are words of the rows, ``(tokens,)``.
+        places: for each call the places of these words in the flattened rows.
     """
-    tokens = net_input["src_tokens" if side == "source" else "prev_output_tokens"]
-    layouts = model.layouts(net_input["src_tokens"], net_input["prev_output_tokens"])
-    layout: DocumentLayout = layouts[SIDES.index(side)]
-    ids = layout.pack(tokens)
-    parts = [torch.ones_like(ids, dtype=torch.bool)]
-    if "current" in net_input and side == "source":
-        current = layout.sentence.eq(net_input["current"][layout.row])
-        parts += [current, ~current]
-    dim = next((gradient.size(1) for _, gradient in calls if gradient is not None), 1)
-    grid = torch.full((tokens.numel(), dim), torch.nan)
-    for embedded, gradient in calls:
-        for part in parts:
-            if gradient is not None and torch.equal(ids[part], embedded):
-                grid[layout.index[part].cpu()] = gradient.float().cpu()
-                break
-    return grid.view(*tokens.shape, dim)
+
+    shape: tuple[int, int]
+    leaves: list[Tensor]
+    words: list[Tensor]
+    places: list[Tensor]
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        net_input: Mapping[str, Tensor],
+        side: str,
+        calls: list[tuple[Tensor, Tensor]],
+        marks: Tensor,
+    ) -> _Calls:
+        """Find the places of what was embedded.
+
+        A call embeds the words of all sentences of the rows, or of the current ones, or of the
+        others, and perhaps other ``marks`` than the rows have. Of other calls no place is known.
+        """
+        tokens = net_input["src_tokens" if side == "source" else "prev_output_tokens"]
+        layouts = model.layouts(net_input["src_tokens"], net_input["prev_output_tokens"])
+        layout: DocumentLayout = layouts[SIDES.index(side)]
+        ids = layout.pack(tokens)
+        parts = [~torch.isin(ids, marks)]
+        if "current" in net_input and side == "source":
+            current = layout.sentence.eq(net_input["current"][layout.row])
+            parts += [parts[0] & current, parts[0] & ~current]
+        found = cls((tokens.size(0), tokens.size(1)), [leaf for _, leaf in calls], [], [])
+        for embedded, _ in calls:
+            words = ~torch.isin(embedded, marks)
+            part = next((part for part in parts if torch.equal(ids[part], embedded[words])), None)
+            found.words.append(words if part is not None else torch.zeros_like(words))
+            found.places.append(layout.index[part] if part is not None else layout.index[:0])
+        return found
+
+    def in_rows(self, gradients: Sequence[Tensor | None]) -> Tensor:
+        """``(rows, length, dim)`` from the gradients of the leaves, NaN at other places."""
+        dim = self.leaves[0].size(1) if self.leaves else 1
+        grid = torch.full((self.shape[0] * self.shape[1], dim), torch.nan)
+        for gradient, words, places in zip(gradients, self.words, self.places, strict=True):
+            if gradient is not None:
+                grid[places.cpu()] = gradient[words].float().cpu()
+        return grid.view(*self.shape, dim)
