@@ -28,7 +28,10 @@ from gtrans.data.units import UnitSpan
 from gtrans.decoding.force_decode import Row, Rows, score_tokens
 
 SUSPECTS = 3
-"""Most words of the context that are replaced."""
+"""Most words of the context that are replaced, by default."""
+
+TOGETHER = 3
+"""Most words that are replaced together."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +129,18 @@ class Deciders:
         task: their task.
         text: what they read.
         max_tokens: largest batch in tokens.
+        most: most suspects of a word.
     """
 
-    def __init__(self, models: Sequence[Any], task: Any, text: Text, max_tokens: int) -> None:
+    def __init__(
+        self,
+        models: Sequence[Any],
+        task: Any,
+        text: Text,
+        max_tokens: int,
+        most: int = SUSPECTS,
+    ) -> None:
+        self.most = most
         self.models, self.task, self.text, self.max_tokens = models, task, text, max_tokens
         self._rows = Rows(task, not text.cuts_units)
         self._spans = self._placed()
@@ -189,8 +201,8 @@ class Deciders:
         none = Decision((), 0.0, False)
         return [max(of_word, key=_strength, default=none) for of_word in tried]
 
-    def suspects(self, asked: Sequence[Asked], most: int = SUSPECTS) -> list[list[Suspect]]:
-        """For each word the words of its context with the highest bounds, ``most`` at the most.
+    def suspects(self, asked: Sequence[Asked]) -> list[list[Suspect]]:
+        """For each word the words of its context with the highest bounds, :attr:`most` of them.
 
         Words of the context that the model does not embed are all there.
         """
@@ -210,7 +222,7 @@ class Deciders:
             )
             for row_number, place, gradient in of_batch:
                 number = by_row[batch[row_number]][place]
-                found[number] = self._suspects(asked[number], gradient, most)
+                found[number] = self._suspects(asked[number], gradient)
         return found
 
     def _question(self, one: Asked) -> Question:
@@ -222,7 +234,7 @@ class Deciders:
             one.rival,
         )
 
-    def _suspects(self, one: Asked, gradient: Gradient, most: int) -> list[Suspect]:
+    def _suspects(self, one: Asked, gradient: Gradient) -> list[Suspect]:
         reading, row, span = self._spans[one.document, one.sentence]
         bounds, words, gradients = [], [], []
         for side, sentences, tokens in zip(
@@ -266,7 +278,7 @@ class Deciders:
         for number in order:
             place, gradients = words[number]
             blind = bool(unknown[number])
-            if known == most and not blind:
+            if known == self.most and not blind:
                 continue
             text = self._text(one.document, place)
             vocabulary = self._vocabulary[place.side]
@@ -329,11 +341,11 @@ class Deciders:
 
 
 def _joined(tried: Sequence[Decision]) -> list[tuple[Change, ...]]:
-    """The strongest changes of two words together, of three, ..., up to :data:`SUSPECTS`."""
+    """The strongest changes of two words together, of three, ..., up to :data:`TOGETHER`."""
     best: dict[ContextWord, Decision] = {}
     for one in sorted(tried, key=_strength):
         best[one.changes[0].suspect.word] = one
-    order = sorted(best.values(), key=_strength, reverse=True)[:SUSPECTS]
+    order = sorted(best.values(), key=_strength, reverse=True)[:TOGETHER]
     changes = [one.changes[0] for one in order]
     return [tuple(changes[:count]) for count in range(2, len(changes) + 1)]
 

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from gtrans.analysis.context_use import Text
-from gtrans.analysis.deciders import Asked, Deciders, Decision
+from gtrans.analysis.deciders import SUSPECTS, Asked, Deciders, Decision
 from gtrans.evaluation.cxmi import END, Word
 
 Scores = Sequence[Sequence[Tensor]]
@@ -69,6 +69,7 @@ def gains(
     scores: tuple[Scores, Scores],
     threshold: float,
     max_tokens: int,
+    suspects: int = SUSPECTS,
 ) -> list[Gain]:
     """Every word of the references with its gain, and what decided those that gain.
 
@@ -80,6 +81,7 @@ def gains(
             (:func:`gtrans.analysis.context_use.token_scores`).
         threshold: least gain of a word whose context is looked at, in nats.
         max_tokens: largest batch in tokens.
+        suspects: most words of the context that are replaced for a word.
     """
     found, bare = scores
     words = [
@@ -95,7 +97,7 @@ def gains(
             asked[number] = ask(text, place, found, bare)
     decisions: list[Decision] = []
     if asked:
-        deciders = Deciders(models, task, text, max_tokens)
+        deciders = Deciders(models, task, text, max_tokens, suspects)
         decisions = deciders.decisions(list(asked.values()), found)
     of_word = dict(zip(asked, decisions, strict=True))
     return [Gain(word, of_word.get(number)) for number, word in enumerate(words)]

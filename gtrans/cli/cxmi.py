@@ -47,6 +47,7 @@ EXAMPLE = (
 )
 NEEDS = ENGINE
 THRESHOLD = 0.3
+SUSPECTS = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,6 +89,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="least gain of a word whose context is looked at; inf: look at none "
         f"(default: {THRESHOLD})",
     )
+    words.add_argument(
+        "--suspects",
+        type=int,
+        metavar="N",
+        help="most words of the context that are replaced, one after the other, until the model "
+        f"prefers another word; more find more and take longer (default: {SUSPECTS})",
+    )
     parser.add_argument(
         "--context",
         type=int,
@@ -117,8 +125,11 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError(f"`--context` must be at least 1, but is {args.context}.")
     if args.without_data is not None and args.without is None:
         raise GtransError("`--without-data` is the folder of `--without`, which is missing.")
-    if args.threshold is not None and not args.tokens:
-        raise GtransError("`--threshold` is for the words of `--tokens`, which is missing.")
+    for flag in ("threshold", "suspects"):
+        if getattr(args, flag) is not None and not args.tokens:
+            raise GtransError(f"`--{flag}` is for the words of `--tokens`, which is missing.")
+    if args.suspects is not None and args.suspects < 1:
+        raise GtransError(f"`--suspects` must be at least 1, but is {args.suspects}.")
     if args.output:
         check_output("--output", args.output, _inputs(args))
     documents = read_parallel(args.src, args.ref)
@@ -161,7 +172,10 @@ def run(args: argparse.Namespace) -> None:
     entries = sentence_entries(sentences)
     if args.tokens:
         threshold = THRESHOLD if args.threshold is None else args.threshold
-        found = gains(models, task, text, (scores, without), threshold, args.max_tokens)
+        found = gains(
+            models, task, text, (scores, without), threshold, args.max_tokens,
+            args.suspects or SUSPECTS,
+        )  # fmt: skip
         entries = word_entries(found, text)
         report["words"] = words_in_short(found, threshold)
         lines += word_lines(found, text, threshold)
