@@ -39,10 +39,10 @@ class Vocabulary:
                     self.numbers[text] = len(pieces)
                     ids = [dictionary.index(symbols[piece]) for piece in of_word]
                     pieces.append(torch.tensor(ids))
-        ids = torch.cat(pieces)
+        every = torch.cat(pieces)
         offsets = torch.tensor([0, *map(len, pieces[:-1])]).cumsum(0)
         self.vectors = [
-            torch.nn.functional.embedding_bag(ids, table.detach().float().cpu(), offsets)
+            torch.nn.functional.embedding_bag(every, table.detach().float().cpu(), offsets)
             for table in tables
         ]
         centred = [vectors - vectors.mean(0) for vectors in self.vectors]

@@ -1,4 +1,4 @@
-"""Measure a model's accuracy on contrastive sets, by phenomenon and distance.
+"""Measure accuracy on contrastive sets, by phenomenon and distance.
 
 An item is a source document with its right translation and one or more wrong ones. They
 differ where only the context tells which is right. The model scores every candidate by the sum
@@ -6,59 +6,63 @@ of the log-probabilities of its words and end marks, and reads the item in the u
 trained with. An item counts as right only if the right candidate scores higher than all
 others. The intervals are 95% Wilson intervals.
 
+--scores judges the scores of any other program; with several systems, exact McNemar tests compare
+each with the first. --output keeps the scores of every candidate. With --generate, the model
+translates instead, and the words of its translation that tell the candidates apart are looked up.
 --random-context adds a control: the same items, each with the context of another item. A model
 that uses context should be no better there than a model without context.
 
-Published sets are read in their own formats:
+Published sets are read in their own formats (docs/contrastive.md describes them):
 
-  contrapro      contrapro.json with --documents, or a folder with en.txt, de.txt (<SEP> form)
-  consistency    deixis_test.json, lex_cohesion_test.json, ellipsis_infl.json, ellipsis_vp.json
-  discevalmt     anaphora.json, lexical-choice.json
-  large-pronoun  the JSON file with --documents, or NAME.current.src next to its contexts
-  jsonl          one JSON object per line, described in docs/evaluation.md
+  contrapro       contrapro.json with --documents, the text and context files of its script, or a
+                  folder with en.txt, de.txt (<SEP> form)
+  contracat       a folder of templates
+  consistency     deixis_test.json, lex_cohesion_test.json, ellipsis_infl.json, ellipsis_vp.json
+  discevalmt      anaphora.json, lexical-choice.json
+  large-pronoun   the JSON file with --documents, or NAME.current.src next to its contexts
+  discourse-zhen  a folder with pron.zh, conj.zh, ellip.zh (only with --generate)
+  jsonl           one JSON object per line
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from gtrans.cli.shared.contrast_report import lines_of, report_all, test_lines
+from gtrans.cli.shared.contrast_systems import MODEL, Judged, check_systems, judged_systems
 from gtrans.cli.shared.model_options import (
     add_context,
     add_model_files,
     add_scoring,
     check_scoring,
-    context_of,
 )
-from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import (
     READERS,
-    Cell,
     Item,
     ReadOptions,
-    Table,
-    by_distance,
-    pooled,
+    cannot_be_lost,
+    paired_tests,
     random_contexts,
     read_items,
 )
-from gtrans.libraries import ENGINE
-from gtrans.messages import json_text
+from gtrans.evaluation.contrastive.results_file import HIGHER, LOWER
+from gtrans.identity.files import atomic_writer
+from gtrans.messages import json_text, print_lines, say
 
 EXAMPLE = (
     "gtrans contrast --path checkpoints/checkpoint_best.pt --data data-bin "
     "--set corpus/contrastive/*.jsonl --random-context"
 )
-NEEDS = ENGINE
+NEEDS = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans contrast``."""
     files = parser.add_argument_group("files")
-    add_model_files(files)
+    add_model_files(files, required=False)
     files.add_argument(
         "--set",
         required=True,
@@ -83,7 +87,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="for these two formats: the most sentences of context (default: %(default)s)",
+        help="for contrapro, contracat and large-pronoun: the most sentences of context (default: "
+        "%(default)s)",
+    )
+    files.add_argument(
+        "--output",
+        metavar="FILE",
+        help="write what the model of --path makes of each item, as JSON lines: the scores of its "
+        "candidates, or with --generate its translation",
+    )
+    others = parser.add_argument_group("other systems")
+    others.add_argument(
+        "--scores",
+        nargs="+",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="scores of other systems: one a line for each candidate in the order of the set, or "
+        "what --output wrote; the tests compare all others with the first system",
+    )
+    direction = others.add_mutually_exclusive_group()
+    direction.add_argument(
+        LOWER,
+        dest="better",
+        action="store_const",
+        const=LOWER,
+        help="scores above 0 are losses (a file without any has log-probabilities)",
+    )
+    direction.add_argument(
+        HIGHER,
+        dest="better",
+        action="store_const",
+        const=HIGHER,
+        help="scores above 0 are better, the higher they are",
+    )
+    generation = parser.add_argument_group("translation")
+    generation.add_argument(
+        "--generate",
+        action="store_true",
+        help="translate the items; right is a translation of the last sentence with the right "
+        "candidate's word and none of the others'",
+    )
+    generation.add_argument(
+        "--translations",
+        nargs="+",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="with --generate: the last sentences as other systems translate them, one a line for "
+        "each item",
+    )
+    generation.add_argument(
+        "--beam", type=int, default=5, metavar="N", help="beam size (default: %(default)s)"
     )
     control = parser.add_argument_group("control")
     control.add_argument(
@@ -106,50 +159,49 @@ def run(args: argparse.Namespace) -> None:
     """Print the accuracies.
 
     Raises:
-        GtransError: a set, a checkpoint or the data folder is missing or damaged, they do
-            not fit each other, or an option has an impossible value.
+        GtransError: a set, a file of scores, a checkpoint or the data folder is missing or
+            damaged, they do not fit each other, or an option has an impossible value.
     """
     check_scoring(args)
     if args.context < 0:
         raise GtransError(f"`--context` must be at least 0, but is {args.context}.")
     if args.documents is not None and not Path(args.documents).is_dir():
         raise GtransError(f"`--documents`: there is no folder '{args.documents}'.")
+    files = check_systems(args)
     options = ReadOptions(args.documents and Path(args.documents), args.context)
     items = _items_of(args.set, args.format, options)
-    variants = {"true context": items}
-    if args.random_context:
-        variants["random context"] = random_contexts(items, args.seed)
-
-    # Imported on demand: torch and fairseq need seconds, which --help and a mistake in a
-    # set should not.
-    from gtrans.decoding.contrast import evaluate
-    from gtrans.decoding.loading import load_models, split_paths
-    from gtrans.text.prepared_folder import load_pipeline
-
-    models, task = load_models(
-        split_paths(args.path), args.data, context_of(args), cpu=args.cpu, fp16=args.fp16
-    )
-    texts = (
-        load_pipeline(task.data_folder, task.cfg.source_lang),
-        load_pipeline(task.data_folder, task.cfg.target_lang),
-    )
-    join = (texts[0].detokenise, texts[1].detokenise)
-    tables = [
-        evaluate(
-            models,
-            task,
-            (task.source_encoder(), texts[1]),
-            [item.as_text(join) for item in variant],
-            max_tokens=args.max_tokens,
-            progress=name,
+    if not args.generate and any(not item.contrastive for item in items):
+        raise GtransError(
+            f"`--set` {args.set[0]}: has no wrong translations to score; give `--generate`."
         )
-        for name, variant in variants.items()
-    ]
-    table, control = tables[0], tables[1] if args.random_context else None
+    variants = [items, random_contexts(items, args.seed)] if args.random_context else [items]
+    judged = judged_systems(args, files, variants)
+    _print(args, items, judged)
+
+
+def _print(args: argparse.Namespace, items: Sequence[Item], judged: dict[str, Judged]) -> None:
+    if args.output:
+        with atomic_writer(args.output) as file:
+            file.writelines(f"{line}\n" for line in judged[MODEL].lines)
+    results = {name: one.result for name, one in judged.items()}
+    first, *others = results
+    tests = {
+        name: paired_tests(items, results[first].right, results[name].right) for name in others
+    }
+    no_loss = [] if args.generate else cannot_be_lost(items)
+    if no_loss:
+        say(
+            f"{', '.join(no_loss)}: all candidates are equal, so no system can lose "
+            f"{'it' if len(no_loss) == 1 else 'them'}; counted as right, as the authors do"
+        )
     if args.json:
-        print(json_text(report(table, control, str(task.cfg.unit))))
-    else:
-        print("\n".join(lines(table, control)))
+        print(json_text(report_all(results, tests, no_loss)))
+        return
+    for name, result in results.items():
+        heading = [f"{name}:"] if others else []
+        print_lines(*heading, *lines_of(result), *([""] if others else []))
+    if others:
+        print_lines(*test_lines(first, tests))
 
 
 def _items_of(paths: Sequence[str], format: str, options: ReadOptions) -> list[Item]:
@@ -164,84 +216,3 @@ def _items_of(paths: Sequence[str], format: str, options: ReadOptions) -> list[I
             )
         sets.append(found)
     return [item for found in sets for item in found]
-
-
-def report(table: Table, control: Table | None, unit: str) -> dict[str, Any]:
-    """What ``--json`` prints; accuracies are from 0 to 1, keys of distances are strings.
-
-    ``{"unit": .., "contrastive": {phenomenon: {"1": accuracy, ..}}, "intervals":
-    {phenomenon: {"1": [low, high], ..}}, "items": {phenomenon: {"1": number, ..}}, "cue":
-    {phenomenon: {"1": side, ..}}, "by_phenomenon": {phenomenon: whole}, "by_distance":
-    {"1": whole, ..}, "all": whole}`` with ``{"accuracy": .., "interval": [low, high],
-    "items": number}`` for ``whole``. With a control there is also ``"random_context"``, which
-    repeats all entries that hold accuracies.
-    """
-
-    def of_distances(
-        cells: Mapping[int | None, Cell], value: Callable[[Cell], object]
-    ) -> dict[str, object]:
-        return {_distance(distance): value(cell) for distance, cell in cells.items()}
-
-    def each(table: Table, value: Callable[[Cell], object]) -> dict[str, dict[str, object]]:
-        return {phenomenon: of_distances(cells, value) for phenomenon, cells in table.items()}
-
-    def accuracies(table: Table) -> dict[str, Any]:
-        return {
-            "contrastive": each(table, lambda cell: cell.accuracy),
-            "intervals": each(table, lambda cell: list(cell.interval)),
-            "by_phenomenon": {name: whole(pooled(cells.values())) for name, cells in table.items()},
-            "by_distance": of_distances(by_distance(table), whole),
-            "all": whole(pooled(by_distance(table).values())),
-        }
-
-    def whole(cell: Cell) -> dict[str, object]:
-        interval = list(cell.interval)
-        return {"accuracy": cell.accuracy, "interval": interval, "items": cell.items}
-
-    result: dict[str, Any] = {
-        "unit": unit,
-        **accuracies(table),
-        "items": each(table, lambda cell: cell.items),
-        "cue": each(table, lambda cell: cell.cue),
-    }
-    if control is not None:
-        result["random_context"] = accuracies(control)
-    return result
-
-
-def lines(table: Table, control: Table | None) -> list[str]:
-    """The table as text: a heading, and a line for each phenomenon and distance.
-
-    Totals follow where there is more than one line to add up: per phenomenon, and over all.
-    """
-    rows = [["phenomenon", "distance", "accuracy", "95% interval", "items", "cue"]]
-    rows[0] += ["random context"] if control is not None else []
-    other = {} if control is None else control
-
-    def add(phenomenon: str, distance: str, cell: Cell, control_cell: Cell | None) -> None:
-        low, high = cell.interval
-        row = [phenomenon, distance, f"{100 * cell.accuracy:.1f}"]
-        row += [f"{100 * low:.1f}-{100 * high:.1f}", str(cell.items), cell.cue]
-        if control_cell is not None:
-            row.append(f"{100 * control_cell.accuracy:.1f}")
-        rows.append(row)
-
-    for phenomenon, cells in table.items():
-        controls = other.get(phenomenon, {})
-        for distance, cell in cells.items():
-            add(phenomenon, _distance(distance), cell, controls.get(distance))
-        if len(cells) > 1:
-            control_cell = pooled(controls.values()) if controls else None
-            add(phenomenon, "all", pooled(cells.values()), control_cell)
-    if len(table) > 1:
-        sums, controls = by_distance(table), by_distance(other)
-        for distance, cell in sums.items():
-            add("all", _distance(distance), cell, controls.get(distance))
-        if len(sums) > 1:
-            control_cell = pooled(controls.values()) if controls else None
-            add("all", "all", pooled(sums.values()), control_cell)
-    return aligned(rows, words={0, 5})
-
-
-def _distance(distance: int | None) -> str:
-    return "unknown" if distance is None else str(distance)

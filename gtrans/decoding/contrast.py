@@ -1,4 +1,4 @@
-"""Contrastive evaluation: which candidate translation a model scores best."""
+"""What a model makes of contrastive items: scores of their candidates, and translations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from gtrans.decoding.force_decode import MAX_TOKENS, EncodedDocument, score_documents
-from gtrans.evaluation.contrastive import Item, Table, accuracy_table
+from gtrans.decoding.translation import Translator, lines_of_text, translate_lines
+from gtrans.decoding.translation_options import TranslationOptions
+from gtrans.evaluation.contrastive import Item
+from gtrans.text.pipeline import TextPipeline
 
 
 class Encoder(Protocol):
@@ -14,26 +17,6 @@ class Encoder(Protocol):
 
     def encode(self, sentence: str) -> str:
         """BPE tokens of a sentence, separated by spaces."""
-
-
-def evaluate(
-    models: Sequence[Any],
-    task: Any,
-    pipelines: tuple[Encoder, Encoder],
-    items: Sequence[Item],
-    *,
-    max_tokens: int = MAX_TOKENS,
-    progress: str | None = None,
-) -> Table:
-    """Accuracy of ``models`` by phenomenon and distance.
-
-    Arguments as in :func:`score_items`. As a control, call it with
-    :func:`gtrans.evaluation.contrastive.random_contexts` of the items.
-    """
-    scores = score_items(
-        models, task, pipelines, items, max_tokens=max_tokens, progress=progress
-    )
-    return accuracy_table(items, scores)
 
 
 def score_items(
@@ -85,3 +68,25 @@ def score_items(
         )
     )
     return [[sum(next(sentence_scores)) for _ in item.candidates] for item in items]
+
+
+def translate_items(
+    models: list[Any],
+    task: Any,
+    target: TextPipeline,
+    items: Sequence[Item],
+    options: TranslationOptions,
+) -> list[str]:
+    """The translation of the last sentence of each item, which is translated as a document.
+
+    Args:
+        models: one model, or an ensemble.
+        task: their task.
+        target: the pipeline that turns tokens into text.
+        items: any number of items, in plain text (:meth:`Item.as_text`).
+        options: those of ``gtrans translate``; the output is not written.
+    """
+    text = [line for item in items for line in (*item.source, "")]
+    translator = Translator(models, task, target, options.search)
+    translations = translate_lines(translator, lines_of_text(task, text), options, run="")
+    return [sentences[-1] for sentences in translations if sentences]

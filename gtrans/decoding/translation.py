@@ -95,8 +95,8 @@ def _translate(options: TranslationOptions) -> int:
     if text is None:
         lines = _lines_of_split(task, str(options.split))
     else:
-        lines = _lines_of_text(task, text)
-    translator = _Translator(models, task, _output_pipeline(task, options), options.search)
+        lines = lines_of_text(task, text)
+    translator = Translator(models, task, _output_pipeline(task, options), options.search)
     made_from = _made_from(lines, options, translator, digests)
     record = read_record(options.output) if options.is_kept and not options.force else None
     if record and record.run == fingerprint(made_from) and record.describes(options.output):
@@ -104,7 +104,7 @@ def _translate(options: TranslationOptions) -> int:
         if run_of_partial(partial_path(options.output)) == record.run:  # killed at its very end
             partial_path(options.output).unlink()
         return record.sentences
-    translations = _translate_lines(translator, lines, options, fingerprint(made_from))
+    translations = translate_lines(translator, lines, options, fingerprint(made_from))
     if options.search.free:
         text = [" ".join(of_document) for of_document in translations if of_document]
     else:
@@ -126,7 +126,8 @@ class _Sentence(NamedTuple):
 _Line = _Sentence | str
 
 
-def _lines_of_text(task: Any, text: Sequence[str]) -> list[_Line]:
+def lines_of_text(task: Any, text: Sequence[str]) -> list[_Line]:
+    """The lines of a text as tokens of ``task``; boundaries of documents stay text."""
     encoder = task.source_encoder()
 
     def encode(line: str) -> _Line:
@@ -160,7 +161,7 @@ def _output_pipeline(task: Any, options: TranslationOptions) -> TextPipeline | N
     return load_pipeline(folder, task.cfg.target_lang)
 
 
-class _Translator:
+class Translator:
     """Models, and the pipeline that turns their output into text."""
 
     def __init__(
@@ -218,10 +219,13 @@ class _Translator:
         return PLACEHOLDER if text in ("", DOCUMENT_LINE) else text
 
 
-def _translate_lines(
-    translator: _Translator, lines: Sequence[_Line], options: TranslationOptions, run: str
+def translate_lines(
+    translator: Translator, lines: Sequence[_Line], options: TranslationOptions, run: str
 ) -> list[list[str]]:
-    """For each document the translations of its sentences, or of its rows in free search."""
+    """For each document the translations of its sentences, or of its rows in free search.
+
+    ``run`` is the fingerprint under which finished batches are kept, if the output is a file.
+    """
     documents = translator.cut(lines, options.max_doc_tokens)
     examples = list(chain.from_iterable(documents))
     lengths = [example["source"].numel() for example in examples]
@@ -252,7 +256,7 @@ def _translate_lines(
 
 
 def _decode(
-    translator: _Translator, batch: list[Example], options: TranslationOptions
+    translator: Translator, batch: list[Example], options: TranslationOptions
 ) -> list[list[str]]:
     try:
         return translator.decode(batch)
@@ -266,7 +270,7 @@ def _decode(
 def _made_from(
     lines: Sequence[_Line],
     options: TranslationOptions,
-    translator: _Translator,
+    translator: Translator,
     checkpoints: Sequence[str],
 ) -> dict[str, Any]:
     """Everything that the translations depend on."""

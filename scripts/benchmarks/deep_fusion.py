@@ -68,8 +68,8 @@ def prepare(out: Path, docs: int) -> Path:
     text, data = out / "text", out / "data"
     sides = ["--source-lang", "en", "--target-lang", "de"]
     splits = [x for s in ("train", "valid", "test") for x in (f"--{s}", str(text / s))]
-    _run(out, "corpus", "gtrans", "make-corpus", "--docs", str(docs), "--out", str(text))
-    _run(out, "prepare", "gtrans", "prepare", *sides, *splits, "--bpe-merges", "500",
+    run_command(out, "corpus", "gtrans", "make-corpus", "--docs", str(docs), "--out", str(text))
+    run_command(out, "prepare", "gtrans", "prepare", *sides, *splits, "--bpe-merges", "500",
          "--out", str(data))  # fmt: skip
     return data
 
@@ -79,7 +79,7 @@ def train(
 ) -> Row:
     """One run; its validation losses in bits per token, by update."""
     label = re.sub(r"[^a-z]+", "-", name.lower()).strip("-")
-    log = _run(
+    log = run_command(
         args.work, f"{label}.{seed}", "fairseq-train", str(data),
         "--user-dir", str(ROOT / "gtrans"), *SETTINGS, *_flags(args.size), *options,
         "--seed", str(seed), "--max-update", str(args.updates),
@@ -137,10 +137,11 @@ def _cell(runs: Rows, update: int) -> str:
     return median if len(bits) == 1 else f"{median} ({min(bits):.2f}–{max(bits):.2f})"
 
 
-def _run(out: Path, label: str, program: str, *arguments: str) -> str:
+def run_command(out: Path, label: str, program: str, *arguments: str) -> str:
     """Run a command unless it has ended well before; its output."""
     log, done = out / "log" / f"{label}.log", out / "log" / f"{label}.done"
-    command = [str(PYTHON_BIN / program), *arguments]
+    beside = PYTHON_BIN / program
+    command = [str(beside) if beside.is_file() else program, *arguments]
     if not done.is_file() or done.read_text("utf-8") != " ".join(command):
         print(f"$ {' '.join([program, *arguments])}", flush=True)
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -28,8 +28,11 @@ FUSIONS: dict[str, dict[str, Any]] = {
     "GTRANS": {},
     "GTRANS, last layers of groups": {"decoder_group_fusion": "last"},
     "without encoder fusion": {"no_encoder_fusion": True},
+    "without encoder fusion, last layers": {
+        "no_encoder_fusion": True, "decoder_group_fusion": "last",
+    },
     "without fusion": {"system": "post-norm"},
-}
+}  # fmt: skip
 SIDES = ("encoder", "decoder")
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import bert_cache
+import changed_defaults
 import chunks
 import contrast
 import decoding
@@ -31,7 +32,8 @@ _MODULES = (training, decoding, memory, chunks, contrast, bert_cache, fusion, de
 BENCHMARKS = {
     benchmark.name: benchmark
     for benchmark in (
-        *(module.BENCHMARK for module in _MODULES), deep_init.GRADIENTS, deep_init.BENCHMARK
+        *(module.BENCHMARK for module in _MODULES), deep_init.GRADIENTS, deep_init.BENCHMARK,
+        changed_defaults.BENCHMARK,
     )
 }  # fmt: skip
 # Settings that do not say what was measured.

@@ -221,6 +221,11 @@ _TABLE = [
         *("--output", "out.tsv"),
     ),
     _gtrans(
+        "contrast", "`gtrans contrast`", "out.jsonl",
+        *("contrast", *_MODEL, "--set", "{corpus}/corpus/contrastive/pronoun.jsonl"),
+        *("--output", "out.jsonl"),
+    ),
+    _gtrans(
         "analyse", "`gtrans analyse`", "plot.svg",
         *("analyse", *_MODEL, "--units", "20", "--plot", "plot.svg"),
         needs=("python", "-c", "import matplotlib"),

@@ -110,6 +110,12 @@ def _write_sets(folder: Path) -> None:
         (folder / "contrapro" / f"{lang}.txt").write_text("\n".join(lines) + "\n", "utf-8")
     columns = "first_line\tvariants\treference_pronoun\tantecedent_distance\n1\t2\ter\t1\n"
     (folder / "contrapro" / "groups.tsv").write_text(columns, "utf-8")
+    (folder / "scores").write_text("-1.5\n-2.5\n-3\n-2\n", "utf-8")
+    rain = [f"ein Hund . <SEP> {pronoun} regnet ." for pronoun in ("er", "sie", "es")]
+    (folder / "rain").mkdir()
+    genders, dog = ["n"] * 3, ["a dog . <SEP> it rains ."] * 3
+    for name, lines in (("en", dog), ("de", rain), ("genders", genders)):
+        (folder / "rain" / f"{name}.txt").write_text("\n".join(lines) + "\n", "utf-8")
     (folder / "large").mkdir()
     for side, lines in (("src", ["it sleeps ."] * 2), ("trg", ["il dort .", "elle dort ."])):
         (folder / "large" / f"a.current.{side}").write_text("\n".join(lines) + "\n", "utf-8")
@@ -233,6 +239,9 @@ COMMANDS: tuple[Command, ...] = (
     _contrast("sets/anaphora.json", "--format", "discevalmt", subjects=("sets/anaphora*",)),
     _contrast("sets/contrapro", "--format", "contrapro", subjects=("sets/contrapro/*",)),
     _contrast("sets/large", "--format", "large-pronoun", subjects=("sets/large/*",)),
+    _contrast("sets/rain", "--format", "contracat", subjects=("sets/rain/*",)),
+    _gtrans(("contrast", "--set", "sets/deixis_test.json", "--format", "consistency", "--scores",
+             "sets/scores"), ("sets",), ("sets/scores",)),
     _gtrans(("cxmi", "--path", "document.pt", "--src", "small.en", "--ref", "small.de", *_FORCED,
              "--output", "new.tsv"), ("document.pt", *_TEXTS), ("document.pt", *_TEXTS),
             output="new.tsv"),

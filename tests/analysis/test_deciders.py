@@ -96,11 +96,13 @@ def test_every_model_and_unit(case: Case, prepared_with_bert: Path, tiny: TinyWo
     looked_at = [gain for gain in of_gains if gain.decision is not None]
     assert looked_at
     for gain in looked_at:
-        document, sentence = gain.word.document - 1, gain.word.sentence - 1
-        assert gain.decision.changes
-        source, target = (list(side.encoded[document]) for side in (text.source, text.target))
-        plain = list(text.source.documents[document])
-        for change in gain.decision.changes:
+        number, sentence = gain.word.document - 1, gain.word.sentence - 1
+        decision = gain.decision
+        assert decision is not None
+        assert decision.changes
+        source, target = (list(side.encoded[number]) for side in (text.source, text.target))
+        plain = list(text.source.documents[number])
+        for change in decision.changes:
             word = change.suspect.word
             assert word.sentence != sentence
             assert word.side == "source" or word.sentence < sentence
@@ -112,9 +114,9 @@ def test_every_model_and_unit(case: Case, prepared_with_bert: Path, tiny: TinyWo
                 == "features"
             )
             assert (change.suspect.bound is None) == is_blind
-        if len(gain.decision.changes) > 1:
+        if len(decision.changes) > 1:
             continue
-        line = text.sides[word.side].words[document][word.sentence]
+        line = text.sides[word.side].words[number][word.sentence]
         begin, end = line.spans[word.word]
         changed = line.sentence[:begin] + change.by + line.sentence[end:]
         lines = source if word.side == "source" else target
@@ -122,9 +124,9 @@ def test_every_model_and_unit(case: Case, prepared_with_bert: Path, tiny: TinyWo
         if word.side == "source":
             plain[word.sentence] = changed
         again = score_tokens(models, task, [(source, target)], plain=[plain], whole=False)
-        pieces = text.target.words[document][sentence].pieces[gain.word.word - 1]
+        pieces = text.target.words[number][sentence].pieces[gain.word.word - 1]
         value = float(again[0][sentence][pieces.start : pieces.stop, 0].sum())
-        assert gain.decision.loss == pytest.approx(gain.word.with_context - value, abs=1e-4)
+        assert decision.loss == pytest.approx(gain.word.with_context - value, abs=1e-4)
 
 
 def test_substitutes_stand_at_the_same_places() -> None:

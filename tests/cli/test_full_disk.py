@@ -47,6 +47,7 @@ def files(folder: Path) -> set[str]:
           "--output", "out", "--cpu"), 400),
         (("score", "--hyp", "{text}.de", "--ref", "{text}.de", "--src", "{text}.en",
           "--metrics", "s_bleu", "--comet", "--external-dir", "out"), 400),
+        (("contrast", "--path", "{model}", "--set", "{sets}", "--output", "out", "--cpu"), 400),
         (("make-corpus", "--out", "out"), 2000),
     ],
     ids=lambda value: f"{value[0]}-{value[-1]}" if isinstance(value, tuple) else "",
@@ -60,7 +61,8 @@ def test_a_file_that_is_too_large_for_the_disk(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     places = {
-        "model": tiny.checkpoints["document"], "data": tiny.data, "text": tiny.text / "test"
+        "model": tiny.checkpoints["document"], "data": tiny.data, "text": tiny.text / "test",
+        "sets": tiny.text / "contrastive" / "pronoun.jsonl",
     }  # fmt: skip
     monkeypatch.chdir(tmp_path)
     with largest_file(size):

@@ -58,6 +58,13 @@ CONVERT = ("convert", "--from", "g-transformer", "--data", "data", "run/model.pt
         ("cxmi", *SCORED, "--output", "test.en"),
         ("cxmi", *SCORED, "--output", "link.pt"),
         ("cxmi", *SCORED, "--output", "data/codes.bpe"),
+        ("contrast", "--path", "run/model.pt", "--set", "set.jsonl", "--output", "link.pt"),
+        ("contrast", "--path", "run/model.pt", "--set", ".", "--output", "test.de"),
+        ("contrast", "--path", "run/model.pt", "--set", "x.en", "--output", "test.de"),
+        (
+            *("contrast", "--path", "run/model.pt", "--set", "x", "--scores", "test.en"),
+            *("--output", "test.en"),
+        ),
         ("analyse", "--path", "run/model.pt", "--data", "data", "--plot", "plot.png"),
         (
             *("score", "--hyp", "mine=external/comet/m/hyp.mine.txt", "--src", "test.en"),

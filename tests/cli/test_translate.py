@@ -73,7 +73,7 @@ def test_a_translation_never_reads_as_a_boundary():
     dictionary = Dictionary()
     ids = {word: dictionary.add_symbol(word) for word in ("@lower@", "&lt;d&gt;", "wort")}
     for word, expected in (("@lower@", PLACEHOLDER), ("&lt;d&gt;", PLACEHOLDER), ("wort", "wort")):
-        translator = object.__new__(translation._Translator)
+        translator = object.__new__(translation.Translator)
         translator.task = SimpleNamespace(target_dictionary=dictionary)
         translator.generator = SimpleNamespace(symbols_to_strip_from_output={dictionary.eos()})
         translator.pipeline = SimpleNamespace(  # type: ignore[assignment]

@@ -22,7 +22,17 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-@pytest.mark.parametrize("arch", classes())
+# One of each kind of batch in any run of the tests; all in the long one.
+ALWAYS = ("gtransformer_tiny", "memory_transformer_tiny", "flat_transformer_bert")
+
+
+@pytest.mark.parametrize(
+    "arch",
+    [
+        arch if arch in ALWAYS else pytest.param(arch, marks=pytest.mark.long)
+        for arch in classes()
+    ],
+)
 def test_two_processes_train(arch, stock: StockCommands, prepared_with_bert, tmp_path):
     case = next(case for case in cases() if case.arch == arch)
     command = [

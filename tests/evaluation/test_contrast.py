@@ -15,11 +15,11 @@ import pytest
 from support.untrained import task_for, untrained
 
 from gtrans.cli import main
-from gtrans.cli.contrast import lines, report
+from gtrans.cli.shared.contrast_report import Result, lines, report
 from gtrans.corpus.contrastive import generate_items
 from gtrans.corpus.grammar import CUES, DISTANCES, PHENOMENA
 from gtrans.decoding import force_decode
-from gtrans.decoding.contrast import evaluate, score_items
+from gtrans.decoding.contrast import score_items
 from gtrans.decoding.force_decode import score_documents
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import (
@@ -32,7 +32,6 @@ from gtrans.evaluation.contrastive import (
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
-
 
 
 class Split:
@@ -145,6 +144,8 @@ BAD_LINES = [
     (as_line(small_item("two"), contrastive=[]), "'contrastive' must be a list of at least one"),
     (as_line(small_item("two"), contrastive=[["a."]]), "'contrastive' has 1 sentences"),
     (as_line(small_item("two"), contrastive=[["a.", "b."]]), "equals 'target'"),
+    (as_line(small_item("two"), groups={"gender": 1}), "'groups' must be a JSON object whose"),
+    (as_line(small_item("two"), block=["1"]), "'block' must be a text, but is"),
     (as_line(small_item("one")), "the id 'one' is also that of line 1"),
 ]
 
@@ -188,7 +189,8 @@ def test_a_bad_file_is_named(content: bytes | None, message: str, tmp_path: Path
 def test_without_context_exactly_half_is_right(limit: int):
     items = generated(10)
     task = task_for("sentence", words=vocabulary_of(items))
-    table = evaluate([untrained(task)], task, SPLIT, items, max_tokens=limit)
+    scores = score_items([untrained(task)], task, SPLIT, items, max_tokens=limit)
+    table = accuracy_table(items, scores)
     assert set(table) == set(PHENOMENA)
     for cells in table.values():
         assert {distance: cell.accuracy for distance, cell in cells.items()} == dict.fromkeys(
@@ -310,7 +312,8 @@ def test_the_command_prints_json(contrast: Callable[..., tuple[int, str, str]]):
     found = json.loads(out)
     sums = {"by_phenomenon", "by_distance", "all"}
     accuracies = {"contrastive", "intervals", *sums}
-    assert set(found) == {"unit", "items", "cue", "random_context", *accuracies}
+    others = {"system", "by_group", "preferences", "outcomes", "quality", "cannot_be_lost"}
+    assert set(found) == {"unit", "items", "cue", "random_context", *accuracies, *others, "others"}
     assert set(found["random_context"]) == accuracies
     assert (found["all"]["items"], found["by_distance"]["1"]["items"]) == (48, 12)
     assert found["unit"] == "document"
@@ -348,9 +351,8 @@ def test_the_control_is_shown_next_to_the_true_context():
     first, row = lines(table, control)
     assert first.endswith("cue     random context")
     assert row.split() == ["pronoun", "1", "100.0", "20.7-100.0", "1", "source", "0.0"]
-    assert report(table, control, "document")["random_context"]["contrastive"] == {
-        "pronoun": {"1": 0.0}
-    }
+    found = report(Result(table, control=control))
+    assert found["random_context"]["contrastive"] == {"pronoun": {"1": 0.0}}
 
 
 @pytest.mark.parametrize(

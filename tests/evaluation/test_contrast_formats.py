@@ -1,8 +1,10 @@
-"""Contrastive sets in their published formats: small files by hand, and mistakes."""
+"""Contrastive sets in their published formats: small files by hand, and mistakes.
+
+The pronoun sets are in test_contrast_pronouns.py, ContraCAT in test_contrast_templates.py.
+"""
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,9 @@ import pytest
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import (
     Item,
-    ReadOptions,
     accuracy_table,
     by_distance,
+    by_group,
     pooled,
     read_items,
 )
@@ -47,6 +49,7 @@ def test_consistency_as_published(tmp_path: Path) -> None:
         target=("Ты пришла .", "Ты ушла ."),
         contrastive=(("Ты пришла .", "Вы ушли ."), ("Вы .", "Ты ушла .")),
         form="tokenised",
+        right_index=1,
     )
     assert (second.id, second.distance) == ("deixis-2", 3)
     infl = read_items(consistency(tmp_path, CONSISTENT, name="ellipsis_infl.json"), "consistency")
@@ -107,142 +110,7 @@ def test_broken_json_is_named_by_line(content: str, message: str, tmp_path: Path
     assert str(error.value).startswith(message.replace("{}", str(path), 1))
 
 
-# --- ContraPro ----------------------------------------------------------------------------------
-
-
-def pronoun_set(folder: Path, target: str, first: int, **changes: Any) -> tuple[Path, ReadOptions]:
-    """A set of two examples and its document of three sentences."""
-    document = folder / "documents" / "1999" / "1999_7_8"
-    document.parent.mkdir(parents=True)
-    document.with_suffix(".en").write_text("The dog!\nA cat.\nIt sleeps.\n", encoding="utf-8")
-    text = "Der Hund!\nEine Katze.\nSie schläft.\n"
-    document.with_suffix(f".{target}").write_text(text, encoding="utf-8")
-    example = {
-        "document id": f"1999_7_8.{target}",
-        "segment id": first + 2,
-        "src segment": "It sleeps .",
-        "ref segment": "Sie schläft .",
-        "src pronoun": "It",
-        "ref pronoun": "Sie",
-        "ante distance": 1,
-        "intrasegmental": False,
-        "errors": [{"contrastive": "Er schläft."}, {"contrastive": "Es schläft."}],
-    }
-    beginning = {**example, "segment id": first, "src segment": "The dog!", "ante distance": 0}
-    path = folder / "contrapro.json"
-    path.write_text(json.dumps([{**example, **changes}, beginning], indent=2), encoding="utf-8")
-    return path, ReadOptions(folder / "documents", 1)
-
-
-@pytest.mark.parametrize(
-    ("name", "target", "first"), [("contrapro", "de", 1), ("large-pronoun", "fr", 0)]
-)
-def test_json_with_documents(name: str, target: str, first: int, tmp_path: Path) -> None:
-    path, options = pronoun_set(tmp_path, target, first)
-    item, beginning = read_items(path, name, options)
-    assert item == Item(
-        id="1",
-        phenomenon="it:sie",
-        distance=1,
-        cue="target",
-        source=("A cat.", "It sleeps."),
-        target=("Eine Katze.", "Sie schläft."),
-        contrastive=(("Eine Katze.", "Er schläft."), ("Eine Katze.", "Es schläft.")),
-    )
-    assert (beginning.source, beginning.distance) == (("The dog!",), 0)
-    deep = read_items(path, name, ReadOptions(options.documents, 5))[0]
-    assert deep.source == ("The dog!", "A cat.", "It sleeps.")
-    bare = read_items(path, name, ReadOptions(None, 0))[0]
-    assert (bare.source, bare.target) == (("It sleeps .",), ("Sie schläft .",))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"segment id": 9}, "'segment id' is 9, but the document 1999_7_8.de has 3 lines."),
-        ({"document id": "2001_1.de"}, "there is no file "),
-        ({"document id": "../x.de"}, "'document id' must be the name of a document"),
-        ({"src segment": "Completely other words"}, "give the documents of the set."),
-        ({"errors": []}, "'errors' must be a list of at least one wrong translation."),
-        ({"errors": [{"contrastive": ""}]}, "'contrastive' must be a text that is not empty"),
-        ({"ante distance": None}, "'ante distance' must be a whole number, but is null."),
-    ],
-)
-def test_a_bad_example_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    path, options = pronoun_set(tmp_path, "de", 1, **changes)
-    with pytest.raises(GtransError) as error:
-        read_items(path, "contrapro", options)
-    assert str(error.value).startswith(f"{path}:2: instance 1: ")
-    assert message in str(error.value)
-
-
-def test_json_without_its_documents_is_refused(tmp_path: Path) -> None:
-    path, _ = pronoun_set(tmp_path, "de", 1)
-    with pytest.raises(GtransError, match=r"`--documents`\), or `--context 0`"):
-        read_items(path, "contrapro")
-
-
-def separated(folder: Path, groups: str | None = None, **lines: str) -> Path:
-    sides = {
-        "en": "a cat. <SEP> it sleeps.\n" * 3 + " <SEP> it runs.\n" * 2,
-        "de": "eine Katze. <SEP> sie schläft.\neine Katze. <SEP> er schläft.\n"
-        "eine Katze. <SEP> es schläft.\n <SEP> er läuft.\n <SEP> sie läuft.\n",
-        **lines,
-    }
-    for lang, text in sides.items():
-        (folder / f"{lang}.txt.gz").write_bytes(gzip.compress(text.encode()))
-    if groups is not None:
-        head = "first_line\tvariants\treference_pronoun\tantecedent_distance\n"
-        (folder / "groups.tsv").write_text(head + groups, encoding="utf-8")
-    return folder
-
-
-def test_the_separated_text(tmp_path: Path) -> None:
-    path = separated(tmp_path, "1\t3\tsie\t1\n4\t2\ter\t\n")
-    first, second = read_items(path, "contrapro")
-    assert first == Item(
-        id="1",
-        phenomenon="it:sie",
-        distance=1,
-        cue="target",
-        source=("a cat.", "it sleeps."),
-        target=("eine Katze.", "sie schläft."),
-        contrastive=(("eine Katze.", "er schläft."), ("eine Katze.", "es schläft.")),
-        form="truecased",
-    )
-    assert (second.source, second.phenomenon, second.distance) == (("it runs.",), "it:er", None)
-    assert read_items(path / "en.txt.gz", "contrapro") == [first, second]
-    assert read_items(path, "contrapro", ReadOptions(None, 0))[0].source == ("it sleeps.",)
-
-
-def test_the_separated_text_without_groups(tmp_path: Path) -> None:
-    items = read_items(separated(tmp_path), "contrapro")
-    assert [(item.id, len(item.candidates), item.phenomenon, item.distance) for item in items] == [
-        ("1", 3, "it", None),
-        ("4", 2, "it", None),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("lines", "groups", "message"),
-    [
-        ({"en": "a. b.\n"}, None, "en.txt:1: has no <SEP> between context and sentence."),
-        ({"en": "a. <SEP> b.\n"}, None, "en.txt has 1 lines, but de.txt has 5."),
-        ({}, "2\t3\tsie\t1\n", "groups.tsv:2: an example must begin at line 1"),
-        ({}, "1\tx\tsie\t1\n", "groups.tsv:2: line, variants and distance must be numbers."),
-        ({}, "1\t3\tsie\t1\n", "groups.tsv: ends at line 3 of the texts, which have 5."),
-        ({}, "1\t4\tsie\t1\n", "en.txt:1: the lines of an example must be equal."),
-    ],
-)
-def test_mistakes_of_the_separated_text(
-    lines: dict[str, str], groups: str | None, message: str, tmp_path: Path
-) -> None:
-    with pytest.raises(GtransError) as error:
-        read_items(separated(tmp_path, groups, **lines), "contrapro")
-    assert message in str(error.value)
-
-
-# --- Bawden et al. and Lopes et al. -------------------------------------------------------------
+# --- Bawden et al. -------------------------------------------------------------
 
 
 def test_anaphora(tmp_path: Path) -> None:
@@ -264,6 +132,8 @@ def test_anaphora(tmp_path: Path) -> None:
         source=("The house.", "It is new."),
         target=tuple(right),
         contrastive=(("La maison.", "Il est neuf."),),
+        groups={"form": "f.sg."},
+        block="anaphora 7",
     )
     assert (second.id, second.phenomenon) == ("7.2", "anaphora, semi-correct")
 
@@ -311,56 +181,6 @@ def test_a_bad_block_is_named(block: Any, message: str, tmp_path: Path) -> None:
     assert message in str(error.value)
 
 
-def extracted(folder: Path, **changes: str) -> Path:
-    files = {
-        "current.src": "It runs.\nIt runs.\nThey go.\nThey go.\n",
-        "current.trg": "Elle court.\nIl court.\nQu'ils aillent.\nQu'elles aillent.\n",
-        "c2.context.src": "A.\nB.\n" * 2 + "\n\n" * 2,
-        "c2.context.trg": "a.\nb.\n" * 2 + "\n\n" * 2,
-        **changes,
-    }
-    for name, text in files.items():
-        (folder / f"Set.{name}").write_text(text, encoding="utf-8")
-    return folder / "Set.current.src"
-
-
-def test_the_extracted_text(tmp_path: Path) -> None:
-    path = extracted(tmp_path)
-    first, second = read_items(path, "large-pronoun", ReadOptions(None, 2))
-    assert first == Item(
-        id="1",
-        phenomenon="it:elle",
-        distance=None,
-        cue="target",
-        source=("A.", "B.", "It runs."),
-        target=("a.", "b.", "Elle court."),
-        contrastive=(("a.", "b.", "Il court."),),
-    )
-    assert (second.phenomenon, second.source) == ("they:ils", ("They go.",))
-    assert read_items(tmp_path, "large-pronoun", ReadOptions(None, 2)) == [first, second]
-    alone = read_items(path, "large-pronoun", ReadOptions(None, 0))[0]
-    assert alone.source == ("It runs.",)
-
-
-@pytest.mark.parametrize(
-    ("changes", "context", "message"),
-    [
-        ({}, 1, "there is no file "),
-        ({"c2.context.src": "A.\n"}, 2, "both must have the same number, a multiple of 2."),
-        ({"c2.context.src": "A.\nB.\n" * 2, "c2.context.trg": "a.\nb.\n" * 2}, 2, "for 2 lines"),
-        ({"c2.context.trg": "a.\nb.\na.\nx.\n" + "\n\n" * 2}, 2, "lines 1 and 2 of the set have"),
-        ({"current.src": "It runs.\nIt.\nThey.\nThey.\n"}, 0, ":1: must be equal to the next line"),
-    ],
-)
-def test_mistakes_of_the_extracted_text(
-    changes: dict[str, str], context: int, message: str, tmp_path: Path
-) -> None:
-    path = extracted(tmp_path, **changes)
-    with pytest.raises(GtransError) as error:
-        read_items(path, "large-pronoun", ReadOptions(None, context))
-    assert message in str(error.value)
-
-
 # --- all formats --------------------------------------------------------------------------------
 
 
@@ -377,6 +197,28 @@ def test_the_form_of_a_json_line(tmp_path: Path) -> None:
         read_items(path)
 
 
+def test_groups_and_blocks(tmp_path: Path) -> None:
+    """Accuracy by group, and of blocks whose items are all right."""
+    line = {
+        "phenomenon": "p", "distance": 0, "cue": "source", "source": ["a"], "target": ["b"],
+        "contrastive": [["c"], ["d"]],
+    }  # fmt: skip
+    path = tmp_path / "set.jsonl"
+    groups = [("f", "1"), ("m", "1"), ("m", "2"), ("m", "2")]
+    path.write_text(
+        "\n".join(
+            json.dumps({**line, "id": str(n), "groups": {"gender": gender}, "block": block})
+            for n, (gender, block) in enumerate(groups)
+        ),
+        encoding="utf-8",
+    )
+    found = by_group(read_items(path), [True, True, True, False])
+    genders = {value: (cell.right, cell.items) for value, cell in found["gender"].items()}
+    assert genders == {"f": (1, 1), "m": (2, 3)}
+    blocks = found["whole blocks"]["all"]
+    assert (blocks.right, blocks.items, blocks.chance) == (1, 2, pytest.approx(1 / 9))
+
+
 def test_models_read_plain_text(tmp_path: Path) -> None:
     (item,) = read_items(consistency(tmp_path, CONSISTENT), "consistency")
     found = item.as_text((lambda text: text.replace(" .", "."), lambda text: text.upper()))
@@ -384,5 +226,3 @@ def test_models_read_plain_text(tmp_path: Path) -> None:
     assert found.target == ("ТЫ ПРИШЛА .", "ТЫ УШЛА .")
     assert found.contrastive[1] == ("ВЫ .", "ТЫ УШЛА .")
     assert found.as_text((str.lower, str.lower)) == found
-    second = read_items(separated(tmp_path, "1\t3\tsie\t1\n4\t2\ter\t\n"), "contrapro")[0]
-    assert second.as_text((str.lower, str.lower)).target == ("Eine Katze.", "Sie schläft.")

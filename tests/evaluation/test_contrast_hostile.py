@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gtrans.cli import main
-from gtrans.cli.contrast import lines
+from gtrans.cli.shared.contrast_report import lines
 from gtrans.evaluation.contrastive import READERS, Item, accuracy_table, read_items
 
 ITEM = {
@@ -62,7 +62,7 @@ def refusal(kind: str, path: Path, capsys: pytest.CaptureFixture[str]) -> str:
 def test_json_that_is_refused(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert set(SETS) == set(READERS)
+    assert set(SETS) == set(READERS) - {"contracat", "discourse-zhen"}  # these are text
     item, opening, _, closing = SETS[kind]
     path = tmp_path / "set.json"
     for value, message in VALUES.items():

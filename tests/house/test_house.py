@@ -147,7 +147,7 @@ def test_metadata(repo):
         "mbart": ["safetensors", "sentencepiece", "transformers"],
         "zh": ["jieba"],
         "plots": ["matplotlib"],
-        "dev": ["hypothesis", "mypy", "pytest", "pytest-xdist", "ruff"],
+        "dev": ["hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff"],
     }.items():
         assert sorted({line.split("==")[0] for line in extras[name]}) == wanted
     required = {line.split("==")[0] for line in metadata["install_requires"]}

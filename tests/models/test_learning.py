@@ -19,7 +19,9 @@ def learnt(task: str, updates: int = 150, **options: Any) -> float:
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("start", [{}, {"positions": "sentence", "gate_bias": 4.0}])
+@pytest.mark.parametrize(
+    "start", [{}, pytest.param({"positions": "sentence", "gate_bias": 4.0}, marks=pytest.mark.long)]
+)
 def test_learns_across_sentences(task: str, start: dict[str, Any]) -> None:
     assert learnt(task, **start) >= 0.95
 

@@ -1,8 +1,9 @@
 """A tiny corpus, tiny models trained on it, and fairseq's own commands to use them.
 
 The commands run as processes of their own, with their standard streams, exit status and
-``--user-dir gtrans``, but forked from one process that has imported fairseq before: the
-import is most of what a small command costs.
+``--user-dir gtrans``, but forked from one process that has imported fairseq and the plugin
+before: the imports are most of what a small command costs. That a process of its own does the
+same, tests/cli/test_fairseq_fronts.py tests.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,6 +104,8 @@ class StockCommands:
 def serve() -> None:
     """Fork a process for every command that the standard input asks for."""
     modules = {name: importlib.import_module(f"fairseq_cli.{name}") for name in COMMANDS}
+    importlib.import_module("torch._dynamo")  # by the first optimizer otherwise
+    importlib.import_module("fairseq.utils").import_user_module(Namespace(user_dir="gtrans"))
     _let_ddp_train_on_cpus()
     answers = os.fdopen(os.dup(1), "w")
     for line in iter(sys.stdin.readline, ""):

@@ -37,7 +37,7 @@ class Interrupted(Exception):
 
 def interrupt_after(batches: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let decoding fail after some batches; the list grows with every batch decoded."""
-    decode = translation._Translator.decode
+    decode = translation.Translator.decode
     decoded: list[int] = []
 
     def stub(self: Any, batch: Any) -> Any:
@@ -46,5 +46,5 @@ def interrupt_after(batches: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         decoded.append(len(batch))
         return decode(self, batch)
 
-    monkeypatch.setattr(translation._Translator, "decode", stub)
+    monkeypatch.setattr(translation.Translator, "decode", stub)
     return decoded

@@ -9,11 +9,11 @@ from gtrans.data.units import CONTEXT_KINDS
 from gtrans.errors import GtransError
 
 
-def add_model_files(files: argparse._ArgumentGroup) -> None:
-    """``--path`` and ``--data``."""
+def add_model_files(files: argparse._ArgumentGroup, required: bool = True) -> None:
+    """``--path``, which may be ``required``, and ``--data``."""
     files.add_argument(
         "--path",
-        required=True,
+        required=required,
         metavar="CKPT[:CKPT..]",
         help="checkpoint; several, separated by colons, are used as an ensemble",
     )

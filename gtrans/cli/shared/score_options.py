@@ -218,8 +218,10 @@ def check_documents_only(args: argparse.Namespace, why: str) -> None:
         raise GtransError(f"COMET needs aligned sentences, but {why} has none; leave it out")
 
 
-def system_names(arguments: Sequence[str]) -> dict[str, str]:
+def system_names(arguments: Sequence[str], flag: str = "--hyp") -> dict[str, str]:
     """The file of each system, by its name: NAME of NAME=FILE, otherwise the file's name.
+
+    ``flag`` is the option that names the files.
 
     Raises:
         GtransError: two systems have the same name, or one has an impossible name.
@@ -232,12 +234,12 @@ def system_names(arguments: Sequence[str]) -> dict[str, str]:
         name = re.sub(r"\.gz$", "", name)
         if name in names:
             raise GtransError(
-                f"--hyp {names[name]} and {path} have the same name '{name}'; give another one "
-                f"with --hyp NAME={path}"
+                f"{flag} {names[name]} and {path} have the same name '{name}'; give another one "
+                f"with {flag} NAME={path}"
             )
         if not re.fullmatch(r"[\w.+-]+", name):
             raise GtransError(
-                f"--hyp {argument}: '{name}' cannot name a system; take letters, digits, "
+                f"{flag} {argument}: '{name}' cannot name a system; take letters, digits, "
                 "'.', '+', '-' and '_'"
             )
         names[name] = path

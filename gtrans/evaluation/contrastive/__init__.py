@@ -11,36 +11,53 @@ from gtrans.evaluation.contrastive.accuracy import (
     Table,
     accuracy_table,
     by_distance,
+    by_group,
+    cannot_be_lost,
+    outcomes_of,
     pooled,
+    preferences,
+    tabulate,
     wilson_interval,
 )
 from gtrans.evaluation.contrastive.consistency import read_consistency
+from gtrans.evaluation.contrastive.contracat import read_contracat
 from gtrans.evaluation.contrastive.contrapro import read_contrapro
 from gtrans.evaluation.contrastive.control import random_contexts
 from gtrans.evaluation.contrastive.discevalmt import read_discevalmt
 from gtrans.evaluation.contrastive.items import Item, ReadOptions
 from gtrans.evaluation.contrastive.jsonl import read_jsonl
 from gtrans.evaluation.contrastive.large_pronoun import read_large_pronoun
+from gtrans.evaluation.contrastive.paired import PairedTest, paired_tests
+from gtrans.evaluation.contrastive.translation_test import read_discourse_zhen
 
 __all__ = [
     "READERS",
     "Cell",
     "Item",
+    "PairedTest",
     "ReadOptions",
     "Table",
     "accuracy_table",
     "by_distance",
+    "by_group",
+    "cannot_be_lost",
+    "outcomes_of",
+    "paired_tests",
     "pooled",
+    "preferences",
     "random_contexts",
     "read_items",
+    "tabulate",
     "wilson_interval",
 ]
 
 READERS: dict[str, Callable[[str | os.PathLike[str], ReadOptions], list[Item]]] = {
     "contrapro": read_contrapro,
+    "contracat": read_contracat,
     "consistency": read_consistency,
     "discevalmt": read_discevalmt,
     "large-pronoun": read_large_pronoun,
+    "discourse-zhen": read_discourse_zhen,
     "jsonl": read_jsonl,
 }
 """A reader for each published format; the names are the choices of ``--format``."""

@@ -5,7 +5,8 @@
 ``lex_cohesion_{dev,test}``, ``ellipsis_infl`` and ``ellipsis_vp``, each a JSON array of
 ``{"src": .., "dst": [..], "true_ind": n, "ctx_dist": n}`` with tokenised sentences joined
 by ``_eos``. As in their evaluation, an instance counts as right if candidate ``true_ind`` has
-the best score of all.
+the best score of all. In one of ellipsis_infl all candidates are equal; there their evaluation
+takes the first, which is the right one.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from pathlib import Path
 
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.evaluation.contrastive.json_file import Entry, read_entries
+from gtrans.evaluation.contrastive.text_sides import joined_by_eos
 
-_MARK = re.compile(r"(?:^|\s+)_eos(?=\s|$)")
 _SPLIT = re.compile(r"_(?:dev|test)$")
 # The source of the context shows which words were elided. Only its translation shows how "you"
 # and names were translated.
@@ -64,11 +65,12 @@ def _item(entry: Entry, phenomenon: str) -> Item:
         target=targets[right],
         contrastive=tuple(targets[:right] + targets[right + 1 :]),
         form="tokenised",
+        right_index=right,
     )
 
 
 def _sentences(entry: Entry, key: str, text: object) -> Sentences:
-    sentences = tuple(part.strip() for part in _MARK.split(text)) if isinstance(text, str) else ()
-    if not all(sentences) or not sentences:
+    sentences = joined_by_eos(text) if isinstance(text, str) else ()
+    if not sentences:
         raise entry.error(f"{key!r} has a sentence that is empty or not text.")
     return sentences

@@ -1,31 +1,38 @@
 """ContraPro: English to German pronouns (Mueller, Rios, Voita and Sennrich 2018).
 
 "A Large-Scale Test Set for the Evaluation of Context-Aware Pronoun Translation in Neural
-Machine Translation", WMT 2018. Two forms are published:
+Machine Translation", WMT 2018. Three forms are in use:
 
 * ``contrapro.json`` with the OpenSubtitles documents that ``setup_opensubs.sh`` of its
   repository extracts (``--documents``); see :mod:`.pronoun_json`. Segments count from 1.
+* the files that its conversion script writes: ``NAME.text.en`` and ``NAME.text.de`` with a line
+  for each candidate, ``NAME.context.en`` and ``NAME.context.de`` with N lines of context for each.
 * text: ``en.txt`` and ``de.txt`` with lines ``context <SEP> sentence``, truecased, as ContraCAT
-  distributes it. The lines of an example follow each other, the right one first.
-  ``groups.tsv`` in the same folder says where examples begin (columns ``first_line``,
-  ``variants``, ``reference_pronoun``, ``antecedent_distance``, which may be empty).
+  distributes it.
+
+In the last two, the lines of an example follow each other, the right one first.
+``groups.tsv`` in the same folder may say where examples begin (columns ``first_line``,
+``variants``, ``reference_pronoun``, ``antecedent_distance``, which may be empty).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 from gtrans.data.documents import iterate_raw_lines, resolve
 from gtrans.errors import GtransError
+from gtrans.evaluation.contrastive import german
+from gtrans.evaluation.contrastive.contracat import TEMPLATE_FILE
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
-from gtrans.evaluation.contrastive.pronoun_json import PronounSet, read_pronoun_json
+from gtrans.evaluation.contrastive.pronoun_json import PronounSet, antecedent, read_pronoun_json
+from gtrans.evaluation.contrastive.text_sides import contexts_of, separated, the_only, two_sides
 
 _JSON = PronounSet(source="en", target="de", first_segment=1)
-_SEPARATOR = "<SEP>"
+_TEXT = ".text.en"
+_WRONG = (2, 3)  # wrong lines: three where the other pronoun may be both "er" and "ihn"
 _COLUMNS = ["first_line", "variants", "reference_pronoun", "antecedent_distance"]
 
 
@@ -35,46 +42,86 @@ class _Group:
 
     begin: int
     end: int
-    pronoun: str
-    distance: int | None
+    pronoun: str = ""
+    distance: int | None = None
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The lines of a text form, each with its context.
+
+    Attributes:
+        file: the file of the translations.
+        form: see :class:`Item`.
+    """
+
+    sources: Sequence[Sentences]
+    targets: Sequence[Sentences]
+    file: Path
+    form: str
 
 
 def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
-    """All examples of ``contrapro.json``, or of a folder with the text form.
+    """All examples of ``contrapro.json``, or of a text form: its folder or its source.
 
-    Phenomena are pairs of pronouns, ``it:er``. In the text form without ``groups.tsv``,
-    consecutive lines with the same source form an example; pronoun and distance are unknown.
+    Phenomena are pairs of pronouns, ``it:er``. In the text forms the pronoun is the one in which
+    all candidates differ, and examples are told apart by it (:func:`.german.examples`) if there
+    is no ``groups.tsv``; the distance is then unknown.
 
     Raises:
-        GtransError: a file is missing or has another form; the message names the line.
+        GtransError: a file is missing or has another form, or examples cannot be told apart;
+            the message names the line.
     """
     path = Path(path)
-    if not path.is_dir() and not path.name.startswith("en.txt"):
-        return read_pronoun_json(path, _JSON, options)
     folder = path if path.is_dir() else path.parent
-    sources, targets = (_text(folder, lang) for lang in (_JSON.source, _JSON.target))
-    if len(sources) != len(targets):
+    if (folder / TEMPLATE_FILE).exists():
         raise GtransError(
-            f"{folder}: en.txt has {len(sources)} lines, but de.txt has {len(targets)}."
+            f"{folder}: has {TEMPLATE_FILE}, so it is a template of ContraCAT, whose first line is "
+            "not the right one; give `--format contracat`."
         )
+    plain = path.name.removesuffix(".gz")
+    if plain == "en.txt" or (path.is_dir() and not list(path.glob(f"*{_TEXT}*"))):
+        lines = _separated(folder)
+    elif path.is_dir() or plain.endswith(_TEXT):
+        lines = _extracted(path, options.context)
+    else:
+        return read_pronoun_json(path, _JSON, options)
     table = folder / "groups.tsv"
-    groups = _groups(table, len(sources)) if table.is_file() else _runs(sources)
-    return [_item(group, sources, targets, folder, options.context) for group in groups]
+    groups = _groups(table, len(lines.sources)) if table.is_file() else _found_groups(lines)
+    return [_item(group, lines, options.context) for group in groups]
 
 
-def _text(folder: Path, lang: str) -> list[Sentences]:
-    file = folder / f"{lang}.txt"
-    lines = list(iterate_raw_lines(resolve(str(folder / lang), "txt")))
-    for number, line in enumerate(lines, start=1):
-        if _SEPARATOR not in line:
-            raise GtransError(f"{file}:{number}: has no {_SEPARATOR} between context and sentence.")
-    return [tuple(part.strip() for part in line.split(_SEPARATOR)) for line in lines]
+def _separated(folder: Path) -> _Lines:
+    sides = two_sides(*(resolve(str(folder / lang), "txt") for lang in ("en", "de")))
+    files = [folder / f"{lang}.txt" for lang in ("en", "de")]
+    sources, targets = (separated(*side) for side in zip(sides, files, strict=True))
+    return _Lines(sources, targets, files[1], "truecased")
 
 
-def _runs(sources: list[Sentences]) -> Iterator[_Group]:
-    for _, run in groupby(range(len(sources)), key=lambda number: sources[number]):
-        numbers = list(run)
-        yield _Group(numbers[0], numbers[-1] + 1, "", None)
+def _extracted(path: Path, context: int) -> _Lines:
+    if path.is_dir():
+        path = the_only(path, _TEXT)
+    prefix = str(path).removesuffix(".gz").removesuffix(_TEXT)
+    current = two_sides(*(resolve(f"{prefix}.text", lang) for lang in ("en", "de")))
+    before = contexts_of(f"{prefix}.context", ("en", "de"), len(current[0]), context)
+    sources, targets = (
+        [(*sentences, line) for sentences, line in zip(contexts, lines, strict=True)]
+        for contexts, lines in zip(before, current, strict=True)
+    )
+    return _Lines(sources, targets, Path(f"{prefix}.text.de"), "text")
+
+
+def _found_groups(lines: _Lines) -> Iterator[_Group]:
+    texts = [" ".join(sentences) for sentences in lines.targets]
+    for begin, end in german.examples(lines.sources, texts):
+        right, *wrong = texts[begin:end]
+        if len(wrong) not in _WRONG or not german.is_example(right, wrong):
+            raise GtransError(
+                f"{lines.file}:{begin + 1}: lines {begin + 1} to {end} are no example of ContraPro "
+                "(a right line and 2 or 3 with the other pronouns), so where examples begin is "
+                "unclear; say it in a file groups.tsv in the same folder, or give contrapro.json."
+            )
+        yield _Group(begin, end)
 
 
 def _groups(table: Path, lines: int) -> Iterator[_Group]:
@@ -101,37 +148,32 @@ def _groups(table: Path, lines: int) -> Iterator[_Group]:
         raise GtransError(f"{table}: ends at line {end} of the texts, which have {lines}.")
 
 
-def _item(
-    group: _Group,
-    sources: list[Sentences],
-    targets: list[Sentences],
-    folder: Path,
-    context: int,
-) -> Item:
-    begin, place = group.begin, f"{folder}/de.txt:{group.begin + 1}"
-    candidates = targets[begin : group.end]
-    if any(source != sources[begin] for source in sources[begin : group.end]):
-        raise GtransError(f"{folder}/en.txt:{begin + 1}: the lines of an example must be equal.")
-    if len(candidates) < 2:
-        raise GtransError(f"{place}: an example needs at least one wrong translation.")
-    if any(len(candidate) != len(sources[begin]) for candidate in candidates):
-        raise GtransError(f"{place}: must have the same number of {_SEPARATOR} as en.txt.")
+def _item(group: _Group, lines: _Lines, context: int) -> Item:
+    begin, place = group.begin, f"{lines.file}:{group.begin + 1}"
+    source, candidates = lines.sources[begin], lines.targets[begin : group.end]
+    if any(other != source for other in lines.sources[begin : group.end]):
+        raise GtransError(f"{place}: the lines of an example must have equal sources.")
+    if any(len(candidate) != len(source) for candidate in candidates):
+        raise GtransError(f"{place}: must have as many sentences as its source.")
     # An example at the beginning of a film has an empty context.
     real = [
         number
-        for number in range(len(sources[begin]))
-        if sources[begin][number] and all(candidate[number] for candidate in candidates)
+        for number in range(len(source))
+        if source[number] and all(candidate[number] for candidate in candidates)
     ][-(context + 1) :]
-    if not real or real[-1] != len(sources[begin]) - 1:
-        raise GtransError(f"{place}: the sentence after {_SEPARATOR} is empty.")
+    if not real or real[-1] != len(source) - 1:
+        raise GtransError(f"{place}: the sentence itself is empty, here or in its source.")
     target, *contrastive = (tuple(c[number] for number in real) for c in candidates)
+    pronoun = german.pronoun_of(target[-1], [wrong[-1] for wrong in contrastive])
+    pronoun = pronoun or group.pronoun
     return Item(
         id=str(begin + 1),
-        phenomenon=f"it:{group.pronoun}" if group.pronoun else "it",
+        phenomenon=f"it:{pronoun}" if pronoun else "it",
         distance=group.distance,
         cue="target",
-        source=tuple(sources[begin][number] for number in real),
+        source=tuple(source[number] for number in real),
         target=target,
         contrastive=tuple(contrastive),
-        form="truecased",
+        form=lines.form,
+        groups=antecedent(group.distance),
     )

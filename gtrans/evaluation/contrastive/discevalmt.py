@@ -15,7 +15,15 @@ from typing import Any
 
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.evaluation.contrastive.json_file import Entry, read_entries
+from gtrans.evaluation.contrastive.words import changed_words
 
+_FORMS = {
+    "m.sg.": ("il", "le", "lui", "celui", "mien", "tien", "sien", "un", "ce", "cet"),
+    "f.sg.": ("elle", "la", "celle", "mienne", "tienne", "sienne", "une", "cette"),
+    "m.pl.": ("ils", "eux", "ceux", "miens", "tiens", "siens"),
+    "f.pl.": ("elles", "celles", "miennes", "tiennes", "siennes"),
+}
+_FORM_OF = {word: form for form, words in _FORMS.items() for word in words}
 _LEXICAL_CUES = {"repet": "target", "disambig": "source", "repet, disambig": "source/target"}
 
 
@@ -23,7 +31,9 @@ def read_discevalmt(path: str | os.PathLike[str], options: ReadOptions) -> list[
     """All pairs of a right and a wrong translation, block by block.
 
     Phenomena are ``anaphora``, ``anaphora, semi-correct`` (the right translation agrees with a
-    wrong antecedent), and ``lexical choice`` with its type.
+    wrong antecedent), and ``lexical choice`` with its type. Pairs of anaphora are grouped by the
+    form of the French pronoun, as in the authors' table: the ``type`` of the pair, or where
+    there is none, that of the first pronoun that differs from the wrong translation.
 
     Raises:
         GtransError: the file cannot be read, or a block has another form; the message names
@@ -67,9 +77,20 @@ def _block(entry: Entry) -> list[Item]:
                 source=found,
                 target=target,
                 contrastive=(wrong,),
+                groups={} if "examples" in block else {"form": _form(pair, target, wrong)},
+                block=f"{phenomenon} {entry.name}",
             )
         )
     return items
+
+
+def _form(pair: dict[str, Any], right: Sentences, wrong: Sentences) -> str:
+    """Gender and number of the pronoun: m.sg., f.sg., m.pl., f.pl., or other."""
+    kind = pair.get("type")
+    if isinstance(kind, str) and kind.strip():
+        return f"{kind.strip().rstrip('.')}."
+    changed = changed_words(" ".join(right), [" ".join(wrong)])
+    return next((_FORM_OF[word] for word in changed if word in _FORM_OF), "other")
 
 
 def _objects(entry: Entry, key: str, value: object) -> list[dict[str, Any]]:

@@ -8,10 +8,12 @@ the highest, so ties gain nothing. This package imports neither torch nor fairse
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
+_Value = TypeVar("_Value")
 Sentences = tuple[str, ...]
 FORMS = ("text", "tokenised", "truecased")
 """Plain text; tokens between spaces; plain text whose sentences begin in lower case."""
@@ -31,6 +33,13 @@ class Item:
         target: the right K target sentences.
         contrastive: wrong candidates of K sentences each.
         form: how the sentences are written, one of :data:`FORMS`.
+        right_index: place of the right candidate among those of the published file, from 0.
+        has_right: False if the set only asks which candidate a model prefers, as the priors of
+            ContraCAT do; ``target`` is then the first candidate of the file.
+        labels: what the candidates stand for, in the order of :attr:`candidates`; or nothing.
+        groups: what the item belongs to in the tables of its authors: name of a grouping (such
+            as ``gender``) to the value (``f``).
+        block: the items of a block belong together, as in the sets of Bawden et al.; or nothing.
     """
 
     id: str
@@ -41,11 +50,31 @@ class Item:
     target: Sentences
     contrastive: tuple[Sentences, ...]
     form: str = "text"
+    right_index: int = 0
+    has_right: bool = True
+    labels: tuple[str, ...] = ()
+    groups: Mapping[str, str] = field(default_factory=dict, hash=False)
+    block: str = ""
 
     @property
     def candidates(self) -> tuple[Sentences, ...]:
         """All translations, the right one first."""
         return (self.target, *self.contrastive)
+
+    @property
+    def rivals(self) -> list[int]:
+        """Places in :attr:`candidates` of the wrong ones; a copy of the right one is no rival."""
+        return [n for n, wrong in enumerate(self.contrastive, 1) if wrong != self.target]
+
+    def in_file_order(self, values: Sequence[_Value]) -> list[_Value]:
+        """Values of the candidates, the right one first, in the order of the published file."""
+        first, *others = values
+        return [*others[: self.right_index], first, *others[self.right_index :]]
+
+    def right_first(self, values: Sequence[_Value]) -> list[_Value]:
+        """The reverse of :meth:`in_file_order`."""
+        place = self.right_index
+        return [values[place], *values[:place], *values[place + 1 :]]
 
     @property
     def context(self) -> int:

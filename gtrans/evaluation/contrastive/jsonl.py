@@ -15,8 +15,8 @@ from gtrans.identity.json_files import parse_json
 def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
     """Items of a file with a JSON object per line, as ``gtrans make-corpus`` writes it.
 
-    Its keys are the fields of :class:`Item`, with lists instead of tuples; ``form`` may be left
-    out. Other keys and empty lines are ignored.
+    Its keys are the fields of :class:`Item`, with lists instead of tuples; ``form``, ``groups``
+    and ``block`` may be left out. Other keys and empty lines are ignored.
 
     Raises:
         GtransError: the file cannot be read or has no item, or a line is not an item; the
@@ -61,7 +61,11 @@ def _item(entry: Any) -> Item:
         target=_sentences(entry.get("target"), "'target'"),
         contrastive=tuple(_sentences(candidate, "'contrastive'") for candidate in wrong),
         form=entry.get("form", FORMS[0]),
+        groups=_groups(entry.get("groups", {})),
+        block=entry.get("block", ""),
     )
+    if not isinstance(item.block, str):
+        raise ValueError(f"'block' must be a text, but is {json.dumps(item.block)}")
     if item.form not in FORMS:
         raise ValueError(f"'form' must be one of {', '.join(FORMS)}, but is {item.form!r}")
     for name, sentences in [
@@ -75,6 +79,12 @@ def _item(entry: Any) -> Item:
     if item.target in item.contrastive:
         raise ValueError("a wrong translation in 'contrastive' equals 'target'")
     return item
+
+
+def _groups(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(of, str) for of in value.values()):
+        raise ValueError("'groups' must be a JSON object whose values are texts")
+    return value
 
 
 def _text(entry: dict[str, Any], key: str) -> str:

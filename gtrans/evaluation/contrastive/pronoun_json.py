@@ -93,7 +93,21 @@ def _item(entry: Entry, kind: PronounSet, options: ReadOptions) -> Item:
         source=(*before[0], *source),
         target=(*before[1], *target),
         contrastive=tuple((*before[1], sentence) for sentence in wrong),
+        groups=antecedent(distance if distance >= 0 else None),
     )
+
+
+def antecedent(distance: int | None) -> dict[str, str]:
+    """The groups of an example in the tables of Mueller et al. (2018), if its distance is known.
+
+    Antecedents in the sentence itself and before it, and distances, those above 3 together.
+    """
+    if distance is None:
+        return {}
+    return {
+        "antecedent": "intersentential" if distance else "intrasentential",
+        "antecedent distance": str(distance) if distance <= 3 else ">3",
+    }
 
 
 def _document(entry: Entry, kind: PronounSet, folder: Path) -> tuple[list[str], list[str]]:

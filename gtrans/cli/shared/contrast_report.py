@@ -1,0 +1,222 @@
+"""What ``gtrans contrast`` prints: accuracies, tests, preferences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gtrans.cli.shared.tables import aligned
+from gtrans.evaluation.contrastive import Cell, PairedTest, Table, by_distance, pooled
+
+_LEAST = 1e-300  # smaller p-values are rounded to 0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is reported of a system.
+
+    Attributes:
+        table: accuracy by phenomenon and distance.
+        right: whether it gets each item right; None: the item cannot be judged.
+        groups: accuracy in the groups of the authors' tables.
+        preferences: chosen candidates of items without a right one, by phenomenon.
+        outcomes: what generated translations have, by phenomenon.
+        quality: scores of translations of sets without wrong ones, by phenomenon.
+        unit: the unit of the model; empty for files of other systems.
+        control: ``table`` with random contexts.
+    """
+
+    table: Table
+    right: Sequence[bool | None] = ()
+    groups: Mapping[str, Mapping[str, Cell]] = field(default_factory=dict)
+    preferences: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    outcomes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    unit: str = ""
+    control: Table | None = None
+
+
+def report(result: Result) -> dict[str, Any]:
+    """What ``--json`` has of a system; accuracies are from 0 to 1, keys of distances strings.
+
+    ``{"unit": .., "contrastive": {phenomenon: {"1": accuracy, ..}}, "intervals":
+    {phenomenon: {"1": [low, high], ..}}, "items": {phenomenon: {"1": number, ..}}, "cue":
+    {phenomenon: {"1": side, ..}}, "by_phenomenon": {phenomenon: whole}, "by_distance":
+    {"1": whole, ..}, "by_group": {grouping: {value: whole}}, "all": whole or null,
+    "preferences": .., "outcomes": .., "quality": ..}`` with ``{"accuracy": .., "interval":
+    [low, high], "items": number, "chance": accuracy of random scores}`` for ``whole``. With a
+    control there is also ``"random_context"``, which repeats the entries that hold accuracies.
+    """
+    found: dict[str, Any] = {
+        "unit": result.unit,
+        **_accuracies(result.table),
+        "by_group": {
+            name: {value: _whole(cell) for value, cell in values.items()}
+            for name, values in result.groups.items()
+        },
+        "items": _each(result.table, lambda cell: cell.items),
+        "cue": _each(result.table, lambda cell: cell.cue),
+        "preferences": result.preferences,
+        "outcomes": result.outcomes,
+        "quality": result.quality,
+    }
+    if result.control is not None:
+        found["random_context"] = _accuracies(result.control)
+    return found
+
+
+def report_all(
+    results: Mapping[str, Result],
+    tests: Mapping[str, Mapping[str, PairedTest]],
+    lost_by_none: Sequence[str],
+) -> dict[str, Any]:
+    """:func:`report` of the first system, and of all others with their tests against it.
+
+    Args:
+        results: by the name of the system.
+        tests: by the names of the other systems, then phenomenon.
+        lost_by_none: items that no scores can lose.
+    """
+    (first, result), *others = results.items()
+    return {
+        "system": first,
+        **report(result),
+        "cannot_be_lost": list(lost_by_none),
+        "others": {
+            name: {
+                **report(other),
+                "mcnemar": {
+                    phenomenon: {
+                        "items": test.items,
+                        "only_first": test.only_first,
+                        "only_other": test.only_other,
+                        "p": test.p_value,
+                    }
+                    for phenomenon, test in tests[name].items()
+                },
+            }
+            for name, other in others
+        },
+    }
+
+
+def _each(table: Table, value: Callable[[Cell], object]) -> dict[str, dict[str, object]]:
+    return {phenomenon: _of_distances(cells, value) for phenomenon, cells in table.items()}
+
+
+def _of_distances(
+    cells: Mapping[int | None, Cell], value: Callable[[Cell], object]
+) -> dict[str, object]:
+    return {_distance(distance): value(cell) for distance, cell in cells.items()}
+
+
+def _accuracies(table: Table) -> dict[str, Any]:
+    return {
+        "contrastive": _each(table, lambda cell: cell.accuracy),
+        "intervals": _each(table, lambda cell: list(cell.interval)),
+        "by_phenomenon": {name: _whole(pooled(cells.values())) for name, cells in table.items()},
+        "by_distance": _of_distances(by_distance(table), _whole),
+        "all": _whole(pooled(by_distance(table).values())) if table else None,
+    }
+
+
+def _whole(cell: Cell) -> dict[str, object]:
+    return {
+        "accuracy": cell.accuracy,
+        "interval": list(cell.interval),
+        "items": cell.items,
+        "chance": cell.chance,
+    }
+
+
+def lines_of(result: Result) -> list[str]:
+    """All tables of a system as text, with an empty line between them."""
+    parts = [
+        lines(result.table, result.control) if result.table else [],
+        _group_lines(result.groups),
+        _count_lines("preferred", result.preferences),
+        _count_lines("in the translation", result.outcomes),
+        _quality_lines(result.quality),
+    ]
+    filled = [part for part in parts if part]
+    return [line for part in filled for line in ("", *part)][1:]
+
+
+def lines(table: Table, control: Table | None) -> list[str]:
+    """The table as text: a heading, and a line for each phenomenon and distance.
+
+    Totals follow where there is more than one line to add up: per phenomenon, and over all.
+    """
+    rows = [["phenomenon", "distance", "accuracy", "95% interval", "items", "cue"]]
+    rows[0] += ["random context"] if control is not None else []
+    other = {} if control is None else control
+
+    def add(phenomenon: str, distance: str, cell: Cell, control_cell: Cell | None) -> None:
+        row = [phenomenon, distance, *_figures(cell), cell.cue]
+        if control_cell is not None:
+            row.append(f"{100 * control_cell.accuracy:.1f}")
+        rows.append(row)
+
+    for phenomenon, cells in table.items():
+        controls = other.get(phenomenon, {})
+        for distance, cell in cells.items():
+            add(phenomenon, _distance(distance), cell, controls.get(distance))
+        if len(cells) > 1:
+            control_cell = pooled(controls.values()) if controls else None
+            add(phenomenon, "all", pooled(cells.values()), control_cell)
+    if len(table) > 1:
+        sums, controls = by_distance(table), by_distance(other)
+        for distance, cell in sums.items():
+            add("all", _distance(distance), cell, controls.get(distance))
+        if len(sums) > 1:
+            control_cell = pooled(controls.values()) if controls else None
+            add("all", "all", pooled(sums.values()), control_cell)
+    return aligned(rows, words={0, 5})
+
+
+def test_lines(first: str, tests: Mapping[str, Mapping[str, PairedTest]]) -> list[str]:
+    """The paired tests of all other systems with the first one."""
+    rows = [["system", "phenomenon", "items", f"only {first}", "only system", "p (McNemar)"]]
+    for name, by_phenomenon in tests.items():
+        for phenomenon, test in by_phenomenon.items():
+            counts = [str(n) for n in (test.items, test.only_first, test.only_other)]
+            p_value = f"{test.p_value:.4g}" if test.p_value > _LEAST else f"< {_LEAST:g}"
+            rows.append([name, phenomenon, *counts, p_value])
+    return aligned(rows, words={0, 1})
+
+
+def _group_lines(groups: Mapping[str, Mapping[str, Cell]]) -> list[str]:
+    rows = [["group", "value", "accuracy", "95% interval", "items"]]
+    for name, values in groups.items():
+        rows += [[name, value, *_figures(cell)] for value, cell in values.items()]
+    return aligned(rows, words={0, 1}) if groups else []
+
+
+def _count_lines(heading: str, counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    rows = [["phenomenon", heading, "items", "share"]]
+    for phenomenon, values in counts.items():
+        whole = sum(values.values())
+        rows += [
+            [phenomenon, value, str(count), f"{100 * count / whole:.1f}"]
+            for value, count in values.items()
+        ]
+    return aligned(rows, words={0, 1}) if counts else []
+
+
+def _quality_lines(quality: Mapping[str, Mapping[str, float]]) -> list[str]:
+    rows = [["phenomenon", "BLEU", "chrF2", "sentences"]]
+    rows += [
+        [phenomenon, f"{of['s_bleu']:.2f}", f"{of['chrf']:.2f}", str(of["items"])]
+        for phenomenon, of in quality.items()
+    ]
+    return aligned(rows, words={0}) if quality else []
+
+
+def _figures(cell: Cell) -> list[str]:
+    low, high = cell.interval
+    return [f"{100 * cell.accuracy:.1f}", f"{100 * low:.1f}-{100 * high:.1f}", str(cell.items)]
+
+
+def _distance(distance: int | None) -> str:
+    return "unknown" if distance is None else str(distance)

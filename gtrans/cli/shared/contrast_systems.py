@@ -1,0 +1,205 @@
+"""The systems that ``gtrans contrast`` judges: a model, and files of other systems."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gtrans.cli.shared.contrast_report import Result
+from gtrans.cli.shared.model_options import context_of
+from gtrans.errors import GtransError
+from gtrans.evaluation.contrastive import Item, by_group, outcomes_of, preferences, tabulate
+from gtrans.evaluation.contrastive.generated import (
+    Outcome,
+    has_own_words,
+    outcome,
+    outcome_counts,
+    quality,
+)
+from gtrans.evaluation.contrastive.results_file import (
+    read_scores,
+    read_translations,
+    scores_line,
+    translation_line,
+)
+from gtrans.identity.files import check_output
+from gtrans.libraries import ENGINE, require
+
+if TYPE_CHECKING:
+    from gtrans.text.pipeline import TextPipeline
+
+_OF_SETS = re.compile(r"\.(txt|tsv|src|trg|en|de|zh)(\.gz)?$")
+MODEL = "model"
+"""The name of the system of ``--path``."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The result of a system, and a JSON line for each item."""
+
+    result: Result
+    lines: Iterator[str]
+
+
+def check_systems(args: argparse.Namespace) -> dict[str, str]:
+    """The files of other systems by their names.
+
+    Raises:
+        GtransError: there is no system, or options contradict each other.
+    """
+    flag, wrong = ("translations", "scores") if args.generate else ("scores", "translations")
+    if getattr(args, wrong):
+        raise GtransError(
+            "`--scores` are not translations; give `--translations` with `--generate`."
+            if args.generate
+            else "`--translations` needs `--generate`."
+        )
+    # Imported on demand: sacreBLEU needs half a second, which --help should not.
+    from gtrans.cli.shared.score_options import system_names
+
+    files = system_names(getattr(args, flag), f"--{flag}")
+    if args.path is None:
+        if not files:
+            raise GtransError(f"give a model, `--path` CKPT, or `--{flag}` FILE.")
+        for name in ("output", "random_context"):
+            if getattr(args, name):
+                raise GtransError(f"`--{name.replace('_', '-')}` needs a model, `--path` CKPT.")
+    elif MODEL in files:
+        raise GtransError(
+            f"--{flag} {files[MODEL]}: '{MODEL}' is the system of `--path`; give another name."
+        )
+    if args.output:
+        check_output("--output", args.output, [*_inputs(args), *files.values()])
+    return files
+
+
+def _inputs(args: argparse.Namespace) -> list[str | Path]:
+    """The files that the model and the sets are read from."""
+    from gtrans.text.prepared_folder import prepared_files
+
+    found: list[str | Path] = [*args.path.split(":")]
+    for path in map(Path, args.set):
+        # A set in text may have more files next to the one that is named.
+        texts = path.rglob("*") if path.is_dir() else path.parent.glob("*")
+        found += [path, *(file for file in texts if _OF_SETS.search(file.name))]
+    return [*found, *(prepared_files(args.data) if args.data else [])]
+
+
+def judged_systems(
+    args: argparse.Namespace, files: dict[str, str], variants: Sequence[Sequence[Item]]
+) -> dict[str, Judged]:
+    """Every system by its name, that of ``--path`` first.
+
+    Args:
+        args: the options.
+        files: the files of other systems.
+        variants: the items; with a control also those with random contexts.
+
+    Raises:
+        GtransError: see :func:`gtrans.cli.contrast.run`.
+    """
+    items = variants[0]
+    # Files first: a mistake in one should not wait for a model.
+    others: dict[str, Judged] = {}
+    for name, path in files.items():
+        if args.generate:
+            others[name] = _of_translations(items, read_translations(path, items))
+        else:
+            others[name] = _of_scores(items, read_scores(path, items, args.better))
+    if args.path is None:
+        return others
+    found, unit = _of_model(args, variants)
+    result = replace(found[0].result, unit=unit)
+    if len(found) > 1:
+        result = replace(result, control=found[1].result.table)
+    return {MODEL: Judged(result, found[0].lines), **others}
+
+
+def _of_scores(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> Judged:
+    right = outcomes_of(items, scores)
+    result = Result(
+        table=tabulate(items, right),
+        right=right,
+        groups=by_group(items, right),
+        preferences=preferences(items, scores),
+    )
+    return Judged(result, (scores_line(*pair) for pair in zip(items, scores, strict=True)))
+
+
+def _of_translations(items: Sequence[Item], translations: Sequence[str]) -> Judged:
+    found: list[Outcome | None] = [
+        outcome(item, text) if has_own_words(item) else None
+        for item, text in zip(items, translations, strict=True)
+    ]
+    right = [None if one is None else one is Outcome.RIGHT for one in found]
+    result = Result(
+        table=tabulate(items, right),
+        right=right,
+        groups=by_group(items, right),
+        outcomes=outcome_counts(items, found),
+        quality=quality(items, translations),
+    )
+    lines = (
+        translation_line(item, text, one and one.value)
+        for item, text, one in zip(items, translations, found, strict=True)
+    )
+    return Judged(result, lines)
+
+
+def _of_model(
+    args: argparse.Namespace, variants: Sequence[Sequence[Item]]
+) -> tuple[list[Judged], str]:
+    """The model on each variant, and its unit."""
+    require(ENGINE, "gtrans contrast --path")
+    # Imported on demand: torch and fairseq need seconds, which --help and a mistake in a
+    # set should not.
+    from gtrans.decoding.contrast import score_items
+    from gtrans.decoding.loading import load_models, split_paths
+    from gtrans.text.prepared_folder import load_pipeline
+
+    models, task = load_models(
+        split_paths(args.path), args.data, context_of(args), cpu=args.cpu, fp16=args.fp16
+    )
+    texts = (
+        load_pipeline(task.data_folder, task.cfg.source_lang),
+        load_pipeline(task.data_folder, task.cfg.target_lang),
+    )
+    join = (texts[0].detokenise, texts[1].detokenise)
+    judged = []
+    for name, variant in zip(("true context", "random context"), variants, strict=False):
+        plain = [item.as_text(join) for item in variant]
+        if args.generate:
+            found = _translations(args, models, task, texts[1], plain)
+            judged.append(_of_translations(variant, found))
+        else:
+            scores = score_items(
+                models, task, (task.source_encoder(), texts[1]), plain,
+                max_tokens=args.max_tokens, progress=name,
+            )  # fmt: skip
+            judged.append(_of_scores(variant, scores))
+    return judged, str(task.cfg.unit)
+
+
+def _translations(
+    args: argparse.Namespace, models: Any, task: Any, target: TextPipeline, items: list[Item]
+) -> list[str]:
+    from gtrans.decoding.contrast import translate_items
+    from gtrans.decoding.document_search import SearchOptions
+    from gtrans.decoding.loading import split_paths
+    from gtrans.decoding.translation_options import TranslationOptions
+
+    options = TranslationOptions(
+        paths=tuple(split_paths(args.path)),
+        data=args.data,
+        output="-",
+        input="-",
+        search=SearchOptions(beam=args.beam, max_len_a=2.0, max_len_b=50.0),
+        max_tokens=args.max_tokens,
+        cpu=args.cpu,
+        fp16=args.fp16,
+    )
+    return translate_items(models, task, target, items, options)

@@ -1,0 +1,124 @@
+"""The templates of ContraCAT: English to German pronouns (Stojanovski et al. 2020).
+
+"ContraCAT: Contrastive Coreference Analytical Templates for Machine Translation", COLING 2020;
+their repository ``ContraCAT``, folder ``data/templates``. A template is a folder with ``en.txt``
+and ``de.txt``, lines ``context <SEP> sentence``, and ``genders.txt``. Three lines make an example,
+with er, sie and es in this order; their line of ``genders.txt`` is the gender of the right one, m,
+f or n. The templates in ``0_priors`` have no right one and ask which pronoun is preferred: the
+genders there are those of the two possible antecedents in their order (``mf``), or empty.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from gtrans.data.documents import resolve
+from gtrans.errors import GtransError
+from gtrans.evaluation.contrastive import german
+from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
+from gtrans.evaluation.contrastive.text_sides import separated, two_sides
+
+TEMPLATE_FILE = "genders.txt"
+"""A folder with this file is a template."""
+_STEP = re.compile(r"\d_\w+")
+_SIZE = 3
+
+
+def read_contracat(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
+    """All examples of a template, or of all templates in a folder, sorted by their names.
+
+    The phenomenon is the path of the template from its step on, ``1_entity_step`` or
+    ``2_coreference_step/pleonastic/rain``; examples are grouped by step and by gender.
+
+    Raises:
+        GtransError: there is no template, a file is missing or has another form; the message
+            names the line.
+    """
+    path = Path(path)
+    folders = sorted(file.parent for file in path.rglob(TEMPLATE_FILE)) if path.is_dir() else []
+    if not folders:
+        raise GtransError(
+            f"{path}: must be a folder of templates, each with en.txt and {TEMPLATE_FILE}."
+        )
+    return [item for folder in folders for item in _template(folder, options.context)]
+
+
+def _template(folder: Path, context: int) -> list[Item]:
+    name = _name(folder)
+    files = [resolve(str(folder / lang), "txt") for lang in ("en", "de")]
+    *texts, genders = two_sides(*files, folder / TEMPLATE_FILE)
+    sources, targets = (separated(*side) for side in zip(texts, map(Path, files), strict=True))
+    if len(genders) % _SIZE:
+        raise GtransError(
+            f"{folder / TEMPLATE_FILE}:{len(genders)}: an example has {_SIZE} lines, the last one "
+            f"has {len(genders) % _SIZE}."
+        )
+    return [
+        _item(
+            f"{name}-{begin // _SIZE + 1}", name, f"{files[1]}:{begin + 1}",
+            sources[begin : begin + _SIZE], targets[begin : begin + _SIZE],
+            genders[begin : begin + _SIZE], context,
+        )
+        for begin in range(0, len(genders), _SIZE)
+    ]  # fmt: skip
+
+
+def _name(folder: Path) -> str:
+    parts = folder.absolute().parts
+    steps = [place for place, part in enumerate(parts) if _STEP.fullmatch(part)]
+    return "/".join(parts[steps[-1] :]) if steps else folder.name
+
+
+def _item(
+    id: str,
+    name: str,
+    place: str,
+    sources: list[Sentences],
+    targets: list[Sentences],
+    genders: list[str],
+    context: int,
+) -> Item:
+    """The example whose translations begin at ``place``."""
+    if any(source != sources[0] for source in sources) or len(set(genders)) > 1:
+        raise GtransError(f"{place}: the lines of an example must have equal source and gender.")
+    if any(len(target) != len(sources[0]) for target in targets):
+        raise GtransError(f"{place}: must have the same number of <SEP> as its source.")
+    if not all(all(sentences) for sentences in (sources[0], *targets)):
+        raise GtransError(f"{place}: a sentence of the example is empty.")
+    pronouns = german.pronouns_of([target[-1] for target in targets])
+    if sorted(pronouns) != sorted(german.GENDERS):
+        raise GtransError(f"{place}: the lines of an example must differ in er, sie and es.")
+    order = [german.GENDERS[pronoun] for pronoun in pronouns]
+    gender = genders[0]
+    has_right = len(gender) == 1
+    if len(gender) > 2 or len(set(gender)) < len(gender) or not set(gender) <= set("mfn"):
+        raise GtransError(
+            f"{place}: {TEMPLATE_FILE} has '{gender}', not m, f or n, or two of them, or nothing."
+        )
+    right = order.index(gender) if has_right else 0
+    first = -(context + 1)
+    labels = [gender if has_right else _role(of, gender) for of in order]
+    candidates = [target[first:] for target in targets]
+    return Item(
+        id=id,
+        phenomenon=name,
+        distance=1,
+        cue="target",
+        source=sources[0][first:],
+        target=candidates[right],
+        contrastive=(*candidates[:right], *candidates[right + 1 :]),
+        right_index=right,
+        has_right=has_right,
+        labels=() if has_right else tuple(labels),
+        groups={"step": name.split("/")[0], "gender": gender} if has_right else {},
+    )
+
+
+def _role(gender: str, antecedents: str) -> str:
+    """What a pronoun of a prior stands for: an antecedent, or only its own gender."""
+    if not antecedents:
+        return gender
+    ordinals = {0: "first", 1: "second"}
+    return f"{ordinals.get(antecedents.find(gender), 'neither')} antecedent"

@@ -1,0 +1,270 @@
+"""ContraPro and the large English-French pronoun set: small files by hand, and mistakes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gtrans.errors import GtransError
+from gtrans.evaluation.contrastive import Item, ReadOptions, read_items
+
+# --- ContraPro ----------------------------------------------------------------------------------
+
+
+def pronoun_set(folder: Path, target: str, first: int, **changes: Any) -> tuple[Path, ReadOptions]:
+    """A set of two examples and its document of three sentences."""
+    document = folder / "documents" / "1999" / "1999_7_8"
+    document.parent.mkdir(parents=True)
+    document.with_suffix(".en").write_text("The dog!\nA cat.\nIt sleeps.\n", encoding="utf-8")
+    text = "Der Hund!\nEine Katze.\nSie schläft.\n"
+    document.with_suffix(f".{target}").write_text(text, encoding="utf-8")
+    example = {
+        "document id": f"1999_7_8.{target}",
+        "segment id": first + 2,
+        "src segment": "It sleeps .",
+        "ref segment": "Sie schläft .",
+        "src pronoun": "It",
+        "ref pronoun": "Sie",
+        "ante distance": 1,
+        "intrasegmental": False,
+        "errors": [{"contrastive": "Er schläft."}, {"contrastive": "Es schläft."}],
+    }
+    beginning = {**example, "segment id": first, "src segment": "The dog!", "ante distance": 0}
+    path = folder / "contrapro.json"
+    path.write_text(json.dumps([{**example, **changes}, beginning], indent=2), encoding="utf-8")
+    return path, ReadOptions(folder / "documents", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "first"), [("contrapro", "de", 1), ("large-pronoun", "fr", 0)]
+)
+def test_json_with_documents(name: str, target: str, first: int, tmp_path: Path) -> None:
+    path, options = pronoun_set(tmp_path, target, first)
+    item, beginning = read_items(path, name, options)
+    assert item == Item(
+        id="1",
+        phenomenon="it:sie",
+        distance=1,
+        cue="target",
+        source=("A cat.", "It sleeps."),
+        target=("Eine Katze.", "Sie schläft."),
+        contrastive=(("Eine Katze.", "Er schläft."), ("Eine Katze.", "Es schläft.")),
+        groups={"antecedent": "intersentential", "antecedent distance": "1"},
+    )
+    assert (beginning.source, beginning.distance) == (("The dog!",), 0)
+    deep = read_items(path, name, ReadOptions(options.documents, 5))[0]
+    assert deep.source == ("The dog!", "A cat.", "It sleeps.")
+    bare = read_items(path, name, ReadOptions(None, 0))[0]
+    assert (bare.source, bare.target) == (("It sleeps .",), ("Sie schläft .",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"segment id": 9}, "'segment id' is 9, but the document 1999_7_8.de has 3 lines."),
+        ({"document id": "2001_1.de"}, "there is no file "),
+        ({"document id": "../x.de"}, "'document id' must be the name of a document"),
+        ({"src segment": "Completely other words"}, "give the documents of the set."),
+        ({"errors": []}, "'errors' must be a list of at least one wrong translation."),
+        ({"errors": [{"contrastive": ""}]}, "'contrastive' must be a text that is not empty"),
+        ({"ante distance": None}, "'ante distance' must be a whole number, but is null."),
+    ],
+)
+def test_a_bad_example_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path, options = pronoun_set(tmp_path, "de", 1, **changes)
+    with pytest.raises(GtransError) as error:
+        read_items(path, "contrapro", options)
+    assert str(error.value).startswith(f"{path}:2: instance 1: ")
+    assert message in str(error.value)
+
+
+def test_json_without_its_documents_is_refused(tmp_path: Path) -> None:
+    path, _ = pronoun_set(tmp_path, "de", 1)
+    with pytest.raises(GtransError, match=r"`--documents`\), or `--context 0`"):
+        read_items(path, "contrapro")
+
+
+def separated(folder: Path, groups: str | None = None, **lines: str) -> Path:
+    sides = {
+        "en": "a cat. <SEP> it sleeps.\n" * 3 + " <SEP> it runs.\n" * 2,
+        "de": "eine Katze. <SEP> sie schläft.\neine Katze. <SEP> er schläft.\n"
+        "eine Katze. <SEP> es schläft.\n <SEP> er läuft.\n <SEP> sie läuft.\n",
+        **lines,
+    }
+    for lang, text in sides.items():
+        (folder / f"{lang}.txt.gz").write_bytes(gzip.compress(text.encode()))
+    if groups is not None:
+        head = "first_line\tvariants\treference_pronoun\tantecedent_distance\n"
+        (folder / "groups.tsv").write_text(head + groups, encoding="utf-8")
+    return folder
+
+
+def test_the_separated_text(tmp_path: Path) -> None:
+    path = separated(tmp_path, "1\t3\tsie\t1\n4\t2\ter\t\n")
+    first, second = read_items(path, "contrapro")
+    assert first == Item(
+        id="1",
+        phenomenon="it:sie",
+        distance=1,
+        cue="target",
+        source=("a cat.", "it sleeps."),
+        target=("eine Katze.", "sie schläft."),
+        contrastive=(("eine Katze.", "er schläft."), ("eine Katze.", "es schläft.")),
+        form="truecased",
+        groups={"antecedent": "intersentential", "antecedent distance": "1"},
+    )
+    assert (second.source, second.phenomenon, second.distance) == (("it runs.",), "it:er", None)
+    assert read_items(path / "en.txt.gz", "contrapro") == [first, second]
+    assert read_items(path, "contrapro", ReadOptions(None, 0))[0].source == ("it sleeps.",)
+
+
+def separated_lines(*lines: tuple[str, str]) -> dict[str, str]:
+    source, target = zip(*lines, strict=True)
+    return {"en": "".join(f"{s}\n" for s in source), "de": "".join(f"{t}\n" for t in target)}
+
+
+# Two pronouns of a sentence are two examples with the same right translation; the same source
+# occurs in two films with translations that differ in more than a pronoun.
+SAME_SOURCE = [
+    *(("a. <SEP> it is it.", f"A. <SEP> {text}.")
+      for text in ("Es ist es", "Sie ist sie", "Er ist es", "Es ist es", "Sie ist sie", "Es ist er",
+                   "Es ist ihn")),
+    *((" <SEP> it runs.", f" <SEP> {text}.")
+      for text in ("sie läuft", "er läuft", "es läuft", "er rennt", "sie rennt", "es rennt")),
+]  # fmt: skip
+
+
+def test_the_separated_text_without_groups(tmp_path: Path) -> None:
+    """Examples with the same source and context are told apart."""
+    items = read_items(separated(tmp_path, **separated_lines(*SAME_SOURCE)), "contrapro")
+    assert [(item.id, len(item.candidates), item.phenomenon, item.distance) for item in items] == [
+        ("1", 3, "it:es", None),
+        ("4", 4, "it:es", None),
+        ("8", 3, "it:sie", None),
+        ("11", 3, "it:er", None),
+    ]
+    assert [item.target[-1] for item in items] == ["Es ist es.", "Es ist es.", "sie läuft.",
+                                                   "er rennt."]  # fmt: skip
+
+
+def test_the_text_and_context_files_of_the_script(tmp_path: Path) -> None:
+    texts = separated_lines(*((s.split("> ")[1], t.split("> ")[1]) for s, t in SAME_SOURCE))
+    contexts = {"en": "\n\nb.\na.\n" * 13, "de": "\n\nB.\nA.\n" * 13}
+    for lang, text in texts.items():
+        (tmp_path / f"contrapro.text.{lang}").write_text(text, encoding="utf-8")
+        (tmp_path / f"contrapro.context.{lang}").write_text(contexts[lang], encoding="utf-8")
+    items = read_items(tmp_path / "contrapro.text.en", "contrapro", ReadOptions(None, 3))
+    assert [item.id for item in items] == ["1", "4", "8", "11"]
+    assert items[0].source == ("b.", "a.", "it is it.")
+    assert items[0].target == ("B.", "A.", "Es ist es.")
+    assert items[3].contrastive[0] == ("B.", "A.", "sie rennt.")
+    alone = read_items(tmp_path, "contrapro", ReadOptions(None, 1))
+    assert alone[0].source == ("a.", "it is it.")
+    with pytest.raises(GtransError, match="has 52 lines for the 13 of the set; `--context` 5 need"):
+        read_items(tmp_path, "contrapro", ReadOptions(None, 5))
+
+
+@pytest.mark.parametrize("removed", [1, 2, 7])
+def test_examples_that_cannot_be_told_apart_are_refused(removed: int, tmp_path: Path) -> None:
+    lines = [line for place, line in enumerate(SAME_SOURCE) if place != removed]
+    with pytest.raises(GtransError) as error:
+        read_items(separated(tmp_path, **separated_lines(*lines)), "contrapro")
+    assert "are no example of ContraPro" in str(error.value)
+    assert "groups.tsv in the same folder, or give contrapro.json" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "groups", "message"),
+    [
+        ({"en": "a. b.\n" * 5}, None, "en.txt:1: has no <SEP> between context and sentence."),
+        ({"en": "a. <SEP> b.\n"}, None, "en.txt.gz has 1 lines, but de.txt.gz has 5."),
+        ({}, "2\t3\tsie\t1\n", "groups.tsv:2: an example must begin at line 1"),
+        ({}, "1\tx\tsie\t1\n", "groups.tsv:2: line, variants and distance must be numbers."),
+        ({}, "1\t3\tsie\t1\n", "groups.tsv: ends at line 3 of the texts, which have 5."),
+        ({}, "1\t4\tsie\t1\n", "de.txt:1: the lines of an example must have equal sources."),
+    ],
+)
+def test_mistakes_of_the_separated_text(
+    lines: dict[str, str], groups: str | None, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(GtransError) as error:
+        read_items(separated(tmp_path, groups, **lines), "contrapro")
+    assert message in str(error.value)
+
+
+def test_truecased_sentences_begin_with_a_capital_again(tmp_path: Path) -> None:
+    item = read_items(separated(tmp_path, "1\t3\tsie\t1\n4\t2\ter\t\n"), "contrapro")[0]
+    assert item.as_text((str.lower, str.lower)).target == ("Eine Katze.", "Sie schläft.")
+
+
+# --- Lopes et al. -------------------------------------------------------------------------------
+
+
+def extracted(folder: Path, **changes: str) -> Path:
+    files = {
+        "current.src": "It runs.\nIt runs.\nThey go.\nThey go.\n",
+        "current.trg": "Elle court.\nIl court.\nQu'ils aillent.\nQu'elles aillent.\n",
+        "c2.context.src": "A.\nB.\n" * 2 + "\n\n" * 2,
+        "c2.context.trg": "a.\nb.\n" * 2 + "\n\n" * 2,
+        **changes,
+    }
+    for name, text in files.items():
+        (folder / f"Set.{name}").write_text(text, encoding="utf-8")
+    return folder / "Set.current.src"
+
+
+def test_the_extracted_text(tmp_path: Path) -> None:
+    path = extracted(tmp_path)
+    first, second = read_items(path, "large-pronoun", ReadOptions(None, 2))
+    assert first == Item(
+        id="1",
+        phenomenon="it:elle",
+        distance=None,
+        cue="target",
+        source=("A.", "B.", "It runs."),
+        target=("a.", "b.", "Elle court."),
+        contrastive=(("a.", "b.", "Il court."),),
+    )
+    assert (second.phenomenon, second.source) == ("they:ils", ("They go.",))
+    assert read_items(tmp_path, "large-pronoun", ReadOptions(None, 2)) == [first, second]
+    alone = read_items(path, "large-pronoun", ReadOptions(None, 0))[0]
+    assert alone.source == ("It runs.",)
+
+
+def test_contexts_of_the_extracted_text_are_as_long_as_those_of_the_json(tmp_path: Path) -> None:
+    """A file of longer contexts has nothing for the second sentence of a film."""
+    shorter = {side: "\n\n" + f"{word}.\n" * 2 for side, word in (("src", "C"), ("trg", "c"))}
+    path = extracted(tmp_path, **{f"c1.context.{side}": text for side, text in shorter.items()})
+    first, second = read_items(path, "large-pronoun", ReadOptions(None, 2))
+    assert (first.source, first.target) == (("A.", "B.", "It runs."), ("a.", "b.", "Elle court."))
+    assert (second.source, second.target) == (("C.", "They go."), ("c.", "Qu'ils aillent."))
+
+
+def test_the_context_file_of_the_script(tmp_path: Path) -> None:
+    path = extracted(tmp_path)
+    for side in ("src", "trg"):
+        (tmp_path / f"Set.c2.context.{side}").rename(tmp_path / f"Set.context.{side}")
+    assert read_items(path, "large-pronoun")[0].source == ("B.", "It runs.")
+
+
+@pytest.mark.parametrize(
+    ("changes", "context", "message"),
+    [
+        ({}, 1, "there is no file "),
+        ({"c2.context.src": "A.\n"}, 2, "src has 1 lines, but Set.c2.context.trg has 8."),
+        ({"c2.context.src": "A.\nB.\n" * 2, "c2.context.trg": "a.\nb.\n" * 2}, 2, "4 lines for"),
+        ({"c2.context.trg": "a.\nb.\na.\nx.\n" + "\n\n" * 2}, 2, ":1: has another context than"),
+        ({"current.src": "It runs.\nIt.\nThey.\nThey.\n"}, 0, ":1: must be equal to the next line"),
+    ],
+)
+def test_mistakes_of_the_extracted_text(
+    changes: dict[str, str], context: int, message: str, tmp_path: Path
+) -> None:
+    path = extracted(tmp_path, **changes)
+    with pytest.raises(GtransError) as error:
+        read_items(path, "large-pronoun", ReadOptions(None, context))
+    assert message in str(error.value)

@@ -1,0 +1,328 @@
+"""``gtrans contrast`` on files of scores and translations, its output, and its paired tests."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gtrans.cli import main
+from gtrans.evaluation.contrastive import Item, PairedTest, paired_tests, read_items
+from gtrans.evaluation.contrastive.generated import Outcome, has_own_words, outcome
+
+if TYPE_CHECKING:
+    from support.tiny_models import TinyWorld
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    def run(*argv: object) -> tuple[int, str, str]:
+        status = main(["contrast", *map(str, argv)])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def instance(source: str, right: int, *targets: str, distance: int = 1) -> dict[str, Any]:
+    return {"src": source, "dst": list(targets), "true_ind": right, "ctx_dist": distance}
+
+
+INSTANCES = [
+    instance("The lamp . _eos It fell .", 1, "Die Lampe . _eos Er fiel .",
+             "Die Lampe . _eos Sie fiel .", "Die Lampe . _eos Es fiel ."),
+    instance("The table . _eos It fell .", 2, "Der Tisch . _eos Sie fiel .",
+             "Der Tisch . _eos Es fiel .", "Der Tisch . _eos Er fiel ."),
+    instance("The book . _eos It fell .", 0, "Das Buch . _eos Es fiel .",
+             "Das Buch . _eos Sie fiel .", distance=2),
+]  # fmt: skip
+# In the order of the file, so the right ones are the second, the sixth and the seventh.
+ALL_RIGHT = [-2, -1, -3, -9, -8, -1, -0.5, -4]
+FIRST_WRONG = [-1, -2, -3, -9, -8, -1, -0.5, -4]
+
+
+@pytest.fixture
+def instances(tmp_path: Path) -> Path:
+    path = tmp_path / "deixis_test.json"
+    path.write_text(json.dumps(INSTANCES), encoding="utf-8")
+    return path
+
+
+def written(folder: Path, name: str, values: list[Any]) -> Path:
+    path = folder / name
+    path.write_text("".join(f"{value}\n" for value in values), encoding="utf-8")
+    return path
+
+
+# --- scores of other systems --------------------------------------------------------------------
+
+
+def test_scores_in_the_order_of_the_published_file(
+    call: Call, instances: Path, tmp_path: Path
+) -> None:
+    files = [written(tmp_path, "a", ALL_RIGHT), written(tmp_path, "b", FIRST_WRONG)]
+    sets = ("--set", instances, "--format", "consistency", "--json")
+    status, out, _ = call(*sets, "--scores", f"good={files[0]}", files[1])
+    assert status == 0
+    found = json.loads(out)
+    assert (found["system"], found["all"]["accuracy"], found["all"]["items"]) == ("good", 1.0, 3)
+    assert found["contrastive"] == {"deixis": {"1": 1.0, "2": 1.0}}
+    assert found["all"]["chance"] == pytest.approx((1 / 3 + 1 / 3 + 1 / 2) / 3)
+    ((name, other),) = found["others"].items()
+    assert (name, other["contrastive"]) == ("b", {"deixis": {"1": 0.5, "2": 1.0}})
+    assert other["mcnemar"] == {"deixis": {"items": 3, "only_first": 1, "only_other": 0, "p": 1.0}}
+    status, out, _ = call(*sets[:-1], "--scores", *files)
+    assert status == 0
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[0] == ["a:"] and ["b:"] in rows
+    assert rows[-1] == ["b", "deixis", "3", "1", "0", "1"]
+
+
+def test_losses_are_turned_round(call: Call, instances: Path, tmp_path: Path) -> None:
+    sets = ("--set", instances, "--format", "consistency", "--json")
+    losses = written(tmp_path, "losses", [-score for score in ALL_RIGHT])
+    status, out, _ = call(*sets, "--scores", losses, "--lower-is-better")
+    assert (status, json.loads(out)["all"]["accuracy"]) == (0, 1.0)
+    status, out, _ = call(*sets, "--scores", losses, "--higher-is-better")
+    assert (status, json.loads(out)["all"]["accuracy"]) == (0, 0.0)
+    # A file of log-probabilities beside it needs no flag.
+    log_probabilities = written(tmp_path, "good", ALL_RIGHT)
+    status, out, _ = call(*sets, "--scores", losses, log_probabilities, "--lower-is-better")
+    assert json.loads(out)["others"]["good"]["all"]["accuracy"] == 1.0
+
+
+def test_the_item_that_cannot_be_lost_is_named(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "ellipsis_infl.json"
+    equal = instance("a _eos b", 0, "c _eos d", "c _eos d")
+    path.write_text(json.dumps([*INSTANCES, equal]), encoding="utf-8")
+    wrong = [1 - abs(score) for score in ALL_RIGHT]
+    scores = written(tmp_path, "scores", [*(-10 - score for score in wrong), -1, -1])
+    status, out, err = call(
+        "--set", path, "--format", "consistency", "--scores", scores, "--json",
+        "--higher-is-better",
+    )  # fmt: skip
+    assert status == 0
+    assert json.loads(out)["cannot_be_lost"] == ["ellipsis_infl-4"]
+    assert err == (
+        "ellipsis_infl-4: all candidates are equal, so no system can lose it; counted as right, as "
+        "the authors do\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (ALL_RIGHT[:-1], "has 7 scores, but the sets have 8 candidates (3 items); give one score"),
+        ([*ALL_RIGHT[:-1], "nan"], ":8: 'nan' is not a finite number."),
+        ([*ALL_RIGHT[:-1], "a b"], ":8: 'a b' is not a finite number."),
+        (
+            [*ALL_RIGHT[:-1], 0.5],
+            "has scores above 0, so they are no log-probabilities; say `--low",
+        ),
+        (['{"id": "x", "scores": [1]}'], ":1: 'id' is \"x\", but item 1 of the sets is 'deixis-1'"),
+        (['{"id": "deixis-1", "scores": [-1]}'], "'scores' has 1 numbers, but the item has 3 cand"),
+        (['{"id": "deixis-1", "scores": [-1, -2, true]}'], "'scores' must be a list of numbers."),
+        (['{"id": "deixis-1", "scores": [-1, -2, -3]}'], "has 1 items, but the sets have 3."),
+        (["{", "x"], "not JSON"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_one_line(
+    values: list[Any], message: str, call: Call, instances: Path, tmp_path: Path
+) -> None:
+    path = written(tmp_path, "scores", values)
+    status, out, err = call("--set", instances, "--format", "consistency", "--scores", path)
+    assert (status, out) == (1, "")
+    assert err.startswith("gtrans: error: ") and err.count("\n") == 1
+    assert str(path) in err and message in err
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ((), "give a model, `--path` CKPT, or `--scores` FILE."),
+        (("--generate",), "give a model, `--path` CKPT, or `--translations` FILE."),
+        (("--translations", "x"), "`--translations` needs `--generate`."),
+        (("--generate", "--scores", "x"), "`--scores` are not translations; give `--translations`"),
+        (("--scores", "x", "--output", "y"), "`--output` needs a model, `--path` CKPT."),
+        (("--scores", "x", "--random-context"), "`--random-context` needs a model, `--path` CKPT."),
+        (("--scores", "x", "a/x"), "--scores x and a/x have the same name 'x'"),
+        (("--path", "m.pt", "--scores", "model=x"), "'model' is the system of `--path`"),
+    ],
+)
+def test_options_that_contradict_each_other(
+    more: tuple[str, ...], message: str, call: Call, instances: Path
+) -> None:
+    status, out, err = call("--set", instances, "--format", "consistency", *more)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert message in err
+
+
+# --- what a model's scores are written as -------------------------------------------------------
+
+
+def test_the_output_is_read_again(
+    call: Call, instances: Path, tiny: TinyWorld, tmp_path: Path
+) -> None:
+    output = tmp_path / "scores.jsonl"
+    sets = ("--set", instances, "--format", "consistency", "--json", "--cpu")
+    model = ("--path", tiny.checkpoints["document"], "--data", tiny.data)
+    status, out, _ = call(*sets, *model, "--output", output)
+    assert status == 0
+    lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    assert [line["id"] for line in lines] == ["deixis-1", "deixis-2", "deixis-3"]
+    for line, entry in zip(lines, INSTANCES, strict=True):
+        assert (line["right"], len(line["scores"])) == (entry["true_ind"], len(entry["dst"]))
+        assert line["chosen"] == line["scores"].index(max(line["scores"]))
+        assert line["correct"] == (line["chosen"] == line["right"])
+    again = json.loads(call(*sets[:-1], "--scores", output)[1])
+    assert again["contrastive"] == json.loads(out)["contrastive"]
+    plain = written(tmp_path, "plain", [score for line in lines for score in line["scores"]])
+    both = json.loads(call(*sets, *model, "--scores", plain)[1])
+    assert both["others"]["plain"]["mcnemar"]["deixis"]["p"] == 1.0
+    assert both["others"]["plain"]["contrastive"] == both["contrastive"]
+    status, _, err = call(*sets, *model, "--output", instances)
+    assert status == 1 and "`--output`" in err and json.loads(instances.read_text()) == INSTANCES
+
+
+# --- McNemar ------------------------------------------------------------------------------------
+
+
+def exact(first: int, other: int) -> float:
+    """From the definition: all outcomes of n coin tosses at most as probable as this one."""
+    n = first + other
+    masses = [math.comb(n, won) for won in range(n + 1)]
+    return sum(mass for mass in masses if mass <= masses[first]) / 2**n
+
+
+def test_the_p_value_is_exact() -> None:
+    for first in range(12):
+        for other in range(12):
+            assert PairedTest(99, first, other).p_value == pytest.approx(exact(first, other))
+    assert PairedTest(12000, 4000, 4000).p_value == 1.0
+    assert 0 < PairedTest(12000, 500, 700).p_value < 1e-7
+
+
+def test_tests_by_phenomenon_and_in_all() -> None:
+    item = Item("1", "p", 1, "source", ("a",), ("b",), (("c",),))
+    items = [item, item, replace(item, phenomenon="q"), replace(item, phenomenon="q")]
+    found = paired_tests(items, [True, True, False, None], [True, False, True, None])
+    assert found == {"p": PairedTest(2, 1, 0), "q": PairedTest(1, 0, 1), "all": PairedTest(3, 1, 1)}
+
+
+# --- generated words ----------------------------------------------------------------------------
+
+
+def pronoun_item(right: str, *wrong: str) -> Item:
+    return Item(
+        "1", "it:sie", 1, "target", ("a", "b"), ("A", right), tuple(("A", w) for w in wrong)
+    )
+
+
+POLITE = pronoun_item("Haben Sie sie gesehen?", "Haben Sie ihn gesehen?", "Haben Sie es gesehen?")
+TWICE = pronoun_item("Es ist, wie es ist.", "Sie ist, wie sie ist.", "Er ist, wie es ist.")
+
+
+@pytest.mark.parametrize(
+    ("item", "translation", "expected"),
+    [
+        (POLITE, "Haben Sie sie gesehen?", "right"),
+        (POLITE, "Sahen Sie sie?", "right"),
+        (POLITE, "Haben Sie ihn gesehen?", "rival"),
+        (POLITE, "Haben Sie das gesehen?", "neither"),
+        (POLITE, "Haben Sie sie oder ihn gesehen?", "rival"),
+        (TWICE, "ES IST SO", "right"),
+        (TWICE, "Er ist, wie er ist.", "rival"),
+        (TWICE, "", "neither"),
+    ],
+)
+def test_what_a_translation_has(item: Item, translation: str, expected: str) -> None:
+    assert has_own_words(item)
+    assert outcome(item, translation).value == expected
+
+
+def test_candidates_judge_themselves() -> None:
+    for item in (POLITE, TWICE):
+        assert outcome(item, item.target[-1]) is Outcome.RIGHT
+        assert {outcome(item, wrong[-1]) for wrong in item.contrastive} == {Outcome.RIVAL}
+    assert not has_own_words(pronoun_item("Ja, sie?", "Ja, sie!"))
+
+
+def test_translations_of_other_systems(call: Call, instances: Path, tmp_path: Path) -> None:
+    good = written(tmp_path, "good", ["Sie fiel.", "Er fiel um.", "Es ist gefallen."])
+    bad = written(tmp_path, "bad", ["Er fiel.", "", "Es ist gefallen."])
+    sets = ("--set", instances, "--format", "consistency", "--generate")
+    status, out, _ = call(*sets, "--translations", good, bad, "--json")
+    assert status == 0
+    found = json.loads(out)
+    assert (found["all"]["accuracy"], found["cannot_be_lost"]) == (1.0, [])
+    assert found["outcomes"] == {"deixis": {"right": 3, "rival": 0, "neither": 0}}
+    other = found["others"]["bad"]
+    assert other["contrastive"] == {"deixis": {"1": 0.0, "2": 1.0}}
+    assert other["outcomes"] == {"deixis": {"right": 1, "rival": 1, "neither": 1}}
+    assert other["mcnemar"]["deixis"] == {"items": 3, "only_first": 2, "only_other": 0, "p": 0.5}
+    status, out, _ = call(*sets, "--translations", bad)
+    assert [row.split() for row in out.splitlines()[-3:]] == [
+        ["deixis", name, "1", "33.3"] for name in ("right", "rival", "neither")
+    ]
+    status, _, err = call(*sets, "--translations", written(tmp_path, "few", ["Sie."]))
+    assert status == 1 and "has 1 lines, but the sets have 3 items" in err
+
+
+def test_a_model_translates_the_items(
+    call: Call, instances: Path, tiny: TinyWorld, tmp_path: Path
+) -> None:
+    output = tmp_path / "translations.jsonl"
+    sets = ("--set", instances, "--format", "consistency", "--generate", "--json", "--cpu")
+    model = ("--path", tiny.checkpoints["document"], "--data", tiny.data, "--beam", "1")
+    status, out, _ = call(*sets, *model, "--output", output, "--random-context")
+    assert status == 0
+    found, lines = json.loads(out), [json.loads(line) for line in output.open(encoding="utf-8")]
+    assert sum(found["outcomes"]["deixis"].values()) == len(lines) == 3
+    assert found["random_context"]["all"]["items"] == 3
+    right = sum(line["outcome"] == "right" for line in lines)
+    assert found["outcomes"]["deixis"]["right"] == right
+    again = json.loads(call(*sets[:-1], "--translations", output)[1])
+    assert again["outcomes"] == found["outcomes"]
+    # The same as of gtrans translate, which reads the items as documents.
+    text = tmp_path / "text.en"
+    text.write_text(
+        "\n\n".join("\n".join(i.source) for i in plain(instances, tiny)), encoding="utf-8"
+    )
+    words = ["translate", *map(str, model), "--input", str(text), "--output", str(tmp_path / "de")]
+    assert main([*words, "--cpu"]) == 0
+    documents = (tmp_path / "de").read_text(encoding="utf-8").strip().split("\n\n")
+    assert [line["translation"] for line in lines] == [d.split("\n")[-1] for d in documents]
+
+
+def plain(path: Path, tiny: TinyWorld) -> list[Item]:
+    from gtrans.text.prepared_folder import load_pipeline
+
+    source, target = (load_pipeline(tiny.data, lang).detokenise for lang in ("en", "de"))
+    return [item.as_text((source, target)) for item in read_items(path, "consistency")]
+
+
+def test_a_set_without_wrong_translations(call: Call, tmp_path: Path) -> None:
+    rng = random.Random(1)
+    for name in ("pron", "conj", "ellip"):
+        lines = [" ".join(rng.choices(["one", "two", "three"], k=6)) for _ in range(3)]
+        written(tmp_path, f"{name}.zh", [f"一。 _eos 二{n}。" for n in range(3)])
+        written(tmp_path, f"{name}.en", [f"One. _eos {line}." for line in lines])
+    sets = ("--set", tmp_path, "--format", "discourse-zhen")
+    references = [item.target[-1] for item in read_items(tmp_path, "discourse-zhen")]
+    file = written(tmp_path, "reference", references)
+    status, out, _ = call(*sets, "--generate", "--translations", file, "--json")
+    assert status == 0
+    found = json.loads(out)
+    assert (found["contrastive"], found["all"]) == ({}, None)
+    assert list(found["quality"]) == ["pronoun", "connective", "ellipsis"]
+    for scores in found["quality"].values():
+        assert scores == {"items": 3, "s_bleu": pytest.approx(100), "chrf": pytest.approx(100)}
+    status, _, err = call(*sets, "--scores", file)
+    assert status == 1 and "has no wrong translations to score; give `--generate`." in err
