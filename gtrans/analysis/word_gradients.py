@@ -98,7 +98,8 @@ def word_gradients(
                 {side: _Calls.of(model, net_input, side, calls[side], marks) for side in SIDES}
             )
         log_probs = torch.stack(by_model).logsumexp(0) - torch.tensor(float(len(models))).log()
-        values, flat = [], iter(places)
+        values: list[list[Tensor]] = []
+        flat = iter(places)
         for number, of_row in enumerate(questions):
             values.append([])
             for question in of_row:

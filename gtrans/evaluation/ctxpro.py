@@ -112,7 +112,7 @@ def measure(examples: Sequence[Example], systems: Mapping[str, Sequence[str]]) -
                 (is_right(sentence, example.expected), 1)
                 for sentence, example in zip(sentences, examples, strict=True)
             ],
-            dtype=np.int64,
+            dtype=np.float64,
         )
         for name, sentences in systems.items()
     }
