@@ -113,7 +113,7 @@ def word_gradients(
         every = [leaf for sides in embedded for calls in sides.values() for leaf in calls.leaves]
         most = max(map(len, values))
         for number in range(most):
-            asked = [of_row[number] for of_row in values if len(of_row) > number]
+            asked = [of_words[number] for of_words in values if len(of_words) > number]
             gradients = iter(
                 torch.autograd.grad(
                     torch.stack(asked).sum(), every, retain_graph=number < most - 1,
@@ -127,10 +127,10 @@ def word_gradients(
                 }
                 for sides in embedded
             ]
-            for row, of_row in enumerate(values):
-                if len(of_row) > number:
+            for row, of_words in enumerate(values):
+                if len(of_words) > number:
                     of_word = tuple({side: grid[row] for side, grid in v.items()} for v in vectors)
-                    yield row, number, Gradient(float(of_row[number].detach()), of_word)
+                    yield row, number, Gradient(float(of_words[number].detach()), of_word)
 
 
 @contextmanager
