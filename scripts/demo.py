@@ -160,10 +160,10 @@ class Demo:
         output = self._command("gtrans", "score", "--hyp", hypothesis,
                                "--ref", self.out / "corpus" / "test.de",
                                "--src", self.out / "corpus" / "test.en", "--json")  # fmt: skip
-        for name, score in json.loads(output).items():
-            if isinstance(score, dict):
-                self.systems[system][name] = score["score"]
-                self.signatures[name] = score["signature"]
+        (scores,) = json.loads(output)["systems"].values()
+        for name, score in scores.items():
+            self.systems[system][name] = score["score"]
+            self.signatures[name] = score["signature"]
 
     def _contrast(self, system: str) -> None:
         sets = sorted((self.out / "corpus" / "contrastive").glob("*.jsonl"))

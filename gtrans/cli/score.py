@@ -21,40 +21,35 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
 
 from gtrans.cli.shared.score_options import (
-    CONSISTENCY,
     add_arguments,
     check_documents_only,
     check_values,
     system_names,
 )
+from gtrans.cli.shared.score_tools import compares_texts, read_scores
+from gtrans.cli.shared.score_words import (
+    CONSISTENCY,
+    instances,
+    judge_consistency,
+    metric_options,
+)
 from gtrans.data.documents import read_documents, read_parallel
-from gtrans.data.instances import split_instances
 from gtrans.decoding.translation_record import read_record
 from gtrans.errors import GtransError
 from gtrans.evaluation import buckets, ctxpro, external
-from gtrans.evaluation.consistency import ConsistencyJudge, signature
 from gtrans.evaluation.hypotheses import (
     has_a_line_for_each_document,
     read_hypotheses,
     read_hypothesis_documents,
 )
+from gtrans.evaluation.metrics import DEFAULT_METRICS, DOCUMENT_METRICS, Documents, Options
 from gtrans.evaluation.report import Report, to_json, to_text
-from gtrans.evaluation.scores import (
-    DEFAULT_METRICS,
-    DOCUMENT_METRICS,
-    Corpus,
-    Documents,
-    Measurement,
-    Options,
-    build_bleu,
-    measure,
-    tokenized_lines,
-)
+from gtrans.evaluation.scores import Corpus, measure, tokenized_lines
 from gtrans.evaluation.significance import resample
+from gtrans.evaluation.tables import to_csv, to_latex
+from gtrans.identity.files import atomic_writer, check_output
 from gtrans.messages import json_text, print_lines, say
 
 EXAMPLE = (
@@ -79,19 +74,19 @@ def run(args: argparse.Namespace) -> None:
             an option has an impossible value.
     """
     check_values(args)
-    if args.data and not args.target_lang:
-        args.target_lang = _languages(args.data)[1]
-    texts = system_names(args.hyp)
-    if args.ref and not args.documents_only:
-        _notice_free_translations(args, texts.values())
-    read = read_hypothesis_documents if args.documents_only else read_hypotheses
-    report = Report(list(texts))
+    for flag, path in (("--latex", args.latex), ("--csv", args.csv)):
+        if path is not None:
+            others = (args.latex,) if flag == "--csv" and args.latex else ()
+            check_output(flag, path, [*_inputs(args), *others])
+    hypotheses = system_names(args.hyp)
+    report = Report(list(hypotheses))
     if args.ctxpro:
-        _look_for_expected_words(args, report, texts)
-    if args.ref:
-        systems: dict[str, Documents] = {name: read(path, args.ref) for name, path in texts.items()}
-        _compare_with_reference(args, report, systems)
+        _look_for_expected_words(args, report, hypotheses)
+    if compares_texts(args):
+        texts = _read_texts(args, hypotheses)
+        _score(args, report, texts, metric_options(args, texts.references or []))
     _resample(args, report)
+    _write_tables(args, report)
     if args.json:
         print(json_text(to_json(report)))
     else:
@@ -99,30 +94,41 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _look_for_expected_words(
-    args: argparse.Namespace, report: Report, texts: Mapping[str, str]
+    args: argparse.Namespace, report: Report, hypotheses: Mapping[str, str]
 ) -> None:
     """The score of ctxpro, in all and by rule."""
     examples = ctxpro.read_examples(args.ctxpro)
     answers = {
         name: ctxpro.read_translations(path, len(examples), args.ctxpro)
-        for name, path in texts.items()
+        for name, path in hypotheses.items()
     }
     measured = ctxpro.measure(examples, answers)
     report.measurements[ctxpro.KEY] = measured
     report.by_rule = ctxpro.by_rule(examples, measured)
 
 
-def _resample(args: argparse.Namespace, report: Report) -> None:
-    """Intervals and tests of all measurements."""
-    for key, measurement in report.measurements.items():
-        report.resampled[key] = resample(
-            measurement,
-            args.resample,
-            bootstrap_trials=args.bootstrap_trials,
-            randomisation_trials=args.randomisation_trials,
-        )
-    if args.resample != "none":
-        report.notes += _resampling_notes(report)
+def _read_texts(args: argparse.Namespace, hypotheses: Mapping[str, str]) -> external.Texts:
+    """The texts to compare: translations, and the reference or the source or both."""
+    if not args.documents_only:
+        _notice_free_translations(args, hypotheses.values())
+    read = read_hypothesis_documents if args.documents_only else read_hypotheses
+    systems: dict[str, Documents] = {
+        name: read(path, args.ref or args.src) for name, path in hypotheses.items()
+    }
+    references = read_documents(args.ref) if args.ref else None
+    sources: Documents | None = None
+    if args.src and args.ref:
+        sources = [source for source, _ in read_parallel(args.src, args.ref)]
+    elif args.src:
+        sources = read_documents(args.src)
+    return external.Texts(sources, references, systems, _inputs(args))
+
+
+def _write_tables(args: argparse.Namespace, report: Report) -> None:
+    for path, table in ((args.latex, to_latex), (args.csv, to_csv)):
+        if path is not None:
+            with atomic_writer(path, _inputs(args)) as file:
+                file.write(table(report))
 
 
 def _notice_free_translations(args: argparse.Namespace, paths: Iterable[str]) -> None:
@@ -131,7 +137,7 @@ def _notice_free_translations(args: argparse.Namespace, paths: Iterable[str]) ->
     Raises:
         GtransError: a score is asked for that needs aligned sentences.
     """
-    free = next((path for path in paths if _is_free(path, args.ref)), None)
+    free = next((path for path in paths if _is_free(path, args.ref or args.src)), None)
     if free is not None:
         args.documents_only = True
         check_documents_only(args, f"{free}, which has one line for each document,")
@@ -151,86 +157,77 @@ def _is_free(path: str, reference: str) -> bool:
 
 def _inputs(args: argparse.Namespace) -> list[str]:
     """The files that the command reads."""
-    texts = (args.ref, args.src, *system_names(args.hyp).values())
-    return [path for path in texts if path]
+    texts = (args.ref, args.src, args.ctxpro, *system_names(args.hyp).values())
+    scores = [argument.partition("=")[2] for argument in args.segment_scores]
+    return [path for path in (*texts, *scores) if path]
 
 
-def _compare_with_reference(
-    args: argparse.Namespace, report: Report, systems: Mapping[str, Documents]
+def _score(
+    args: argparse.Namespace, report: Report, texts: external.Texts, options: Options
 ) -> None:
     """Everything but ctxpro."""
-    references: Documents = read_documents(args.ref)
-    sources: Documents | None = None
-    if args.src:
-        sources = [source for source, _ in read_parallel(args.src, args.ref)]
-    report.counts = {"sentences": sum(map(len, references)), "documents": len(references)}
-    options = Options(args.tokenize, args.target_lang, args.lowercase)
-    for name, documents in systems.items():
-        if lines := tokenized_lines(documents):
-            report.notes.append(
-                f"{name}: {lines} sentences end in a space and a full stop; is this tokenised "
-                "text? Scores are meant for detokenised text"
-            )
+    report.counts = {"sentences": sum(texts.shape), "documents": len(texts.shape)}
+    # First, so that a missing input of a tool is reported before the slow work.
+    read = read_scores(args, report, texts, options.target_lang)
+    if texts.references is not None:
+        report.notes += _notes_on_text(texts.systems, options)
+        _measure(args, report, texts, texts.references, options)
+    report.measurements |= read
+
+
+def _resample(args: argparse.Namespace, report: Report) -> None:
+    """Intervals and tests of all measurements."""
+    for key, measurement in report.measurements.items():
+        report.resampled[key] = resample(
+            measurement,
+            args.resample,
+            bootstrap_trials=args.bootstrap_trials,
+            randomisation_trials=args.randomisation_trials,
+        )
+    if args.resample != "none":
+        report.notes += _resampling_notes(report)
+
+
+def _measure(
+    args: argparse.Namespace,
+    report: Report,
+    texts: external.Texts,
+    references: Documents,
+    options: Options,
+) -> None:
+    """The metrics that compare with the reference, on all of the corpus and on its parts."""
     wanted = args.metrics or (DOCUMENT_METRICS if args.documents_only else DEFAULT_METRICS)
     keys = [key for key in wanted if key != CONSISTENCY]
     if args.documents_only:
         corpus = Corpus(references, [[range(len(document))] for document in references])
     else:
-        corpus = _corpus(args, references, sources)
+        corpus = instances(args, references, texts.sources)
         report.counts["instances"] = sum(map(len, corpus.instances))
-    # First, so that a missing input of a tool is reported before the slow work.
-    by_tools = _run_tools(args, report, external.Texts(sources, references, systems, _inputs(args)))
-    if "ter" in keys and report.counts["sentences"] * len(systems) >= SLOW_FOR_TER:
+    if "ter" in keys and report.counts["sentences"] * len(texts.systems) >= SLOW_FOR_TER:
         say("gtrans: TER takes some milliseconds per sentence; --metrics leaves it out")
-    report.measurements |= measure(corpus, systems, keys, options, args.jobs) | by_tools
+    report.measurements |= measure(corpus, texts.systems, keys, options, args.jobs)
     _put_in_buckets(args, report, references)
     consistency_wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
-    if sources is not None and consistency_wanted:
-        _judge_consistency(report, sources, references, systems, options)
+    if texts.sources is not None and consistency_wanted:
+        judge_consistency(args, report, texts.sources, references, texts.systems, options)
 
 
-def _corpus(args: argparse.Namespace, references: Documents, sources: Documents | None) -> Corpus:
-    """The references with their instances, and the name of an instance in signatures."""
-    counted_in = "bpe" if args.data else "words"
-    unit = f"instance({args.max_doc_tokens},{counted_in})"
-    if sources is None:
-        # Other lengths give other instances and another score, so the signature says which.
-        unit += "|lengths:ref"
-    source_lang, target_lang = _languages(args.data) if args.data else ("", "")
-    target_lengths = _lengths(references, args.data, target_lang)
-    source_lengths = (
-        target_lengths if sources is None else _lengths(sources, args.data, source_lang)
-    )
-    instances = [
-        split_instances(source, target, args.max_doc_tokens)
-        for source, target in zip(source_lengths, target_lengths, strict=True)
-    ]
-    return Corpus(references, instances, unit)
-
-
-def _languages(data_dir: str) -> tuple[str, str]:
-    """Source and target language of a folder made by ``gtrans prepare``.
-
-    Raises:
-        GtransError: it was not made so, or not completely.
-    """
-    from gtrans.text.prepared_folder import read_state
-
-    state = read_state(Path(data_dir))
-    return state["source_lang"], state["target_lang"]
-
-
-def _lengths(documents: Documents, data_dir: str | None, lang: str) -> list[list[int]]:
-    """Tokens per sentence: BPE tokens with a prepared folder, otherwise words."""
-    if data_dir is None:
-        return [[len(sentence.split()) for sentence in document] for document in documents]
-    # Imported on demand: most calls need no pipeline, and sacremoses starts slowly.
-    from gtrans.text.prepared_folder import load_pipeline
-
-    pipeline = load_pipeline(data_dir, lang)
-    return [
-        [len(pipeline.encode(sentence).split()) for sentence in document] for document in documents
-    ]
+def _notes_on_text(systems: Mapping[str, Documents], options: Options) -> list[str]:
+    """Warnings about text that the tokeniser is not meant for."""
+    notes = []
+    plain = options.tokenize != "none" and not options.given_tokens
+    for name, documents in systems.items():
+        if plain and (lines := tokenized_lines(documents)):
+            notes.append(
+                f"{name}: {lines} sentences end in a space and a full stop; is this tokenised "
+                "text? Scores are meant for detokenised text"
+            )
+    if options.without_spaces and not options.target_lang and options.tokenize is None:
+        notes.append(
+            "the reference is written without spaces between words: BLEU, TER and METEOR need "
+            "--target-lang, such as zh or ja, for a tokeniser that finds words"
+        )
+    return notes
 
 
 def _put_in_buckets(args: argparse.Namespace, report: Report, references: Documents) -> None:
@@ -244,58 +241,6 @@ def _put_in_buckets(args: argparse.Namespace, report: Report, references: Docume
         report.buckets["by_document_length"] = buckets.by_document_length(
             bleu, [len(document) for document in references], args.document_lengths
         )
-
-
-def _judge_consistency(
-    report: Report,
-    sources: Documents,
-    references: Documents,
-    systems: Mapping[str, Documents],
-    options: Options,
-) -> None:
-    tokenizer = build_bleu(options).tokenizer
-    report.consistency_signature = signature(tokenizer.signature(), options.target_lang)
-    judge = ConsistencyJudge(sources, references, tokenizer, options.target_lang)
-    report.consistency_of_reference = judge.judge(references)
-    report.consistency = {name: judge.judge(documents) for name, documents in systems.items()}
-
-
-def _run_tools(
-    args: argparse.Namespace, report: Report, texts: external.Texts
-) -> dict[str, Measurement]:
-    """Write the texts for the requested tools, and read the scores that they have written.
-
-    Returns:
-        the scores that are available by sentence; all others are put into the report.
-    """
-    folder: Path = args.external_dir
-    found = {}
-    for key, wanted in (("comet", args.comet), ("doc_comet", args.doc_comet)):
-        if wanted:
-            comet_folder = folder / key.replace("_", "-") / args.comet_model.replace("/", "_")
-            instructions, measured = external.comet(
-                comet_folder, texts, args.comet_model, context=key == "doc_comet"
-            )
-            if measured is None:
-                report.pending[key] = instructions
-            else:
-                found[key] = measured
-    if args.blonde:
-        instructions, scores = external.blonde(folder / "blonde", texts, args.target_lang)
-        _add_tool(report, "blonde", instructions, scores)
-    return found
-
-
-def _add_tool(
-    report: Report,
-    key: str,
-    instructions: external.Instructions,
-    scores: Mapping[str, Mapping[str, Any]] | None,
-) -> None:
-    if scores is None:
-        report.pending[key] = instructions
-    else:
-        report.tools[key] = scores
 
 
 def _resampling_notes(report: Report) -> list[str]:

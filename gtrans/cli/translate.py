@@ -37,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--output", required=True, metavar="FILE", help="translation; - is standard output"
     )
+    files.add_argument(
+        "--tokens",
+        action="store_true",
+        help="write the tokens of Moses with spaces between them instead of plain text, for "
+        "programs that count tokens (multi-bleu.perl)",
+    )
     search = parser.add_argument_group("search")
     for flag, default, help_text in (
         ("--beam", 5, "beam size"),
@@ -129,5 +135,6 @@ def run(args: argparse.Namespace) -> None:
             cpu=args.cpu,
             fp16=args.fp16,
             force=args.force,
+            tokens=args.tokens,
         )
     )

@@ -87,6 +87,6 @@ def translate_items(
         options: those of ``gtrans translate``; the output is not written.
     """
     text = [line for item in items for line in (*item.source, "")]
-    translator = Translator(models, task, target, options.search)
+    translator = Translator(models, task, target.decode, options.search)
     translations = translate_lines(translator, lines_of_text(task, text), options, run="")
     return [sentences[-1] for sentences in translations if sentences]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import chain, islice
@@ -46,7 +46,7 @@ from gtrans.identity.digests import digest, fingerprint
 from gtrans.identity.files import atomic_writer, check_output, locked, unwritable
 from gtrans.messages import say
 from gtrans.text.carried_preparation import Preparation
-from gtrans.text.pipeline import TextPipeline
+from gtrans.text.moses_pipeline import MosesPipeline
 from gtrans.text.plain_text import PLACEHOLDER
 from gtrans.text.prepared_folder import STATE_FILE, load_pipeline, prepared_files, read_state
 
@@ -96,7 +96,7 @@ def _translate(options: TranslationOptions) -> int:
         lines = _lines_of_split(task, str(options.split))
     else:
         lines = lines_of_text(task, text)
-    translator = Translator(models, task, _output_pipeline(task, options), options.search)
+    translator = Translator(models, task, _text_of_pieces(task, options), options.search)
     made_from = _made_from(lines, options, translator, digests)
     record = read_record(options.output) if options.is_kept and not options.force else None
     if record and record.run == fingerprint(made_from) and record.describes(options.output):
@@ -152,23 +152,36 @@ def _lines_of_split(task: Any, split: str) -> list[_Line]:
     return [line if line.ids.numel() > 1 else "" for line in lines]
 
 
-def _output_pipeline(task: Any, options: TranslationOptions) -> TextPipeline | None:
-    """The pipeline that turns tokens into text; None: ``gtrans`` did not prepare the split."""
+def _text_of_pieces(task: Any, options: TranslationOptions) -> Callable[[str], str]:
+    """What turns the pieces of a sentence into text.
+
+    Raises:
+        GtransError: there are no Moses tokens in the data folder.
+    """
     folder = task.data_folder
     if options.split is not None and not (folder / STATE_FILE).exists():
         say(f"'{folder}' was not made by 'gtrans prepare': tokens are written as they are")
-        return None
-    return load_pipeline(folder, task.cfg.target_lang)
+        return str
+    pipeline = load_pipeline(folder, task.cfg.target_lang)
+    if not options.tokens:
+        return pipeline.decode
+    if not isinstance(pipeline, MosesPipeline) or not pipeline.steps.tokenise:
+        raise GtransError(f"`--tokens`: '{folder}' was prepared without Moses' tokeniser.")
+    return pipeline.words
 
 
 class Translator:
-    """Models, and the pipeline that turns their output into text."""
+    """Models, and the step that turns their output into text."""
 
     def __init__(
-        self, models: list[Any], task: Any, pipeline: TextPipeline | None, search: SearchOptions
+        self,
+        models: list[Any],
+        task: Any,
+        text_of_pieces: Callable[[str], str],
+        search: SearchOptions,
     ) -> None:
         self.task = task
-        self.pipeline = pipeline
+        self.text_of_pieces = text_of_pieces
         prepared = Preparation.read(task.data_folder)
         self.preparation = prepared and prepared.digest
         self.device = next(models[0].parameters()).device
@@ -211,11 +224,11 @@ class Translator:
         return [[" ".join(of_row)] for of_row in texts] if self.free else texts
 
     def _text(self, tokens: list[int]) -> str:
-        words: str = self.task.target_dictionary.string(
+        pieces: str = self.task.target_dictionary.string(
             torch.tensor(tokens),
             extra_symbols_to_ignore=self.generator.symbols_to_strip_from_output,
         )
-        text = (self.pipeline.decode(words) if self.pipeline else words).strip()
+        text = self.text_of_pieces(pieces).strip()
         return PLACEHOLDER if text in ("", DOCUMENT_LINE) else text
 
 
@@ -291,6 +304,7 @@ def _made_from(
         "max_doc_tokens": options.max_doc_tokens,
         "device": decoding_device(options.cpu).type,
         "fp16": options.fp16,
+        **({"tokens": True} if options.tokens else {}),
     }
 
 

@@ -35,6 +35,7 @@ class TranslationOptions:
         context: options ``context_kind`` and ``context_sentence`` instead of the
             checkpoint's.
         cpu: use the CPU even if there is a CUDA device.
+        tokens: write Moses' tokens, which the model's pieces make up, instead of plain text.
         fp16: half precision (CUDA).
         force: translate anew, even if the output or a part of it is finished.
     """
@@ -52,6 +53,7 @@ class TranslationOptions:
     context: Mapping[str, str] = field(default_factory=dict)
     cpu: bool = False
     fp16: bool = False
+    tokens: bool = False
     force: bool = False
 
     @property

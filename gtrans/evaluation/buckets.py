@@ -23,6 +23,9 @@ DOCUMENT_LENGTHS = (10, 20, 40, 80)
 _REFERENCE_LENGTH = 1  # column of BLEU's statistics: length of the reference in tokens
 
 
+BucketScores = dict[str, float | None]
+
+
 @dataclass(frozen=True)
 class Bucket:
     """Scores of a part of the corpus.
@@ -31,14 +34,14 @@ class Bucket:
         first: the smallest value in it (position or length, counted from 1).
         last: the largest value; None if there is no upper bound.
         counts: its number of ``sentences`` and, for buckets of documents, of ``documents``.
-        scores: by key (a metric, or ``mean_of_positions``), then by system; empty for an
-            empty bucket.
+        scores: by key (a metric, or ``mean_of_positions``), then by system; None for every
+            system if the bucket is empty.
     """
 
     first: int
     last: int | None
     counts: dict[str, int]
-    scores: dict[str, dict[str, float]]
+    scores: dict[str, BucketScores]
 
     @property
     def label(self) -> str:
@@ -99,7 +102,7 @@ def by_document_length(
     lengths = np.array(sentences)
     buckets = []
     for first, last, inside in _intervals(lengths, bounds):
-        scores: dict[str, dict[str, float]] = {}
+        scores: dict[str, BucketScores] = {}
         for measurement in measurements:
             scores |= _scores(measurement, inside[measurement.documents])
         counts = {"documents": int(inside.sum()), "sentences": int(lengths[inside].sum())}
@@ -118,9 +121,11 @@ def _intervals(
     return [(low + 1, last, which) for low, last, which in zip(edges, lasts, inside, strict=True)]
 
 
-def _scores(measurement: Measurement, inside: NDArray[np.bool_]) -> dict[str, dict[str, float]]:
-    if not inside.any():
-        return {}
+def _scores(measurement: Measurement, inside: NDArray[np.bool_]) -> dict[str, BucketScores]:
+    some = bool(inside.any())
     return {
-        measurement.key: {name: measurement.score(name, inside) for name in measurement.statistics}
+        measurement.key: {
+            name: measurement.score(name, inside) if some else None
+            for name in measurement.statistics
+        }
     }

@@ -6,9 +6,9 @@ translation. *With the first* translation, every later sentence with a term is c
 document's first sentence that has it. The definitions are as follows; no model and no word list is
 needed:
 
-* A *term* is a source word of at least four letters that occurs in two or more sentences of
-  the document. It occurs in at most 3% of the sentences of the corpus (or in at most 10), since
-  more frequent words are probably function words.
+* A *term* is a source word of at least four letters (of two in Chinese, whose words the caller
+  finds) that occurs in two or more sentences of the document. It occurs in at most 3% of the
+  sentences of the corpus (or in at most 10), since more frequent words are probably function words.
 * The *translation* of a term in a sentence is the target word with the highest Dice
   coefficient. A word that has a higher coefficient with another source word of the sentence is
   not accepted. Coefficients are counted over the sentence pairs of source and translation and
@@ -29,9 +29,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from gtrans.evaluation.meteor import stem_function
-from gtrans.evaluation.scores import Documents
+from gtrans.evaluation.metrics import Documents
 
 MIN_LETTERS = 4
+MIN_LETTERS_CHINESE = 2
 MAX_SHARE = 0.03
 MAX_SENTENCES = 10
 
@@ -68,15 +69,33 @@ class Consistency:
         return _percent(self.consistent_with_first, self.pairs_with_first)
 
 
+SCORES: dict[str, tuple[str, Callable[[Consistency], float | None]]] = {
+    "lexical_consistency": ("lexical consistency", lambda found: found.score),
+    "lexical_consistency_with_first": (
+        "lexical consistency with the first",
+        lambda found: found.score_with_first,
+    ),
+}
+"""Key, label and value of both scores, in the order of tables."""
+
+
 def _percent(part: int, whole: int) -> float | None:
     return 100 * part / whole if whole else None
 
 
-def signature(tokenizer: str, target_lang: str) -> str:
-    """The signature of a score: everything that it depends on."""
+def signature(tokenizer: str, target_lang: str, segmenter: str = "") -> str:
+    """The signature of a score: everything that it depends on.
+
+    Args:
+        tokenizer: of the translations.
+        target_lang: chooses the stemmer.
+        segmenter: finds the words of a Chinese source.
+    """
     stemmer = stem_function(target_lang)[0] or "no"
+    letters = MIN_LETTERS_CHINESE if segmenter else MIN_LETTERS
     return (
-        f"term:{MIN_LETTERS}+letters,2+sentences,max:{MAX_SHARE:.0%}or{MAX_SENTENCES}"
+        f"term:{letters}+letters,2+sentences,max:{MAX_SHARE:.0%}or{MAX_SENTENCES}"
+        f"{f'|source:{segmenter}' if segmenter else ''}"
         f"|align:dice|stem:{stemmer}|tok:{tokenizer}|unit:document"
     )
 
@@ -89,6 +108,8 @@ class ConsistencyJudge:
         references: translations of the same sentences.
         tokenize: splits target text into words, with spaces.
         target_lang: chooses the stemmer.
+        segment: splits Chinese source text into words; without it, source words are separated
+            by spaces.
     """
 
     def __init__(
@@ -97,9 +118,14 @@ class ConsistencyJudge:
         references: Documents,
         tokenize: Callable[[str], str],
         target_lang: str = "",
+        segment: Callable[[str], Iterable[str]] | None = None,
     ) -> None:
+        letters = MIN_LETTERS_CHINESE if segment else MIN_LETTERS
+        segment = segment or str.split
         self._tokenize, self._lang = tokenize, target_lang
-        self._source = [[_source_words(sentence) for sentence in document] for document in sources]
+        self._source = [
+            [_cores(segment(sentence.lower())) for sentence in document] for document in sources
+        ]
         self._frequency = Counter(
             word for document in self._source for words in document for word in set(words)
         )
@@ -107,7 +133,7 @@ class ConsistencyJudge:
         self._terms = {
             word
             for word, count in self._frequency.items()
-            if 2 <= count <= limit and sum(map(str.isalpha, word)) >= MIN_LETTERS
+            if 2 <= count <= limit and sum(map(str.isalpha, word)) >= letters
         }
         self._references = _Pairs(self._source, _target_words(references, tokenize, target_lang))
 
@@ -141,8 +167,8 @@ def _agreements(pairs: Iterable[tuple[_Occurrence, _Occurrence]]) -> list[bool]:
     ]
 
 
-def _source_words(sentence: str) -> Words:
-    return [word for word in map(_core, sentence.lower().split()) if word]
+def _cores(words: Iterable[str]) -> Words:
+    return [word for word in map(_core, words) if word]
 
 
 def _core(word: str) -> str:

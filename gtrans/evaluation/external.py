@@ -1,9 +1,10 @@
-"""Scores of tools that need an environment of their own: COMET, Doc-COMET, BlonDe.
+"""Exchange of files with tools that need an environment of their own.
 
-These tools pin old packages, so they are not imported: data are exchanged in files. The first
-call of ``gtrans score`` writes the texts for a tool into a folder and prints the commands of
-the tool. The user runs them in a second environment. The next call of ``gtrans score`` reads
-the results. A result that does not belong to the texts in the folder is refused.
+COMET, BlonDe and METEOR 1.5 (:mod:`gtrans.evaluation.comet` and its neighbours) pin old packages or
+are no Python, so they are not imported: data are exchanged in files. The first call of ``gtrans
+score`` writes the texts for a tool into a folder and prints the commands of the tool. The user runs
+them in a second environment. The next call of ``gtrans score`` reads the results. A result that
+does not belong to the texts in the folder is refused.
 
 Texts are written only if they have changed, so that a result stays valid.
 """
@@ -11,44 +12,23 @@ Texts are written only if they have changed, so that a result stays valid.
 from __future__ import annotations
 
 import hashlib
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.scores import Documents, Measurement, Statistics
+from gtrans.evaluation.metrics import Documents
+from gtrans.evaluation.scores import Statistics
 from gtrans.identity.files import atomic_writer, check_output, unwritable
 from gtrans.identity.json_files import read_object
 
-CONTEXT_SENTENCES = 2
-SEPARATOR = " </s> "
 RESULT = "scores.json"
-COMET_MODEL = "Unbabel/wmt22-comet-da"
-_AGAIN = "run the tool's command again"
-
-_BLONDE_PROGRAM = '''\
-"""Scores documents.json with BlonDe: run it where blonde is installed."""
-import hashlib, json, pathlib
-from blonde import BLONDE
-
-folder = pathlib.Path(__file__).parent
-text = (folder / "documents.json").read_bytes()
-documents = json.loads(text)
-blonde = BLONDE(references=[documents["references"]])
-scores = {}
-for name, system in documents["systems"].items():
-    result = blonde.corpus_score(system)
-    scores[name] = {"score": 100 * result.F1, "recall": 100 * result.recall,
-                    "precision": 100 * result.precision}
-checked = hashlib.sha256(text).hexdigest()
-(folder / "scores.json").write_text(json.dumps({"texts": checked, "systems": scores}, indent=2))
-'''
+AGAIN = "run the tool's command again"
 
 
 @dataclass(frozen=True)
@@ -59,9 +39,19 @@ class Texts:
     """
 
     sources: Documents | None
-    references: Documents
+    references: Documents | None
     systems: Mapping[str, Documents]
     files: Sequence[str] = ()
+
+    @property
+    def shape(self) -> list[int]:
+        """Number of sentences of each document."""
+        documents = self.sources if self.references is None else self.references
+        return [len(document) for document in documents or ()]
+
+    def document_of_sentences(self) -> NDArray[np.int64]:
+        """The document of every sentence, counted from 0."""
+        return np.repeat(np.arange(len(self.shape)), self.shape)
 
 
 @dataclass(frozen=True)
@@ -92,147 +82,23 @@ class Instructions:
         ]
 
 
-_COMET_INSTALL = (
-    "python3 -m venv comet-env && . comet-env/bin/activate",
-    "pip install 'unbabel-comet>=2.2.2'",
-)
-
-
-def comet(
-    folder: Path, texts: Texts, model: str, context: bool
-) -> tuple[Instructions, Measurement | None]:
-    """COMET of every sentence; with ``context``, Doc-COMET (Vernikos et al., 2022).
-
-    Doc-COMET reads up to two preceding sentences of the document before each sentence,
-    joined by ``</s>``: the source's before the source, the reference's before the
-    reference and before the translation.
-
-    Returns:
-        instructions, and the scores (from about 0 to 1) if they have been computed.
-
-    Raises:
-        GtransError: there is no source, or the scores belong to other texts.
-    """
-    label = "Doc-COMET" if context else "COMET"
-    if texts.sources is None:
-        raise GtransError(f"{label} needs the source; give it with --src")
-    references = _flat(texts.references)
-    columns = {"src.txt": _flat(texts.sources), "ref.txt": references}
-    columns |= {f"hyp.{name}.txt": _flat(system) for name, system in texts.systems.items()}
-    if context:
-        joined = {"src.txt": columns["src.txt"]}
-        before = {name: joined.get(name, references) for name in columns}
-        sizes = [len(document) for document in texts.references]
-        columns = {
-            name: _with_context(lines, before[name], sizes) for name, lines in columns.items()
-        }
-    contents = {name: "".join(f"{x}\n" for x in lines) for name, lines in columns.items()}
-    _write(folder, contents, texts.files)
-    files = [f"hyp.{name}.txt" for name in texts.systems]
-    command = ["comet-score", "-s", "src.txt", "-t", *files, "-r", "ref.txt", "--model", model]
-    if context:
-        command.append("--enable-context")
-    command += ["--to_json", RESULT]
-    instructions = Instructions(label, folder, _COMET_INSTALL, (shlex.join(command),))
-    result = _object_in(folder / RESULT)
-    if result is None:
-        return instructions, None
-    statistics = {
-        name: _comet_statistics(folder / RESULT, result, file, columns[file])
-        for name, file in zip(texts.systems, files, strict=True)
-    }
-    unit = f"context:{CONTEXT_SENTENCES},reference|" if context else ""
-    return instructions, Measurement(
-        key="doc_comet" if context else "comet",
-        label=label,
-        unit="sentence",
-        higher_is_better=True,
-        signature=f"model:{model}|{unit}aggregate:mean|unit:sentence",
-        statistics=statistics,
-        documents=np.repeat(
-            np.arange(len(texts.references)), [len(document) for document in texts.references]
-        ),
-        compute=lambda sums: sums[0] / sums[1],
-    )
-
-
-def _with_context(lines: list[str], context: list[str], sizes: Sequence[int]) -> list[str]:
-    """Each line, preceded by the context lines just before it in its document."""
-    joined = []
-    starts = np.cumsum([0, *sizes]).tolist()
-    for start, end in pairwise(starts):
-        for number in range(start, end):
-            before = context[max(start, number - CONTEXT_SENTENCES) : number]
-            joined.append(SEPARATOR.join([*before, lines[number]]))
-    return joined
-
-
-def _comet_statistics(path: Path, result: Any, file: str, lines: list[str]) -> Statistics:
-    """Statistics ``(score, 1)`` of each sentence; their sums give the mean score."""
-    found = {Path(name).name: entries for name, entries in result.items()}.get(file)
-    if found is None:
-        raise GtransError(f"{path} has no scores of {file}; {_AGAIN}")
-    try:
-        scored = [(str(entry["mt"]), float(entry["COMET"])) for entry in found]
-    except (KeyError, TypeError, ValueError):
-        raise GtransError(f"{path} is not what comet-score --to_json writes") from None
-    for number, line in enumerate(lines):
-        if number >= len(scored) or scored[number][0].strip() != line.strip():
-            raise GtransError(
-                f"{path} holds the scores of other texts: it lacks line {number + 1} of {file}; "
-                "run the tool's command again"
-            )
-    return np.array([[score, 1.0] for _, score in scored])
-
-
-def blonde(
-    folder: Path, texts: Texts, target_lang: str
-) -> tuple[Instructions, dict[str, dict[str, float]] | None]:
-    """BlonDe (Jiang et al., 2022) of every system: its F1, recall and precision times 100.
-
-    Raises:
-        GtransError: the target language is not English, or the scores belong to other texts.
-    """
-    if target_lang not in ("", "en"):
-        raise GtransError(f"BlonDe supports English only, but --target-lang is {target_lang}")
-    documents = json.dumps(
-        {
-            "references": [list(document) for document in texts.references],
-            "systems": {
-                name: [list(document) for document in system]
-                for name, system in texts.systems.items()
-            },
-        },
-        ensure_ascii=False,
-    )
-    contents = {"documents.json": documents, "blonde_scores.py": _BLONDE_PROGRAM}
-    _write(folder, contents, texts.files)
-    instructions = Instructions(
-        "BlonDe",
-        folder,
-        (
-            "python3 -m venv blonde-env && . blonde-env/bin/activate",
-            "pip install blonde && python -m spacy download en_core_web_sm",
-        ),
-        ("python blonde_scores.py",),
-    )
-    result = _object_in(folder / RESULT)
-    if result is None:
-        return instructions, None
-    if result.get("texts") != hashlib.sha256(documents.encode()).hexdigest():
-        raise GtransError(
-            f"{folder / RESULT} holds the scores of other texts; run blonde_scores.py again"
-        )
-    scores: dict[str, dict[str, float]] = result["systems"]
-    return instructions, scores
-
-
-def _flat(documents: Documents) -> list[str]:
+def flat(documents: Documents) -> list[str]:
+    """All sentences, in order."""
     return [sentence for document in documents for sentence in document]
 
 
-def _write(folder: Path, files: Mapping[str, str], inputs: Sequence[str]) -> None:
-    """Write the files whose contents have changed, none of them onto one of ``inputs``."""
+def lines(texts: Sequence[str]) -> str:
+    """The contents of a file with a line for each text."""
+    return "".join(f"{text}\n" for text in texts)
+
+
+def write_texts(folder: Path, files: Mapping[str, str], inputs: Sequence[str]) -> None:
+    """Write the files whose contents have changed, none of them onto one of ``inputs``.
+
+    Raises:
+        GtransError: the folder cannot be written, or a file is one of ``inputs``; then none is
+            written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in files:
@@ -246,8 +112,49 @@ def _write(folder: Path, files: Mapping[str, str], inputs: Sequence[str]) -> Non
         raise unwritable(f"`--external-dir` '{folder}'", error) from None
 
 
-def _object_in(path: Path) -> dict[str, Any] | None:
+def read_result(path: Path) -> dict[str, Any] | None:
+    """The object in a result of a tool; None if the tool has not been run.
+
+    Raises:
+        GtransError: the file is damaged.
+    """
     try:
-        return read_object(path, f"; {_AGAIN}")
+        return read_object(path, f"; {AGAIN}")
     except FileNotFoundError:
         return None
+
+
+def result_of(path: Path, texts: str, program: str) -> dict[str, Any] | None:
+    """The result of one of our programs; None if it has not been run.
+
+    Args:
+        path: the result: the digest of the ``texts``, and ``systems`` by name.
+        texts: the file of texts that it must belong to.
+        program: what has to be run again.
+
+    Raises:
+        GtransError: the file is damaged, or belongs to other texts.
+    """
+    result = read_result(path)
+    if result is None:
+        return None
+    if result.get("texts") != hashlib.sha256(texts.encode()).hexdigest():
+        raise GtransError(f"{path} holds the scores of other texts; run {program} again")
+    if not isinstance(result.get("systems"), dict):
+        raise GtransError(f"{path} is not what {program} writes; run it again")
+    return result
+
+
+def matrix(rows: Any, shape: tuple[int, int], place: str) -> Statistics:
+    """The numbers of a result, (rows, columns).
+
+    Raises:
+        GtransError: they are no finite numbers, or more or fewer of them.
+    """
+    try:
+        found = np.array(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.shape != shape or not np.isfinite(found).all():
+        raise GtransError(f"{place}: it must have {shape[0]} rows of {shape[1]} numbers; {AGAIN}")
+    return found

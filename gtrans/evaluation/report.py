@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gtrans.evaluation.buckets import Bucket
-from gtrans.evaluation.consistency import Consistency
+from gtrans.evaluation.consistency import SCORES, Consistency
 from gtrans.evaluation.ctxpro import KEY as CTXPRO
 from gtrans.evaluation.ctxpro import Accuracy
 from gtrans.evaluation.external import Instructions
-from gtrans.evaluation.scores import METRICS, Measurement
+from gtrans.evaluation.scores import Measurement
 from gtrans.evaluation.significance import Comparison, Resampling, seed
 
 
@@ -28,7 +28,6 @@ class Report:
         consistency: lexical consistency, by system.
         consistency_of_reference: that of the reference.
         consistency_signature: the signature of both.
-        tools: scores of tools for whole corpora, by tool and system.
         by_rule: accuracy of ctxpro, by system and rule.
         pending: instructions for tools that have not been run yet.
         notes: warnings about the results.
@@ -42,7 +41,6 @@ class Report:
     consistency: dict[str, Consistency] = field(default_factory=dict)
     consistency_of_reference: Consistency | None = None
     consistency_signature: str = ""
-    tools: dict[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     by_rule: dict[str, dict[str, Accuracy]] = field(default_factory=dict)
     pending: dict[str, Instructions] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -52,17 +50,11 @@ class Report:
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """The report as an object.
-
-    The scores of a single system are at the top level; those of several systems are under
-    ``systems``, by name.
-    """
-    by_system = {name: _system(report, name) for name in report.systems}
-    scores: dict[str, Any] = (
-        {"systems": by_system, "baseline": report.systems[0]}
-        if len(by_system) > 1
-        else by_system[report.systems[0]]
-    )
+    """The report as an object; it has the same keys for one system and for several."""
+    scores: dict[str, Any] = {
+        "systems": {name: _system(report, name) for name in report.systems},
+        "baseline": report.systems[0],
+    }
     shared: dict[str, Any] = dict(report.counts)
     for key, buckets in report.buckets.items():
         shared[key] = [
@@ -78,7 +70,7 @@ def to_json(report: Report) -> dict[str, Any]:
             key: {"folder": str(it.folder), "install": it.install, "commands": it.commands}
             for key, it in report.pending.items()
         }
-    return scores | shared | {"notes": report.notes}
+    return scores | shared | {"notes": report.notes + _sign_notes(report)}
 
 
 def _system(report: Report, name: str) -> dict[str, Any]:
@@ -109,8 +101,6 @@ def _system(report: Report, name: str) -> dict[str, Any]:
         }
     if name in report.consistency:
         entry["lexical_consistency"] = _consistency(report, report.consistency[name])
-    for tool, scores in report.tools.items():
-        entry[tool] = scores[name]
     return entry
 
 
@@ -120,6 +110,7 @@ def _comparison(
     entry: dict[str, Any] = {
         "baseline": baseline,
         "difference": comparison.difference,
+        "direction": comparison.direction,
         "higher_is_better": measurement.higher_is_better,
     }
     if comparison.bootstrap is not None and comparison.randomisation is not None:
@@ -130,7 +121,12 @@ def _comparison(
             "paired_bootstrap": asdict(comparison.bootstrap),
             "paired_randomisation": asdict(comparison.randomisation),
         }
-    return entry | {"sign_test": {"unit": measurement.unit} | asdict(comparison.sign_test)}
+    sign_test = comparison.sign_test
+    return entry | {
+        "sign_test": {"unit": measurement.unit}
+        | asdict(sign_test)
+        | {"direction": sign_test.direction, "disagrees": comparison.sign_test_disagrees}
+    }
 
 
 def _consistency(report: Report, value: Consistency) -> dict[str, Any]:
@@ -155,16 +151,10 @@ def to_text(report: Report, details: bool = False) -> list[str]:
         rows += _score_rows(report, measurement)
     if report.consistency_of_reference is not None:
         of_reference = report.consistency_of_reference
-        for label, share in (
-            ("lexical consistency", lambda value: value.score),
-            ("  with the first", lambda value: value.score_with_first),
-        ):
-            for number, (name, value) in enumerate(report.consistency.items()):
-                rows.append(("" if number else label, name, _share(share(value))))
-            rows.append(("  of the reference", "", _share(share(of_reference))))
-    for tool, scores in report.tools.items():
-        for number, name in enumerate(report.systems):
-            rows.append(("" if number else tool, name, f"{scores[name]['score']:.2f}"))
+        for label, score in SCORES.values():
+            for number, (name, found) in enumerate(report.consistency.items()):
+                rows.append(("" if number else label, name, _share(score(found))))
+            rows.append(("  of the reference", "", _share(score(of_reference))))
     if len(report.systems) == 1:
         rows = [(label, "", *cells) for label, _, *cells in rows]
     lines = _aligned(rows) if len(rows) > 1 else []
@@ -182,14 +172,14 @@ def to_text(report: Report, details: bool = False) -> list[str]:
     if report.counts:
         lines.append("")
         lines.append(", ".join(f"{count} {name}" for name, count in report.counts.items()))
-    lines += [f"note: {note}" for note in report.notes]
+    lines += [f"note: {note}" for note in report.notes + _sign_notes(report)]
     for instructions in report.pending.values():
         lines += ["", *instructions.lines()]
     return lines
 
 
 def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...]]:
-    digits = 2 if measurement.key in (*METRICS, CTXPRO) else 4  # COMET's scale ends at 1
+    digits = measurement.digits
     resampled = report.resampled[measurement.key]
     rows: list[tuple[str, ...]] = []
     for name in report.systems:
@@ -203,8 +193,9 @@ def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...
             comparison = resampled.comparisons[name]
             cells += [""] * (4 - len(cells))
             cells.append(f"{comparison.difference:+.{digits}f}")
-            for test in (comparison.bootstrap, comparison.randomisation, comparison.sign_test):
-                cells.append("" if test is None else _p_value(test.p))
+            for test in (comparison.bootstrap, comparison.randomisation):
+                cells.append("" if test is None else p_value(test.p))
+            cells.append(_sign(comparison))
         rows.append(tuple(cells))
     return rows
 
@@ -213,8 +204,30 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _p_value(p: float) -> str:
+def p_value(p: float) -> str:
+    """A probability with four digits."""
     return f"{p:.4f}" if p >= 0.0001 else "<0.0001"
+
+
+def _sign(comparison: Comparison) -> str:
+    """The sign test's p, and what it is evidence of; "(!)" if the score says the opposite."""
+    mark = " (!)" if comparison.sign_test_disagrees else ""
+    return f"{p_value(comparison.sign_test.p)} {comparison.sign_test.direction}{mark}"
+
+
+def _sign_notes(report: Report) -> list[str]:
+    """What "(!)" means, for every comparison that has it."""
+    notes = []
+    for key, measurement in report.measurements.items():
+        for name, comparison in report.resampled[key].comparisons.items():
+            if comparison.sign_test_disagrees:
+                test = comparison.sign_test
+                notes.append(
+                    f"{measurement.label} of {name} is {comparison.direction}, but by p sign (!) "
+                    f"more {measurement.unit}s make it {test.direction} "
+                    f"({test.better} better, {test.worse} worse): no evidence for the change"
+                )
+    return notes
 
 
 def _bucket_lines(report: Report, key: str, buckets: Sequence[Bucket]) -> list[str]:
@@ -226,8 +239,8 @@ def _bucket_lines(report: Report, key: str, buckets: Sequence[Bucket]) -> list[s
     for bucket in buckets:
         cells = [bucket.label, str(bucket.counts[counted])]
         for label in labels:
-            scores = bucket.scores.get(label, {})
-            cells += [f"{scores[name]:.2f}" if name in scores else "-" for name in report.systems]
+            found = (bucket.scores[label][name] for name in report.systems)
+            cells += ["-" if score is None else f"{score:.2f}" for score in found]
         rows.append(tuple(cells))
     return _aligned(rows, left=1)
 

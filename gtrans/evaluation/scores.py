@@ -15,131 +15,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import get_context
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
 
-from gtrans.errors import GtransError
+from gtrans.evaluation.metrics import (
+    DEFAULT_METRICS,
+    METRICS,
+    Documents,
+    Options,
+    Unit,
+    with_words,
+)
 
-Unit = Literal["sentence", "document", "instance"]
 Statistics = NDArray[np.float64]
-Documents = Sequence[Sequence[str]]
-
-TOKENIZERS = tuple(BLEU.TOKENIZERS)
 
 # This many references are analysed at a time, for all systems together: the character n-grams
 # of a whole corpus would take gigabytes.
 _SEGMENTS_AT_ONCE = 256
 _PARALLEL_FROM = 4000  # segments of all systems; for fewer, one process is faster
 _TOKENIZED_LINES = 100  # sacreBLEU, too, warns from this number of lines that end in " ."
-_NO_SPACES = ("zh", "ja", "ja-mecab")
-
-
-@dataclass(frozen=True)
-class Options:
-    """Options of the metrics.
-
-    Attributes:
-        tokenize: one of :data:`TOKENIZERS`; None: the one that sacreBLEU recommends for
-            ``target_lang`` (``zh``, ``ja``, ``ko``; otherwise ``13a``).
-        target_lang: language of the translations; also chooses METEOR's stemmer and synonyms,
-            and how TER treats Chinese and Japanese.
-        lowercase: ignore case.
-    """
-
-    tokenize: str | None = None
-    target_lang: str = ""
-    lowercase: bool = False
-
-
-@dataclass(frozen=True)
-class Metric:
-    """An entry of :data:`METRICS`.
-
-    Attributes:
-        label: name in tables.
-        unit: unit of a segment.
-        build: makes the metric object of sacreBLEU, which computes the statistics of a
-            segment, and a score from their sum.
-        higher_is_better: false for error rates.
-    """
-
-    label: str
-    unit: Unit
-    build: Callable[[Options], Any]
-    higher_is_better: bool = True
-
-
-@cache
-def build_bleu(options: Options) -> Any:
-    """sacreBLEU's BLEU; the same object for all units of segments.
-
-    Raises:
-        GtransError: the tokeniser needs a package or model that is not there.
-    """
-    try:
-        return BLEU(
-            lowercase=options.lowercase,
-            force=True,
-            tokenize=options.tokenize,
-            trg_lang=options.target_lang,
-        )
-    except (ImportError, OSError, RuntimeError) as error:
-        # sacreBLEU reports a missing extra in several lines; ours is one.
-        reason = " ".join(str(error).split())
-        chosen = (
-            f"--tokenize {options.tokenize}"
-            if options.tokenize
-            else f"the tokeniser for --target-lang {options.target_lang}"
-        )
-        raise GtransError(f"{chosen} cannot be used: {reason}") from error
-
-
-def _chrf(options: Options) -> Any:
-    return CHRF(lowercase=options.lowercase)
-
-
-def _chrf_pp(options: Options) -> Any:
-    return CHRF(lowercase=options.lowercase, word_order=2)
-
-
-def _ter(options: Options) -> Any:
-    # Without this, a Chinese sentence would count as a single word.
-    asian = options.target_lang in _NO_SPACES or options.tokenize in _NO_SPACES
-    return TER(normalized=asian, asian_support=asian)
-
-
-def _meteor(options: Options) -> Any:
-    # Imported on demand: importing nltk takes longer than scoring a small corpus.
-    from gtrans.evaluation.meteor import METEOR
-
-    return METEOR(build_bleu(options).tokenizer, options.target_lang)
-
-
-METRICS: dict[str, Metric] = {
-    "s_bleu": Metric("s-BLEU", "sentence", build_bleu),
-    "d_bleu": Metric("d-BLEU", "document", build_bleu),
-    "d_bleu_instance": Metric("d-BLEU (instances)", "instance", build_bleu),
-    "chrf": Metric("chrF2", "sentence", _chrf),
-    "chrf_pp": Metric("chrF2++", "sentence", _chrf_pp),
-    "d_chrf_pp": Metric("chrF2++ (documents)", "document", _chrf_pp),
-    "ter": Metric("TER", "sentence", _ter, higher_is_better=False),
-    "meteor": Metric("METEOR", "sentence", _meteor),
-}
-"""Every score that :func:`measure` can compute, in the order of reports."""
-
-DOCUMENT_METRICS = tuple(key for key, spec in METRICS.items() if spec.unit == "document")
-"""The metrics that need no aligned sentences."""
-
-DEFAULT_METRICS = tuple(key for key in METRICS if key != "d_chrf_pp")
-"""The metrics that are computed by default if the sentences are aligned."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +90,7 @@ class Measurement:
         statistics: for each system, the statistics of every segment, (segments, columns).
         documents: the document of every segment, counted from 0.
         compute: the score from the sum of statistics.
+        digits: of its scores in tables.
     """
 
     key: str
@@ -201,6 +101,7 @@ class Measurement:
     statistics: Mapping[str, Statistics]
     documents: NDArray[np.int64]
     compute: Callable[[list[float]], float]
+    digits: int = 2
 
     def score(self, system: str, segments: NDArray[Any] | None = None) -> float:
         """The corpus score of a system, or that of some of its segments alone."""
@@ -248,7 +149,18 @@ def measure(
         _metric(key, options)  # an error in a metric is raised before the slow work
     # TER takes longest by far: started last, it would leave all processes but one idle.
     slow_first = sorted(keys, key=lambda key: key != "ter")
-    tasks = [task for key in slow_first for task in _tasks(key, options, corpus, systems)]
+    words = (
+        replace(corpus, references=with_words(corpus.references, options)),
+        {
+            name: documents if options.given_tokens else with_words(documents, options)
+            for name, documents in systems.items()
+        },
+    )
+    tasks = [
+        task
+        for key in slow_first
+        for task in _tasks(key, options, *(words if METRICS[key].of_words else (corpus, systems)))
+    ]
     if jobs > 1 and sum(shape) * len(systems) >= _PARALLEL_FROM:
         with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
             counted = list(pool.map(_count, tasks))

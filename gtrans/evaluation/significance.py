@@ -32,6 +32,7 @@ from scipy.stats import binomtest
 from gtrans.evaluation.scores import Measurement, Statistics
 
 Resample = Literal["document", "sentence", "none"]
+Direction = Literal["better", "worse", "even"]
 BOOTSTRAP_TRIALS = 1000
 RANDOMISATION_TRIALS = 10_000
 # Smaller differences between scores are rounding errors.
@@ -63,12 +64,22 @@ class PairedResult:
 
 @dataclass(frozen=True)
 class SignTest:
-    """Number of segments whose exchange makes the baseline better, worse, or neither."""
+    """Number of segments whose exchange makes the baseline better, worse, or neither.
+
+    The test asks how often, not how much, so it can point the other way than the scores.
+    """
 
     better: int
     worse: int
     equal: int
     p: float
+
+    @property
+    def direction(self) -> Direction:
+        """What the system does more often than the baseline; what a small ``p`` is evidence of."""
+        if self.better == self.worse:
+            return "even"
+        return "better" if self.better > self.worse else "worse"
 
 
 @dataclass(frozen=True)
@@ -77,6 +88,7 @@ class Comparison:
 
     Attributes:
         difference: the system's score minus the baseline's.
+        direction: whether the score is better or worse than the baseline's.
         interval: 95% interval of the bootstrap's differences; None without resampling.
         bootstrap: paired bootstrap; None without resampling.
         randomisation: paired approximate randomisation; None without resampling.
@@ -84,10 +96,16 @@ class Comparison:
     """
 
     difference: float
+    direction: Direction
     interval: tuple[float, float] | None
     bootstrap: PairedResult | None
     randomisation: PairedResult | None
     sign_test: SignTest
+
+    @property
+    def sign_test_disagrees(self) -> bool:
+        """Whether more segments go the other way than the score."""
+        return {self.direction, self.sign_test.direction} == {"better", "worse"}
 
 
 @dataclass(frozen=True)
@@ -191,8 +209,13 @@ def resample(
     comparisons = {}
     for name in others:
         interval, bootstrap, randomisation = paired.get(name, (None, None, None))
+        difference = measurement.score(name) - measurement.score(baseline)
+        direction: Direction = "even"
+        if abs(difference) > _ROUNDING:
+            direction = "better" if (difference > 0) == measurement.higher_is_better else "worse"
         comparisons[name] = Comparison(
-            difference=measurement.score(name) - measurement.score(baseline),
+            difference=difference,
+            direction=direction,
             interval=interval,
             bootstrap=bootstrap,
             randomisation=randomisation,

@@ -183,5 +183,6 @@ BYTE_BPE = SubwordModel(
     _model_files,
     _check,
     _copy,
+    plain_text.tokenise,
     ByteBpePipeline,
 )

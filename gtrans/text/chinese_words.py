@@ -41,3 +41,12 @@ def word_ends(text: str) -> frozenset[int]:
         position += len(word)
         ends.add(position)
     return frozenset(ends)
+
+
+def words(text: str) -> list[str]:
+    """The words of ``text``, one after the other.
+
+    Raises:
+        GtransError: jieba is missing.
+    """
+    return list(_tokenizer().cut(text))

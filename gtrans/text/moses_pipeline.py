@@ -36,6 +36,7 @@ from sacremoses import (
 )
 from subword_nmt.apply_bpe import BPE
 
+from gtrans.languages import language_code
 from gtrans.text import plain_text
 from gtrans.text.bpe import BPE_SEPARATOR
 from gtrans.text.chinese_words import word_ends
@@ -95,7 +96,7 @@ class MosesPipeline(TextPipeline):
     """Moses steps, then BPE.
 
     Args:
-        lang: language code; the part before ``_`` or ``-`` chooses the rules.
+        lang: language code; :func:`gtrans.languages.language_code` of it chooses the rules.
         steps: the steps that run.
         best_case: lower-cased word to its most frequent spelling; needed by ``segment``
             when ``steps.truecase``.
@@ -144,6 +145,11 @@ class MosesPipeline(TextPipeline):
             return plain_text.unescape(tokens)
         words = [self._read(word) for word in tokens.split()]
         return self._join(words).replace(_SPACE, " ").strip()
+
+    def words(self, pieces: str) -> str:
+        """Moses' tokens of one sentence, from its BPE tokens, without escapes and our marks."""
+        words = (self._read(word).strip(_LEFT + _RIGHT) for word in self.unsegment(pieces).split())
+        return " ".join(word for word in words if word != _SPACE)
 
     def segment(self, tokens: str) -> str:
         """BPE tokens of what ``tokenise`` returned: truecasing, then the merges."""
@@ -252,7 +258,7 @@ class MosesPipeline(TextPipeline):
 
 def rules_of(lang: str) -> str:
     """The language whose rules a language code has: ``zh_CN -> zh``."""
-    return re.split("[_-]", lang)[0].lower()
+    return language_code(lang) or re.split("[_-]", lang)[0].lower()
 
 
 def is_chinese(lang: str) -> bool:

@@ -44,7 +44,7 @@ from gtrans.identity.digests import digest, fingerprint
 from gtrans.identity.files import atomic_writer, copy_file, locked, replacing
 from gtrans.identity.step_record import StepRecord
 from gtrans.messages import say
-from gtrans.text import plain_text, word_piece_files
+from gtrans.text import word_piece_files
 from gtrans.text.binarised_folder import file_names, files_of, take
 from gtrans.text.bpe import count_merges, learn_codes, load_bpe, write_vocabulary
 from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps
@@ -300,10 +300,8 @@ class _Preparation:
     def _tokenise(self, split: str) -> None:
         for side, lang in enumerate(self.options.languages):
             lines = self._lines([pair[side] for pair in self.inputs[split]])
-            tokenise = plain_text.tokenise
-            if self.model is None:
-                tokenise = MosesPipeline(lang, self.steps).tokenise
-            self._write(f"{split}.tok.{lang}", tokenise, lines)
+            first_step = self.model or MosesPipeline(lang, self.steps)
+            self._write(f"{split}.tok.{lang}", first_step.tokenise, lines)
 
     def _lines(self, paths: Sequence[Path]) -> Iterator[str]:
         """Sentences of several files, an empty string at each document boundary."""

@@ -13,6 +13,7 @@ from gtrans.errors import GtransError
 from gtrans.identity.digests import digest
 from gtrans.identity.files import check_output, check_output_folder
 from gtrans.identity.precious import DATA
+from gtrans.languages import known_language
 from gtrans.libraries import require
 from gtrans.text.binarised_folder import check_segmentation, files_of
 from gtrans.text.bpe import load_bpe
@@ -79,6 +80,7 @@ def check_options(options: PreparationOptions) -> None:
                 f"`{flag}` must be letters, digits and '_' (fairseq splits file names at '-' and "
                 f"'.'), but is '{lang}'"
             )
+        known_language(f"`{flag}`", lang)
     if options.source_lang == options.target_lang:
         raise GtransError(
             f"`--target-lang` must differ from `--source-lang` '{options.source_lang}'"

@@ -46,8 +46,8 @@ class SentencePiecePipeline(TextPipeline):
         return SentencePiecePipeline, (self.lang, *self._files)
 
     def tokenise(self, sentence: str) -> str:
-        """The words as they are, reserved symbols escaped; U+2581 is a space to the model."""
-        return plain_text.tokenise(sentence.replace(SPACE, " "))
+        """See :func:`tokenise`."""
+        return tokenise(sentence)
 
     def detokenise(self, tokens: str) -> str:
         """Plain text of what ``tokenise`` returned."""
@@ -87,6 +87,11 @@ class SentencePiecePipeline(TextPipeline):
         """Text of pieces; a symbol that is only in the dictionary stays as it is."""
         text: str = self._processor.decode(tokens.split())
         return text.replace(SPACE, " ").strip()
+
+
+def tokenise(sentence: str) -> str:
+    """The words as they are, reserved symbols escaped; U+2581 is a space to the model."""
+    return plain_text.tokenise(sentence.replace(SPACE, " "))
 
 
 def load_model(path: Path) -> Any:
@@ -145,5 +150,6 @@ SENTENCEPIECE = SubwordModel(
     _model_files,
     _check,
     _copy,
+    tokenise,
     SentencePiecePipeline,
 )

@@ -21,6 +21,7 @@ class SubwordModel:
         model_files: the files of a model, by its path.
         check: raises GtransError unless the model and, if any, the dictionary can be read.
         copy: copies a model and its dictionary into a data folder, as ``files``.
+        tokenise: the first step of the pipeline, which needs none of the files.
         pipeline: makes the text pipeline from a language and the paths of ``files``.
     """
 
@@ -29,6 +30,7 @@ class SubwordModel:
     model_files: Callable[[Path], tuple[Path, ...]]
     check: Callable[[Path, Path | None], None]
     copy: Callable[[Path, Path | None, Path], None]
+    tokenise: Callable[[str], str]
     pipeline: Callable[..., TextPipeline]
 
     @property

@@ -128,6 +128,22 @@ def test_a_finished_preparation_is_left_alone(world: World) -> None:
     assert [path.stat().st_mtime_ns for path in made] == before
 
 
+def test_a_word_that_has_the_pieces_own_space_is_prepared_as_it_is_translated(
+    world: World, tmp_path: Path
+) -> None:
+    """U+2581 ends the word, so that what looks like an escaped mark needs one more backslash."""
+    line, out = "@\\lower@\u2581a", tmp_path / "out"
+    for lang in ("en", "de"):
+        (tmp_path / f"x.{lang}").write_text(f"{line}\n", encoding="utf-8")
+    languages = ("--source-lang", "en", "--target-lang", "de")
+    assert main(["prepare", *languages, "--test", str(tmp_path / "x"), "--reuse",
+                 str(world.data), "--out", str(out)]) == 0  # fmt: skip
+    (encoded,) = (out / "text" / "test.bpe.de").read_text(encoding="utf-8").splitlines()
+    pipeline = load_pipeline(out, "de")
+    assert encoded == pipeline.encode(line)
+    assert pipeline.decode(encoded) == "@\\lower@ a"
+
+
 def test_reuse_takes_the_model(world: World, tmp_path: Path) -> None:
     out = tmp_path / "again"
     languages = ("--source-lang", "en", "--target-lang", "de")

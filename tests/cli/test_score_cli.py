@@ -18,7 +18,7 @@ from support.score_corpus import HYPOTHESES, REFERENCES, scores, text, write
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.evaluation.hypotheses import read_hypothesis_documents
-from gtrans.evaluation.scores import DEFAULT_METRICS, METRICS
+from gtrans.evaluation.metrics import DEFAULT_METRICS, METRICS
 from gtrans.text.prepared_folder import STATE_FILE, STATE_FORMAT
 
 
@@ -37,20 +37,27 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+def of_one(report: Any) -> Any:
+    """The entries of the only system."""
+    (name,) = report["systems"]
+    assert report["baseline"] == name
+    return report["systems"][name]
+
+
 def test_json_of_one_system(hyp: str, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
     report = run(capsys, "--hyp", hyp, "--ref", ref, "--src", ref)
-    expected = scores()
+    expected, entry = scores(), of_one(report)
     for key in DEFAULT_METRICS:
-        assert list(report[key]) == ["score", "signature", "confidence"]
-        assert report[key]["score"] == expected["d_bleu" if key == "d_bleu_instance" else key]
-        low, high = report[key]["confidence"].pop("interval")
+        assert list(entry[key]) == ["score", "signature", "confidence"]
+        assert entry[key]["score"] == expected["d_bleu" if key == "d_bleu_instance" else key]
+        low, high = entry[key]["confidence"].pop("interval")
         assert low <= high
-        assert set(report[key]["confidence"]) == {
+        assert set(entry[key]["confidence"]) == {
             "level", "mean", "radius", "resampled", "units", "trials", "seed",
         }  # fmt: skip
-        assert report[key]["confidence"]["resampled"] == "document"
-        assert report[key]["confidence"]["units"] == 2
-    assert report["d_bleu_instance"]["signature"].endswith("|unit:instance(512,words)")
+        assert entry[key]["confidence"]["resampled"] == "document"
+        assert entry[key]["confidence"]["units"] == 2
+    assert entry["d_bleu_instance"]["signature"].endswith("|unit:instance(512,words)")
     assert (report["sentences"], report["documents"], report["instances"]) == (5, 2, 2)
     assert [bucket["sentences"] for bucket in report["by_position"]] == [5]
     assert [bucket["sentences"] for bucket in report["by_sentence_length"]] == [5, 0, 0, 0]
@@ -62,7 +69,12 @@ def test_json_of_one_system(hyp: str, ref: str, capsys: pytest.CaptureFixture[st
         "s_bleu": {"hyp.txt": expected["s_bleu"]},
         "d_bleu": {"hyp.txt": expected["d_bleu"]},
     }
-    assert report["lexical_consistency"]["signature"].startswith("term:4+letters")
+    empty = {"s_bleu": {"hyp.txt": None}, "d_bleu": {"hyp.txt": None}}
+    assert [bucket["documents"] for bucket in report["by_document_length"]] == [2, 0, 0, 0, 0]
+    assert report["by_document_length"][-1] == (
+        {"from": 81, "to": None, "documents": 0, "sentences": 0} | empty
+    )
+    assert entry["lexical_consistency"]["signature"].startswith("term:4+letters")
     # No word of four letters comes twice in a document.
     assert report["lexical_consistency_of_reference"]["score"] is None
     assert report["lexical_consistency_of_reference"]["pairs"] == 0
@@ -126,13 +138,13 @@ def test_text_report_of_several_systems(
 
 def test_only_some_metrics(hyp: str, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
     report = run(capsys, "--hyp", hyp, "--ref", ref, "--metrics", "chrf", "d_bleu")
-    assert [key for key in report if key in METRICS] == ["d_bleu", "chrf"]
+    assert [key for key in of_one(report) if key in METRICS] == ["d_bleu", "chrf"]
     assert "by_position" not in report
     assert set(report["by_document_length"][0]) >= {"d_bleu"}
     report = run(capsys, "--hyp", hyp, "--ref", ref, "--src", ref, "--metrics", "chrf")
-    assert "lexical_consistency" not in report
+    assert "lexical_consistency" not in of_one(report)
     arguments = ["--hyp", hyp, "--ref", ref, "--metrics", "lexical_consistency"]
-    assert next(iter(run(capsys, *arguments, "--src", ref))) == "lexical_consistency"
+    assert list(of_one(run(capsys, *arguments, "--src", ref))) == ["lexical_consistency"]
     assert main(["score", *arguments]) == 1
     assert "give it with --src" in capsys.readouterr().err
 
@@ -148,9 +160,9 @@ def test_another_number_of_sentences_is_scored_by_documents_on_request(
     assert "--documents-only" in error
     report = run(capsys, "--hyp", hyp, "--ref", ref, "--documents-only")
     expected = scores()
-    assert [key for key in report if key in METRICS] == ["d_bleu", "d_chrf_pp"]
-    assert report["d_bleu"]["score"] == expected["d_bleu"]
-    assert report["d_chrf_pp"]["score"] == expected["d_chrf_pp"]
+    assert list(of_one(report)) == ["d_bleu", "d_chrf_pp"]
+    for key, entry in of_one(report).items():
+        assert entry["score"] == expected[key]
     assert "instances" not in report
     one = write(tmp_path / "one", "All of it.\n")
     with pytest.raises(GtransError, match="has 1 documents, but .* has 2"):
@@ -167,7 +179,7 @@ def test_a_single_document_has_scores_and_no_interval(
     entry = report["systems"]["b"]["s_bleu"]
     assert "confidence" not in entry
     assert list(entry["comparison"]) == [
-        "baseline", "difference", "higher_is_better", "sign_test",
+        "baseline", "difference", "direction", "higher_is_better", "sign_test",
     ]  # fmt: skip
     (note,) = report["notes"]
     assert "a single document cannot be resampled" in note and "--resample sentence" in note
@@ -214,15 +226,16 @@ def test_chinese_characters_are_words(tmp_path: Path, capsys: pytest.CaptureFixt
     ref = write(tmp_path / "ref", "我今天在家里看书。\n\n他也在。\n")
     hyp = write(tmp_path / "hyp", "我今天在家里读书。\n\n他也在。\n")
     report = run(capsys, "--hyp", hyp, "--ref", ref, "--target-lang", "zh")
-    assert report["s_bleu"]["score"] == pytest.approx(
+    entry = of_one(report)
+    assert entry["s_bleu"]["score"] == pytest.approx(
         sacrebleu.corpus_bleu(
             ["我今天在家里读书。", "他也在。"],
             [["我今天在家里看书。", "他也在。"]],
             tokenize="zh",
         ).score
     )
-    assert report["ter"]["score"] == pytest.approx(100 / 13)  # one character of 13
-    assert report["meteor"]["score"] > 80
+    assert entry["ter"]["score"] == pytest.approx(100 / 13)  # one character of 13
+    assert entry["meteor"]["score"] > 80
 
 
 def test_the_longer_side_decides_about_instances(
@@ -236,7 +249,8 @@ def test_the_longer_side_decides_about_instances(
     assert main([*arguments, "--src", src]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["instances"] == 5
-    assert report["d_bleu_instance"]["score"] == report["s_bleu"]["score"]
+    entry = of_one(report)
+    assert entry["d_bleu_instance"]["score"] == entry["s_bleu"]["score"]
 
 
 def test_bpe_lengths_of_a_prepared_folder(
@@ -272,8 +286,9 @@ def test_bpe_lengths_of_a_prepared_folder(
     assert main([*arguments, "--max-doc-tokens", "40"]) == 0
     assert sorted(asked) == [(str(data), "de"), (str(data), "en")]
     report = json.loads(capsys.readouterr().out)
-    assert report["d_bleu_instance"]["signature"].endswith("|unit:instance(40,bpe)")
-    assert "stem[snowball-german]" in report["meteor"]["signature"]  # the folder's language
+    entry = of_one(report)
+    assert entry["d_bleu_instance"]["signature"].endswith("|unit:instance(40,bpe)")
+    assert "stem[snowball-german]" in entry["meteor"]["signature"]  # the folder's language
     # In characters and marks: 25 + 15, 34; 34, 36.
     assert report["instances"] == 4
 
@@ -351,4 +366,4 @@ def test_the_command_starts_without_torch_and_fairseq(hyp: str, ref: str) -> Non
 def test_python_m_gtrans(hyp: str, ref: str) -> None:
     command = [sys.executable, "-m", "gtrans", "score", "--hyp", hyp, "--ref", ref, "--json"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert json.loads(done.stdout)["s_bleu"]["score"] == scores()["s_bleu"]
+    assert of_one(json.loads(done.stdout))["s_bleu"]["score"] == scores()["s_bleu"]

@@ -17,6 +17,7 @@ import torch
 from fairseq.data import Dictionary
 from hypothesis import given
 from hypothesis import strategies as st
+from sacremoses import MosesDetokenizer, MosesTokenizer
 from support.folders import binarised_again
 from support.translating import FAST, Interrupted, command, error, interrupt_after
 
@@ -76,8 +77,8 @@ def test_a_translation_never_reads_as_a_boundary():
         translator = object.__new__(translation.Translator)
         translator.task = SimpleNamespace(target_dictionary=dictionary)
         translator.generator = SimpleNamespace(symbols_to_strip_from_output={dictionary.eos()})
-        translator.pipeline = SimpleNamespace(  # type: ignore[assignment]
-            decode=lambda words: {"@lower@": "", "&lt;d&gt;": "<d>"}.get(words, words)
+        translator.text_of_pieces = lambda words: (
+            {"@lower@": "", "&lt;d&gt;": "<d>"}.get(words, words)
         )
         assert translator._text([ids[word], dictionary.eos()]) == expected
 
@@ -126,6 +127,18 @@ def test_text_split_and_generate_agree(tiny: TinyWorld, tmp_path: Path, model: s
     assert [line for line in outputs[0].split("\n") if line] == expected
     documents = [len(document.split("\n")) for document in outputs[0].strip().split("\n\n")]
     assert documents == [len(document) for document in tiny.source()]
+
+
+def test_tokens(tiny: TinyWorld, tmp_path: Path):
+    """Tokens are those of Moses: detokenised, they are the plain translation."""
+    plain = translate(tiny, "The old man.\n\nIt is (not) so!\n", tmp_path)
+    tokens = translate(tiny, "The old man.\n\nIt is (not) so!\n", tmp_path, "--tokens", "--force")
+    detokenise = MosesDetokenizer("de").detokenize
+    assert [detokenise(line.split(), unescape=False) for line in tokens] == plain
+    pipeline = load_pipeline(tiny.data, "de")
+    for sentence in ('Er sagte: "Ja/nein & 3,5 %", oder?', "http://a.de/b_c"):
+        expected = MosesTokenizer("de").tokenize(sentence, escape=False, return_str=True)
+        assert pipeline.words(pipeline.encode(sentence)) == expected
 
 
 def test_a_split_without_preparation_gives_tokens(

@@ -16,7 +16,8 @@ from support.score_corpus import HYPOTHESES, INSTANCES, REFERENCES, scores, text
 from gtrans.data.instances import split_instances
 from gtrans.errors import GtransError
 from gtrans.evaluation.hypotheses import read_hypotheses
-from gtrans.evaluation.scores import METRICS, Corpus, Options, measure
+from gtrans.evaluation.metrics import METRICS, Options
+from gtrans.evaluation.scores import Corpus, measure
 
 # --- instances ---------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ from sacrebleu.significance import PairedTest
 
 from gtrans.cli import main
 from gtrans.data.documents import read_documents
-from gtrans.evaluation.scores import METRICS, Corpus, Documents, Options, measure
+from gtrans.evaluation.metrics import METRICS, Documents, Options
+from gtrans.evaluation.scores import Corpus, measure
 from gtrans.evaluation.significance import resample
 
 WORDS = ["the", "a", "cat", "dog", "house", "ran", "saw", "under", "Anna", "it", "was", ",", "."]
@@ -116,7 +117,7 @@ def test_the_command_prints_what_the_sacrebleu_command_prints(
         files[name].write_text("\n\n".join("\n".join(document) for document in documents) + "\n")
         (tmp_path / f"{name}.flat").write_text("\n".join(segments(documents, "sentence")) + "\n")
     assert main(["score", "--hyp", str(files["base"]), "--ref", str(files["ref"]), "--json"]) == 0
-    ours = json.loads(capsys.readouterr().out)
+    (ours,) = json.loads(capsys.readouterr().out)["systems"].values()
     command = [sys.executable, "-m", "sacrebleu", str(tmp_path / "ref.flat"), "-i"]
     command += [str(tmp_path / "base.flat"), "-m", "bleu", "chrf", "ter", "-w", "14"]
     done = subprocess.run(

@@ -1,8 +1,8 @@
-"""COMET, Doc-COMET and BlonDe: texts out, scores in, stale ones refused."""
+"""COMET and Doc-COMET: texts out, scores in, stale ones refused."""
 
 from __future__ import annotations
 
-import hashlib
+import ast
 import json
 import os
 import subprocess
@@ -11,38 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.score_tools import LINES, SOURCE, SYSTEM, read, refusal, score, write_files
 
 from gtrans.cli import main
-
-SOURCE = "One.\nTwo.\nThree.\nFour.\n\nFive.\nSix.\n"
-REFERENCE = "Eins.\nZwei.\nDrei.\nVier.\n\nFünf.\nSechs.\n"
-SYSTEM = "eins\nzwei\n\nvier\n\nfünf\nsechs\n"
-LINES = ["eins", "zwei", "", "vier", "fünf", "sechs"]
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    for name, content in [("src", SOURCE), ("ref", REFERENCE), ("a", SYSTEM), ("b", REFERENCE)]:
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    names = ["--hyp", tmp_path / "a", tmp_path / "b", "--ref", tmp_path / "ref"]
-    names += ["--external-dir", tmp_path / "out", "--metrics", "s_bleu"]
-    return [str(name) for name in names]
-
-
-def read(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
-
-
-def score(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    assert main(["score", *arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["score", *arguments]) == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    return error
+    return write_files(tmp_path)
 
 
 def comet_result(folder: Path, scores: list[float]) -> dict[str, Any]:
@@ -100,14 +76,63 @@ def test_comet(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[s
     assert "has no scores of hyp.a.txt" in refusal(capsys, *arguments)
 
 
+FAKE_COMET = """
+class Encoder:
+    max_positions = 14
+    class tokenizer:
+        sep_token = "</s>"
+        def __call__(self, text):
+            return {"input_ids": [0, *text.split(), 2]}
+    tokenizer = tokenizer()
+
+class Model:
+    encoder, use_context = Encoder(), False
+    def __init__(self, name): self.name = name
+    def requires_references(self): return "qe" not in self.name
+    def eval(self): pass
+    def enable_context(self): self.use_context = "kiwi" not in self.name
+    def predict(self, samples, batch_size, gpus):
+        assert self.use_context and gpus == 0
+        self.seen = samples
+        print(samples)
+        result = type("Prediction", (), {})()
+        result.scores = [len(sample["mt"].split()) / 10 for sample in samples]
+        return result
+
+def download_model(name): return name
+def load_from_checkpoint(name): return Model(name)
+"""
+FAKE_TORCH = """
+class cuda:
+    def device_count(): return 0
+"""
+
+
+def run_doc_comet(tmp_path: Path, pending: dict[str, Any]) -> list[dict[str, str]]:
+    """Run the program that was written, with something in the place of COMET; what it read."""
+    (tmp_path / "comet.py").write_text(FAKE_COMET)
+    (tmp_path / "torch.py").write_text(FAKE_TORCH)
+    done = subprocess.run(
+        [sys.executable, *pending["commands"][0].split()[1:]],
+        cwd=pending["folder"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    first, _ = done.stdout.splitlines()
+    return list(ast.literal_eval(first))
+
+
 def test_doc_comet_reads_context_inside_the_document(
     tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = [*files, "--src", str(tmp_path / "src"), "--doc-comet", "--comet-model", "m"]
     pending = score(capsys, *arguments)["not_scored_yet"]["doc_comet"]
-    assert pending["commands"][0].endswith("--model m --enable-context --to_json scores.json")
-    folder = tmp_path / "out" / "doc-comet" / "m"
-    assert read(folder / "src.txt") == [
+    assert pending["folder"] == str(tmp_path / "out" / "doc-comet" / "m")
+    assert "unbabel-comet>=2.2.3" in pending["install"][1]  # the first with enable_context
+    samples = run_doc_comet(tmp_path, pending)
+    assert [sample["src"] for sample in samples] == [
         "One.",
         "One. </s> Two.",
         "One. </s> Two. </s> Three.",
@@ -116,45 +141,54 @@ def test_doc_comet_reads_context_inside_the_document(
         "Five. </s> Six.",
     ]
     # The context of a translation is the reference's.
-    assert read(folder / "hyp.a.txt")[1:4] == [
+    assert [sample["mt"] for sample in samples][1:4] == [
         "Eins. </s> zwei",
         "Eins. </s> Zwei. </s> ",
         "Zwei. </s> Drei. </s> vier",
     ]
-    comet_result(folder, [0.5] * 6)
+    assert samples[3]["ref"] == "Zwei. </s> Drei. </s> Vier."
     entry = score(capsys, *arguments)["systems"]["a"]["doc_comet"]
-    assert entry["score"] == 0.5
-    assert "|context:2,reference|" in entry["signature"]
+    assert entry["score"] == pytest.approx((1 + 3 + 4 + 5 + 1 + 3) / 60)
+    assert entry["signature"] == "model:m|context:2,reference|aggregate:mean|unit:sentence"
+    assert "comparison" in score(capsys, *arguments)["systems"]["b"]["doc_comet"]
+    (tmp_path / "a").write_text(SYSTEM.replace("eins", "neu"))
+    assert "scores of other texts; run doc_comet.py again" in refusal(capsys, *arguments)
 
 
-FAKE_BLONDE = """
-class BLONDE:
-    def __init__(self, references): self.references = references[0]
-    def corpus_score(self, system):
-        result = type("Score", (), {})()
-        right = sum(a == b for a, b in zip(system, self.references))
-        result.F1 = result.recall = result.precision = right / len(system)
-        return result
-"""
-
-
-def test_blonde(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """The program that is written runs, with something in the place of blonde."""
-    arguments = [*files, "--blonde"]
-    assert "English only" in refusal(capsys, *arguments, "--target-lang", "de")
-    pending = score(capsys, *arguments)["not_scored_yet"]["blonde"]
-    folder = Path(pending["folder"])
-    (tmp_path / "blonde.py").write_text(FAKE_BLONDE)
-    subprocess.run(
-        [sys.executable, *pending["commands"][0].split()[1:]],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        check=True,
+def test_without_a_reference_the_context_of_a_translation_is_its_own(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    hyp = files[: files.index("--ref")]
+    arguments = [*hyp, "--external-dir", str(tmp_path / "out"), "--src", str(tmp_path / "src")]
+    arguments += ["--doc-comet", "--comet-model", "Unbabel/wmt20-comet-qe-da"]
+    pending = score(capsys, *arguments)["not_scored_yet"]["doc_comet_qe"]
+    samples = run_doc_comet(tmp_path, pending)
+    assert samples[3] == {"src": "Two. </s> Three. </s> Four.", "mt": "zwei </s>  </s> vier"}
+    entry = score(capsys, *arguments)["systems"]["a"]["doc_comet_qe"]
+    assert "|reference:none|context:2,own|" in entry["signature"]
+    kiwi = "Unbabel/wmt22-cometkiwi-da"
+    assert "kiwi-da cannot read context" in refusal(capsys, *arguments[:-1], kiwi)
+    assert "needs the reference" in refusal(capsys, *arguments[:-1], "Unbabel/wmt22-comet-da")
+    pending = score(capsys, *arguments[:-3], "--comet", "--comet-model", kiwi)["not_scored_yet"]
+    assert pending["comet_qe"]["commands"] == [
+        "comet-score -s src.txt -t hyp.a.txt hyp.b.txt --model Unbabel/wmt22-cometkiwi-da "
+        "--to_json scores.json"
+    ]
+    both = ["--comet-model", kiwi, "Unbabel/wmt20-comet-qe-da"]
+    assert "one with a reference and one without" in refusal(
+        capsys, *arguments[:-3], *both, "--comet"
     )
-    report = score(capsys, *arguments)
-    assert report["systems"]["b"]["blonde"] == {"score": 100, "recall": 100, "precision": 100}
-    assert report["systems"]["a"]["blonde"]["score"] == 0
-    result = json.loads((folder / "scores.json").read_text())
-    result["texts"] = hashlib.sha256(b"other").hexdigest()
-    (folder / "scores.json").write_text(json.dumps(result))
-    assert "scores of other texts" in refusal(capsys, *arguments)
+
+
+def test_the_scored_sentence_is_never_cut_off(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The encoder of the fake model reads 12 tokens: the oldest context is left out."""
+    (tmp_path / "src").write_text(SOURCE.replace("Two.", "Two " * 9))
+    arguments = [*files, "--src", str(tmp_path / "src"), "--doc-comet", "--comet-model", "m"]
+    pending = score(capsys, *arguments)["not_scored_yet"]["doc_comet"]
+    samples = run_doc_comet(tmp_path, pending)
+    assert [sample["src"].count("</s>") for sample in samples] == [0, 0, 0, 1, 0, 1]
+    assert [sample["mt"].count("</s>") for sample in samples] == [0, 0, 0, 1, 0, 1]
+    entry = score(capsys, *arguments)["systems"]["a"]["doc_comet"]
+    assert "|shortened:3|" in entry["signature"]

@@ -14,7 +14,8 @@ from gtrans.data.documents import read_parallel
 from gtrans.evaluation import meteor
 from gtrans.evaluation.buckets import by_document_length, by_position, by_sentence_length
 from gtrans.evaluation.consistency import Consistency, ConsistencyJudge, signature
-from gtrans.evaluation.scores import Corpus, Measurement, Options, measure
+from gtrans.evaluation.metrics import Options
+from gtrans.evaluation.scores import Corpus, Measurement, measure
 
 REFERENCES = [
     ["a b c d e f", "g h i j k", "l m n o", "p q r s t u v w"],
@@ -68,7 +69,7 @@ def test_bleu_by_document_length() -> None:
     assert [b.counts["documents"] for b in buckets] == [1, 1, 0, 1]
     assert [b.counts["sentences"] for b in buckets] == [1, 2, 0, 4]
     assert buckets[1].scores["s_bleu"]["hyp"] == bleu((1, 0), (1, 1))
-    assert buckets[2].scores == {}
+    assert buckets[2].scores == {key: {"hyp": None, "perfect": None} for key in found}
     joined = BLEU().corpus_score([" ".join(HYPOTHESES[0])], [[" ".join(REFERENCES[0])]])
     assert buckets[3].scores["d_bleu"]["hyp"] == joined.score
 

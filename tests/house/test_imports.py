@@ -17,12 +17,13 @@ MAY_IMPORT = {
     "errors": {"messages"},
     "messages": set(),
     "identity": {"errors", "messages"},
+    "languages": {"errors"},
     "checkpoint_contents": {"errors"},
     "libraries": {"errors", "shipped"},
     "modules": {"checkpoint_contents", "errors", "libraries"},
     "data": {"errors", "identity", "messages", "modules"},
     "text": {
-        *("errors", "identity", "libraries", "messages"),
+        *("errors", "identity", "languages", "libraries", "messages"),
         *("data.binarised", "data.documents", "modules.bert"),
     },
     "corpus": {"errors", "identity", "data.documents", "evaluation.contrastive"},
@@ -30,7 +31,9 @@ MAY_IMPORT = {
         *("checkpoint_contents", "checkpoints", "data.unit_options", "data.vocabulary", "errors"),
         *("identity", "model_identity", "models.base.contract", "text"),
     },
-    "evaluation": {"errors", "identity", "messages", "data.documents", "data.instances"},
+    "evaluation": {
+        *("errors", "identity", "languages", "messages", "data.documents", "data.instances"),
+    },
 }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gtrans.evaluation.scores import METRICS, Corpus, Options, measure
+from gtrans.evaluation.metrics import METRICS, Options
+from gtrans.evaluation.scores import Corpus, measure
 
 REFERENCES = [
     ["The cat sat on the mat.", "It was black.", "Then it ran into the old garden."],

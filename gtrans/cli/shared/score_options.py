@@ -8,12 +8,14 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from gtrans.cli.shared.score_tools import add_segment_scores, add_tools, compares_texts
+from gtrans.cli.shared.score_words import CONSISTENCY
 from gtrans.errors import GtransError
-from gtrans.evaluation import buckets, external
-from gtrans.evaluation.scores import DOCUMENT_METRICS, METRICS, TOKENIZERS
+from gtrans.evaluation import buckets
+from gtrans.evaluation.metrics import DOCUMENT_METRICS, METRICS, TOKENIZERS
+from gtrans.evaluation.moses_tokens import MOSES
 from gtrans.evaluation.significance import BOOTSTRAP_TRIALS, RANDOMISATION_TRIALS
 
-CONSISTENCY = "lexical_consistency"
 MIN_DOC_TOKENS = 8
 MIN_BOOTSTRAP_TRIALS = 40  # a 95% interval leaves out the outermost fortieth on each side
 
@@ -29,7 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[NAME=]FILE",
         help="translations, one file per system; the tests compare all others with the first",
     )
-    files.add_argument("--ref", metavar="FILE", help="the reference; not needed for --ctxpro alone")
+    files.add_argument(
+        "--ref",
+        metavar="FILE",
+        help="the reference; --ctxpro needs none, and with --src neither do --segment-scores and "
+        "COMET without reference",
+    )
     files.add_argument(
         "--src",
         metavar="FILE",
@@ -53,18 +60,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"{' and '.join(DOCUMENT_METRICS)})",
     )
     what.add_argument(
+        "--ctxpro",
+        metavar="EVALSET",
+        help="look for the expected words of this set of ctxpro's (the JSON file of its evalsets, "
+        "gzipped or not); each translated document is one example of the set",
+    )
+    what.add_argument(
         "--target-lang",
         default="",
         metavar="LANG",
-        help="language of the translations; it chooses the BLEU tokeniser (sacreBLEU's for zh, ja "
-        "and ko, otherwise 13a) and the stemmer of METEOR and lexical consistency (default: the "
-        "target language of --data, if given)",
+        help="language of the translations (de, zh_CN, Chinese, ..); it chooses the BLEU tokeniser "
+        "(sacreBLEU's for zh, ja and ko, otherwise 13a) and the stemmer of METEOR and lexical "
+        "consistency (default: the target language of --data, if given)",
     )
     what.add_argument(
         "--tokenize",
         choices=TOKENIZERS,
         metavar="NAME",
-        help=f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: the one for --target-lang)",
+        help=f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: the one for --target-lang); "
+        "moses: Moses' tokens of translation and reference, as in papers with tokenised BLEU",
+    )
+    what.add_argument(
+        "--hyp-tokens",
+        action="store_true",
+        help="with --tokenize moses: the translations are Moses' tokens already, without escapes, "
+        "as 'gtrans translate --tokens' writes them; only the reference is tokenised",
     )
     what.add_argument("--lowercase", action="store_true", help="ignore case")
     unit = parser.add_argument_group("instances")
@@ -86,7 +106,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_buckets(
         parser.add_argument_group("scores of parts of the corpus (in JSON, and with --details)")
     )
-    _add_tools(parser.add_argument_group("tools that need an environment of their own"))
+    add_segment_scores(parser.add_argument_group("scores of other programs"))
+    add_tools(parser.add_argument_group("tools that need an environment of their own"))
     parser.add_argument(
         "--jobs",
         type=int,
@@ -98,6 +119,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--details", action="store_true", help="also print scores of parts of the corpus"
     )
     parser.add_argument("--json", action="store_true", help="write JSON to standard output")
+    parser.add_argument(
+        "--latex",
+        type=Path,
+        metavar="FILE",
+        help="also write a table for a paper: a row for each system, a column for each score",
+    )
+    parser.add_argument(
+        "--csv",
+        type=Path,
+        metavar="FILE",
+        help="also write all scores, intervals and tests, a line for each system and score",
+    )
 
 
 def _add_significance(group: argparse._ArgumentGroup) -> None:
@@ -147,34 +180,6 @@ def _add_buckets(group: argparse._ArgumentGroup) -> None:
         )
 
 
-def _add_tools(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--comet", action="store_true", help="score with COMET; needs --src")
-    group.add_argument("--doc-comet", action="store_true", help="score with Doc-COMET; needs --src")
-    group.add_argument(
-        "--blonde", action="store_true", help="score with BlonDe; English translations only"
-    )
-    group.add_argument(
-        "--ctxpro",
-        metavar="EVALSET",
-        help="look for the expected words of this set of ctxpro's (the JSON file of its evalsets, "
-        "gzipped or not); each translated document is one example of the set",
-    )
-    group.add_argument(
-        "--comet-model",
-        default=external.COMET_MODEL,
-        metavar="NAME",
-        help="model for COMET and Doc-COMET (default: %(default)s)",
-    )
-    group.add_argument(
-        "--external-dir",
-        type=Path,
-        default=Path("external-scores"),
-        metavar="DIR",
-        help="folder in which texts are written for these tools and their scores are read; the "
-        "output says how to run the tools (default: %(default)s)",
-    )
-
-
 def check_values(args: argparse.Namespace) -> None:
     """Refuse impossible values before any work.
 
@@ -198,12 +203,30 @@ def check_values(args: argparse.Namespace) -> None:
                 f"--{name.replace('_', '-')} must be ascending numbers from 1, but is "
                 f"{' '.join(map(str, bounds))}"
             )
-    if not args.ref and not args.ctxpro:
-        raise GtransError("--ref is missing; only --ctxpro works without it")
+    if not args.ref and not (args.src if compares_texts(args) else args.ctxpro):
+        raise GtransError(
+            "--ref is missing; --ctxpro needs none, and with --src neither do --segment-scores and "
+            "COMET without reference"
+        )
+    if not args.ref and args.metrics:
+        raise GtransError(f"--metrics {args.metrics[0]} needs the reference; give it with --ref")
     if CONSISTENCY in (args.metrics or ()) and not args.src:
         raise GtransError(f"--metrics {CONSISTENCY} needs the source; give it with --src")
+    if args.hyp_tokens:
+        _check_tokens(args)
     if args.documents_only:
         check_documents_only(args, "--documents-only")
+
+
+def _check_tokens(args: argparse.Namespace) -> None:
+    """Raises GtransError for a score that needs the plain text of the translations."""
+    if args.tokenize != MOSES:
+        raise GtransError(f"--hyp-tokens needs --tokenize {MOSES}")
+    of_words = [key for key, metric in METRICS.items() if metric.of_words]
+    if not args.metrics or not set(args.metrics) <= set(of_words):
+        raise GtransError(
+            f"--hyp-tokens: all but {', '.join(of_words)} need plain text; choose with --metrics"
+        )
 
 
 def check_documents_only(args: argparse.Namespace, why: str) -> None:
@@ -214,8 +237,10 @@ def check_documents_only(args: argparse.Namespace, why: str) -> None:
             f"--metrics {wrong[0]} needs aligned sentences; {why} can have "
             f"{', '.join(DOCUMENT_METRICS)}"
         )
-    if args.comet or args.doc_comet:
-        raise GtransError(f"COMET needs aligned sentences, but {why} has none; leave it out")
+    for name in ("comet", "doc_comet", "blonde", "meteor15"):
+        if getattr(args, name):
+            flag = "--" + name.replace("_", "-")
+            raise GtransError(f"{flag} needs aligned sentences, but {why} has none; leave it out")
 
 
 def system_names(arguments: Sequence[str], flag: str = "--hyp") -> dict[str, str]:

@@ -75,7 +75,7 @@ def quality(items: Sequence[Item], translations: Sequence[str]) -> dict[str, dic
     if not pairs:
         return {}
     # Imported on demand: sacreBLEU needs half a second, which other sets should not.
-    from gtrans.evaluation.scores import METRICS, Options
+    from gtrans.evaluation.metrics import METRICS, Options
 
     metrics = {key: METRICS[key].build(Options()) for key in ("s_bleu", "chrf")}
     scores: dict[str, dict[str, float]] = {}

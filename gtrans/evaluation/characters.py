@@ -1,0 +1,44 @@
+"""Text that is written without spaces between words: Chinese, Japanese, Thai and others.
+
+Where a score counts "words", such a sentence would be a single word, and any space in it would
+change the score. So each of its characters is taken for a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_KANA = r"\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f"
+# Chinese characters and phonetic symbols; Thai and Lao, Tibetan, Burmese, Khmer.
+_OTHERS = (
+    r"\u2e80-\u2fdf\u3005-\u3007\u3100-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    r"\U00020000-\U0003ffff\u0e01-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff"
+)
+# Without spaces around it, too: the punctuation of these scripts, and full-width forms.
+_PUNCTUATION = r"\u3000-\u3004\u3008-\u303f\uff01-\uff65\uffa0-\uffef"
+_SCRIPTS = re.compile(f"[{_KANA}{_OTHERS}]")
+_JAPANESE = re.compile(f"[{_KANA}]")
+_CHARACTERS = re.compile(f"[{_KANA}{_OTHERS}{_PUNCTUATION}]")
+# Japanese has kana in nearly every sentence, Chinese in a few names.
+_SHARE_OF_KANA = 0.1
+
+
+def is_written_without_spaces(documents: Sequence[Sequence[str]]) -> bool:
+    """Whether most letters are of scripts that have no spaces between words."""
+    text = "".join(sentence for document in documents for sentence in document)
+    found = len(_SCRIPTS.findall(text))
+    return found > 0 and 2 * found >= sum(map(str.isalpha, text))
+
+
+def is_chinese(documents: Sequence[Sequence[str]]) -> bool:
+    """Whether text that is written without spaces is Chinese."""
+    text = "".join(sentence for document in documents for sentence in document)
+    kana = len(_JAPANESE.findall(text))
+    chinese = len(re.findall(r"[\u3400-\u4dbf\u4e00-\u9fff]", text))
+    return chinese > 0 and kana < _SHARE_OF_KANA * chinese
+
+
+def spaced(text: str) -> str:
+    """The text with spaces around every character of these scripts."""
+    return _CHARACTERS.sub(r" \g<0> ", text)

@@ -1,0 +1,121 @@
+"""The scores as a table for a paper (LaTeX) and for a spreadsheet (CSV)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+from gtrans.evaluation.report import Report
+from gtrans.evaluation.scores import Measurement
+
+# Marks of a difference from the first system, by the randomisation test.
+_MARKS = ((0.01, r"\ddagger"), (0.05, r"\dagger"))
+_COLUMNS = (
+    *("system", "metric", "name", "unit", "score", "interval_low", "interval_high"),
+    *("baseline", "difference", "difference_low", "difference_high", "p_bootstrap"),
+    *("p_randomisation", "p_sign", "sign_better", "sign_worse", "sign_direction", "signature"),
+)
+
+
+def to_csv(report: Report) -> str:
+    """A line for each score of each system, with a header; numbers are not rounded."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for key, measurement in report.measurements.items():
+        for name in report.systems:
+            writer.writerow(_csv_row(report, key, measurement, name))
+    for name, value in report.consistency.items():
+        writer.writerow(
+            {
+                "system": name,
+                "metric": "lexical_consistency",
+                "name": "lexical consistency",
+                "unit": "document",
+                "score": value.score,
+                "signature": report.consistency_signature,
+            }
+        )
+    return text.getvalue()
+
+
+def _csv_row(report: Report, key: str, measurement: Measurement, name: str) -> dict[str, object]:
+    resampled = report.resampled[key]
+    row: dict[str, object] = {
+        "system": name,
+        "metric": key,
+        "name": measurement.label,
+        "unit": measurement.unit,
+        "score": measurement.score(name),
+        "signature": measurement.signature,
+    }
+    if name in resampled.confidence:
+        row["interval_low"], row["interval_high"] = resampled.confidence[name].interval
+    if name in resampled.comparisons:
+        comparison = resampled.comparisons[name]
+        row |= {"baseline": report.systems[0], "difference": comparison.difference}
+        if comparison.interval is not None:
+            row["difference_low"], row["difference_high"] = comparison.interval
+        if comparison.bootstrap is not None and comparison.randomisation is not None:
+            row["p_bootstrap"] = comparison.bootstrap.p
+            row["p_randomisation"] = comparison.randomisation.p
+        test = comparison.sign_test
+        row |= {"p_sign": test.p, "sign_better": test.better, "sign_worse": test.worse}
+        row["sign_direction"] = test.direction
+    return row
+
+
+def to_latex(report: Report) -> str:
+    """A ``tabular`` with a row for each system and a column for each metric.
+
+    It needs the package ``booktabs``. The best score of a column is bold; a dagger marks a
+    significant difference from the first system. Signatures are comments above the table.
+    """
+    columns = list(report.measurements.items())
+    lines = [f"% {measurement.label}: {measurement.signature}" for _, measurement in columns]
+    if report.consistency:
+        lines.append(f"% lexical consistency: {report.consistency_signature}")
+    several = len(report.systems) > 1
+    if several:
+        lines.append(
+            f"% $\\dagger$, $\\ddagger$: p < 0.05, 0.01 against {report.systems[0]} by paired "
+            "approximate randomisation; bold: the best score"
+        )
+    width = len(columns) + bool(report.consistency)
+    heads = []
+    for _, measurement in columns:
+        arrow = "" if measurement.higher_is_better else r" $\downarrow$"
+        heads.append(_escaped(measurement.label) + arrow)
+    heads += ["lexical consistency"] if report.consistency else []
+    lines += [rf"\begin{{tabular}}{{l{'r' * width}}}", r"\toprule"]
+    lines += [" & ".join(["system", *heads]) + r" \\", r"\midrule"]
+    for name in report.systems:
+        cells = [_cell(report, key, measurement, name) for key, measurement in columns]
+        if report.consistency:
+            share = report.consistency[name].score
+            cells.append("--" if share is None else f"{share:.2f}")
+        lines.append(" & ".join([_escaped(name), *cells]) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _cell(report: Report, key: str, measurement: Measurement, name: str) -> str:
+    def rounded(system: str) -> float:
+        return round(measurement.score(system), measurement.digits)
+
+    choose = max if measurement.higher_is_better else min
+    text = f"{measurement.score(name):.{measurement.digits}f}"
+    if len(report.systems) > 1 and rounded(name) == choose(map(rounded, report.systems)):
+        text = rf"\textbf{{{text}}}"
+    comparison = report.resampled[key].comparisons.get(name)
+    if comparison is not None and comparison.randomisation is not None:
+        p = comparison.randomisation.p
+        mark = next((mark for limit, mark in _MARKS if p < limit), None)
+        text += f"$^{{{mark}}}$" if mark else ""
+    return text
+
+
+def _escaped(text: str) -> str:
+    """Text with the characters escaped that mean something to LaTeX."""
+    text = re.sub(r"([&%$#_{}])", r"\\\1", text)
+    return text.replace("~", r"\textasciitilde{}").replace("^", r"\textasciicircum{}")

@@ -1,0 +1,74 @@
+"""``gtrans score``: the direction of the sign test, and tables in LaTeX and CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from support.score_corpus import HYPOTHESES, REFERENCES, text, write
+
+from gtrans.cli import main
+
+# Ten segments a bit better, two much worse: a mean that falls, and more segments that rise.
+BASE = [0.5] * 12
+MIXED = [0.51] * 10 + [0.1] * 2
+
+
+def test_a_sign_test_against_the_change_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref = write(tmp_path / "ref", "So.\n" * 12)
+    scores = write(tmp_path / "m.json", json.dumps({"base": BASE, "other": MIXED}))
+    arguments = ["score", "--hyp", f"base={ref}", f"other={ref}", "--ref", ref]
+    arguments += ["--metrics", "s_bleu", "--segment-scores", f"m={scores}"]
+    assert main([*arguments, "--resample", "sentence"]) == 0
+    output = capsys.readouterr().out
+    (row,) = (line for line in output.splitlines() if "-0.0583" in line)
+    assert row.endswith("0.0386 better (!)")
+    assert "m of other is worse, but by p sign (!) more sentences make it better (10 better, 2" in (
+        output
+    )
+    assert main([*arguments, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    comparison = report["systems"]["other"]["m"]["comparison"]
+    assert comparison["direction"] == "worse"
+    test = comparison["sign_test"]
+    assert (test["direction"], test["disagrees"]) == ("better", True)
+    assert any("(10 better, 2 worse)" in note for note in report["notes"])
+    same = report["systems"]["other"]["s_bleu"]["comparison"]
+    assert (same["direction"], same["sign_test"]["direction"]) == ("even", "even")
+
+
+def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hyp, ref = write(tmp_path / "h", text(HYPOTHESES)), write(tmp_path / "r", text(REFERENCES))
+    arguments = ["score", "--hyp", f"our_s={hyp}", f"human={ref}", "--ref", ref]
+    arguments += ["--metrics", "s_bleu", "ter", "lexical_consistency", "--src", ref, "--json"]
+    latex, table = tmp_path / "t.tex", tmp_path / "t.csv"
+    assert main([*arguments, "--latex", str(latex), "--csv", str(table)]) == 0
+    report = json.loads(capsys.readouterr().out)
+    with table.open(newline="") as file:
+        rows = {(row["system"], row["metric"]): row for row in csv.DictReader(file)}
+    assert len(rows) == 6
+    for (name, key), row in rows.items():
+        entry = report["systems"][name][key]
+        assert row["score"] == ("" if entry["score"] is None else str(entry["score"]))
+        assert row["signature"] == entry["signature"]
+        if comparison := entry.get("comparison"):
+            assert row["difference"] == str(comparison["difference"])
+            assert row["p_randomisation"] == str(comparison["paired_randomisation"]["p"])
+            assert row["sign_direction"] == comparison["sign_test"]["direction"] == "better"
+    lines = latex.read_text().splitlines()
+    assert lines[0] == f"% s-BLEU: {rows['human', 's_bleu']['signature']}"
+    assert r"system & s-BLEU & TER $\downarrow$ & lexical consistency \\" in lines
+    score = report["systems"]["our_s"]["s_bleu"]["score"]
+    assert any(line.startswith(rf"our\_s & {score:.2f} & ") for line in lines)
+    assert any(line.startswith(r"human & \textbf{100.00} & \textbf{0.00} & --") for line in lines)
+    assert lines[-1] == r"\end{tabular}"
+
+    for flag, path in [("--csv", ref), ("--latex", hyp), ("--csv", str(tmp_path))]:
+        assert main([*arguments, flag, path]) == 1
+        assert capsys.readouterr().err.count("\n") == 1
+    assert main([*arguments, "--latex", str(latex), "--csv", str(latex)]) == 1
+    assert Path(ref).read_text() == text(REFERENCES)

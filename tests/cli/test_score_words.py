@@ -1,0 +1,155 @@
+"""``gtrans score``: languages, text without spaces, and the tokens of Moses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sacrebleu
+from sacremoses import MosesTokenizer
+from support.score_corpus import HYPOTHESES, REFERENCES, text, write
+
+from gtrans.cli import main
+from gtrans.languages import language_code
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert main(["score", *arguments, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    (report["of_one"],) = report["systems"].values()
+    return report
+
+
+@pytest.mark.parametrize(
+    ("tag", "code"),
+    [
+        *(("zh", "zh"), ("ZH", "zh"), ("zh_CN", "zh"), ("zh-Hans-CN", "zh"), ("chinese", "zh")),
+        *(("cmn", "zh"), ("zho", "zh"), ("German", "de"), ("de_DE", "de"), ("en_XX", "en")),
+        *(("pt-BR", "pt"), ("Haitian Creole", "ht"), ("iw", "he"), ("yue", "yue"), ("qaa", "qaa")),
+        *(("xx", None), ("", None), ("src", None), ("cz", None), ("zh_!", None)),
+    ],
+)
+def test_languages(tag: str, code: str | None) -> None:
+    assert language_code(tag) == code
+
+
+def test_every_spelling_of_a_language_chooses_its_tokeniser_and_stemmer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref = write(tmp_path / "ref", "我今天在家里看书。\n\n他也在。\n")
+    hyp = write(tmp_path / "hyp", "我今天在家里读书。\n\n他也在。\n")
+    files = ["--hyp", hyp, "--ref", ref, "--resample", "none", "--target-lang"]
+    expected = run(capsys, *files, "zh")["of_one"]
+    assert "tok:zh" in expected["s_bleu"]["signature"]
+    for tag in ("ZH", "zh_CN", "chinese"):
+        assert run(capsys, *files, tag)["of_one"] == expected
+    german = run(capsys, *files, "GERMAN", "--metrics", "meteor")["of_one"]["meteor"]
+    assert "stem[snowball-german]" in german["signature"]
+    for tag, part in [("xx", "give its code as in BCP 47"), ("cn", "the language is 'zh'")]:
+        assert main(["score", *files, tag]) == 1
+        error = capsys.readouterr().err
+        assert error.startswith(f"gtrans: error: --target-lang '{tag}' is no language that is ")
+        assert part in error and error.count("\n") == 1
+    assert main(["prepare", "--source-lang", "xx", "--target-lang", "de", "--out", "o"]) == 1
+    assert "`--source-lang` 'xx' is no language" in capsys.readouterr().err
+
+
+def test_spaces_do_not_change_scores_of_chinese_documents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref = write(tmp_path / "ref", "他说：「我在家里看书。」\n她笑了。\n\n他也在。\n")
+    found = []
+    for joined in (
+        "他说：「我在家 看书。」\n她笑 了。\n\n他也 在。\n",
+        "他说：「我在家看书。」她笑了。\n\n他也在。\n",
+    ):
+        hyp = write(tmp_path / "hyp", joined)
+        files = ["--hyp", hyp, "--ref", ref, "--target-lang", "zh", "--documents-only"]
+        found.append(run(capsys, *files)["of_one"])
+    assert found[0]["d_chrf_pp"]["score"] < 100
+    assert found[0] == found[1]
+    assert "|words:characters|" in found[0]["d_chrf_pp"]["signature"]
+    # Over sentences, and in other languages, it stays that of sacreBLEU.
+    files = ["--hyp", ref, "--ref", ref, "--target-lang", "zh", "--metrics", "chrf_pp"]
+    assert "words:" not in run(capsys, *files)["of_one"]["chrf_pp"]["signature"]
+    english = write(tmp_path / "en", text(REFERENCES))
+    files = ["--hyp", english, "--ref", english, "--documents-only"]
+    assert "words:" not in run(capsys, *files)["of_one"]["d_chrf_pp"]["signature"]
+
+
+def test_instances_of_chinese_are_measured_in_characters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref = write(tmp_path / "ref", "我今天在家里看书。\n" * 4)
+    files = ["--hyp", ref, "--ref", ref, "--target-lang", "zh", "--metrics", "d_bleu_instance"]
+    # Nine characters and two marks each.
+    report = run(capsys, *files, "--max-doc-tokens", "22")
+    assert report["instances"] == 2
+    signature = report["of_one"]["d_bleu_instance"]["signature"]
+    assert signature.endswith("|unit:instance(22,characters)|lengths:ref")
+    src = write(tmp_path / "src", "I am reading.\n" * 4)
+    signature = run(capsys, *files, "--src", src)["of_one"]["d_bleu_instance"]["signature"]
+    assert signature.endswith("|unit:instance(512,words+characters)")
+
+
+def test_consistency_needs_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chinese = write(tmp_path / "zh", "银行今天开门了。\n银行明天关门。\n我们去银行。\n")
+    japanese = write(tmp_path / "ja", "銀行はきょう開いた。\n銀行はあした閉まる。\n銀行へ行く。\n")
+    ref = write(tmp_path / "ref", "The bank opened.\nThe bank closes.\nWe go to the bank.\n")
+    files = ["--hyp", ref, "--ref", ref, "--target-lang", "en", "--resample", "none"]
+    asked = ["--metrics", "s_bleu", "lexical_consistency"]
+    report = run(capsys, *files, "--src", japanese)
+    assert "lexical_consistency" not in report["of_one"]
+    assert report["notes"] == [
+        "no lexical consistency: the source is written without spaces between words"
+    ]
+    assert main(["score", *files, "--src", japanese, *asked]) == 1
+    assert "lexical_consistency has no words" in capsys.readouterr().err
+    entry = run(capsys, *files, "--src", chinese, *asked)["of_one"]["lexical_consistency"]
+    assert "term:2+letters" in entry["signature"] and "|source:jieba|" in entry["signature"]
+    assert (entry["score"], entry["pairs"]) == (100, 3)  # the bank, in three sentences
+    monkeypatch.setattr("gtrans.cli.shared.score_words.find_spec", lambda name: None)
+    report = run(capsys, *files, "--src", chinese)
+    assert "whose words need jieba" in report["notes"][0]
+    # A Chinese translation without --target-lang is one word for 13a.
+    report = run(capsys, "--hyp", chinese, "--ref", chinese, "--src", ref, "--resample", "none")
+    assert "--target-lang chooses" not in report["notes"][0]
+    assert "need --target-lang, such as zh or ja" in report["notes"][0]
+    assert "no lexical consistency: the reference is written without" in report["notes"][1]
+
+
+def test_tokens_of_moses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tokenised BLEU is that of sacreBLEU on the tokens, of sentences and of whole documents."""
+    references = [[*REFERENCES[0], "It's 3.5%, isn't it (Mr. Smith)?"], REFERENCES[1]]
+    hypotheses = [[*HYPOTHESES[0], "It's 3.5 %, isn't it so (Mr. Smith)?"], HYPOTHESES[1]]
+    ref, hyp = write(tmp_path / "r", text(references)), write(tmp_path / "h", text(hypotheses))
+    tokenize = MosesTokenizer("en").tokenize
+    tokens = [
+        [[tokenize(line, escape=False, return_str=True) for line in lines] for lines in documents]
+        for documents in (hypotheses, references)
+    ]
+    flat = [[line for lines in documents for line in lines] for documents in tokens]
+    joined = [[" ".join(lines) for lines in documents] for documents in tokens]
+    files = ["--hyp", hyp, "--ref", ref, "--target-lang", "en", "--tokenize", "moses"]
+    found = run(capsys, *files, "--metrics", "s_bleu", "d_bleu", "meteor")["of_one"]
+    for key, (one, other) in (("s_bleu", flat), ("d_bleu", joined)):
+        expected = sacrebleu.corpus_bleu(one, [other], tokenize="none", force=True).score
+        assert found[key]["score"] == expected
+        assert "|tok:moses-en,sacremoses-" in found[key]["signature"]
+    assert found["s_bleu"]["score"] != run(capsys, *files[:-2])["of_one"]["s_bleu"]["score"]
+    tokens_file = write(tmp_path / "t", text(tokens[0]))
+    same = ["--metrics", "s_bleu", "d_bleu", "meteor", "--hyp-tokens"]
+    assert run(capsys, "--hyp", tokens_file, *files[2:], *same)["of_one"] == found
+    for options, part in [
+        (files[4:6], "--hyp-tokens needs --tokenize moses"),
+        (files[4:], "all but s_bleu, d_bleu, d_bleu_instance, meteor need plain text"),
+        ([*files[4:], "--metrics", "ter"], "need plain text"),
+    ]:
+        assert main(["score", *files[:4], *options, "--hyp-tokens"]) == 1
+        assert part in capsys.readouterr().err
+    assert main(["score", *files[:4], "--target-lang", "zh", "--tokenize", "moses"]) == 1
+    assert "--tokenize moses cannot split --target-lang zh" in capsys.readouterr().err

@@ -1,0 +1,83 @@
+"""``gtrans score --segment-scores``: scores of other programs, with intervals and tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.score_tools import refusal, score, write_files
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    return write_files(tmp_path)
+
+
+def lines(path: Path, values: list[object]) -> str:
+    path.write_text("".join(f"{value}\n" for value in values))
+    return str(path)
+
+
+A, B = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0.2, 0.2, 0.3, 0.4, 0.5, 0.8]
+
+
+def test_scores_of_sentences(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = lines(tmp_path / "m.a", [*A[:4], "", *A[4:]]), lines(tmp_path / "m.b", [*B])
+    found = score(capsys, *files, "--segment-scores", f"metricx={one}", f"metricx={other}")
+    entry = found["systems"]["b"]["metricx"]
+    assert entry["score"] == pytest.approx(sum(B) / 6)
+    assert entry["signature"] == "scores:m.a,m.b|aggregate:mean|unit:sentence"
+    assert entry["confidence"]["units"] == 2  # documents are resampled
+    comparison = entry["comparison"]
+    assert comparison["difference"] == pytest.approx(0.05)
+    assert comparison["direction"] == "better"
+    test = comparison["sign_test"]
+    assert (test["better"], test["worse"], test["direction"]) == (2, 0, "better")
+    lower = ["--lower-is-better", "metricx"]
+    found = score(capsys, *files, "--segment-scores", f"metricx={one}", f"metricx={other}", *lower)
+    comparison = found["systems"]["b"]["metricx"]["comparison"]
+    assert (comparison["direction"], comparison["higher_is_better"]) == ("worse", False)
+
+
+def test_json_and_scores_of_documents(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "scores.json"
+    path.write_text(json.dumps({"b": [3, 4.0], "a": [1, 2], "c": []}))
+    found = score(capsys, *files, "--segment-scores", f"judge={path}")["systems"]
+    assert found["a"]["judge"]["score"] == 1.5 and found["b"]["judge"]["score"] == 3.5
+    assert found["a"]["judge"]["signature"].endswith("|unit:document")
+    path.write_text(json.dumps(A))
+    found = score(capsys, *files, "--segment-scores", f"judge={path}", f"judge={path}")["systems"]
+    assert found["a"]["judge"]["score"] == pytest.approx(0.35)
+
+
+def test_no_reference_is_needed(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = lines(tmp_path / "m", [*A])
+    hyp = [str(tmp_path / "a"), "--src", str(tmp_path / "src")]
+    found = score(capsys, "--hyp", *hyp, "--segment-scores", f"qe={path}")
+    assert list(found["systems"]["a"]) == ["qe"]
+    assert (found["sentences"], found["documents"]) == (6, 2)
+
+
+def test_mistakes(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    good, short = lines(tmp_path / "m", [*A]), lines(tmp_path / "short", [*A[:5]])
+    only_a = lines(tmp_path / "j", [json.dumps({"a": [1]})])
+    for values, part in [
+        ([f"m={good}"], "1 files for 2 systems"),
+        ([f"m={good}", f"m={short}"], "short has 5 scores, but there are 6 sentences in 2 docu"),
+        ([f"m={good}", f"m={tmp_path / 'none'}"], "none: No such file"),
+        ([good], "give NAME=FILE"),
+        ([f"s_bleu={good}", f"s_bleu={good}"], "'s_bleu' is a metric of this command"),
+        ([f"m={good}", f"m={lines(tmp_path / 'x', ['1', 'x'])}"], "score 2 is 'x', which is no"),
+        ([f"m={good}", f"m={lines(tmp_path / 'n', ['nan'])}"], "score 1 is 'nan'"),
+        ([f"m={only_a}"], "j has no scores of 'b', only of a"),
+    ]:
+        assert part in refusal(capsys, *files, "--segment-scores", *values)
+    wrong = ["--segment-scores", f"m={good}", f"m={good}", "--lower-is-better", "k"]
+    assert "--lower-is-better k: there is no" in refusal(capsys, *files, *wrong)

@@ -1,0 +1,41 @@
+"""A small corpus, and calls of ``gtrans score``, for the tests of tools that it reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gtrans.cli import main
+
+SOURCE = "One.\nTwo.\nThree.\nFour.\n\nFive.\nSix.\n"
+REFERENCE = "Eins.\nZwei.\nDrei.\nVier.\n\nFünf.\nSechs.\n"
+SYSTEM = "eins\nzwei\n\nvier\n\nfünf\nsechs\n"
+LINES = ["eins", "zwei", "", "vier", "fünf", "sechs"]
+
+
+def write_files(tmp_path: Path) -> list[str]:
+    """Source, reference and two systems, the second perfect; the arguments that name them."""
+    for name, content in [("src", SOURCE), ("ref", REFERENCE), ("a", SYSTEM), ("b", REFERENCE)]:
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    names = ["--hyp", tmp_path / "a", tmp_path / "b", "--ref", tmp_path / "ref"]
+    names += ["--external-dir", tmp_path / "out", "--metrics", "s_bleu"]
+    return [str(name) for name in names]
+
+
+def read(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def score(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert main(["score", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["score", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    return error
