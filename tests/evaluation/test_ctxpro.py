@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import re
@@ -70,8 +71,33 @@ def test_accuracy_by_rule_with_interval_and_paired_tests(
     assert comparison["difference"] == -75
     assert comparison["paired_randomisation"]["p"] > 0.05
     assert (comparison["sign_test"]["better"], comparison["sign_test"]["worse"]) == (0, 3)
-    assert main(["score", *files, "--hyp", *hypotheses, "--details"]) == 0
+    latex, table = tmp_path / "t.tex", tmp_path / "t.csv"
+    tables = ["--latex", str(latex), "--csv", str(table)]
+    assert main(["score", *files, "--hyp", *hypotheses, "--details", *tables]) == 0
     assert "FORM" in capsys.readouterr().out
+    assert r"first & \textbf{75.00} \\" in latex.read_text().splitlines()
+    with table.open(newline="") as file:
+        rows = {row["system"]: row for row in csv.DictReader(file)}
+    assert rows["second"]["difference"] == "-75.0"
+    assert rows["second"]["sign_direction"] == "worse"
+
+
+def test_beside_other_scores(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    systems = [str(tmp_path / "first"), "--ref", str(tmp_path / "first")]
+    arguments = [*files, "--hyp", *systems, "--metrics", "s_bleu"]
+    scores = tmp_path / "scores"
+    scores.write_text("1\n2\n3\n4\n")
+    entry = score(capsys, *arguments, "--segment-scores", f"own={scores}")["systems"]["first"]
+    assert {key: found["score"] for key, found in entry.items()} == {
+        "ctxpro": 75,
+        "s_bleu": pytest.approx(100),
+        "own": 2.5,
+    }
+    assert all("interval" in found["confidence"] for found in entry.values())
+    assert main(["score", *arguments, "--segment-scores", f"ctxpro={scores}"]) == 1
+    assert "a score 'ctxpro' of its own" in capsys.readouterr().err
 
 
 def test_mistakes_are_one_line(
@@ -84,6 +110,12 @@ def test_mistakes_are_one_line(
         return error
 
     (tmp_path / "short").write_text("Eins.\nZwei.\n\nDrei.\n\n")
+    assert "--blonde needs the reference" in refusal(
+        *files, "--hyp", str(tmp_path / "first"), "--blonde", "--src", str(tmp_path / "first")
+    )
+    assert "--ref is missing" in refusal(*files, "--hyp", str(tmp_path / "first"), "--comet")
+    set_file = files[-1]
+    assert set_file in refusal(*files, "--hyp", str(tmp_path / "first"), "--csv", set_file)
     error = refusal(*files, "--hyp", str(tmp_path / "short"))
     assert re.search("short has 2 documents .* has 4 examples", error)
     (tmp_path / "bad.json").write_text('[\n{"rule": "A"}]')
