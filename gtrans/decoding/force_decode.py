@@ -313,9 +313,9 @@ def _score(
     lengths = torch.zeros(len(batch), int(counts.max()), dtype=torch.long)
     row = wanted.nonzero()[:, 0]
     lengths.index_put_((row, sentence[wanted]), torch.ones_like(row), accumulate=True)
-    tokens_of_row = torch.stack(columns, 1).split(lengths.sum(1).tolist())
+    tokens_of_row = torch.split(torch.stack(columns, 1), lengths.sum(1).tolist())
     return [
-        list(tokens.split(of_sentences[row.first : count]))
+        list(torch.split(tokens, of_sentences[row.first : count]))
         for row, tokens, of_sentences, count in zip(
             batch, tokens_of_row, lengths.tolist(), counts.tolist(), strict=True
         )
