@@ -11,7 +11,10 @@ only, so it scores the output of any program.
 
 A translation with one line for each document (`gtrans translate --free`) is recognised by its
 record or by the number of its lines. It has no sentences to align, so all systems are then scored
-over whole documents, as with --documents-only.
+over whole documents, as with --documents-only. With --resegment, translations of any layout are
+split into the sentences of the reference.
+
+All files may also be tables or JSON lines with document ids, in any order of documents.
 
 d-BLEU is computed over whole documents, and over instances: consecutive sentences of a
 document up to --max-doc-tokens, as a document model reads them. See docs/evaluation.md.
@@ -20,13 +23,16 @@ document up to --max-doc-tokens, as a document model reads them. See docs/evalua
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from gtrans.cli.shared.score_options import (
-    add_arguments,
-    check_documents_only,
-    check_values,
-    system_names,
+from gtrans.cli.shared.score_options import add_arguments, check_values, system_names
+from gtrans.cli.shared.score_texts import (
+    inputs,
+    read_all,
+    report_on,
+    sign_resegmented,
+    standard_input_as_file,
 )
 from gtrans.cli.shared.score_tools import compares_texts, read_scores
 from gtrans.cli.shared.score_words import (
@@ -35,21 +41,13 @@ from gtrans.cli.shared.score_words import (
     judge_consistency,
     metric_options,
 )
-from gtrans.data.documents import read_documents, read_parallel
-from gtrans.decoding.translation_record import read_record
-from gtrans.errors import GtransError
 from gtrans.evaluation import buckets, ctxpro, external
-from gtrans.evaluation.hypotheses import (
-    has_a_line_for_each_document,
-    read_hypotheses,
-    read_hypothesis_documents,
-)
 from gtrans.evaluation.metrics import DEFAULT_METRICS, DOCUMENT_METRICS, Documents, Options
 from gtrans.evaluation.report import Report, to_json, to_text
 from gtrans.evaluation.scores import Corpus, measure, tokenized_lines
 from gtrans.evaluation.significance import resample
 from gtrans.evaluation.tables import to_csv, to_latex
-from gtrans.identity.files import atomic_writer, check_output
+from gtrans.identity.files import atomic_writer, check_output, check_output_folder
 from gtrans.messages import json_text, print_lines, say
 
 EXAMPLE = (
@@ -77,14 +75,22 @@ def run(args: argparse.Namespace) -> None:
     for flag, path in (("--latex", args.latex), ("--csv", args.csv)):
         if path is not None:
             others = (args.latex,) if flag == "--csv" and args.latex else ()
-            check_output(flag, path, [*_inputs(args), *others])
-    hypotheses = system_names(args.hyp)
-    report = Report(list(hypotheses))
-    if args.ctxpro:
-        _look_for_expected_words(args, report, hypotheses)
-    if compares_texts(args):
-        texts = _read_texts(args, hypotheses)
-        _score(args, report, texts, metric_options(args, texts.references or []))
+            check_output(flag, path, [*inputs(args), *others])
+    if args.resegment_dir:
+        check_output_folder("--resegment-dir", args.resegment_dir)
+    with standard_input_as_file(system_names(args.hyp)) as files:
+        answers = ctxpro.read_answers(args.ctxpro, files) if args.ctxpro else None
+        texts = read_all(args, files) if compares_texts(args) else None
+    report = Report(list(files)) if texts is None else report_on(texts)
+    if texts is not None:
+        first = texts.references[0] if texts.references else None
+        options = metric_options(args, first or [])
+        tool_texts = external.Texts(texts.sources, first, texts.systems, inputs(args))
+        _score(args, report, tool_texts, texts.references[1:], options)
+    if answers is not None:
+        measured = ctxpro.measure(*answers)
+        report.measurements[ctxpro.KEY] = measured
+        report.by_rule = ctxpro.by_rule(answers[0], measured)
     _resample(args, report)
     _write_tables(args, report)
     if args.json:
@@ -93,86 +99,37 @@ def run(args: argparse.Namespace) -> None:
         print_lines(*to_text(report, args.details))
 
 
-def _look_for_expected_words(
-    args: argparse.Namespace, report: Report, hypotheses: Mapping[str, str]
-) -> None:
-    """The score of ctxpro, in all and by rule."""
-    examples = ctxpro.read_examples(args.ctxpro)
-    answers = {
-        name: ctxpro.read_translations(path, len(examples), args.ctxpro)
-        for name, path in hypotheses.items()
-    }
-    measured = ctxpro.measure(examples, answers)
-    report.measurements[ctxpro.KEY] = measured
-    report.by_rule = ctxpro.by_rule(examples, measured)
-
-
-def _read_texts(args: argparse.Namespace, hypotheses: Mapping[str, str]) -> external.Texts:
-    """The texts to compare: translations, and the reference or the source or both."""
-    if not args.documents_only:
-        _notice_free_translations(args, hypotheses.values())
-    read = read_hypothesis_documents if args.documents_only else read_hypotheses
-    systems: dict[str, Documents] = {
-        name: read(path, args.ref or args.src) for name, path in hypotheses.items()
-    }
-    references = read_documents(args.ref) if args.ref else None
-    sources: Documents | None = None
-    if args.src and args.ref:
-        sources = [source for source, _ in read_parallel(args.src, args.ref)]
-    elif args.src:
-        sources = read_documents(args.src)
-    return external.Texts(sources, references, systems, _inputs(args))
-
-
 def _write_tables(args: argparse.Namespace, report: Report) -> None:
     for path, table in ((args.latex, to_latex), (args.csv, to_csv)):
         if path is not None:
-            with atomic_writer(path, _inputs(args)) as file:
+            with atomic_writer(path, inputs(args)) as file:
                 file.write(table(report))
 
 
-def _notice_free_translations(args: argparse.Namespace, paths: Iterable[str]) -> None:
-    """Score whole documents if a translation has one line for each.
-
-    Raises:
-        GtransError: a score is asked for that needs aligned sentences.
-    """
-    free = next((path for path in paths if _is_free(path, args.ref or args.src)), None)
-    if free is not None:
-        args.documents_only = True
-        check_documents_only(args, f"{free}, which has one line for each document,")
-        say(f"{free} has one line for each document: no s-BLEU, scores over whole documents only")
-
-
-def _is_free(path: str, reference: str) -> bool:
-    """Whether a translation has one line for each document."""
-    try:
-        record = read_record(path)
-    except GtransError:  # another program's file beside it
-        record = None
-    if record is not None and record.describes(path):
-        return bool(record.made_from.get("search", {}).get("free"))
-    return has_a_line_for_each_document(path, reference)
-
-
-def _inputs(args: argparse.Namespace) -> list[str]:
-    """The files that the command reads."""
-    texts = (args.ref, args.src, args.ctxpro, *system_names(args.hyp).values())
-    scores = [argument.partition("=")[2] for argument in args.segment_scores]
-    return [path for path in (*texts, *scores) if path]
-
-
 def _score(
-    args: argparse.Namespace, report: Report, texts: external.Texts, options: Options
+    args: argparse.Namespace,
+    report: Report,
+    texts: external.Texts,
+    others: Sequence[Documents],
+    options: Options,
 ) -> None:
-    """Everything but ctxpro."""
+    """Everything but ctxpro; ``others`` are the references after the first one."""
     report.counts = {"sentences": sum(texts.shape), "documents": len(texts.shape)}
+    if others:
+        report.counts["references"] = 1 + len(others)
     # First, so that a missing input of a tool is reported before the slow work.
     read = read_scores(args, report, texts, options.target_lang)
     if texts.references is not None:
         report.notes += _notes_on_text(texts.systems, options)
-        _measure(args, report, texts, texts.references, options)
+        _measure(args, report, texts, [texts.references, *others], options)
     report.measurements |= read
+    if args.resegment:
+        sign_resegmented(report)
+    if others and (report.consistency or read or report.pending):
+        report.notes.append(
+            "lexical consistency, COMET, BlonDe and METEOR 1.5 read the first reference only; the "
+            f"other scores use all {1 + len(others)}"
+        )
 
 
 def _resample(args: argparse.Namespace, report: Report) -> None:
@@ -192,24 +149,25 @@ def _measure(
     args: argparse.Namespace,
     report: Report,
     texts: external.Texts,
-    references: Documents,
+    references: Sequence[Documents],
     options: Options,
 ) -> None:
-    """The metrics that compare with the reference, on all of the corpus and on its parts."""
+    """The metrics that compare with the references, on all of the corpus and on its parts."""
     wanted = args.metrics or (DOCUMENT_METRICS if args.documents_only else DEFAULT_METRICS)
     keys = [key for key in wanted if key != CONSISTENCY]
+    first, *others = references
     if args.documents_only:
-        corpus = Corpus(references, [[range(len(document))] for document in references])
+        corpus = Corpus(first, [[range(len(document))] for document in first], others=others)
     else:
-        corpus = instances(args, references, texts.sources)
+        corpus = replace(instances(args, first, texts.sources), others=others)
         report.counts["instances"] = sum(map(len, corpus.instances))
     if "ter" in keys and report.counts["sentences"] * len(texts.systems) >= SLOW_FOR_TER:
         say("gtrans: TER takes some milliseconds per sentence; --metrics leaves it out")
-    report.measurements |= measure(corpus, texts.systems, keys, options, args.jobs)
-    _put_in_buckets(args, report, references)
+    report.measurements = measure(corpus, texts.systems, keys, options, args.jobs)
+    _put_in_buckets(args, report, first)
     consistency_wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
     if texts.sources is not None and consistency_wanted:
-        judge_consistency(args, report, texts.sources, references, texts.systems, options)
+        judge_consistency(args, report, texts.sources, first, texts.systems, options)
 
 
 def _notes_on_text(systems: Mapping[str, Documents], options: Options) -> list[str]:

@@ -81,11 +81,14 @@ def _open_bytes(path: Path, once: bool) -> Iterator[IO[bytes]]:
         raise GtransError(f"cannot read '{path}': {error.strerror or error}") from None
 
 
-def iterate_raw_lines(path: str | os.PathLike[str], once: bool = False) -> Iterator[str]:
+def iterate_raw_lines(
+    path: str | os.PathLike[str], once: bool = False, strip: bool = True
+) -> Iterator[str]:
     """All lines of a file with empty lines and boundaries, stripped of white space.
 
     Gzipped files are unpacked; only a line feed ends a line. ``once``: the file is read only once,
-    so it may be a pipe, or ``-``, the standard input.
+    so it may be a pipe, or ``-``, the standard input. Without ``strip`` only the line's end is
+    taken away.
 
     Raises:
         GtransError: no such file, not readable, not UTF-8 (with the line's number).
@@ -96,7 +99,8 @@ def iterate_raw_lines(path: str | os.PathLike[str], once: bool = False) -> Itera
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
             try:
-                yield line.decode("utf-8").strip()
+                text = line.decode("utf-8")
+                yield text.strip() if strip else text.rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise GtransError(
                     f"{name}:{number}: not UTF-8 (byte {error.start + 1} of the line is "

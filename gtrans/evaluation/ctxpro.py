@@ -21,6 +21,7 @@ import numpy as np
 from gtrans.data.documents import iterate_raw_lines, read_documents
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.json_file import read_entries
+from gtrans.evaluation.document_ids import read_identified
 from gtrans.evaluation.scores import Measurement
 
 KEY = "ctxpro"
@@ -66,6 +67,20 @@ def read_examples(path: str | os.PathLike[str]) -> list[Example]:
     return examples
 
 
+def read_answers(
+    evalset: str | os.PathLike[str], files: Mapping[str, str | os.PathLike[str]]
+) -> tuple[list[Example], dict[str, list[str]]]:
+    """The examples of a set, and for each system the last translated sentence of every example.
+
+    Raises:
+        GtransError: as for :func:`read_examples` and :func:`read_translations`.
+    """
+    examples = read_examples(evalset)
+    return examples, {
+        name: read_translations(path, len(examples), evalset) for name, path in files.items()
+    }
+
+
 def is_right(sentence: str, expected: str) -> bool:
     """Whether the translated sentence has the expected form."""
     words = sentence.lower().translate(_NO_PUNCTUATION)
@@ -79,24 +94,26 @@ def read_translations(
 
     Args:
         path: the examples as documents, an empty line between them; or a line for each, whose
-            sentences, if there are several, are separated by ``<eos>``.
+            sentences, if there are several, are separated by ``<eos>``; or documents with ids
+            (:mod:`gtrans.evaluation.document_ids`), in the order of the set.
         examples: how many there are.
         evalset: the file that they are from, for messages.
 
     Raises:
         GtransError: the file cannot be read or has another number of examples.
     """
+    identified = read_identified(os.fspath(path), "translation")
     lines = list(iterate_raw_lines(path))
-    if len(lines) == examples:
+    if identified is None and len(lines) == examples:
         return [line.rpartition(SEPARATOR)[2].strip() for line in lines]
-    documents = read_documents(path)
+    documents = read_documents(path) if identified is None else identified.texts()
     if len(documents) != examples:
         raise GtransError(
             f"{path} has {len(documents)} documents and {len(lines)} lines, but {evalset} has "
             f"{examples} examples; each of them is a document, or one line with {SEPARATOR} "
             "between its sentences"
         )
-    return [document[-1] for document in documents]
+    return [document[-1] if document else "" for document in documents]
 
 
 def measure(examples: Sequence[Example], systems: Mapping[str, Sequence[str]]) -> Measurement:

@@ -19,7 +19,7 @@ from gtrans.data.documents import (
 )
 from gtrans.errors import GtransError
 
-_WAY_OUT = "--documents-only scores documents without aligned sentences"
+_WAY_OUT = "--resegment splits documents into aligned sentences, --documents-only needs none"
 
 
 def read_hypotheses(

@@ -8,6 +8,7 @@ from typing import Any
 
 from gtrans.evaluation.buckets import Bucket
 from gtrans.evaluation.consistency import SCORES, Consistency
+from gtrans.evaluation.coverage import Coverage
 from gtrans.evaluation.ctxpro import KEY as CTXPRO
 from gtrans.evaluation.ctxpro import Accuracy
 from gtrans.evaluation.external import Instructions
@@ -28,6 +29,7 @@ class Report:
         consistency: lexical consistency, by system.
         consistency_of_reference: that of the reference.
         consistency_signature: the signature of both.
+        coverage: what resegmented translations leave out and add, by system.
         by_rule: accuracy of ctxpro, by system and rule.
         pending: instructions for tools that have not been run yet.
         notes: warnings about the results.
@@ -41,6 +43,7 @@ class Report:
     consistency: dict[str, Consistency] = field(default_factory=dict)
     consistency_of_reference: Consistency | None = None
     consistency_signature: str = ""
+    coverage: dict[str, Coverage] = field(default_factory=dict)
     by_rule: dict[str, dict[str, Accuracy]] = field(default_factory=dict)
     pending: dict[str, Instructions] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -78,6 +81,9 @@ def _system(report: Report, name: str) -> dict[str, Any]:
     for key, measurement in report.measurements.items():
         resampled = report.resampled[key]
         entry[key] = {"score": measurement.score(name), "signature": measurement.signature}
+        if name in report.coverage:
+            covered = report.coverage[name]
+            entry[key] |= {"omitted": covered.omitted, "added": covered.added}
         if name in resampled.confidence:
             confidence = resampled.confidence[name]
             entry[key]["confidence"] = {
@@ -94,6 +100,8 @@ def _system(report: Report, name: str) -> dict[str, Any]:
             entry[key]["comparison"] = _comparison(
                 report.systems[0], measurement, resampled, resampled.comparisons[name]
             )
+    if name in report.coverage:
+        entry["resegmented"] = asdict(report.coverage[name])
     if name in report.by_rule:
         entry[CTXPRO]["rules"] = {
             rule: {"score": found.score} | asdict(found)
@@ -136,7 +144,18 @@ def _consistency(report: Report, value: Consistency) -> dict[str, Any]:
 
 # --- text -------------------------------------------------------------------------------
 
-_HEADER = ("", "system", "score", "95% interval", "change", "p boot", "p rand", "p sign")
+_HEADER = (
+    "",
+    "system",
+    "score",
+    "95% interval",
+    "change",
+    "p boot",
+    "p rand",
+    "p sign",
+    "omitted",
+    "added",
+)
 _BUCKETS = {
     "by_position": ("sentence in its document", "sentences"),
     "by_sentence_length": ("tokens of the reference", "sentences"),
@@ -196,6 +215,10 @@ def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...
             for test in (comparison.bootstrap, comparison.randomisation):
                 cells.append("" if test is None else p_value(test.p))
             cells.append(_sign(comparison))
+        if name in report.coverage:
+            covered = report.coverage[name]
+            cells += [""] * (len(_HEADER) - 2 - len(cells))
+            cells += [f"{covered.omitted:.1f}%", f"{covered.added:.1f}%"]
         rows.append(tuple(cells))
     return rows
 

@@ -46,21 +46,27 @@ class Corpus:
     """References, and how they are divided into segments.
 
     Attributes:
-        references: documents of sentences, at least one sentence in all.
+        references: documents of sentences, at least one sentence in all. Of several references
+            it is the first one, whose lengths divide the documents into instances.
         instances: for each document, the ranges of sentences that are one instance
             (:func:`gtrans.data.instances.split_instances`).
         instance_unit: how a signature names that unit, e.g. ``instance(512,bpe)``.
+        others: the other references, with the same documents and sentences.
     """
 
     references: Documents
     instances: Sequence[Sequence[range]]
     instance_unit: str = "instance"
+    others: Sequence[Documents] = ()
 
     def __post_init__(self) -> None:
         """Raises ValueError if the instances do not cover the references."""
         for document, spans in zip(self.references, self.instances, strict=True):
             if [index for span in spans for index in span] != list(range(len(document))):
                 raise ValueError("the instances do not take every sentence once, in order")
+        shape = [len(document) for document in self.references]
+        if any([len(document) for document in other] != shape for other in self.others):
+            raise ValueError("the references do not have the same sentences")
         if not any(self.references):
             raise ValueError("there is no sentence to score")
 
@@ -150,7 +156,11 @@ def measure(
     # TER takes longest by far: started last, it would leave all processes but one idle.
     slow_first = sorted(keys, key=lambda key: key != "ter")
     words = (
-        replace(corpus, references=with_words(corpus.references, options)),
+        replace(
+            corpus,
+            references=with_words(corpus.references, options),
+            others=[with_words(other, options) for other in corpus.others],
+        ),
         {
             name: documents if options.given_tokens else with_words(documents, options)
             for name, documents in systems.items()
@@ -182,7 +192,7 @@ class _Task:
 
     key: str
     options: Options
-    references: list[str]
+    references: list[list[str]]
     segments: list[list[str]]
 
 
@@ -197,17 +207,22 @@ def _tasks(
 ) -> Iterator[_Task]:
     unit = METRICS[key].unit
     spans = None if unit == "document" else corpus.spans(unit)
-    references = _join(corpus.references, spans)
+    references = [_join(documents, spans) for documents in (corpus.references, *corpus.others)]
     segments = [_join(documents, spans) for documents in systems.values()]
-    for start in range(0, len(references), _SEGMENTS_AT_ONCE):
+    for start in range(0, len(references[0]), _SEGMENTS_AT_ONCE):
         part = slice(start, start + _SEGMENTS_AT_ONCE)
-        yield _Task(key, options, references[part], [texts[part] for texts in segments])
+        yield _Task(
+            key,
+            options,
+            [texts[part] for texts in references],
+            [texts[part] for texts in segments],
+        )
 
 
 def _count(task: _Task) -> list[list[Any]]:
     """For each system, one row of statistics per segment."""
     metric = _metric(task.key, task.options)
-    metric._ref_cache = metric._cache_references([task.references])
+    metric._ref_cache = metric._cache_references(task.references)
     return [metric._extract_corpus_statistics(texts, None) for texts in task.segments]
 
 
@@ -215,7 +230,7 @@ def _measurement(
     key: str, options: Options, corpus: Corpus, statistics: Mapping[str, list[Any]]
 ) -> Measurement:
     spec, metric = METRICS[key], _metric(key, options)
-    metric.num_refs = 1
+    metric.num_refs = 1 + len(corpus.others)
     return Measurement(
         key=key,
         label=spec.label,

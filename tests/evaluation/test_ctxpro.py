@@ -29,6 +29,12 @@ def files(tmp_path: Path) -> list[str]:
         (tmp_path / name).write_text(text + "\n", encoding="utf-8")
         lines = "".join("<eos> ".join(document) + "\n" for document in system)
         (tmp_path / f"{name}.lines").write_text(lines, encoding="utf-8")
+        rows = [
+            json.dumps({"doc_id": str(number), "translation": sentence}) + "\n"
+            for number, document in enumerate(system)
+            for sentence in document
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(rows), encoding="utf-8")
     return ["--ctxpro", str(tmp_path / "set.json.gz")]
 
 
@@ -53,7 +59,7 @@ def test_the_rule(sentence: str, expected: str, right: bool) -> None:
     assert is_right(sentence, expected) is right
 
 
-@pytest.mark.parametrize("layout", ["", ".lines"])
+@pytest.mark.parametrize("layout", ["", ".lines", ".jsonl"])
 def test_accuracy_by_rule_with_interval_and_paired_tests(
     files: list[str], layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,6 +102,10 @@ def test_beside_other_scores(
         "own": 2.5,
     }
     assert all("interval" in found["confidence"] for found in entry.values())
+    entry = score(capsys, *arguments, "--resegment")["systems"]["first"]
+    assert entry["ctxpro"]["score"] == 75
+    assert "resegment" in entry["s_bleu"]["signature"]
+    assert "resegment" not in entry["ctxpro"]["signature"]  # it looks into the file itself
     assert main(["score", *arguments, "--segment-scores", f"ctxpro={scores}"]) == 1
     assert "a score 'ctxpro' of its own" in capsys.readouterr().err
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gtrans.cli.shared.score_tools import add_segment_scores, add_tools, compares_texts
 from gtrans.cli.shared.score_words import CONSISTENCY
+from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
 from gtrans.evaluation import buckets
 from gtrans.evaluation.metrics import DOCUMENT_METRICS, METRICS, TOKENIZERS
@@ -29,13 +30,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         metavar="[NAME=]FILE",
-        help="translations, one file per system; the tests compare all others with the first",
+        help="translations, one file per system, or - for the standard input; the tests compare "
+        "all others with the first",
     )
     files.add_argument(
         "--ref",
+        nargs="+",
+        action="extend",
+        default=[],
         metavar="FILE",
-        help="the reference; --ctxpro needs none, and with --src neither do --segment-scores and "
-        "COMET without reference",
+        help="the reference, or several; --ctxpro needs none, and with --src neither do "
+        "--segment-scores and COMET without reference",
     )
     files.add_argument(
         "--src",
@@ -48,6 +53,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="score whole documents only; a translated document may then have more or fewer "
         "sentences than its reference",
+    )
+    files.add_argument(
+        "--resegment",
+        action="store_true",
+        help="split each translated document into the sentences of the reference that fit best; "
+        "it may have any other lines. With every score, the shares of omitted and of added text "
+        "are printed",
+    )
+    files.add_argument(
+        "--resegment-dir",
+        type=Path,
+        metavar="DIR",
+        help="with --resegment, write the translations with the lines of the reference to "
+        "DIR/hyp.NAME.txt, and the reference and the source beside them",
     )
     what = parser.add_argument_group("metrics, tokeniser and case")
     what.add_argument(
@@ -216,6 +235,14 @@ def check_values(args: argparse.Namespace) -> None:
         _check_tokens(args)
     if args.documents_only:
         check_documents_only(args, "--documents-only")
+    if args.resegment and not args.ref:
+        raise GtransError("--resegment needs the reference; give it with --ref")
+    if args.resegment and args.documents_only:
+        raise GtransError(
+            "--resegment finds the sentences that --documents-only does without; give one of them"
+        )
+    if args.resegment_dir and not args.resegment:
+        raise GtransError("--resegment-dir needs --resegment")
 
 
 def _check_tokens(args: argparse.Namespace) -> None:
@@ -254,7 +281,9 @@ def system_names(arguments: Sequence[str], flag: str = "--hyp") -> dict[str, str
     names: dict[str, str] = {}
     for argument in arguments:
         name, equals, path = argument.partition("=")
-        if not equals or Path(argument).exists():
+        if argument == STANDARD_STREAM:
+            name, path = "stdin", argument
+        elif not equals or Path(argument).exists():
             name, path = Path(argument).name, argument
         name = re.sub(r"\.gz$", "", name)
         if name in names:
@@ -267,5 +296,7 @@ def system_names(arguments: Sequence[str], flag: str = "--hyp") -> dict[str, str
                 f"{flag} {argument}: '{name}' cannot name a system; take letters, digits, "
                 "'.', '+', '-' and '_'"
             )
+        if path == STANDARD_STREAM and path in names.values():
+            raise GtransError(f"{flag} - can be given once; the standard input is one file")
         names[name] = path
     return names

@@ -10,6 +10,7 @@ from gtrans.errors import GtransError
 from gtrans.evaluation import external
 from gtrans.evaluation.blonde import blonde
 from gtrans.evaluation.comet import COMET_MODEL, comet, is_reference_free
+from gtrans.evaluation.ctxpro import KEY as CTXPRO
 from gtrans.evaluation.meteor15 import meteor15
 from gtrans.evaluation.report import Report
 from gtrans.evaluation.scores import Measurement
@@ -106,7 +107,8 @@ def read_scores(
         args.segment_scores, list(texts.systems), texts.shape, args.lower_is_better
     )
     results = list(_tools(args, texts, target_lang))
-    for key in (*report.measurements, *(key for key, _, _ in results)):
+    own = [key for key, _, _ in results] + [CTXPRO] * bool(args.ctxpro)
+    for key in own:
         if key in found:
             raise GtransError(
                 f"--segment-scores {key}=FILE: this command has a score '{key}' of its own; give "

@@ -1,0 +1,115 @@
+"""What ``gtrans score`` reads: references, source and translations, in any layout."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from gtrans.cli.shared.score_options import check_documents_only, system_names
+from gtrans.data.documents import STANDARD_STREAM
+from gtrans.decoding.translation_record import read_record
+from gtrans.errors import GtransError
+from gtrans.evaluation.coverage import coverage, write_documents
+from gtrans.evaluation.document_ids import read_identified
+from gtrans.evaluation.hypotheses import has_a_line_for_each_document
+from gtrans.evaluation.report import Report
+from gtrans.evaluation.resegment import SIGNATURE
+from gtrans.evaluation.texts import Alignment, Texts, read_texts
+from gtrans.identity.files import binary_writer
+from gtrans.messages import say
+
+
+@contextmanager
+def standard_input_as_file(files: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The files of the systems, with the standard input, if it is one, in a temporary file.
+
+    A translation is read several times, which the standard input does not allow.
+    """
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "standard-input"
+        if STANDARD_STREAM in files.values():
+            with binary_writer(copy) as file:
+                file.write(sys.stdin.buffer.read())
+        yield {name: str(copy) if path == STANDARD_STREAM else path for name, path in files.items()}
+
+
+def inputs(args: argparse.Namespace) -> list[str]:
+    """The files that the command reads."""
+    texts = (*args.ref, args.src, args.ctxpro, *system_names(args.hyp).values())
+    scores = [argument.partition("=")[2] for argument in args.segment_scores]
+    return [path for path in (*texts, *scores) if path and path != STANDARD_STREAM]
+
+
+def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
+    """Read all texts, and write the resegmented ones.
+
+    Raises:
+        GtransError: a file cannot be read or does not match, or a score is asked for that
+            needs aligned sentences where there are none.
+    """
+    if not (args.documents_only or args.resegment):
+        _notice_free_translations(args, files.values())
+    alignment: Alignment = "whole" if args.documents_only else "aligned"
+    texts = read_texts(args.ref, args.src, files, "resegmented" if args.resegment else alignment)
+    if args.resegment_dir:
+        numbers = ["", *map(str, range(2, len(texts.references) + 1))]
+        written = {f"hyp.{name}.txt": documents for name, documents in texts.systems.items()}
+        written |= {f"ref{n}.txt": one for n, one in zip(numbers, texts.references, strict=True)}
+        if texts.sources is not None:
+            written["src.txt"] = texts.sources
+        write_documents(args.resegment_dir, written, inputs(args))
+    return texts
+
+
+def report_on(texts: Texts) -> Report:
+    """A report on these texts, without scores so far."""
+    report = Report(list(texts.systems), notes=list(texts.notes))
+    report.coverage = {
+        name: coverage(splits, texts.references) for name, splits in texts.splits.items()
+    }
+    return report
+
+
+def sign_resegmented(report: Report) -> None:
+    """Mark all scores of resegmented translations in their signatures."""
+    report.measurements = {
+        key: replace(measurement, signature=f"{measurement.signature}|{SIGNATURE}")
+        for key, measurement in report.measurements.items()
+    }
+    if report.consistency_signature:
+        report.consistency_signature += f"|{SIGNATURE}"
+
+
+def _notice_free_translations(args: argparse.Namespace, paths: Iterable[str]) -> None:
+    """Score whole documents if a translation has one line for each.
+
+    Raises:
+        GtransError: a score is asked for that needs aligned sentences.
+    """
+    main = args.ref[0] if args.ref else args.src
+    if read_identified(main, "reference" if args.ref else "source") is not None:
+        return
+    free = next((path for path in paths if _is_free(path, main)), None)
+    if free is not None:
+        args.documents_only = True
+        check_documents_only(args, f"{free}, which has one line for each document,")
+        say(
+            f"{free} has one line for each document: no s-BLEU, scores over whole documents only "
+            "(--resegment splits it into sentences)"
+        )
+
+
+def _is_free(path: str, reference: str) -> bool:
+    """Whether a translation has one line for each document."""
+    try:
+        record = read_record(path)
+    except GtransError:  # another program's file beside it
+        record = None
+    if record is not None and record.describes(path):
+        return bool(record.made_from.get("search", {}).get("free"))
+    return has_a_line_for_each_document(path, reference)

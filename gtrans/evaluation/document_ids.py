@@ -1,0 +1,266 @@
+"""Texts with document ids: tables with a header (TSV) and JSON lines.
+
+A row is a segment of a document: a sentence, a paragraph or the whole document. Its columns are
+known by their names, see :data:`DOCUMENT`, :data:`SEGMENT` and :data:`TEXTS`; case, ``-`` and ``_``
+make no difference. So WMT24++ (``document_id``, ``segment_id``, ``source``, ``target``) and WMT25
+(``doc_id``, ``src_text``, ``refs``, ``hypothesis``) are read as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gtrans.data.documents import check_length, iterate_raw_lines
+from gtrans.errors import GtransError
+
+Role = Literal["translation", "reference", "source"]
+
+DOCUMENT = ("docid", "documentid", "document", "doc")
+SEGMENT = ("segid", "segmentid", "sentid", "sentenceid", "paragraphid")
+TEXTS: dict[Role, tuple[str, ...]] = {
+    "translation": (
+        *("hypothesis", "hyp", "translation", "mt", "prediction", "pred"),
+        *("tgttext", "target", "tgt", "paragraphs", "text"),
+    ),
+    "reference": (
+        *("reference", "ref", "refs", "tgttext", "target", "tgt", "translation"),
+        *("paragraphs", "text"),
+    ),
+    "source": ("source", "src", "srctext", "sourcetext", "paragraphs", "text"),
+}
+"""Names of the column that has the text, the first one that is there; without ``_`` and ``-``."""
+BAD_SOURCE = "isbadsource"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a document.
+
+    Attributes:
+        name: its id; empty if segments have none.
+        texts: its text; several for several references.
+        left_out: whether the set's authors leave it out (``is_bad_source`` of WMT24++).
+    """
+
+    name: str
+    texts: list[str]
+    left_out: bool = False
+
+
+@dataclass
+class Identified:
+    """A file of documents with ids.
+
+    Attributes:
+        path: the file.
+        documents: the segments of each document, in the order of the file.
+    """
+
+    path: str
+    documents: dict[str, list[Segment]] = field(default_factory=dict)
+
+    def texts(self, number: int = 0) -> list[list[str]]:
+        """The documents as lists of segments; ``number`` of the references."""
+        return [
+            [segment.texts[min(number, len(segment.texts) - 1)] for segment in segments]
+            for segments in self.documents.values()
+        ]
+
+    @property
+    def references(self) -> int:
+        """The number of references in the file."""
+        return max(len(one.texts) for segments in self.documents.values() for one in segments)
+
+
+def read_identified(path: str, role: Role) -> Identified | None:
+    """The documents of a file with ids; None for a file of plain text.
+
+    Raises:
+        GtransError: a line is no row like the others, an id or a text is missing, or a
+            segment comes twice.
+    """
+    lines = enumerate(iterate_raw_lines(path, strip=False), start=1)
+    number, first = next(((n, line) for n, line in lines if line.strip()), (0, ""))
+    if _object(first) is not None:
+        rows = _json_rows(path, [(number, first), *lines])
+    elif "\t" in first and any(_name(cell) in DOCUMENT for cell in first.split("\t")):
+        rows = _table_rows(path, first, lines)
+    else:
+        return None
+    found = Identified(path)
+    last = ""
+    for number, row in rows:
+        where = f"{path}:{number}"
+        document, segments = _segments(where, row, role)
+        known = found.documents.setdefault(document, [])
+        for segment in segments:
+            check_length(path, number, segment.texts[0])
+            if segment.name and any(segment.name == other.name for other in known):
+                raise GtransError(
+                    f"{where}: the segment '{segment.name}' of document '{document}' comes twice; "
+                    "give every segment once"
+                )
+        if known and not segments[0].name and (last != document or len(segments) > 1):
+            raise GtransError(
+                f"{where}: document '{document}' comes again; give every document once, or its "
+                "segments together or with ids"
+            )
+        known += segments
+        last = document
+    if not any(text for document in found.texts() for text in document):
+        raise GtransError(f"'{path}' holds no text; give rows with a document id and a text")
+    return found
+
+
+def match(found: Identified, reference: Identified, number: int = 0) -> list[list[str]]:
+    """Documents of ``found`` with the segments of ``reference``, in its order.
+
+    Segments are matched by their ids if both files have them, otherwise by their order.
+
+    Raises:
+        GtransError: a document or a segment is missing, or is not in ``reference``.
+    """
+    documents = by_document(found, reference)
+    matched = []
+    for name, segments, expected in zip(
+        reference.documents, documents, reference.documents.values(), strict=True
+    ):
+        if all(one.name for one in (*segments, *expected)):
+            known = {one.name: one for one in segments}
+            _compare(
+                f"of document '{name}'", "segment",
+                list(known), [one.name for one in expected], found, reference,
+            )  # fmt: skip
+            segments = [known[one.name] for one in expected]
+        elif len(segments) != len(expected):
+            raise GtransError(
+                f"document '{name}' has {len(segments)} segments in {found.path}, but "
+                f"{len(expected)} in {reference.path}; --resegment splits a translation into the "
+                "sentences of the reference"
+            )
+        matched.append([one.texts[min(number, len(one.texts) - 1)] for one in segments])
+    return matched
+
+
+def by_document(found: Identified, reference: Identified) -> list[list[Segment]]:
+    """The segments of every document of ``reference``, however many they are.
+
+    Raises:
+        GtransError: a document is missing, or is not in ``reference``.
+    """
+    _compare("", "document", list(found.documents), list(reference.documents), found, reference)
+    documents = [found.documents[name] for name in reference.documents]
+    # Where nearly every document is one row, a second row is no second part of its document.
+    whole = [
+        len(segments) == 1 < len(expected)
+        for segments, expected in zip(documents, reference.documents.values(), strict=True)
+    ]
+    for name, segments in zip(reference.documents, documents, strict=True):
+        if 10 * sum(whole) > 9 * len(whole) and len(segments) > 1 and not segments[0].name:
+            raise GtransError(
+                f"{found.path} has document '{name}' {len(segments)} times, but others once; give "
+                "every document once, or its segments with ids"
+            )
+    return documents
+
+
+def _compare(
+    of: str, kind: str, names: list[str], expected: list[str], found: Identified, ref: Identified
+) -> None:
+    for have, want, one, other in (
+        (set(names), expected, found, ref),
+        (set(expected), names, ref, found),
+    ):
+        missing = [name for name in want if name not in have]
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise GtransError(
+                f"{one.path} lacks the {kind} '{missing[0]}'{more} {of}".rstrip()
+                + f", which {other.path} has; both files need the same {kind}s"
+            )
+
+
+def _segments(where: str, row: Mapping[str, Any], role: Role) -> tuple[str, list[Segment]]:
+    """The id of the document of a row, and its segments."""
+    document = next((row[name] for name in DOCUMENT if name in row), None)
+    if not isinstance(document, str | int) or not str(document).strip():
+        raise GtransError(
+            f"{where}: there is no document id; a row needs one, under 'doc_id', 'docid' or "
+            "'document_id'"
+        )
+    name = next((str(row[key]) for key in SEGMENT if row.get(key) not in (None, "")), "")
+    texts = next((row[key] for key in TEXTS[role] if row.get(key) is not None), None)
+    alternatives = _alternatives(texts)
+    if alternatives is None:
+        names = ", ".join(TEXTS[role])
+        raise GtransError(f"{where}: there is no {role}; a row needs a text under one of: {names}")
+    left_out = str(row.get(BAD_SOURCE, "")).lower() in ("true", "1")
+    if name:
+        joined = [" ".join(" ".join(lines).split()) for lines in alternatives]
+        return str(document), [Segment(name, joined, left_out)]
+    if len({len(lines) for lines in alternatives}) > 1:
+        raise GtransError(f"{where}: its references have different numbers of lines")
+    return str(document), [
+        Segment("", list(lines), left_out) for lines in zip(*alternatives, strict=True)
+    ] or [Segment("", [""] * len(alternatives), left_out)]
+
+
+def _alternatives(value: Any) -> list[list[str]] | None:
+    """The lines of a text; of each text if there are several, as in ``refs`` of WMT25."""
+    if isinstance(value, str):
+        return [[" ".join(line.split()) for line in value.split("\n") if line.strip()]]
+    if isinstance(value, list) and all(isinstance(line, str) for line in value):
+        return [[" ".join(line.split()) for line in value]]
+    if isinstance(value, dict):
+        inner = [one.get("ref") if isinstance(one, dict) else one for one in value.values()]
+        found = [_alternatives(one) for one in inner]
+        if found and all(one is not None and len(one) == 1 for one in found):
+            return [one[0] for one in found if one]
+    return None
+
+
+def _name(cell: str) -> str:
+    return cell.strip().lower().replace("_", "").replace("-", "")
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    """The object of a JSON line that has a document id."""
+    if not line.lstrip().startswith("{"):
+        return None
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    named = {_name(key): value for key, value in row.items()}
+    return named if any(key in named for key in DOCUMENT) else None
+
+
+def _json_rows(path: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in lines:
+        if line.strip():
+            row = _object(line)
+            if row is None:
+                raise GtransError(
+                    f"{path}:{number} is no JSON object with a document id, as the lines before "
+                    "it; give one object per line"
+                )
+            yield number, row
+
+
+def _table_rows(
+    path: str, header: str, lines: Iterator[tuple[int, str]]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    names = [_name(cell) for cell in header.split("\t")]
+    for number, line in lines:
+        if not line.strip():
+            continue
+        cells = line.split("\t")
+        if len(cells) != len(names):
+            raise GtransError(
+                f"{path}:{number} has {len(cells)} cells, but the header has {len(names)}; cells "
+                "are separated by tabs, and cannot contain any"
+            )
+        yield number, dict(zip(names, cells, strict=True))

@@ -1,0 +1,377 @@
+"""Split a translated document into the sentences of its reference.
+
+The translation of a whole document need not have a sentence for each sentence of the reference.
+As mwerSegmenter does (Matusov et al., 2005, "Evaluating Machine Translation Output with
+Automatic Sentence Segmentation"), the split with the smallest edit distance to the references is
+found by dynamic programming. No model is needed. Edit distance with costs for insertion and
+deletion is the lengths minus a gain, so the best split has the largest sum of gains:
+
+* A token that equals a token of the reference gains its weight: more if it is rarer in the
+  references. Another word in the place of a word gains :data:`SUBSTITUTION`. Tokens
+  have to be in the same order; :data:`MOVED` of its weight is gained by every token that occurs
+  anywhere in the reference sentence.
+* A boundary in a place where sentences seldom end costs something, see :data:`COSTS`. How often
+  the references' own sentences begin and end with the tokens beside it counts, too.
+* A sentence of the reference may be *omitted*, and a stretch between two sentences *added*.
+  Both gain a share of their weight, so they win where nothing fits.
+
+With several references every sentence takes the one that fits best.
+
+A document of n tokens and m tokens of reference takes O(n m) time, K rows of n numbers of memory.
+Long documents are searched in a band around the word sequences that occur once on both sides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import log2, log10
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gtrans.evaluation.bands import Band, bands
+from gtrans.evaluation.boundaries import Edge, Text, ends_a_sentence, is_word, tokens_of
+from gtrans.evaluation.metrics import Documents
+
+SIGNATURE = "resegmented:edit-distance.1"
+"""The mark of a resegmented translation in signatures; the number counts versions."""
+
+# The unit of gains is a tenth of the match of the most frequent token.
+COMMONEST, RARER, RAREST = 10, 5.0, 40
+"""Weight of a token: COMMONEST, RARER more for each factor of ten that it is rarer, at most
+RAREST."""
+SUBSTITUTION = 5
+MOVED = 0.3
+COSTS = {
+    True: {Edge.LINE_END: -20, Edge.SENTENCE_END: 0, Edge.PUNCTUATION: 30, Edge.SPACE: 38,
+           Edge.LOWER_CASE: 45, Edge.NONE: 60},
+    False: {Edge.LINE_END: -20, Edge.SENTENCE_END: 0, Edge.PUNCTUATION: 12, Edge.SPACE: 12,
+            Edge.LOWER_CASE: 22, Edge.NONE: 40},
+}  # fmt: skip
+"""Cost of a boundary by what stands there: for a reference sentence that ends in a final
+punctuation mark (true), and for others, such as headlines."""
+HABIT, HABIT_LIMIT = 4, 4.0
+"""Gain of a boundary for each doubling of the odds, from the tokens beside it; at most so many."""
+OMITTED, ADDED, OPENING = 0.15, 0.22, 30
+"""Share of its weight that a sentence gains by being omitted, a stretch by being added, less
+OPENING."""
+
+_ROWS_AT_ONCE = 64
+_IMPOSSIBLE = -(10**8)
+
+Gains = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A stretch of the translation that fits no sentence.
+
+    Attributes:
+        after: the number of sentences of the document before it.
+        text: the stretch.
+        tokens: its length.
+    """
+
+    after: int
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """A document of translation in the sentences of its reference.
+
+    Attributes:
+        sentences: as many as the reference has. An omitted one is empty. An addition is a part
+            of the sentence before it, so that nothing of the translation is lost.
+        omitted: positions of the sentences that are not translated.
+        added: stretches that translate nothing.
+        tokens: length of the translation.
+    """
+
+    sentences: list[str]
+    omitted: list[int]
+    added: list[Addition]
+    tokens: int
+
+
+class Resegmenter:
+    """Splits translations of the documents of one reference.
+
+    Args:
+        references: one or more references, each documents of sentences; all of them with
+            the same documents and sentences.
+    """
+
+    def __init__(self, references: Sequence[Documents]) -> None:
+        self._references = [
+            [[tokens_of(sentence) for sentence in document] for document in documents]
+            for documents in references
+        ]
+        sentences = [
+            tokens
+            for documents in self._references
+            for document in documents
+            for tokens in document
+        ]
+        self._counts = Counter(token for tokens in sentences for token in tokens)
+        self._total = max(1, sum(self._counts.values()))
+        self._first = Counter(tokens[0] for tokens in sentences if tokens)
+        self._last = Counter(tokens[-1] for tokens in sentences if tokens)
+        self._weights: dict[str, int] = {}
+        self._boundary_share = max(1, len(sentences)) / self._total
+
+    def split(self, document: int, lines: Sequence[str]) -> Split:
+        """Split the translation of a document.
+
+        Args:
+            document: its number in the references, from 0.
+            lines: the translation, in lines of any kind.
+        """
+        return self._search(document, lines).split()
+
+    def gain(self, document: int, lines: Sequence[str]) -> int:
+        """The sum of gains of the best split."""
+        return self._search(document, lines).gain()
+
+    def _search(self, document: int, lines: Sequence[str]) -> _Search:
+        references = [documents[document] for documents in self._references]
+        return _Search(self, Text("\n".join(lines)), references)
+
+    def weight(self, token: str) -> int:
+        """The gain of a match."""
+        found = self._weights.get(token)
+        if found is None:
+            rarity = log10(self._total / max(1, self._counts[token]))
+            found = self._weights[token] = int(min(RAREST, COMMONEST + RARER * rarity))
+        return found
+
+    def habit(self, before: str, after: str) -> int:
+        """The gain of a boundary between two tokens."""
+        ends, begins = self._odds(self._last, before), self._odds(self._first, after)
+        return int(HABIT * (ends + begins))
+
+    def _odds(self, at_boundary: Counter[str], token: str) -> float:
+        share = self._boundary_share
+        odds = (at_boundary[token] + 2 * share) / (self._counts[token] + 2) / share
+        return max(-HABIT_LIMIT, min(HABIT_LIMIT, log2(odds)))
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    """A sentence of a reference; one entry for each token in the arrays.
+
+    Attributes:
+        ids: numbers of the same tokens in the translation; -1: not in it.
+        words: whether it is a word.
+        weights: the gain of its match.
+        weight: their sum.
+        final: whether the sentence ends in a final punctuation mark.
+    """
+
+    ids: NDArray[np.int32]
+    words: NDArray[np.bool_]
+    weights: NDArray[np.int32]
+    weight: int
+    final: bool
+
+    def reversed(self) -> _Sentence:
+        """The sentence from its end to its begin."""
+        return replace(self, ids=self.ids[::-1], words=self.words[::-1], weights=self.weights[::-1])
+
+
+class _Search:
+    """The search for the best split of one document.
+
+    Columns are places between tokens of the translation, 0 to n. A row has the largest gain
+    with which the references up to some token can be followed to each column of a band.
+    """
+
+    def __init__(
+        self, model: Resegmenter, text: Text, references: Sequence[Sequence[list[str]]]
+    ) -> None:
+        self._text = text
+        tokens = text.tokens
+        self._ids: dict[str, int] = {}
+        self._tokens = np.array(
+            [self._ids.setdefault(token, len(self._ids)) for token in tokens], dtype=np.int32
+        )
+        self._words = np.array([is_word(token) for token in tokens], dtype=bool)
+        self._model = model
+        self._weight = np.array([model.weight(token) for token in tokens], dtype=np.int32)
+        habits = [0, *map(model.habit, tokens, tokens[1:]), 0] if tokens else [0]
+        self._boundary: dict[bool, Gains] = {}
+        for final, costs in COSTS.items():
+            by_edge = np.array([costs[edge] for edge in Edge], dtype=np.int32)
+            self._boundary[final] = np.array(habits, dtype=np.int32) - by_edge[text.edges]
+        self._adding = _running(ADDED * self._weight)
+        sentences = list(zip(*references, strict=True))
+        self._bands = bands(sentences, tokens)
+        self._sentences = [
+            [self._prepare(one, model) for one in alternatives] for alternatives in sentences
+        ]
+
+    def _prepare(self, tokens: list[str], model: Resegmenter) -> _Sentence:
+        weights = np.array([model.weight(token) for token in tokens], dtype=np.int32)
+        return _Sentence(
+            np.array([self._ids.get(token, -1) for token in tokens], dtype=np.int32),
+            np.array([is_word(token) for token in tokens], dtype=bool),
+            weights,
+            int(weights.sum()),
+            ends_a_sentence(tokens),
+        )
+
+    def gain(self) -> int:
+        """The gain of the best split."""
+        _, ends, band = self._forth()
+        return int(self._with_addition(ends, band)[-1])
+
+    def split(self) -> Split:
+        """The best split."""
+        return self._back(*self._forth())
+
+    def _forth(self) -> tuple[list[tuple[Band, Gains]], Gains, Band]:
+        """The row before each sentence with its band, and the last row."""
+        ends, band = np.zeros(1, dtype=np.int32), Band(0, 0)
+        history = []
+        for number, own in enumerate(self._bands):
+            history.append((band, ends))
+            starts = self._with_addition(_fit(ends, band, own), own)
+            ways = [self._follow(sentence, starts, own) for sentence in self._sentences[number]]
+            ends = np.maximum.reduce([*ways, starts + self._omission(number)])
+            band = own
+        return history, ends, band
+
+    def _back(self, history: list[tuple[Band, Gains]], ends: Gains, band: Band) -> Split:
+        """From the last column back: the column where each sentence begins."""
+        column = len(self._tokens)
+        places: list[tuple[int, int]] = []  # begin of each sentence, end of the one before it
+        stop = self._before_addition(ends, band, column)
+        pieces = [(stop, column)]
+        column = stop
+        for number in range(len(history) - 1, -1, -1):
+            gain = int(ends[column - band.first])
+            own, (band, ends) = band, history[number]
+            ends = _fit(ends, band, own)
+            start = self._begin(number, self._with_addition(ends, own), own, column, gain)
+            stop = self._before_addition(ends, own, start)
+            ends = history[number][1]
+            places.append((start, column))
+            pieces.append((stop, start))
+            column = stop
+        return self._result(places[::-1], pieces[::-1])
+
+    def _begin(self, number: int, starts: Gains, own: Band, column: int, gain: int) -> int:
+        """The column where the sentence ``number`` begins, which ends in ``column``."""
+        width = column - own.first + 1
+        if int(starts[width - 1]) + self._omission(number) == gain:
+            return column
+        for sentence in self._sentences[number]:
+            moved = self._moved(sentence, own)[:width]
+            row = np.zeros(width, dtype=np.int32)
+            # The same rows from the other side: from the end of the sentence to its begin.
+            for gains in self._gains(sentence.reversed(), Band(own.first, column)):
+                row = _next_row(row, gains[::-1])
+            end = self._boundary[sentence.final][column]
+            total = row[::-1] + starts[:width] - moved + moved[-1] + end
+            found = np.flatnonzero(total == gain)
+            if len(found):
+                return own.first + int(found[-1])
+        raise AssertionError("the way back has the gains of the way forth")
+
+    def _result(self, places: list[tuple[int, int]], pieces: list[tuple[int, int]]) -> Split:
+        omitted = [number for number, (start, stop) in enumerate(places) if start == stop]
+        added = [
+            Addition(number, self._text.part(*piece), piece[1] - piece[0])
+            for number, piece in enumerate(pieces)
+            if piece[1] > piece[0]
+        ]
+        # An addition goes to the last sentence before it that has a translation.
+        spans: list[list[int]] = [[start, stop] for start, stop in places]
+        present = [number for number, (start, stop) in enumerate(places) if stop > start]
+        for one, other in pairwise(present):
+            spans[one][1] = spans[other][0]
+        if present:
+            spans[present[0]][0], spans[present[-1]][1] = 0, len(self._tokens)
+        elif spans:
+            spans[0] = [0, len(self._tokens)]
+        sentences = [self._text.part(start, stop) for start, stop in spans]
+        return Split(sentences, omitted, added, len(self._tokens))
+
+    # --- parts of the sum ---------------------------------------------------------------
+
+    def _follow(self, sentence: _Sentence, starts: Gains, own: Band) -> Gains:
+        """The gains at the end of a sentence of the reference, from those at its begin."""
+        moved = self._moved(sentence, own)
+        row: Gains = np.maximum.accumulate(starts - moved)
+        for gains in self._gains(sentence, own):
+            row = _next_row(row, gains)
+        return row + moved + self._boundary[sentence.final][own.first : own.last + 1]
+
+    def _gains(self, sentence: _Sentence, band: Band) -> Iterator[Gains]:
+        """For each token of the reference, its gain with each token of the translation."""
+        translation = self._tokens[band.first : band.last]
+        words = self._words[band.first : band.last]
+        for begin in range(0, len(sentence.ids), _ROWS_AT_ONCE):
+            part = slice(begin, begin + _ROWS_AT_ONCE)
+            same_kind = sentence.words[part, None] == words
+            gains = np.where(same_kind, np.int32(SUBSTITUTION), np.int32(0))
+            equal = sentence.ids[part, None] == translation
+            yield from np.where(equal, sentence.weights[part, None], gains)
+
+    def _moved(self, sentence: _Sentence, band: Band) -> Gains:
+        """Sums over the tokens of the translation that occur in a sentence, in any order."""
+        present = np.zeros(len(self._ids) + 1, dtype=bool)  # the last one: tokens that do not
+        present[sentence.ids] = True
+        present[-1] = False
+        part = slice(band.first, band.last)
+        return _running(MOVED * self._weight[part] * present[self._tokens[part]])
+
+    def _omission(self, number: int) -> int:
+        weights = [sentence.weight for sentence in self._sentences[number]]
+        return int(OMITTED * sum(weights) / len(weights)) - OPENING
+
+    def _with_addition(self, ends: Gains, band: Band) -> Gains:
+        """The gains before the next sentence, which an added stretch may precede."""
+        adding = self._adding[band.first : band.last + 1]
+        jump = np.maximum.accumulate(ends - adding) + adding - OPENING
+        added: Gains = np.maximum(ends, jump + self._boundary[True][band.first : band.last + 1])
+        return added
+
+    def _before_addition(self, ends: Gains, band: Band, column: int) -> int:
+        """Where the stretch begins that was added before ``column``; ``column``: there is none."""
+        at = column - band.first
+        adding = self._adding[band.first : band.last + 1]
+        gain = int(self._with_addition(ends, band)[at])
+        if gain == ends[at]:
+            return column
+        jumps = ends - adding + adding[at] - OPENING + self._boundary[True][column]
+        return band.first + int(np.flatnonzero(jumps[: at + 1] == gain)[-1])
+
+
+def _next_row(row: Gains, gains: Gains) -> Gains:
+    """The row of the next token of the reference: it meets a token, or it is passed by."""
+    new = row.copy()
+    np.maximum(row[:-1] + gains, row[1:], out=new[1:])
+    best: Gains = np.maximum.accumulate(new)
+    return best
+
+
+def _running(values: NDArray[Any]) -> Gains:
+    """Sums of the values before each place, (values + 1), as whole numbers."""
+    return np.concatenate([[0.0], np.cumsum(values)]).astype(np.int32)
+
+
+def _fit(row: Gains, band: Band, own: Band) -> Gains:
+    """A row of one band in the columns of another; what it lacks cannot be reached."""
+    fitted = np.full(own.last - own.first + 1, _IMPOSSIBLE, dtype=np.int32)
+    first, last = max(band.first, own.first), min(band.last, own.last)
+    if first <= last:
+        fitted[first - own.first : last - own.first + 1] = row[
+            first - band.first : last - band.first + 1
+        ]
+    return fitted

@@ -1,0 +1,286 @@
+"""``gtrans score`` on translations without aligned sentences, with ids, on standard input."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.score_corpus import text, write
+
+from gtrans.cli import main
+
+REFERENCES = [
+    ["Parliament votes on new law", "The vote was held on Tuesday evening in the capital.",
+     "Opponents of the bill had announced protests.", "Nobody was hurt."],
+    ["The team won its third match.", "The coach praised the young goalkeeper Anna Berg.",
+     "They play again on Saturday."],
+    ["It will rain in the north tomorrow.", "In the south, the sun will shine."],
+]  # fmt: skip
+TRANSLATIONS = [
+    ["Parliament is voting over a new law", "On Tuesday evening, the vote was in the capital.",
+     "The opponents of the bill announced protests.", "No one was hurt."],
+    ["The team has won its third match.", "The coach praised goalkeeper Anna Berg.",
+     "On Saturday, they play again."],
+    ["Tomorrow it will rain in the north.", "The sun will shine in the south."],
+]  # fmt: skip
+EXTRA = "Subscribe to our newsletter for more stories from around the world!"
+ROWS = [(f"doc-{d}", k, s) for d, doc in enumerate(TRANSLATIONS) for k, s in enumerate(doc)]
+
+
+@pytest.fixture
+def ref(tmp_path: Path) -> str:
+    return write(tmp_path / "ref.txt", text(REFERENCES))
+
+
+@pytest.fixture
+def hyp(tmp_path: Path) -> str:
+    return write(tmp_path / "hyp.txt", text(TRANSLATIONS))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    capsys.readouterr()
+    assert main(["score", *arguments, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    [system] = report["systems"].values() if "systems" in report else [report]
+    return report | system
+
+
+def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert main(["score", *arguments]) == 1
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+LAYOUTS = {
+    "one line a document": "\n".join(" ".join(d) for d in TRANSLATIONS) + "\n",
+    "paragraphs": "\n\n".join(" ".join(d[:2]) + "\n" + " ".join(d[2:]) for d in TRANSLATIONS),
+    "other sentences": "\n\n".join(" ".join(d).replace(", ", ",\n") for d in TRANSLATIONS),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_any_layout_has_the_scores_of_aligned_sentences(
+    layout: str, tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    any_layout = write(tmp_path / "any", LAYOUTS[layout])
+    aligned = run(capsys, "--hyp", hyp, "--ref", ref)
+    found = run(capsys, "--hyp", any_layout, "--ref", ref, "--resegment")
+    for key in ("s_bleu", "d_bleu", "d_bleu_instance", "chrf", "ter", "meteor"):
+        assert found[key]["score"] == aligned[key]["score"]
+        signature = aligned[key]["signature"] + "|resegmented:edit-distance.1"
+        assert found[key]["signature"] == signature
+        assert (found[key]["omitted"], found[key]["added"]) == (0, 0)
+
+
+def test_omitted_and_added_text_is_told_beside_every_score(
+    tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, third = TRANSLATIONS
+    documents = [[first[0], first[1], first[3]], [*second[:1], EXTRA, *second[1:]], third]
+    free = write(tmp_path / "free", "\n".join(" ".join(d) for d in documents) + "\n")
+    found = run(capsys, "--hyp", free, "--ref", ref, "--resegment")
+    whole = found["resegmented"]
+    assert whole["omitted_sentences"] == [
+        {"document": 1, "sentence": 3, "reference": REFERENCES[0][2]}
+    ]
+    assert whole["added_text"] == [{"document": 2, "after_sentence": 1, "text": EXTRA}]
+    assert whole["omitted"] == pytest.approx(100 * 8 / 67)  # words and punctuation marks
+    assert found["s_bleu"]["omitted"] == found["ter"]["omitted"] == whole["omitted"]
+    assert found["s_bleu"]["added"] == whole["added"]
+    arguments = ["--hyp", f"a={free}", f"b={ref}", "--ref", ref, "--resegment"]
+    assert main(["score", *arguments, "--metrics", "s_bleu", "chrf"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[-2:] == ["omitted", "added"]
+    shares = [f"{whole['omitted']:.1f}%", f"{whole['added']:.1f}%"]
+    assert lines[1].split()[-2:] == lines[3].split()[-2:] == shares
+    assert lines[2].split()[-2:] == lines[4].split()[-2:] == ["0.0%", "0.0%"]
+
+
+def test_resegmented_translations_can_be_written(
+    tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = [TRANSLATIONS[0][:-1], *TRANSLATIONS[1:]]
+    free = write(tmp_path / "free", "\n".join(" ".join(d) for d in documents) + "\n")
+    out = tmp_path / "out"
+    options = ["--ref", ref, "--src", ref, "--metrics", "s_bleu"]
+    arguments = ["--hyp", f"x={free}", *options, "--resegment", "--resegment-dir", str(out)]
+    found = run(capsys, *arguments)
+    assert (out / "ref.txt").read_text() == (out / "src.txt").read_text() == Path(ref).read_text()
+    written = (out / "hyp.x.txt").read_text()
+    assert written == text([[*documents[0], ""], *documents[1:]])
+    again = run(capsys, "--hyp", f"x={out / 'hyp.x.txt'}", *options)
+    assert again["s_bleu"]["score"] == found["s_bleu"]["score"]
+    assert "needs --resegment" in error(
+        capsys, "--hyp", free, "--ref", ref, "--resegment-dir", str(out)
+    )
+
+
+def test_documents_that_cannot_be_told_are_refused(
+    tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    free = write(tmp_path / "free", "One.\nTwo.\n")
+    message = error(capsys, "--hyp", free, "--ref", ref, "--resegment")
+    assert "has 1 documents in 2 lines, but" in message and "has 3 documents" in message
+    same = ["--hyp", free, "--ref", ref, "--resegment"]
+    assert "give one of them" in error(capsys, *same, "--documents-only")
+    assert "needs the reference" in error(
+        capsys, "--hyp", free, "--src", ref, "--ctxpro", "x", "--resegment"
+    )
+    one = write(tmp_path / "one", text([[s for d in REFERENCES for s in d]]))
+    paragraphs = write(tmp_path / "paragraphs", text(TRANSLATIONS))  # boundaries are no documents
+    assert run(capsys, "--hyp", paragraphs, "--ref", one, "--resegment")["sentences"] == 9
+
+
+def test_a_translation_is_read_from_standard_input(
+    hyp: str, ref: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run(capsys, "--hyp", f"x={hyp}", "--ref", ref)
+    for argument in ("-", "x=-"):
+        stream = io.BytesIO(Path(hyp).read_bytes())
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream))
+        found = run(capsys, "--hyp", argument, "--ref", ref)
+        assert found["s_bleu"] == expected["s_bleu"]
+    assert "can be given once" in error(capsys, "--hyp", "a=-", "b=-", "--ref", ref)
+
+
+# --- document ids ----------------------------------------------------------------------------
+
+
+def jsonl(path: Path, rows: list[dict[str, Any]]) -> str:
+    return write(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def test_wmt24pp_files_are_read_as_they_are(
+    tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flat = [s for d in REFERENCES for s in d]
+    rows = [
+        {"lp": "en-de_DE", "domain": "news", "document_id": document, "segment_id": number,
+         "is_bad_source": number == 4, "source": reference, "target": reference,
+         "original_target": "no"}
+        for number, ((document, _, _), reference) in enumerate(zip(ROWS, flat, strict=True))
+    ]  # fmt: skip
+    published = jsonl(tmp_path / "en-de_DE.jsonl", rows)
+    ours = [
+        {"document_id": row["document_id"], "segment_id": row["segment_id"], "translation": s}
+        for row, (_, _, s) in zip(rows, ROWS, strict=True)
+    ]
+    shuffled = jsonl(tmp_path / "ours.jsonl", ours[::-1])
+    found = run(capsys, "--hyp", shuffled, "--ref", published, "--src", published)
+    assert found["sentences"] == 8  # without the bad source
+    assert found["notes"][0] == "1 of 9 segments are left out: they are marked is_bad_source"
+    kept = [[s for s in d if s != REFERENCES[1][0]] for d in REFERENCES]
+    kept_hyp = [[s for s in d if s != TRANSLATIONS[1][0]] for d in TRANSLATIONS]
+    plain = run(
+        capsys, "--hyp", write(tmp_path / "h", text(kept_hyp)),
+        "--ref", write(tmp_path / "r", text(kept)),
+    )  # fmt: skip
+    assert found["s_bleu"]["score"] == plain["s_bleu"]["score"]
+    # Whole documents, which include the bad source, in another order.
+    documents = [{"doc_id": f"doc-{d}", "hypothesis": " ".join(TRANSLATIONS[d])} for d in (2, 0, 1)]
+    free = jsonl(tmp_path / "free.jsonl", documents)
+    again = run(capsys, "--hyp", free, "--ref", published, "--resegment")
+    assert again["s_bleu"]["score"] == plain["s_bleu"]["score"]
+
+
+def test_wmt25_files_are_read_as_they_are(
+    tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def paragraphs(documents: list[list[str]]) -> list[str]:
+        return [f"{d[0]}\n\n{' '.join(d[1:])}" for d in documents]
+
+    blind = jsonl(
+        tmp_path / "wmt25.jsonl",
+        [{"doc_id": f"en-de_DE_#_{n}", "src_text": t, "refs": {"refA": {"ref": t}}}
+         for n, t in enumerate(paragraphs(REFERENCES))],
+    )  # fmt: skip
+    answers = [
+        {"doc_id": f"en-de_DE_#_{n}", "hypothesis": t}
+        for n, t in enumerate(paragraphs(TRANSLATIONS))
+    ]
+    system = jsonl(tmp_path / "system.jsonl", answers[::-1])
+    found = run(capsys, "--hyp", system, "--ref", blind, "--src", blind)
+    assert (found["documents"], found["sentences"]) == (3, 6)  # paragraphs
+    joined = [row | {"hypothesis": row["hypothesis"].replace("\n\n", " ")} for row in answers]
+    one_line = jsonl(tmp_path / "joined.jsonl", joined)
+    assert "--resegment" in error(capsys, "--hyp", one_line, "--ref", blind)
+    again = run(capsys, "--hyp", one_line, "--ref", blind, "--resegment")
+    assert again["s_bleu"]["score"] == found["s_bleu"]["score"]
+    whole = run(capsys, "--hyp", one_line, "--ref", blind, "--documents-only")
+    assert whole["d_bleu"]["score"] == found["d_bleu"]["score"]
+    plain = write(tmp_path / "plain", "\n".join(row["hypothesis"] for row in joined) + "\n")
+    assert run(capsys, "--hyp", plain, "--ref", blind, "--resegment")["s_bleu"] == again["s_bleu"]
+
+
+def test_tables_with_ids_are_matched_whatever_their_order(
+    tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def table(name: str, documents: list[list[str]], order: list[int]) -> str:
+        lines = ["docid\tsegid\ttext"]
+        lines += [f"d{d}\t{k}\t{s}" for d in order for k, s in enumerate(documents[d], start=1)]
+        return write(tmp_path / name, "\n".join(lines) + "\n")
+
+    reference = table("ref.tsv", REFERENCES, [0, 1, 2])
+    system = table("hyp.tsv", TRANSLATIONS, [2, 0, 1])
+    expected = run(capsys, "--hyp", hyp, "--ref", ref)
+    assert run(capsys, "--hyp", system, "--ref", reference)["s_bleu"] == expected["s_bleu"]
+    assert run(capsys, "--hyp", hyp, "--ref", reference)["s_bleu"] == expected["s_bleu"]
+    assert "has document ids, but" in error(capsys, "--hyp", system, "--ref", ref)
+    assert "but " + ref in error(capsys, "--hyp", hyp, "--ref", reference, ref)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (ROWS[:4] + ROWS[7:], "lacks the document 'doc-1', which"),
+        ([*ROWS, ("doc-9", 0, "x")], "lacks the document 'doc-9', which"),
+        (ROWS[:3] + ROWS[4:], "lacks the segment '3' of document 'doc-0', which"),
+        ([*ROWS, ROWS[1]], ":10: the segment '1' of document 'doc-0' comes twice"),
+    ],
+    ids=["missing document", "unknown document", "missing segment", "doubled segment"],
+)
+def test_missing_and_doubled_ids_are_one_line(
+    rows: list[tuple[str, int, str]],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    named = ("doc_id", "seg_id", "text")
+    ref = jsonl(tmp_path / "ref", [dict(zip(named, row, strict=True)) for row in ROWS])
+    hyp = jsonl(tmp_path / "hyp", [dict(zip(named, row, strict=True)) for row in rows])
+    assert message in error(capsys, "--hyp", hyp, "--ref", ref)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"doc_id": "a", "text": "x"}\n{"doc_id": "a"}\n', ":2: there is no translation; a row"),
+        ('{"doc_id": "a", "text": "x"}\nplain\n', ":2 is no JSON object with a document id"),
+        ('{"doc_id": "a", "text": "x\\ny"}\n' * 2, ":2: document 'a' comes again"),
+        ('{"doc_id": null, "text": "x"}\n', ":1: there is no document id"),
+        ("docid\ttext\na\tx\nb\n", ":3 has 1 cells, but the header has 2"),
+        ("docid\ttext\na\tx\nb\ty\na\tz\n", ":4: document 'a' comes again"),
+        ("docid\ttext\n", "holds no text"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_named(
+    content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref = jsonl(tmp_path / "ref", [{"doc_id": "a", "text": "x"}])
+    assert message in error(capsys, "--hyp", write(tmp_path / "hyp", content), "--ref", ref)
+
+
+def test_a_document_given_twice_among_whole_documents_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"d{n}" for n in range(12)]
+    ref = jsonl(tmp_path / "ref", [{"doc_id": n, "text": "It is.\nSo it is."} for n in names])
+    twice = [{"doc_id": n, "text": "It is. So it is."} for n in [*names, names[-1]]]
+    message = error(capsys, "--hyp", jsonl(tmp_path / "h", twice), "--ref", ref, "--resegment")
+    assert "has document 'd11' 2 times" in message

@@ -1,0 +1,279 @@
+"""Splitting translated documents into the sentences of their references."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gtrans.evaluation import bands
+from gtrans.evaluation.boundaries import Edge, Text, ends_a_sentence, is_word, tokens_of
+from gtrans.evaluation.resegment import (
+    ADDED,
+    COSTS,
+    MOVED,
+    OMITTED,
+    OPENING,
+    SUBSTITUTION,
+    Resegmenter,
+    Split,
+)
+
+REFERENCE = [
+    "Parliament votes on new law",
+    "The vote was held on Tuesday evening in the capital.",
+    "Opponents of the bill had announced protests.",
+    "“We will not give up,” said their leader, Anna Berg.",
+    "Nobody was hurt.",
+    "A second reading is planned for the beginning of March.",
+]
+TRANSLATION = [
+    "Parliament is voting over a new law",
+    "On Tuesday evening, the vote took place in the capital city.",
+    "The bill's opponents announced protests before.",
+    '"We won\'t give up," their leader Anna Berg said.',
+    "No one was injured.",
+    "The second reading is planned for early March.",
+]
+CHINESE = [
+    "议会就新法律进行投票",
+    "投票于周二晚上在首都举行。",
+    "该法案的反对者宣布举行抗议活动。",
+    "“我们不会放弃。”他们的领导人说。",
+]
+CHINESE_TRANSLATION = [
+    "议会对新法律投票",
+    "周二晚上，投票在首都进行了。",
+    "反对该法案的人曾宣布要抗议。",
+    "“我们绝不放弃。”其领导人表示。",
+]
+
+
+def split(lines: list[str], *references: list[str]) -> Split:
+    return Resegmenter([[list(one)] for one in references]).split(0, lines)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda t: [" ".join(t)],
+        lambda t: [" ".join(t[:3]), " ".join(t[3:])],
+        lambda t: [t[0], "", *t[1:]],
+        lambda t: [half for s in t for half in (s[: s.index(" ")], s[s.index(" ") :])],
+        lambda t: [word for s in t for word in s.split()],
+    ],
+    ids=["one line", "paragraphs", "sentences", "other lines", "words"],
+)
+def test_a_translation_of_any_layout_is_split_into_its_sentences(
+    layout: Callable[[list[str]], list[str]],
+) -> None:
+    found = split(layout(TRANSLATION), REFERENCE)
+    assert found.sentences == TRANSLATION
+    assert (found.omitted, found.added) == ([], [])
+
+
+def test_characters_are_compared_in_a_script_without_spaces() -> None:
+    assert split(["".join(CHINESE_TRANSLATION)], CHINESE).sentences == CHINESE_TRANSLATION
+    # Lines are joined without a space, which the script does not have.
+    halves = [part for s in CHINESE_TRANSLATION for part in (s[:5], s[5:])]
+    assert split(halves, CHINESE).sentences == CHINESE_TRANSLATION
+    thai = ["ฉันไปตลาดเมื่อวานนี้", "เขาอยู่ที่บ้านกับแม่"]
+    assert split(["".join(thai)], thai).sentences == thai
+
+
+def test_the_boundary_between_sentences_without_punctuation_is_found_by_their_words() -> None:
+    reference = ["the cat is on the mat", "a dog barks in the yard", "we go home now"]
+    spoken = ["the cat sits on the mat", "a dog is barking in the yard", "we all go home now"]
+    assert split([" ".join(spoken)], reference).sentences == spoken
+
+
+def test_an_omitted_sentence_is_empty_and_named() -> None:
+    rest = [*TRANSLATION[:2], *TRANSLATION[3:]]
+    found = split([" ".join(rest)], REFERENCE)
+    assert found.sentences == [*TRANSLATION[:2], "", *TRANSLATION[3:]]
+    assert (found.omitted, found.added) == ([2], [])
+
+
+def test_an_added_sentence_is_named_and_stays_with_the_sentence_before_it() -> None:
+    extra = "Subscribe to our newsletter for daily stories from around the world!"
+    more = [*TRANSLATION[:3], extra, *TRANSLATION[3:]]
+    found = split([" ".join(more)], REFERENCE)
+    assert found.sentences == [
+        *TRANSLATION[:2], f"{TRANSLATION[2]} {extra}", *TRANSLATION[3:],
+    ]  # fmt: skip
+    assert found.omitted == []
+    assert [(one.after, one.text) for one in found.added] == [(3, extra)]
+    assert found.added[0].tokens == len(tokens_of(extra))
+    before = split([" ".join([extra, *TRANSLATION])], REFERENCE)
+    assert [(one.after, one.text) for one in before.added] == [(0, extra)]
+    assert before.sentences[0] == f"{extra} {TRANSLATION[0]}"
+
+
+def test_each_sentence_may_fit_another_reference() -> None:
+    first = ["It was raining cats and dogs.", "He remained at home.", "Then the phone rang."]
+    second = ["The rain poured down.", "So he did not go out at all.", "Suddenly he got a call."]
+    found = split(["The rain poured. He remained home. Suddenly, a call."], first, second)
+    assert found.sentences == ["The rain poured.", "He remained home.", "Suddenly, a call."]
+
+
+def test_an_empty_translation_is_all_omitted() -> None:
+    found = split([], REFERENCE)
+    assert found == Split([""] * 6, list(range(6)), [], 0)
+    foreign = split(["Lorem ipsum dolor sit amet, consectetur adipiscing elit."], ["Yes."])
+    assert foreign.sentences == ["Lorem ipsum dolor sit amet, consectetur adipiscing elit."]
+
+
+# --- the best split, against all splits ---------------------------------------------------
+
+tokens = st.lists(st.sampled_from(["a", "b", "C", "d", ".", "!", ","]), max_size=7)
+sentences = st.lists(tokens.filter(bool).map(" ".join), min_size=1, max_size=4)
+
+
+def best_gain(model: Resegmenter, text: Text, references: list[list[list[str]]]) -> int:
+    """The largest gain of a split, by trying every boundary in turn."""
+    ours, n = text.tokens, len(text.tokens)
+
+    def boundary(place: int, final: bool) -> int:
+        inside = 0 < place < n
+        habit = model.habit(ours[place - 1], ours[place]) if inside else 0
+        return habit - COSTS[final][Edge(text.edges[place])]
+
+    def added(start: int, stop: int) -> int:
+        shares = [ADDED * model.weight(token) for token in ours]
+        return int(sum(shares[:stop])) - int(sum(shares[:start])) - OPENING + boundary(stop, True)
+
+    @cache
+    def followed(sentence: tuple[str, ...], start: int, stop: int) -> int:
+        if not sentence or start == stop:
+            return 0
+        *rest, last = sentence
+        here = ours[stop - 1]
+        both = SUBSTITUTION if is_word(here) == is_word(last) else 0
+        gain = model.weight(last) if here == last else both
+        return max(
+            followed(tuple(rest), start, stop - 1) + gain,
+            followed(tuple(rest), start, stop),
+            followed(sentence, start, stop - 1),
+        )
+
+    def moved(sentence: list[str], start: int, stop: int) -> int:
+        shares = [MOVED * model.weight(t) if t in sentence else 0.0 for t in ours]
+        return int(sum(shares[:stop])) - int(sum(shares[:start]))
+
+    def omitted(number: int) -> int:
+        sums = [sum(map(model.weight, reference[number])) for reference in references]
+        return int(OMITTED * sum(sums) / len(sums)) - OPENING
+
+    @cache
+    def before(number: int, place: int) -> int:
+        """The gain of what stands before a sentence, an addition included."""
+        plain = ended(number - 1, place)
+        return max([plain, *(ended(number - 1, s) + added(s, place) for s in range(place + 1))])
+
+    @cache
+    def ended(number: int, place: int) -> int:
+        if number < 0:
+            return 0 if place == 0 else -(10**6)
+        ways = [before(number, place) + omitted(number)]
+        for reference in references:
+            sentence = reference[number]
+            ways += [
+                before(number, start)
+                + followed(tuple(sentence), start, place)
+                + moved(sentence, start, place)
+                + boundary(place, ends_a_sentence(sentence))
+                for start in range(place + 1)
+            ]
+        return max(ways)
+
+    return before(len(references[0]), n)
+
+
+@settings(deadline=None, max_examples=40)
+@given(sentences, st.lists(tokens.map(" ".join), max_size=3), st.randoms(use_true_random=False))
+def test_no_split_has_a_larger_gain(
+    reference: list[str], lines: list[str], rng: random.Random
+) -> None:
+    other = reference[::-1] if rng.random() < 0.5 else reference
+    references = [[reference], [other]]
+    model = Resegmenter(references)
+    text = Text("\n".join(lines))
+    tokenised = [[tokens_of(s) for s in one[0]] for one in references]
+    assert model.gain(0, lines) == best_gain(model, text, tokenised)
+    found = model.split(0, lines)
+    assert len(found.sentences) == len(reference)
+    assert "".join("".join(found.sentences).split()) == "".join("".join(lines).split())
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.text().filter(str.strip), min_size=1, max_size=4), st.lists(st.text()))
+def test_nothing_of_any_text_is_lost(reference: list[str], lines: list[str]) -> None:
+    found = Resegmenter([[reference]]).split(0, lines)
+    assert len(found.sentences) == len(reference)
+    assert "".join("".join(found.sentences).split()) == "".join("".join(lines).split())
+    assert all(not found.sentences[number] for number in found.omitted) or not any(
+        number not in found.omitted for number in range(len(reference))
+    )
+
+
+# --- long documents ------------------------------------------------------------------------
+
+
+def long_document(sentences: int) -> list[str]:
+    rng = random.Random(1)
+    words = ["".join(rng.choices("abcdefgh", k=rng.randint(2, 6))) for _ in range(800)]
+    return [" ".join(rng.choices(words, k=rng.randint(3, 14))) + "." for _ in range(sentences)]
+
+
+def noisy(sentence: str, rng: random.Random) -> str:
+    return " ".join(w for w in sentence[:-1].split() if rng.random() > 0.3) + "."
+
+
+def test_the_band_of_a_long_document_has_its_best_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(2)
+    reference = long_document(400)
+    translation = [noisy(one, rng) for one in reference]
+    del translation[100:180]  # a stretch without anchors
+    translation[200:200] = [noisy(one, rng)[::-1] for one in long_document(60)]
+    lines = [" ".join(translation)]
+    whole = split(lines, reference)
+    monkeypatch.setattr(bands, "WHOLE", 500)
+    monkeypatch.setattr(bands, "MARGIN", 150)
+    assert split(lines, reference) == whole
+    assert len(set(range(100, 180)) & set(whole.omitted)) >= 78
+    places = bands.bands([[tokens_of(one)] for one in reference], tokens_of(lines[0]))
+    sizes = [band.last - band.first for band in places]
+    assert sorted(sizes)[len(sizes) // 2] < 1000
+
+
+def test_bands_follow_each_other_where_nothing_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bands, "WHOLE", 100)
+    monkeypatch.setattr(bands, "WIDEST", 200)
+    found = bands.bands([[["x"] * 5]] * 300, ["y"] * 2000)
+    assert (found[0].first, found[-1].last) == (0, 2000)
+    for one, other in pairwise(found):
+        assert one.first <= other.first <= one.last <= other.last
+    foreign = split([" ".join(["y"] * 2000)], ["x x x x x."] * 300)
+    assert len(foreign.sentences) == 300
+
+
+def test_lines_of_some_width_are_no_hints() -> None:
+    words = " ".join(TRANSLATION).split()
+    lines = [" ".join(words[start : start + 5]) for start in range(0, len(words), 5)]
+    assert split(lines, REFERENCE).sentences == TRANSLATION
+
+
+def test_edges_of_a_text() -> None:
+    text = Text("He said: “No.” „Ja.“ (Yes.) 3.5 is\nlow,\ne.g. here\nNow")
+    # Two of three lines end inside of a sentence, so the third line end is no hint, either.
+    marks = {Edge.SENTENCE_END: "|", Edge.LINE_END: "/", Edge.PUNCTUATION: "-"}
+    shown = "".join(
+        token + marks.get(Edge(edge), "" if edge == Edge.NONE else " ")
+        for token, edge in zip(text.tokens, text.edges[1:], strict=True)
+    )
+    assert shown == 'he said:-"no."|"ja."|(yes.)|3.5 is low,-e.g.|here now/'
