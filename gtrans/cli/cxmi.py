@@ -8,34 +8,46 @@ Both come from the same model, which reads every sentence as a document of its o
 to do without context. With --without, the second comes from another model (usually one trained
 on sentences). The 95% interval is a bootstrap over documents. --output writes the values of
 every sentence.
+
+With --tokens every word of the reference has its own value. For the words that gain at least
+--threshold, the words of the context that decided them are named: gradients suspect them, and
+they are replaced by other words of the text to see whether the model still prefers the
+reference's word. See docs/evaluation.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gtrans.cli.shared.cxmi_output import (
+    line,
+    sentence_entries,
+    word_entries,
+    word_lines,
+    words_in_short,
+    write,
+)
 from gtrans.cli.shared.model_options import add_model_files, add_scoring, check_scoring
 from gtrans.data.documents import read_parallel
 from gtrans.errors import GtransError
-from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
-from gtrans.identity.files import atomic_writer, check_output
+from gtrans.evaluation.cxmi import Sentence, corpus_cxmi
+from gtrans.identity.files import check_output
 from gtrans.libraries import ENGINE
-from gtrans.messages import json_text
+from gtrans.messages import json_text, print_lines
 
 if TYPE_CHECKING:
-    from gtrans.decoding.force_decode import EncodedDocument
+    from gtrans.analysis.context_use import Text
 
 EXAMPLE = (
     "gtrans cxmi --path checkpoints/checkpoint_best.pt --data data-bin "
     "--src corpus/test.en --ref corpus/test.de --output cxmi.tsv"
 )
 NEEDS = ENGINE
-COLUMNS = ("document", "sentence", "tokens", "with_context", "without_context", "cxmi")
+THRESHOLD = 0.3
+SUSPECTS = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,8 +72,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--output",
         metavar="FILE",
-        help="write one line per sentence: JSON if FILE ends in .jsonl, otherwise values "
-        "separated by tabs",
+        help="write one line per sentence, with --tokens one per word: JSON if FILE ends in "
+        ".jsonl, otherwise values separated by tabs",
+    )
+    words = parser.add_argument_group("words")
+    words.add_argument(
+        "--tokens",
+        action="store_true",
+        help="also the gain of every word of the reference, and which words of the context decided "
+        "those that gain",
+    )
+    words.add_argument(
+        "--threshold",
+        type=float,
+        metavar="NATS",
+        help="least gain of a word whose context is looked at; inf: look at none "
+        f"(default: {THRESHOLD})",
+    )
+    words.add_argument(
+        "--suspects",
+        type=int,
+        metavar="N",
+        help="most words of the context that are replaced, one after the other, until the model "
+        f"prefers another word; more find more and take longer (default: {SUSPECTS})",
     )
     parser.add_argument(
         "--context",
@@ -92,51 +125,66 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError(f"`--context` must be at least 1, but is {args.context}.")
     if args.without_data is not None and args.without is None:
         raise GtransError("`--without-data` is the folder of `--without`, which is missing.")
+    for flag in ("threshold", "suspects"):
+        if getattr(args, flag) is not None and not args.tokens:
+            raise GtransError(f"`--{flag}` is for the words of `--tokens`, which is missing.")
+    if args.suspects is not None and args.suspects < 1:
+        raise GtransError(f"`--suspects` must be at least 1, but is {args.suspects}.")
     if args.output:
         check_output("--output", args.output, _inputs(args))
-    text = read_parallel(args.src, args.ref)
+    documents = read_parallel(args.src, args.ref)
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
+    from gtrans.analysis.context_use import Side, Text, alone, token_scores
+    from gtrans.analysis.word_gains import gains
     from gtrans.decoding.loading import load_models, split_paths
     from gtrans.text.prepared_folder import load_pipeline
 
-    def loaded(paths: str, data: str | None) -> tuple[list[Any], Any, list[EncodedDocument]]:
-        models, task = load_models(split_paths(paths), data, cpu=args.cpu, fp16=args.fp16)
-        source, target = (
-            task.source_encoder(),
-            load_pipeline(task.data_folder, task.cfg.target_lang),
+    def loaded(paths: str, data: str | None) -> tuple[list[Any], Any, Text]:
+        # Gradients of a memory reach back to the beginning of the document.
+        models, task = load_models(
+            split_paths(paths), data, {"memory_bptt": -1}, cpu=args.cpu, fp16=args.fp16
         )
-        documents: list[EncodedDocument] = [
-            ([source.encode(sentence) for sentence in one], [target.encode(s) for s in other])
-            for one, other in text
-        ]
-        return models, task, documents
+        source = Side(task.source_encoder(), [source for source, _ in documents])
+        pipeline = load_pipeline(task.data_folder, task.cfg.target_lang)
+        target = Side(pipeline, [target for _, target in documents])
+        return models, task, Text(source, target, args.context)
 
-    models, task, documents = loaded(args.path, args.data)
-    plain = [document[0] for document in text]
-    found = log_probabilities(models, task, documents, plain, args.context, args.max_tokens)
-    bare = models, task, documents
+    models, task, text = loaded(args.path, args.data)
+    scores = token_scores(models, task, text, args.max_tokens, rivals=args.tokens)
+    bare, bare_task, bare_text = models, task, text
     if args.without is not None:
-        bare = loaded(args.without, args.without_data or args.data)
-    alone: list[EncodedDocument] = [
-        ([source], [target])
-        for document in bare[2]
-        for source, target in zip(*document, strict=True)
-    ]
-    sentence = [[source] for document in plain for source in document]
-    without = iter(log_probabilities(*bare[:2], alone, sentence, None, args.max_tokens))
+        bare, bare_task, bare_text = loaded(args.without, args.without_data or args.data)
+        if args.tokens and bare_text.target.encoded != text.target.encoded:
+            raise GtransError(
+                f"`--tokens` compares the pieces of words, but `--without` {args.without} has "
+                "others than `--path`; give a model of the same data folder."
+            )
+    without = alone(bare, bare_task, bare_text, args.max_tokens, rivals=args.tokens)
     sentences = [
-        Sentence(number, place, len(target.split()) + 1, score, next(without)[0])
-        for number, (document, scores) in enumerate(zip(documents, found, strict=True), start=1)
-        for place, (target, score) in enumerate(zip(document[1], scores, strict=True), start=1)
+        Sentence(document, place, len(gain), *(float(one[:, 0].sum()) for one in (gain, other)))
+        for document, both in enumerate(zip(scores, without, strict=True), start=1)
+        for place, (gain, other) in enumerate(zip(*both, strict=True), start=1)
     ]
-    if args.output:
-        write(args.output, sentences)
     result = corpus_cxmi(sentences, args.seed)
+    report = {**asdict(result), "unit": str(task.cfg.unit)}
+    lines = [line(result)]
+    entries = sentence_entries(sentences)
+    if args.tokens:
+        threshold = THRESHOLD if args.threshold is None else args.threshold
+        found = gains(
+            models, task, text, (scores, without), threshold, args.max_tokens,
+            args.suspects or SUSPECTS,
+        )  # fmt: skip
+        entries = word_entries(found, text)
+        report["words"] = words_in_short(found, threshold)
+        lines += word_lines(found, text, threshold)
+    if args.output:
+        write(args.output, entries)
     if args.json:
-        print(json_text({**asdict(result), "unit": str(task.cfg.unit)}))
+        print(json_text(report))
     else:
-        print(line(result))
+        print_lines(*lines)
 
 
 def _inputs(args: argparse.Namespace) -> list[str | Path]:
@@ -147,79 +195,3 @@ def _inputs(args: argparse.Namespace) -> list[str | Path]:
     folders = [folder for folder in (args.data, args.without_data) if folder]
     data = [file for folder in folders for file in prepared_files(folder)]
     return [args.src, args.ref, *models, *data]
-
-
-def log_probabilities(
-    models: list[Any],
-    task: Any,
-    documents: Sequence[EncodedDocument],
-    plain: Sequence[Sequence[str]],
-    context: int | None,
-    max_tokens: int,
-) -> list[list[float]]:
-    """Log-probability of every sentence of every document, given its context.
-
-    Args:
-        models: one model, or an ensemble.
-        task: their task.
-        documents: source and target, encoded.
-        plain: their source sentences as plain text.
-        context: most sentences before a sentence that are read; None: as many as the unit
-            reads, a document unit being cut as for training.
-        max_tokens: see :func:`gtrans.decoding.force_decode.score_documents`.
-    """
-    from gtrans.decoding.force_decode import score_documents
-
-    if context is None:
-        return score_documents(
-            models, task, documents, plain=plain, whole=False, max_tokens=max_tokens,
-            progress="documents",
-        )  # fmt: skip
-    parts: list[EncodedDocument] = []
-    texts: list[Sequence[str]] = []
-    first: list[int] = []
-    for (source, target), text in zip(documents, plain, strict=True):
-        for end in range(1, len(source) + 1):
-            begin = max(end - 1 - context, 0)
-            parts.append((source[begin:end], target[begin:end]))
-            texts.append(text[begin:end])
-            first.append(end - 1 - begin)
-    scores = iter(
-        score_documents(
-            models,
-            task,
-            parts,
-            first=first,
-            plain=texts,
-            max_tokens=max_tokens,
-            progress="sentences",
-        )
-    )
-    return [[next(scores)[0] for _ in source] for source, _ in documents]
-
-
-def write(path: str, sentences: Sequence[Sentence]) -> None:
-    """A line per sentence with :data:`COLUMNS`; JSON objects where ``path`` ends in .jsonl."""
-    with atomic_writer(path) as file:
-        if not path.endswith(".jsonl"):
-            file.write("\t".join(COLUMNS) + "\n")
-        for sentence in sentences:
-            values = {column: getattr(sentence, column) for column in COLUMNS}
-            if path.endswith(".jsonl"):
-                file.write(json.dumps(values) + "\n")
-            else:
-                file.write("\t".join(map(_cell, values.values())) + "\n")
-
-
-def line(result: Cxmi) -> str:
-    """The result as text."""
-    low, high = result.interval
-    return (
-        f"CXMI {result.value:.4f} nats per sentence (95% interval {low:.4f} to {high:.4f}, "
-        f"{result.resampled} resampled), {result.per_token:.5f} per token; "
-        f"{result.sentences} sentences, {result.documents} documents"
-    )
-
-
-def _cell(value: float) -> str:
-    return f"{value:.6f}" if isinstance(value, float) else str(value)

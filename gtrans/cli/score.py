@@ -34,14 +34,14 @@ from gtrans.cli.shared.score_texts import (
     sign_resegmented,
     standard_input_as_file,
 )
-from gtrans.cli.shared.score_tools import read_scores
+from gtrans.cli.shared.score_tools import compares_texts, read_scores
 from gtrans.cli.shared.score_words import (
     CONSISTENCY,
     instances,
     judge_consistency,
     metric_options,
 )
-from gtrans.evaluation import buckets, external
+from gtrans.evaluation import buckets, ctxpro, external
 from gtrans.evaluation.metrics import DEFAULT_METRICS, DOCUMENT_METRICS, Documents, Options
 from gtrans.evaluation.report import Report, to_json, to_text
 from gtrans.evaluation.scores import Corpus, measure, tokenized_lines
@@ -79,21 +79,19 @@ def run(args: argparse.Namespace) -> None:
     if args.resegment_dir:
         check_output_folder("--resegment-dir", args.resegment_dir)
     with standard_input_as_file(system_names(args.hyp)) as files:
-        texts = read_all(args, files)
-    systems, report = texts.systems, report_on(texts)
-    first = texts.references[0] if texts.references else None
-    options = metric_options(args, first or [])
-    if args.ref or args.segment_scores or args.comet or args.doc_comet:
-        tool_texts = external.Texts(texts.sources, first, systems, inputs(args))
+        answers = ctxpro.read_answers(args.ctxpro, files) if args.ctxpro else None
+        texts = read_all(args, files) if compares_texts(args) else None
+    report = Report(list(files)) if texts is None else report_on(texts)
+    if texts is not None:
+        first = texts.references[0] if texts.references else None
+        options = metric_options(args, first or [])
+        tool_texts = external.Texts(texts.sources, first, texts.systems, inputs(args))
         _score(args, report, tool_texts, texts.references[1:], options)
-    if args.ctxpro:
-        instructions, scores = external.ctxpro(
-            args.external_dir / "ctxpro", systems, args.ctxpro, options.target_lang, inputs(args)
-        )
-        if scores is None:
-            report.pending["ctxpro"] = instructions
-        else:
-            report.tools["ctxpro"] = scores
+    if answers is not None:
+        measured = ctxpro.measure(*answers)
+        report.measurements[ctxpro.KEY] = measured
+        report.by_rule = ctxpro.by_rule(answers[0], measured)
+    _resample(args, report)
     _write_tables(args, report)
     if args.json:
         print(json_text(to_json(report)))
@@ -132,6 +130,10 @@ def _score(
             "lexical consistency, COMET, BlonDe and METEOR 1.5 read the first reference only; the "
             f"other scores use all {1 + len(others)}"
         )
+
+
+def _resample(args: argparse.Namespace, report: Report) -> None:
+    """Intervals and tests of all measurements."""
     for key, measurement in report.measurements.items():
         report.resampled[key] = resample(
             measurement,

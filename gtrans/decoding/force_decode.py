@@ -32,20 +32,21 @@ EncodedDocument = tuple[Sequence[str], Sequence[str]]
 
 
 @dataclass
-class _Row:
+class Row:
     """One row of a batch.
 
     Attributes:
         source: a key that is the same for rows with the same source.
         example: see :meth:`gtrans.data.examples.ExampleBuilder.example`.
         first: the first sentence to score, counted among those that the row writes.
-        scores: scores of the sentences from ``first`` on; empty until they are known.
+        scores: those of the tokens of each sentence from ``first`` on, see
+            :func:`score_tokens`; empty until they are known.
     """
 
     source: Hashable
     example: Example
     first: int
-    scores: list[float]
+    scores: list[Tensor]
 
     @property
     def size(self) -> int:
@@ -54,6 +55,26 @@ class _Row:
 
 
 def score_documents(
+    models: Sequence[Any], task: Any, documents: Sequence[EncodedDocument], **options: Any
+) -> list[list[float]]:
+    """Log-probability of every target sentence, given its source and the target before it.
+
+    It is the sum of the natural, unsmoothed log-probabilities of the words of the sentence and
+    its end mark.
+
+    Args:
+        models, task, documents, options: see :func:`score_tokens`.
+
+    Returns:
+        For each document the scores of its sentences from ``first`` on.
+    """
+    return [
+        [float(tokens[:, 0].sum()) for tokens in sentences]
+        for sentences in score_tokens(models, task, documents, **options)
+    ]
+
+
+def score_tokens(
     models: Sequence[Any],
     task: Any,
     documents: Sequence[EncodedDocument],
@@ -63,12 +84,12 @@ def score_documents(
     whole: bool = True,
     max_tokens: int = MAX_TOKENS,
     progress: str | None = None,
-) -> list[list[float]]:
-    """Log-probability of every target sentence, given its source and the target before it.
+    rivals: bool = False,
+) -> list[list[Tensor]]:
+    """Log-probability of every token of every target sentence, its end mark included.
 
-    It is the sum of the natural, unsmoothed log-probabilities of the words of the sentence and
-    its end mark. Several models are an ensemble: their probabilities are averaged. A row that
-    occurs several times is scored once, so equal rows get exactly equal scores.
+    Several models are an ensemble: their probabilities are averaged. A row that occurs several
+    times is scored once, so equal rows get exactly equal scores.
 
     Args:
         models: on one device; they are put into evaluation mode.
@@ -84,16 +105,19 @@ def score_documents(
         max_tokens: most tokens of a batch on its longer side, with padding; a longer row is a
             batch of its own.
         progress: name of a progress bar on standard error, shown on a terminal only.
+        rivals: also find the most probable other token at every place.
 
     Returns:
-        For each document the scores of its sentences from ``first`` on.
+        For each document and each of its sentences from ``first`` on ``(tokens, 1)`` natural
+        logarithms in double precision. With ``rivals`` ``(tokens, 3)``: the token's, its
+        rival's, and the rival's id.
 
     Raises:
         GtransError: a sentence holds a literal sentence mark.
         ValueError: the two sides of a document have different numbers of sentences.
     """
     starts = [0] * len(documents) if first is None else first
-    pool = _Pool(task, whole)
+    pool = Rows(task, whole)
     texts: Sequence[Sequence[str] | None] = plain or [None] * len(documents)
     rows_of_documents = [
         pool.rows_of(source, target, start, text)
@@ -104,20 +128,20 @@ def score_documents(
         model.eval()
     with tqdm(total=len(distinct), desc=progress, disable=None if progress else True) as bar:
         for batch in _batches(distinct, max_tokens):
-            for row, of_row in zip(batch, _score(models, pool, batch), strict=True):
-                row.scores = of_row
+            for row, scores in zip(batch, _score(models, pool, batch, rivals), strict=True):
+                row.scores = scores
             bar.update(len(batch))
-    scores_of_documents: list[list[float]] = []
+    scores_of_documents: list[list[Tensor]] = []
     for rows in rows_of_documents:
-        scores: list[float] = []
-        for row, wanted in rows:
+        scores = []
+        for row, _, wanted in rows:
             scores += row.scores[wanted.start - row.first : wanted.stop - row.first]
         scores_of_documents.append(scores)
     return scores_of_documents
 
 
-class _Pool:
-    """All different rows of the documents."""
+class Rows:
+    """All different rows of some documents."""
 
     def __init__(self, task: Any, whole: bool) -> None:
         examples: ExampleBuilder = task.examples
@@ -131,10 +155,10 @@ class _Pool:
         self._word_pieces: dict[str, Tensor] = {}
         self._to_word_pieces = task.word_pieces
         self.complete_input = task.complete_input
-        self._rows: dict[Any, _Row] = {}
+        self._rows: dict[Any, Row] = {}
 
     @property
-    def distinct(self) -> list[_Row]:
+    def distinct(self) -> list[Row]:
         """Each row once."""
         return list(self._rows.values())
 
@@ -144,8 +168,11 @@ class _Pool:
         target: Sequence[str],
         first: int,
         plain: Sequence[str] | None = None,
-    ) -> list[tuple[_Row, range]]:
-        """The rows of a document, each with the sentences that are scored in it."""
+    ) -> list[tuple[Row, UnitSpan, range]]:
+        """The rows of a document, each with its sentences and those that are scored in it.
+
+        The latter are counted among those that the row writes.
+        """
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source sentences, but {len(target)} target sentences")
         lengths = [self._encoded(sentence, 0).numel() - 1 for sentence in source]
@@ -162,7 +189,7 @@ class _Pool:
         target: Sequence[str],
         first: int,
         plain: Sequence[str] | None,
-    ) -> tuple[_Row, range]:
+    ) -> tuple[Row, UnitSpan, range]:
         sources = tuple(source[number] for number in span.source)
         targets = tuple(target[number] for number in span.target)
         plain_sources: tuple[str, ...] = ()
@@ -179,9 +206,9 @@ class _Pool:
                 [self._encoded(sentence, 1) for sentence in targets],
                 [self._in_word_pieces(sentence) for sentence in plain_sources],
             )
-            row = self._rows[key] = _Row(source_key, example, begin, [])
+            row = self._rows[key] = Row(source_key, example, begin, [])
         row.first = min(row.first, begin)
-        return row, range(begin, end)
+        return row, span, range(begin, end)
 
     def _in_word_pieces(self, sentence: str) -> Tensor:
         if sentence not in self._word_pieces:
@@ -203,21 +230,21 @@ class _Pool:
         return known
 
 
-def _batches(rows: list[_Row], max_tokens: int) -> Iterator[list[_Row]]:
+def _batches(rows: list[Row], max_tokens: int) -> Iterator[list[Row]]:
     """Batches of rows of similar length, each at most ``max_tokens`` with padding.
 
     The longest rows come first, so that a batch that does not fit into memory is the first one.
     Rows of one source stay together if they fit into a batch, and are sorted, so that
     neighbours have long common prefixes.
     """
-    by_source: dict[Hashable, list[_Row]] = {}
+    by_source: dict[Hashable, list[Row]] = {}
     for row in rows:
         by_source.setdefault(row.source, []).append(row)
     groups = [
         sorted(group, key=lambda row: row.example["prev_output_tokens"].tolist())
         for group in by_source.values()
     ]
-    batch: list[_Row] = []
+    batch: list[Row] = []
     longest = 0
     for group in sorted(groups, key=_group_size, reverse=True):
         longest = longest if batch else _group_size(group)[0]
@@ -233,24 +260,25 @@ def _batches(rows: list[_Row], max_tokens: int) -> Iterator[list[_Row]]:
         yield batch
 
 
-def _group_size(group: Sequence[_Row]) -> tuple[int, int]:
+def _group_size(group: Sequence[Row]) -> tuple[int, int]:
     """Tokens of the longest row, and of the source."""
     return max(row.size for row in group), group[0].example["source"].numel()
 
 
 @torch.no_grad()
-def _score(models: Sequence[Any], pool: _Pool, batch: Sequence[_Row]) -> list[list[float]]:
-    """Scores of the sentences of each row, from its ``first`` on."""
+def _score(
+    models: Sequence[Any], pool: Rows, batch: Sequence[Row], rivals: bool
+) -> list[list[Tensor]]:
+    """Scores of the tokens of each sentence of each row, from its ``first`` on."""
     frame = pool.examples.frame
     device = next(models[0].parameters()).device
     sample = pool.examples.collate([row.example for row in batch])
     target, read = sample["target"], sample["net_input"]["prev_output_tokens"]
-    # (rows, length): number of each token's sentence, to which its end mark belongs
-    ends = target.eq(frame.eos).long()
-    sentence = ends.cumsum(1) - ends
+    sentence = sentences_of(target, frame.eos)
     first = torch.tensor([row.first for row in batch])
     # What follows the last sentence, the end of the document, belongs to none.
-    wanted = target.ne(frame.pad) & sentence.ge(first[:, None]) & sentence.lt(ends.sum(1)[:, None])
+    counts = target.eq(frame.eos).sum(1)
+    wanted = target.ne(frame.pad) & sentence.ge(first[:, None]) & sentence.lt(counts[:, None])
     # A common prefix has the same probabilities in all rows of a source: it is scored once.
     numbers: dict[Hashable, int] = {}
     sources = torch.tensor([numbers.setdefault(row.source, len(numbers)) for row in batch])
@@ -263,29 +291,47 @@ def _score(models: Sequence[Any], pool: _Pool, batch: Sequence[_Row]) -> list[li
     predict_at = torch.zeros(wanted.numel(), dtype=torch.bool)
     predict_at[shared.index[chosen]] = True
     predict_at = predict_at.view_as(wanted)
-    by_model = []
     logits_of_word, words = logits_of_word.to(device), target[wanted].to(device)
+    by_model, of_all = [], []
     for model in models:
         logits = _logits(model, pool, batch, sources, predict_at, device).float()
-        log_probs = logits[logits_of_word, words] - logits.logsumexp(1)[logits_of_word]
-        by_model.append(log_probs)
+        normalisers = logits.logsumexp(1)
+        by_model.append(logits[logits_of_word, words] - normalisers[logits_of_word])
+        if rivals:
+            of_all.append(logits - normalisers[:, None])
     scores = torch.stack(by_model).logsumexp(0) - math.log(len(models))
-    # (rows, sentences), in double precision, because sums are compared with each other
-    sums = torch.zeros(len(batch), int(ends.sum(1).max()), dtype=torch.float64)
-    row = wanted.nonzero()[:, 0]
-    sums.index_put_((row, sentence[wanted]), scores.cpu().double(), accumulate=True)
-    if not bool(sums.isfinite().all()):
+    values = scores.cpu().double()
+    if not bool(values.isfinite().all()):
         raise not_finite()
+    columns = [values]
+    if rivals:
+        others = (torch.stack(of_all).logsumexp(0) - math.log(len(models)))[logits_of_word]
+        others[torch.arange(len(words), device=device), words] = -math.inf
+        best, rival = others.max(1)
+        columns += [best.cpu().double(), rival.cpu().double()]
+    # (rows, sentences): how many tokens of each sentence are scored
+    lengths = torch.zeros(len(batch), int(counts.max()), dtype=torch.long)
+    row = wanted.nonzero()[:, 0]
+    lengths.index_put_((row, sentence[wanted]), torch.ones_like(row), accumulate=True)
+    tokens_of_row = torch.split(torch.stack(columns, 1), lengths.sum(1).tolist())
     return [
-        of_row[row.first : count]
-        for row, of_row, count in zip(batch, sums.tolist(), ends.sum(1).tolist(), strict=True)
+        list(torch.split(tokens, of_sentences[row.first : count]))
+        for row, tokens, of_sentences, count in zip(
+            batch, tokens_of_row, lengths.tolist(), counts.tolist(), strict=True
+        )
     ]
+
+
+def sentences_of(target: Tensor, eos: int) -> Tensor:
+    """``(rows, length)``: number of each token's sentence, to which its end mark belongs."""
+    ends = target.eq(eos).long()
+    return ends.cumsum(1) - ends
 
 
 def _logits(
     model: Any,
-    pool: _Pool,
-    batch: Sequence[_Row],
+    pool: Rows,
+    batch: Sequence[Row],
     sources: Tensor,
     predict_at: Tensor,
     device: torch.device,

@@ -2,7 +2,9 @@
 
 The score is the lexical translation consistency ratio of Lyu et al. (2021): of all pairs of
 sentences of a document that share a source term, the share in which the term has the same
-translation. The definitions are as follows; no model and no word list is needed:
+translation. *With the first* translation, every later sentence with a term is compared with the
+document's first sentence that has it. The definitions are as follows; no model and no word list is
+needed:
 
 * A *term* is a source word of at least four letters (of two in Chinese, whose words the caller
   finds) that occurs in two or more sentences of the document. It occurs in at most 3% of the
@@ -35,6 +37,7 @@ MAX_SHARE = 0.03
 MAX_SENTENCES = 10
 
 Words = list[str]
+_Occurrence = tuple[str | None, Words]  # the translation of a term, the words around it
 
 
 @dataclass(frozen=True)
@@ -45,16 +48,39 @@ class Consistency:
         consistent: pairs of sentences with the same translation of a term.
         pairs: pairs of sentences of which at least one has a translation of the term.
         terms: terms of documents with at least one such pair.
+        consistent_with_first, pairs_with_first: of the pairs, those with the first sentence of
+            the document that has the term.
     """
 
     consistent: int
     pairs: int
     terms: int
+    consistent_with_first: int
+    pairs_with_first: int
 
     @property
     def score(self) -> float | None:
         """Share of consistent pairs, from 0 to 100; None without any pair."""
-        return 100 * self.consistent / self.pairs if self.pairs else None
+        return _percent(self.consistent, self.pairs)
+
+    @property
+    def score_with_first(self) -> float | None:
+        """Share of consistent pairs with the first sentence; None without any."""
+        return _percent(self.consistent_with_first, self.pairs_with_first)
+
+
+SCORES: dict[str, tuple[str, Callable[[Consistency], float | None]]] = {
+    "lexical_consistency": ("lexical consistency", lambda found: found.score),
+    "lexical_consistency_with_first": (
+        "lexical consistency with the first",
+        lambda found: found.score_with_first,
+    ),
+}
+"""Key, label and value of both scores, in the order of tables."""
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return 100 * part / whole if whole else None
 
 
 def signature(tokenizer: str, target_lang: str, segmenter: str = "") -> str:
@@ -115,23 +141,30 @@ class ConsistencyJudge:
         """Consistency of a translation (which may be the reference itself)."""
         target = _target_words(translations, self._tokenize, self._lang)
         dice = _Dice(self._frequency, self._references, _Pairs(self._source, target))
-        consistent = pairs = found = 0
+        all_pairs: list[bool] = []
+        with_first: list[bool] = []
+        found = 0
         for source_document, target_document in zip(self._source, target, strict=True):
-            translations_of: dict[str, list[tuple[str | None, Words]]] = defaultdict(list)
+            translations_of: dict[str, list[_Occurrence]] = defaultdict(list)
             for source_words, target_words in zip(source_document, target_document, strict=True):
                 for term in self._terms.intersection(source_words):
                     word = dice.translation(term, source_words, target_words)
                     translations_of[term].append((word, target_words))
             for occurrences in translations_of.values():
-                agree = [
-                    one in other_words or other in one_words
-                    for (one, one_words), (other, other_words) in combinations(occurrences, 2)
-                    if one is not None or other is not None
-                ]
-                consistent += sum(agree)
-                pairs += len(agree)
+                agree = _agreements(combinations(occurrences, 2))
+                all_pairs += agree
                 found += bool(agree)
-        return Consistency(consistent, pairs, found)
+                with_first += _agreements((occurrences[0], later) for later in occurrences[1:])
+        return Consistency(sum(all_pairs), len(all_pairs), found, sum(with_first), len(with_first))
+
+
+def _agreements(pairs: Iterable[tuple[_Occurrence, _Occurrence]]) -> list[bool]:
+    """For the pairs that count whether they are consistent."""
+    return [
+        one in other_words or other in one_words
+        for (one, one_words), (other, other_words) in pairs
+        if one is not None or other is not None
+    ]
 
 
 def _cores(words: Iterable[str]) -> Words:

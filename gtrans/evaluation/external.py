@@ -1,10 +1,10 @@
-"""Exchange of files with tools that need an environment of their own; ctxpro.
+"""Exchange of files with tools that need an environment of their own.
 
-COMET, BlonDe, METEOR 1.5 (:mod:`gtrans.evaluation.comet` and its neighbours) and ctxpro pin old
-packages or are no Python, so they are not imported: data are exchanged in files. The first call of
-``gtrans score`` writes the texts for a tool into a folder and prints the commands of the tool. The
-user runs them in a second environment. The next call of ``gtrans score`` reads the results. A
-result that does not belong to the texts in the folder is refused.
+COMET, BlonDe and METEOR 1.5 (:mod:`gtrans.evaluation.comet` and its neighbours) pin old packages or
+are no Python, so they are not imported: data are exchanged in files. The first call of ``gtrans
+score`` writes the texts for a tool into a folder and prints the commands of the tool. The user runs
+them in a second environment. The next call of ``gtrans score`` reads the results. A result that
+does not belong to the texts in the folder is refused.
 
 Texts are written only if they have changed, so that a result stays valid.
 """
@@ -12,7 +12,6 @@ Texts are written only if they have changed, so that a result stays valid.
 from __future__ import annotations
 
 import hashlib
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import Documents
 from gtrans.evaluation.scores import Statistics
-from gtrans.identity.files import atomic_writer, unwritable
+from gtrans.identity.files import atomic_writer, check_output, unwritable
 from gtrans.identity.json_files import read_object
 
 RESULT = "scores.json"
@@ -83,76 +82,6 @@ class Instructions:
         ]
 
 
-def ctxpro(
-    folder: Path,
-    systems: Mapping[str, Documents],
-    evalset: str,
-    target_lang: str,
-    files: Sequence[str] = (),
-) -> tuple[Instructions, dict[str, dict[str, Any]] | None]:
-    """ctxpro (Wicks and Post, 2023): is the expected word in the last sentence?
-
-    Each document is one example of the set: some sentences of context, then the tested sentence.
-    ``files`` are those that the documents were read from.
-
-    Returns:
-        instructions; and, once every system has been scored, the accuracy in percent and its
-        counts by system, in total and by rule.
-
-    Raises:
-        GtransError: the language is missing, or a result is older than its text.
-    """
-    if not target_lang:
-        raise GtransError("ctxpro needs the target language; give it with --target-lang")
-    name_of = re.sub(r"[^\w.-]+", "_", evalset)
-    if Path(evalset).is_file():
-        evalset = str(Path(evalset).resolve())  # the command runs in another folder
-    write_texts(
-        folder,
-        {
-            f"hyp.{name}.txt": "".join(f"{document[-1]}\n" for document in documents)
-            for name, documents in systems.items()
-        },
-        files,
-    )
-    results = {name: f"scores.{name}.{name_of}.tsv" for name in systems}
-    instructions = Instructions(
-        "ctxpro",
-        folder,
-        ("python3 -m venv ctxpro-env && . ctxpro-env/bin/activate", "pip install ctxpro"),
-        tuple(
-            f"ctxpro score --complete -t {shlex.quote(f'hyp.{name}.txt')} "
-            f"-e {shlex.quote(evalset)} -l {shlex.quote(target_lang)} > {shlex.quote(result)}"
-            for name, result in results.items()
-        ),
-    )
-    if not all((folder / result).exists() for result in results.values()):
-        return instructions, None
-    return instructions, {
-        name: _ctxpro_scores(folder / result, folder / f"hyp.{name}.txt")
-        for name, result in results.items()
-    }
-
-
-def _ctxpro_scores(path: Path, texts: Path) -> dict[str, Any]:
-    """The lines "rule, right, examples, accuracy" that ``ctxpro score --complete`` writes."""
-    if path.stat().st_mtime < texts.stat().st_mtime:
-        raise GtransError(f"{path} is older than {texts}; {AGAIN}")
-    rules: dict[str, dict[str, Any]] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            rule, right, examples, _ = line.split("\t")
-            counts = {"right": int(right), "examples": int(examples)}
-        except ValueError:
-            raise GtransError(
-                f"{path}:{number} is not what ctxpro score --complete writes"
-            ) from None
-        rules[rule] = {"score": 100 * counts["right"] / max(1, counts["examples"])} | counts
-    if "total" not in rules:
-        raise GtransError(f"{path} has no line 'total'; {AGAIN}")
-    return rules.pop("total") | {"rules": rules}
-
-
 def flat(documents: Documents) -> list[str]:
     """All sentences, in order."""
     return [sentence for document in documents for sentence in document]
@@ -167,10 +96,13 @@ def write_texts(folder: Path, files: Mapping[str, str], inputs: Sequence[str]) -
     """Write the files whose contents have changed, none of them onto one of ``inputs``.
 
     Raises:
-        GtransError: the folder cannot be written.
+        GtransError: the folder cannot be written, or a file is one of ``inputs``; then none is
+            written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for name in files:
+            check_output("--external-dir", folder / name, inputs)
         for name, text in files.items():
             path = folder / name
             if not path.exists() or path.read_bytes() != text.encode():

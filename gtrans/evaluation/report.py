@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gtrans.evaluation.buckets import Bucket
-from gtrans.evaluation.consistency import Consistency
+from gtrans.evaluation.consistency import SCORES, Consistency
 from gtrans.evaluation.coverage import Coverage
+from gtrans.evaluation.ctxpro import KEY as CTXPRO
+from gtrans.evaluation.ctxpro import Accuracy
 from gtrans.evaluation.external import Instructions
 from gtrans.evaluation.scores import Measurement
 from gtrans.evaluation.significance import Comparison, Resampling, seed
@@ -28,7 +30,7 @@ class Report:
         consistency_of_reference: that of the reference.
         consistency_signature: the signature of both.
         coverage: what resegmented translations leave out and add, by system.
-        tools: scores of tools for whole corpora, by tool and system.
+        by_rule: accuracy of ctxpro, by system and rule.
         pending: instructions for tools that have not been run yet.
         notes: warnings about the results.
     """
@@ -42,7 +44,7 @@ class Report:
     consistency_of_reference: Consistency | None = None
     consistency_signature: str = ""
     coverage: dict[str, Coverage] = field(default_factory=dict)
-    tools: dict[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    by_rule: dict[str, dict[str, Accuracy]] = field(default_factory=dict)
     pending: dict[str, Instructions] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -100,10 +102,13 @@ def _system(report: Report, name: str) -> dict[str, Any]:
             )
     if name in report.coverage:
         entry["resegmented"] = asdict(report.coverage[name])
+    if name in report.by_rule:
+        entry[CTXPRO]["rules"] = {
+            rule: {"score": found.score} | asdict(found)
+            for rule, found in report.by_rule[name].items()
+        }
     if name in report.consistency:
         entry["lexical_consistency"] = _consistency(report, report.consistency[name])
-    for tool, scores in report.tools.items():
-        entry[tool] = scores[name]
     return entry
 
 
@@ -133,7 +138,8 @@ def _comparison(
 
 
 def _consistency(report: Report, value: Consistency) -> dict[str, Any]:
-    return {"score": value.score, "signature": report.consistency_signature} | asdict(value)
+    scores = {"score": value.score, "score_with_first": value.score_with_first}
+    return scores | {"signature": report.consistency_signature} | asdict(value)
 
 
 # --- text -------------------------------------------------------------------------------
@@ -163,18 +169,19 @@ def to_text(report: Report, details: bool = False) -> list[str]:
     for measurement in report.measurements.values():
         rows += _score_rows(report, measurement)
     if report.consistency_of_reference is not None:
-        for number, (name, value) in enumerate(report.consistency.items()):
-            rows.append(("" if number else "lexical consistency", name, _share(value)))
-        rows.append(("  of the reference", "", _share(report.consistency_of_reference)))
-    for tool, scores in report.tools.items():
-        for number, name in enumerate(report.systems):
-            rows.append(("" if number else tool, name, f"{scores[name]['score']:.2f}"))
+        of_reference = report.consistency_of_reference
+        for label, score in SCORES.values():
+            for number, (name, found) in enumerate(report.consistency.items()):
+                rows.append(("" if number else label, name, _share(score(found))))
+            rows.append(("  of the reference", "", _share(score(of_reference))))
     if len(report.systems) == 1:
         rows = [(label, "", *cells) for label, _, *cells in rows]
     lines = _aligned(rows) if len(rows) > 1 else []
     if details:
         for key, buckets in report.buckets.items():
             lines += ["", *_bucket_lines(report, key, buckets)]
+        if report.by_rule:
+            lines += ["", *_rule_lines(report)]
     signatures = [(m.label, m.signature) for m in report.measurements.values()]
     if report.consistency:
         signatures.append(("lexical consistency", report.consistency_signature))
@@ -216,8 +223,8 @@ def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...
     return rows
 
 
-def _share(value: Consistency) -> str:
-    return "-" if value.score is None else f"{value.score:.2f}"
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def p_value(p: float) -> str:
@@ -258,6 +265,16 @@ def _bucket_lines(report: Report, key: str, buckets: Sequence[Bucket]) -> list[s
             found = (bucket.scores[label][name] for name in report.systems)
             cells += ["-" if score is None else f"{score:.2f}" for score in found]
         rows.append(tuple(cells))
+    return _aligned(rows, left=1)
+
+
+def _rule_lines(report: Report) -> list[str]:
+    rows: list[tuple[str, ...]] = [
+        ("rule", "examples", *(f"{CTXPRO}: {name}" for name in report.systems))
+    ]
+    for rule, found in report.by_rule[report.systems[0]].items():
+        scores = (report.by_rule[name][rule].score for name in report.systems)
+        rows.append((rule, str(found.examples), *(f"{score:.2f}" for score in scores)))
     return _aligned(rows, left=1)
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import re
 
+from gtrans.evaluation.consistency import SCORES
 from gtrans.evaluation.report import Report
 from gtrans.evaluation.scores import Measurement
 
@@ -26,17 +27,18 @@ def to_csv(report: Report) -> str:
     for key, measurement in report.measurements.items():
         for name in report.systems:
             writer.writerow(_csv_row(report, key, measurement, name))
-    for name, value in report.consistency.items():
-        writer.writerow(
-            {
-                "system": name,
-                "metric": "lexical_consistency",
-                "name": "lexical consistency",
-                "unit": "document",
-                "score": value.score,
-                "signature": report.consistency_signature,
-            }
-        )
+    for key, (label, score) in SCORES.items():
+        for name, found in report.consistency.items():
+            writer.writerow(
+                {
+                    "system": name,
+                    "metric": key,
+                    "name": label,
+                    "unit": "document",
+                    "score": score(found),
+                    "signature": report.consistency_signature,
+                }
+            )
     return text.getvalue()
 
 
@@ -82,18 +84,18 @@ def to_latex(report: Report) -> str:
             f"% $\\dagger$, $\\ddagger$: p < 0.05, 0.01 against {report.systems[0]} by paired "
             "approximate randomisation; bold: the best score"
         )
-    width = len(columns) + bool(report.consistency)
+    shares = list(SCORES.values()) if report.consistency else []
     heads = []
     for _, measurement in columns:
         arrow = "" if measurement.higher_is_better else r" $\downarrow$"
         heads.append(_escaped(measurement.label) + arrow)
-    heads += ["lexical consistency"] if report.consistency else []
-    lines += [rf"\begin{{tabular}}{{l{'r' * width}}}", r"\toprule"]
+    heads += [label for label, _ in shares]
+    lines += [rf"\begin{{tabular}}{{l{'r' * len(heads)}}}", r"\toprule"]
     lines += [" & ".join(["system", *heads]) + r" \\", r"\midrule"]
     for name in report.systems:
         cells = [_cell(report, key, measurement, name) for key, measurement in columns]
-        if report.consistency:
-            share = report.consistency[name].score
+        for _, score in shares:
+            share = score(report.consistency[name])
             cells.append("--" if share is None else f"{share:.2f}")
         lines.append(" & ".join([_escaped(name), *cells]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])

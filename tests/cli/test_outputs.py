@@ -27,9 +27,9 @@ def place(tiny: TinyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     (tmp_path / "hard.pt").hardlink_to(tmp_path / "run" / "model.pt")
     (tmp_path / "data.link").symlink_to("data")
     (tmp_path / "plot.png").hardlink_to(tmp_path / "run" / "model.pt")
-    external = tmp_path / "external" / "ctxpro"
+    external = tmp_path / "external" / "comet" / "m"
     external.mkdir(parents=True)
-    (external / "hyp.mine.txt").write_text((tiny.text / "test.de").read_text() + "more\n")
+    shutil.copy(tiny.text / "test.de", external / "hyp.mine.txt")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -67,9 +67,8 @@ CONVERT = ("convert", "--from", "g-transformer", "--data", "data", "run/model.pt
         ),
         ("analyse", "--path", "run/model.pt", "--data", "data", "--plot", "plot.png"),
         (
-            *("score", "--hyp", "mine=external/ctxpro/hyp.mine.txt", "--src", "test.en"),
-            *("--ctxpro", "en-de/gender/test", "--target-lang", "de", "--documents-only"),
-            *("--external-dir", "external"),
+            *("score", "--hyp", "mine=external/comet/m/hyp.mine.txt", "--src", "test.en"),
+            *("--ref", "test.de", "--comet", "--comet-model", "m", "--external-dir", "external"),
         ),
     ],
 )

@@ -50,10 +50,12 @@ def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = json.loads(capsys.readouterr().out)
     with table.open(newline="") as file:
         rows = {(row["system"], row["metric"]): row for row in csv.DictReader(file)}
-    assert len(rows) == 6
+    assert len(rows) == 8
     for (name, key), row in rows.items():
+        key, first, _ = key.partition("_with_first")
         entry = report["systems"][name][key]
-        assert row["score"] == ("" if entry["score"] is None else str(entry["score"]))
+        value = entry[f"score{first}"]
+        assert row["score"] == ("" if value is None else str(value))
         assert row["signature"] == entry["signature"]
         if comparison := entry.get("comparison"):
             assert row["difference"] == str(comparison["difference"])
@@ -61,7 +63,8 @@ def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             assert row["sign_direction"] == comparison["sign_test"]["direction"] == "better"
     lines = latex.read_text().splitlines()
     assert lines[0] == f"% s-BLEU: {rows['human', 's_bleu']['signature']}"
-    assert r"system & s-BLEU & TER $\downarrow$ & lexical consistency \\" in lines
+    consistency = "lexical consistency & lexical consistency with the first"
+    assert rf"system & s-BLEU & TER $\downarrow$ & {consistency} \\" in lines
     score = report["systems"]["our_s"]["s_bleu"]["score"]
     assert any(line.startswith(rf"our\_s & {score:.2f} & ") for line in lines)
     assert any(line.startswith(r"human & \textbf{100.00} & \textbf{0.00} & --") for line in lines)

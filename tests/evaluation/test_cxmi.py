@@ -14,13 +14,12 @@ from support.fake_models import RowByRow
 from support.untrained import task_for
 from torch import Tensor, nn
 
+from gtrans.analysis.context_use import Side, Text, token_scores
 from gtrans.cli import main
-from gtrans.cli.cxmi import COLUMNS, log_probabilities
 from gtrans.evaluation.cxmi import Sentence, corpus_cxmi
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
-
 
 
 class Counting(RowByRow):
@@ -39,21 +38,35 @@ class Counting(RowByRow):
         return rest.log()
 
 
+class AsTheyAre:
+    """Words are pieces."""
+
+    def encode(self, sentence: str) -> str:
+        return sentence
+
+    def unsegment(self, tokens: str) -> str:
+        return tokens
+
+
 def test_log_probabilities_by_hand() -> None:
     task = task_for("document")
     model = Counting(len(task.target_dictionary))
-    documents = [(["b", "c", "d"], ["a", "a a", "a"]), (["b"], ["a"])]
-    plain = [source for source, _ in documents]
+    source, target = (
+        Side(AsTheyAre(), documents)  # type: ignore[arg-type]
+        for documents in ([["b", "c", "d"], ["b"]], [["a", "a a", "a"], ["a"]])
+    )
+
+    def sums(context: int | None) -> list[list[float]]:
+        found = token_scores([model], task, Text(source, target, context), 100)
+        return [[float(tokens.sum()) for tokens in document] for document in found]
+
     few, many = math.log(1 / 4), math.log(3 / 8)
-    found = log_probabilities([model], task, documents, plain, None, 100)
-    assert found == [pytest.approx([2 * many, 3 * many, 2 * many]), pytest.approx([2 * few])]
+    assert sums(None) == [pytest.approx([2 * many, 3 * many, 2 * many]), pytest.approx([2 * few])]
     # with at most one sentence before it, the first sentence has no context
-    limited = log_probabilities([model], task, documents, plain, 1, 100)
-    assert limited == [pytest.approx([2 * few, 3 * many, 2 * many]), pytest.approx([2 * few])]
+    assert sums(1) == [pytest.approx([2 * few, 3 * many, 2 * many]), pytest.approx([2 * few])]
     # a unit of 8 tokens holds two of the three sentences: <s> b </s> <s> c </s>
     task.cfg.max_doc_tokens = 8
-    cut = log_probabilities([model], task, documents, plain, None, 100)
-    assert cut[0] == pytest.approx([2 * many, 3 * many, 2 * few])
+    assert sums(None)[0] == pytest.approx([2 * many, 3 * many, 2 * few])
 
 
 def test_the_corpus_by_hand() -> None:
@@ -121,7 +134,8 @@ def test_sentences_are_written_and_add_up(
     assert status == 0
     assert out.startswith("CXMI ") and "documents resampled" in out
     head, *rows = (tmp_path / "each.tsv").read_text().splitlines()
-    assert tuple(head.split("\t")) == COLUMNS
+    columns = ("document", "sentence", "tokens", "with_context", "without_context", "cxmi")
+    assert tuple(head.split("\t")) == columns
     values = [float(row.split("\t")[5]) for row in rows]
     assert sum(values) / len(values) == pytest.approx(float(out.split()[1]), abs=1e-4)
     assert any(value != 0 for value in values)
@@ -145,9 +159,43 @@ def test_another_model_may_stand_for_no_context(
         assert one["without_context"] == pytest.approx(other["with_context"], abs=1e-4)
 
 
+def test_words_add_up_to_sentences_and_name_their_context(
+    cxmi: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    cxmi("document", "--output", str(tmp_path / "sentences.jsonl"))
+    flags = ("--tokens", "--threshold", "0.0002")
+    status, out, _ = cxmi("document", *flags, "--output", str(tmp_path / "words.jsonl"))
+    assert (status, "gain 0.0002 nats or more" in out) == (0, True)
+    sentences, words = (
+        [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+        for name in ("sentences", "words")
+    )
+    sums: dict[tuple[int, int], float] = {}
+    for word in words:
+        place = word["document"], word["sentence"]
+        sums[place] = sums.get(place, 0.0) + word["cxmi"]
+    assert list(sums.values()) == pytest.approx([one["cxmi"] for one in sentences], abs=1e-6)
+    texts = (tmp_path / "few.de").read_text(encoding="utf-8").split()
+    assert "".join(word["text"] for word in words if word["text"] != "</s>") == "".join(texts)
+    looked_at = [word for word in words if word["cxmi"] >= 0.0002 and word["text"] != "</s>"]
+    assert looked_at
+    assert [word for word in words if word["decided_by"] is not None] == looked_at
+    for word in looked_at:
+        for decider in word["decided_by"]:
+            assert decider["sentence"] != word["sentence"]
+            assert decider["replaced_by"] != decider["text"]
+    _, out, _ = cxmi("document", *flags, "--output", str(tmp_path / "words.tsv"), "--json")
+    found = json.loads(out)["words"]
+    assert (found["words"], found["gain"]) == (len(words), len(looked_at))
+    head, *rows = (tmp_path / "words.tsv").read_text().splitlines()
+    assert head.split("\t")[-1] == "decided_by"
+    assert len(rows) == len(words)
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
+        (("--threshold", "1"), "`--threshold` is for the words of `--tokens`, which is missing."),
         (("--max-tokens", "0"), "`--max-tokens` must be at least 1, but is 0."),
         (("--context", "0"), "`--context` must be at least 1, but is 0."),
         (("--without-data", "x"), "`--without-data` is the folder of `--without`"),

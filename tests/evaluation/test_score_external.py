@@ -1,4 +1,4 @@
-"""COMET, Doc-COMET and ctxpro: texts out, scores in, stale ones refused."""
+"""COMET and Doc-COMET: texts out, scores in, stale ones refused."""
 
 from __future__ import annotations
 
@@ -192,40 +192,3 @@ def test_the_scored_sentence_is_never_cut_off(
     assert [sample["mt"].count("</s>") for sample in samples] == [0, 0, 0, 1, 0, 1]
     entry = score(capsys, *arguments)["systems"]["a"]["doc_comet"]
     assert "|shortened:3|" in entry["signature"]
-
-
-def test_ctxpro_scores_the_last_sentence_and_needs_no_reference(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "src").write_text(SOURCE)
-    (tmp_path / "a").write_text(SYSTEM)
-    arguments = ["--hyp", str(tmp_path / "a"), "--src", str(tmp_path / "src")]
-    arguments += ["--ctxpro", "en-de/gender/test", "--external-dir", str(tmp_path / "out")]
-    assert "--target-lang" in refusal(capsys, *arguments)
-    arguments += ["--target-lang", "de"]
-    pending = score(capsys, *arguments)["not_scored_yet"]["ctxpro"]
-    folder = tmp_path / "out" / "ctxpro"
-    assert read(folder / "hyp.a.txt") == ["vier", "sechs"]
-    result = folder / "scores.a.en-de_gender_test.tsv"
-    assert pending["commands"] == [
-        f"ctxpro score --complete -t hyp.a.txt -e en-de/gender/test -l de > {result.name}"
-    ]
-    own = tmp_path / "own.json"
-    own.write_text("[]")
-    monkeypatch.chdir(tmp_path)
-    (command,) = score(capsys, *arguments, "--ctxpro", own.name)["not_scored_yet"]["ctxpro"][
-        "commands"
-    ]
-    assert f" -e {own} " in command
-    result.write_text("M.SG (er)\t1\t2\t50.0%\nF.SG (sie)\t0\t2\t0.0%\ntotal\t1\t4\t25.0\n")
-    entry = score(capsys, *arguments)["systems"]["a"]["ctxpro"]
-    assert (entry["score"], entry["right"], entry["examples"]) == (25, 1, 4)
-    assert entry["rules"]["M.SG (er)"] == {"score": 50, "right": 1, "examples": 2}
-    assert main(["score", *arguments]) == 0
-    assert "25.00" in capsys.readouterr().out
-    os.utime(result, (0, 0))
-    assert "is older than" in refusal(capsys, *arguments)
-    result.write_text("rule\n")
-    assert "scores.a.en-de_gender_test.tsv:1 is not what ctxpro" in refusal(capsys, *arguments)
-    result.write_text("")
-    assert "has no line 'total'" in refusal(capsys, *arguments)

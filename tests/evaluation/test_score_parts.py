@@ -140,16 +140,20 @@ def judge(translations: list[list[str]], lang: str = "") -> Consistency:
 
 
 def test_consistency_by_hand() -> None:
-    # "bank" in three sentences has three pairs, "river" one.
-    assert judge(TARGETS) == Consistency(consistent=4, pairs=4, terms=2)
+    # "bank" in three sentences has three pairs, two of them with the first; "river" one.
+    assert judge(TARGETS) == Consistency(4, 4, 2, consistent_with_first=3, pairs_with_first=3)
     # The third sentence has another word: one pair of "bank" is left. It is the only
     # word of its sentence that nothing else explains, so it counts as a translation.
     varied = [[*TARGETS[0][:2], "keine Sparkasse blieb ."], TARGETS[1]]
-    assert judge(varied) == Consistency(consistent=2, pairs=4, terms=2)
+    assert judge(varied) == Consistency(2, 4, 2, consistent_with_first=2, pairs_with_first=3)
     assert judge(varied).score == 50
+    # With another word in the first sentence, both later ones differ from it.
+    at_first = [["die Sparkasse öffnete .", *TARGETS[0][1:]], TARGETS[1]]
+    assert judge(at_first) == Consistency(2, 4, 2, consistent_with_first=1, pairs_with_first=3)
+    assert judge(at_first).score_with_first == pytest.approx(100 / 3)
     empty = [["" for _ in document] for document in TARGETS]
-    assert judge(empty) == Consistency(0, 0, 0)
-    assert judge(empty).score is None
+    assert judge(empty) == Consistency(0, 0, 0, 0, 0)
+    assert judge(empty).score is judge(empty).score_with_first is None
 
 
 def test_inflected_forms_are_the_same_where_the_language_has_a_stemmer() -> None:

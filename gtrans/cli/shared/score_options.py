@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from gtrans.cli.shared.score_tools import add_segment_scores, add_tools, needs_no_reference
+from gtrans.cli.shared.score_tools import add_segment_scores, add_tools, compares_texts
 from gtrans.cli.shared.score_words import CONSISTENCY
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="FILE",
-        help="the reference, or several; with --src, --ctxpro, --segment-scores and COMET without "
-        "reference need none",
+        help="the reference, or several; --ctxpro needs none, and with --src neither do "
+        "--segment-scores and COMET without reference",
     )
     files.add_argument(
         "--src",
@@ -77,6 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"compute only these of: {', '.join(METRICS)}, {CONSISTENCY} (default: all but "
         f"d_chrf_pp, and {CONSISTENCY} only with --src; with --documents-only: "
         f"{' and '.join(DOCUMENT_METRICS)})",
+    )
+    what.add_argument(
+        "--ctxpro",
+        metavar="EVALSET",
+        help="look for the expected words of this set of ctxpro's (the JSON file of its evalsets, "
+        "gzipped or not); each translated document is one example of the set",
     )
     what.add_argument(
         "--target-lang",
@@ -216,10 +222,10 @@ def check_values(args: argparse.Namespace) -> None:
                 f"--{name.replace('_', '-')} must be ascending numbers from 1, but is "
                 f"{' '.join(map(str, bounds))}"
             )
-    if not args.ref and not (args.src and needs_no_reference(args)):
+    if not args.ref and not (args.src if compares_texts(args) else args.ctxpro):
         raise GtransError(
-            "--ref is missing; with --src, --ctxpro, --segment-scores and COMET without reference "
-            "need none"
+            "--ref is missing; --ctxpro needs none, and with --src neither do --segment-scores and "
+            "COMET without reference"
         )
     if not args.ref and args.metrics:
         raise GtransError(f"--metrics {args.metrics[0]} needs the reference; give it with --ref")

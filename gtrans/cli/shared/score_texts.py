@@ -40,7 +40,7 @@ def standard_input_as_file(files: Mapping[str, str]) -> Iterator[dict[str, str]]
 
 def inputs(args: argparse.Namespace) -> list[str]:
     """The files that the command reads."""
-    texts = (*args.ref, args.src, *system_names(args.hyp).values())
+    texts = (*args.ref, args.src, args.ctxpro, *system_names(args.hyp).values())
     scores = [argument.partition("=")[2] for argument in args.segment_scores]
     return [path for path in (*texts, *scores) if path and path != STANDARD_STREAM]
 

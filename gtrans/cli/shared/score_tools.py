@@ -10,6 +10,7 @@ from gtrans.errors import GtransError
 from gtrans.evaluation import external
 from gtrans.evaluation.blonde import blonde
 from gtrans.evaluation.comet import COMET_MODEL, comet, is_reference_free
+from gtrans.evaluation.ctxpro import KEY as CTXPRO
 from gtrans.evaluation.meteor15 import meteor15
 from gtrans.evaluation.report import Report
 from gtrans.evaluation.scores import Measurement
@@ -55,12 +56,6 @@ def add_tools(group: argparse._ArgumentGroup) -> None:
         help="the program of --meteor15 (default: %(default)s)",
     )
     group.add_argument(
-        "--ctxpro",
-        metavar="EVALSET",
-        help="score with ctxpro on this evaluation set (such as en-de/gender/test, or its JSON "
-        "file); each document is one example of the set",
-    )
-    group.add_argument(
         "--external-dir",
         type=Path,
         default=Path("external-scores"),
@@ -90,9 +85,10 @@ def add_segment_scores(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def needs_no_reference(args: argparse.Namespace) -> bool:
-    """Whether something is asked for that can be scored with the source alone."""
-    return bool(args.ctxpro or args.comet or args.doc_comet or args.segment_scores)
+def compares_texts(args: argparse.Namespace) -> bool:
+    """Whether the translations are scored beside their reference or source."""
+    tools = (args.comet, args.doc_comet, args.blonde, args.meteor15)
+    return bool(args.ref or args.segment_scores or any(tools))
 
 
 def read_scores(
@@ -104,12 +100,21 @@ def read_scores(
         the scores that are there; the report tells how to get the others.
 
     Raises:
-        GtransError: a file is damaged, belongs to other texts, or a tool cannot score these texts.
+        GtransError: a file is damaged, belongs to other texts, a tool cannot score these texts, or
+            two scores have the same name.
     """
     found = read_segment_scores(
         args.segment_scores, list(texts.systems), texts.shape, args.lower_is_better
     )
-    for key, instructions, measurement in _tools(args, texts, target_lang):
+    results = list(_tools(args, texts, target_lang))
+    own = [key for key, _, _ in results] + [CTXPRO] * bool(args.ctxpro)
+    for key in own:
+        if key in found:
+            raise GtransError(
+                f"--segment-scores {key}=FILE: this command has a score '{key}' of its own; give "
+                "another name"
+            )
+    for key, instructions, measurement in results:
         if measurement is None:
             report.pending[key] = instructions
         else:

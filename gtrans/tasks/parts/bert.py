@@ -122,6 +122,10 @@ class BertPart(TaskPart):
         (ids,) = self.pieces.encode([sentence])
         return " ".join(self.pieces.symbols[number] for number in ids[:-1].tolist())
 
+    def unsegment(self, pieces: str) -> str:
+        """The text of word pieces separated by spaces."""
+        return pieces.replace(" ##", "").removeprefix("##")
+
     # --------------------------------------------------------------- features
 
     @cached_property

@@ -1,0 +1,159 @@
+"""ctxpro: is the word that the context asks for in the translation?
+
+Wicks and Post, "Identifying Context-Dependent Translations for Evaluation Set Production", WMT
+2023. An example of a set is a sentence with the sentences before it; the set names the rule by
+which the example was found and the word form that stands in the reference. A translation is right
+if its last sentence has that form as a word, or as several words in a row. As in the authors'
+program, case does not matter, and ASCII punctuation is taken out of the translation first. Their
+program looks for the last sentence of a translation with a sentence splitter; here it is the last
+line of the example.
+"""
+
+from __future__ import annotations
+
+import os
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gtrans.data.documents import iterate_raw_lines, read_documents
+from gtrans.errors import GtransError
+from gtrans.evaluation.contrastive.json_file import read_entries
+from gtrans.evaluation.document_ids import read_identified
+from gtrans.evaluation.scores import Measurement
+
+KEY = "ctxpro"
+SEPARATOR = "<eos>"
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@dataclass(frozen=True)
+class Example:
+    """An example of a set.
+
+    Attributes:
+        rule: the rule by which it was found, such as ``DO.ELL``.
+        expected: the form that must be in the translation.
+    """
+
+    rule: str
+    expected: str
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How many of some examples are right; ``score`` is in percent."""
+
+    right: int
+    examples: int
+
+    @property
+    def score(self) -> float:
+        """Between 0 and 100."""
+        return 100 * self.right / self.examples
+
+
+def read_examples(path: str | os.PathLike[str]) -> list[Example]:
+    """The examples of a set, in order; the file may be gzipped.
+
+    Raises:
+        GtransError: the file cannot be read, or is not a set of ctxpro's (with the line).
+    """
+    examples = [Example(entry.text("rule"), entry.text("expected")) for entry in read_entries(path)]
+    if not examples:
+        raise GtransError(f"{path} has no examples; give a file of ctxpro's evalsets")
+    return examples
+
+
+def read_answers(
+    evalset: str | os.PathLike[str], files: Mapping[str, str | os.PathLike[str]]
+) -> tuple[list[Example], dict[str, list[str]]]:
+    """The examples of a set, and for each system the last translated sentence of every example.
+
+    Raises:
+        GtransError: as for :func:`read_examples` and :func:`read_translations`.
+    """
+    examples = read_examples(evalset)
+    return examples, {
+        name: read_translations(path, len(examples), evalset) for name, path in files.items()
+    }
+
+
+def is_right(sentence: str, expected: str) -> bool:
+    """Whether the translated sentence has the expected form."""
+    words = sentence.lower().translate(_NO_PUNCTUATION)
+    return f" {expected.lower()} " in f" {words} "
+
+
+def read_translations(
+    path: str | os.PathLike[str], examples: int, evalset: str | os.PathLike[str]
+) -> list[str]:
+    """The last translated sentence of every example.
+
+    Args:
+        path: the examples as documents, an empty line between them; or a line for each, whose
+            sentences, if there are several, are separated by ``<eos>``; or documents with ids
+            (:mod:`gtrans.evaluation.document_ids`), in the order of the set.
+        examples: how many there are.
+        evalset: the file that they are from, for messages.
+
+    Raises:
+        GtransError: the file cannot be read or has another number of examples.
+    """
+    identified = read_identified(os.fspath(path), "translation")
+    lines = list(iterate_raw_lines(path))
+    if identified is None and len(lines) == examples:
+        return [line.rpartition(SEPARATOR)[2].strip() for line in lines]
+    documents = read_documents(path) if identified is None else identified.texts()
+    if len(documents) != examples:
+        raise GtransError(
+            f"{path} has {len(documents)} documents and {len(lines)} lines, but {evalset} has "
+            f"{examples} examples; each of them is a document, or one line with {SEPARATOR} "
+            "between its sentences"
+        )
+    return [document[-1] if document else "" for document in documents]
+
+
+def measure(examples: Sequence[Example], systems: Mapping[str, Sequence[str]]) -> Measurement:
+    """The share of right translations in percent.
+
+    Args:
+        examples: those of a set.
+        systems: for each system the last translated sentence of every example.
+    """
+    statistics = {
+        name: np.array(
+            [
+                (is_right(sentence, example.expected), 1)
+                for sentence, example in zip(sentences, examples, strict=True)
+            ],
+            dtype=np.float64,
+        )
+        for name, sentences in systems.items()
+    }
+    return Measurement(
+        key=KEY,
+        label="ctxpro",
+        unit="document",
+        higher_is_better=True,
+        signature="match:word|case:lc|punct:no|sentence:last line|unit:example",
+        statistics=statistics,
+        documents=np.arange(len(examples)),
+        compute=lambda sums: 100 * sums[0] / sums[1],
+    )
+
+
+def by_rule(examples: Sequence[Example], measured: Measurement) -> dict[str, dict[str, Accuracy]]:
+    """For each system the accuracy by rule, in the order of the set."""
+    numbers: dict[str, list[int]] = {}
+    for number, example in enumerate(examples):
+        numbers.setdefault(example.rule, []).append(number)
+    return {
+        name: {
+            rule: Accuracy(int(statistics[chosen, 0].sum()), len(chosen))
+            for rule, chosen in numbers.items()
+        }
+        for name, statistics in measured.statistics.items()
+    }
