@@ -176,27 +176,38 @@ def _by_sentence(
     result = read_result(folder / RESULT)
     if result is None:
         return instructions, None
+    given = {"src": "src.txt"} | ({"ref": "ref.txt"} if with_reference else {})
     return instructions, {
-        name: _sentence_scores(folder / RESULT, result, file, columns[file])
+        name: _sentence_scores(
+            folder / RESULT,
+            result,
+            file,
+            {side: (column, columns[column]) for side, column in ({"mt": file} | given).items()},
+        )
         for name, file in zip(texts.systems, files, strict=True)
     }
 
 
-def _sentence_scores(path: Path, result: Any, file: str, expected: list[str]) -> Statistics:
+def _sentence_scores(
+    path: Path, result: Any, file: str, given: dict[str, tuple[str, list[str]]]
+) -> Statistics:
+    """The scores of a file of translations; ``given``: what COMET read, file and lines by side."""
     found = {Path(name).name: entries for name, entries in result.items()}.get(file)
     if found is None:
         raise GtransError(f"{path} has no scores of {file}; {AGAIN}")
     try:
-        scored = [(str(entry["mt"]), float(entry["COMET"])) for entry in found]
+        read = {side: [str(entry[side]) for entry in found] for side in given}
+        scores = [[float(entry["COMET"])] for entry in found]
     except (KeyError, TypeError, ValueError):
         raise GtransError(f"{path} is not what comet-score --to_json writes") from None
-    for number, line in enumerate(expected):
-        if number >= len(scored) or scored[number][0].strip() != line.strip():
-            raise GtransError(
-                f"{path} holds the scores of other texts: it lacks line {number + 1} of {file}; "
-                f"{AGAIN}"
-            )
-    return matrix([[score] for _, score in scored], (len(expected), 1), str(path))
+    for side, (column, expected) in given.items():
+        for number, line in enumerate(expected):
+            if number >= len(scores) or read[side][number].strip() != line.strip():
+                raise GtransError(
+                    f"{path} holds the scores of other texts: it lacks line {number + 1} of "
+                    f"{column}; {AGAIN}"
+                )
+    return matrix(scores, (len(given["mt"][1]), 1), str(path))
 
 
 def _over_context(

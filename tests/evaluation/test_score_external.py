@@ -70,6 +70,12 @@ def test_comet(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[s
     (folder / "scores.json").write_text(json.dumps(result))
     error = refusal(capsys, *arguments)
     assert "it lacks line 5 of hyp.a.txt" in error
+    result["hyp.a.txt"][4]["mt"] = LINES[4]
+    for side in ("src", "ref"):
+        was, result["hyp.b.txt"][2][side] = result["hyp.b.txt"][2][side], "another text"
+        (folder / "scores.json").write_text(json.dumps(result))
+        assert f"it lacks line 3 of {side}.txt" in refusal(capsys, *arguments)
+        result["hyp.b.txt"][2][side] = was
     (folder / "scores.json").write_text("{")
     assert ": not JSON" in refusal(capsys, *arguments)
     (folder / "scores.json").write_text("{}")
