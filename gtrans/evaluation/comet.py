@@ -60,8 +60,12 @@ text = (folder / "contexts.json").read_bytes()
 given = json.loads(text)
 name = given["model"]
 model = load_from_checkpoint(name if os.path.exists(name) else download_model(name))
-if model.requires_references() and not given["reference"]:
-    sys.exit(name + " needs a reference; leave out --comet-without-reference")
+if model.requires_references() != given["reference"]:
+    sys.exit(
+        name + " needs no reference; give --comet-without-reference" if given["reference"] else
+        name + " needs a reference; leave out --comet-without-reference, and 'qe' and 'kiwi' in "
+        "its name and path"
+    )
 model.eval()
 model.enable_context()
 if not getattr(model, "use_context", False):
@@ -97,8 +101,8 @@ checked = hashlib.sha256(text).hexdigest()
 
 
 def is_reference_free(model: str) -> bool:
-    """Whether the name of a COMET model says that it needs no reference."""
-    return re.search(r"\bqe\b|kiwi", model.rpartition("/")[2], re.IGNORECASE) is not None
+    """Whether the name of a COMET model, or its path, says that it needs no reference."""
+    return re.search(r"(?<![a-z])qe(?![a-z])|kiwi", model, re.IGNORECASE) is not None
 
 
 def comet(
@@ -127,13 +131,15 @@ def comet(
         raise GtransError(
             f"{model} needs the reference; give it with --ref, or a --comet-model without one"
         )
-    if context and re.search("kiwi|xcomet|unite", model, re.IGNORECASE):
+    if context and re.search("kiwi|xcomet|unite(?![a-z])", model, re.IGNORECASE):
         raise GtransError(
             f"--doc-comet: {model} cannot read context; take {COMET_MODEL}, or "
             "Unbabel/wmt20-comet-qe-da without reference"
         )
     score = _over_context if context else _by_sentence
-    instructions, statistics = score(folder, texts, model, with_reference, label)
+    # The commands run in another folder.
+    place = str(Path(model).resolve()) if Path(model).is_file() else model
+    instructions, statistics = score(folder, texts, place, with_reference, label)
     if statistics is None:
         return instructions, None
     signature = f"model:{model}|"

@@ -33,8 +33,8 @@ def add_tools(group: argparse._ArgumentGroup) -> None:
         default=[COMET_MODEL],
         metavar="NAME",
         help="models for --comet and --doc-comet, or paths of checkpoints: one with a "
-        "reference, one without, or both; 'qe' or 'kiwi' in a name says that it needs no reference "
-        f"(default: {COMET_MODEL})",
+        "reference, one without, or both; 'qe' or 'kiwi' in a name or path says that it needs no "
+        f"reference (default: {COMET_MODEL})",
     )
     group.add_argument(
         "--comet-without-reference",
