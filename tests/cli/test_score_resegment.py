@@ -267,6 +267,14 @@ def test_missing_and_doubled_ids_are_one_line(
         ("docid\ttext\na\tx\nb\n", ":3 has 1 cells, but the header has 2"),
         ("docid\ttext\na\tx\nb\ty\na\tz\n", ":4: document 'a' comes again"),
         ("docid\ttext\n", "holds no text"),
+        (
+            '{"doc_id": "a", "hyp": "x"}\n{"doc_id": "a", "hyp": null, "text": "y"}\n',
+            ":2: there is no translation; a row needs a text under 'hyp', as other rows",
+        ),
+        ('{"doc_id": "a", "hypothesis": null, "target": "x"}\n', "under 'hypothesis'"),
+        ('{"segment_id": 1, "text": "x"}\n', ":1: there is no document id"),
+        ("seg_id\ttext\n1\tx\n", ":1: there is no document id; the first line of a table"),
+        ("a\tx\n", ":1: there is no document id; the first line of a table"),
     ],
 )
 def test_rows_that_cannot_be_read_are_named(
@@ -280,6 +288,13 @@ def test_a_document_given_twice_among_whole_documents_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = [f"d{n}" for n in range(12)]
+    few = [{"doc_id": n, "text": "It is.\nSo it is.\nIs it?"} for n in names[:2]]
+    ref = jsonl(tmp_path / "few", few)
+    same = [{"doc_id": n, "text": "It is. So it is. Is it?"} for n in ("d0", "d1", "d1")]
+    hyp = jsonl(tmp_path / "same", same)
+    for option in ("--resegment", "--documents-only"):
+        message = error(capsys, "--hyp", hyp, "--ref", ref, option)
+        assert "has the same text of document 'd1' several times" in message
     ref = jsonl(tmp_path / "ref", [{"doc_id": n, "text": "It is.\nSo it is."} for n in names])
     twice = [{"doc_id": n, "text": "It is. So it is."} for n in [*names, names[-1]]]
     message = error(capsys, "--hyp", jsonl(tmp_path / "h", twice), "--ref", ref, "--resegment")
