@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.score_corpus import text, write
+from support.score_tools import jsonl
 
 from gtrans.cli import main
 
@@ -152,10 +153,6 @@ def test_a_translation_is_read_from_standard_input(
 # --- document ids ----------------------------------------------------------------------------
 
 
-def jsonl(path: Path, rows: list[dict[str, Any]]) -> str:
-    return write(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-
-
 def test_wmt24pp_files_are_read_as_they_are(
     tmp_path: Path, hyp: str, ref: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -282,20 +279,3 @@ def test_rows_that_cannot_be_read_are_named(
 ) -> None:
     ref = jsonl(tmp_path / "ref", [{"doc_id": "a", "text": "x"}])
     assert message in error(capsys, "--hyp", write(tmp_path / "hyp", content), "--ref", ref)
-
-
-def test_a_document_given_twice_among_whole_documents_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = [f"d{n}" for n in range(12)]
-    few = [{"doc_id": n, "text": "It is.\nSo it is.\nIs it?"} for n in names[:2]]
-    ref = jsonl(tmp_path / "few", few)
-    same = [{"doc_id": n, "text": "It is. So it is. Is it?"} for n in ("d0", "d1", "d1")]
-    hyp = jsonl(tmp_path / "same", same)
-    for option in ("--resegment", "--documents-only"):
-        message = error(capsys, "--hyp", hyp, "--ref", ref, option)
-        assert "has the same text of document 'd1' several times" in message
-    ref = jsonl(tmp_path / "ref", [{"doc_id": n, "text": "It is.\nSo it is."} for n in names])
-    twice = [{"doc_id": n, "text": "It is. So it is."} for n in [*names, names[-1]]]
-    message = error(capsys, "--hyp", jsonl(tmp_path / "h", twice), "--ref", ref, "--resegment")
-    assert "has document 'd11' 2 times" in message
