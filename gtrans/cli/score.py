@@ -42,7 +42,16 @@ from gtrans.cli.shared.score_words import (
     metric_options,
 )
 from gtrans.evaluation import buckets, ctxpro, external
-from gtrans.evaluation.metrics import DEFAULT_METRICS, DOCUMENT_METRICS, Documents, Options
+from gtrans.evaluation.metrics import (
+    DEFAULT_METRICS,
+    DOCUMENT_METRICS,
+    METRICS,
+    Documents,
+    Options,
+    counts_words_by_spaces,
+    token_counts,
+)
+from gtrans.evaluation.moses_tokens import check_unescaped
 from gtrans.evaluation.report import Report, to_json, to_text
 from gtrans.evaluation.scores import Corpus, measure, tokenized_lines
 from gtrans.evaluation.significance import resample
@@ -120,7 +129,9 @@ def _score(
     # First, so that a missing input of a tool is reported before the slow work.
     read = read_scores(args, report, texts, options.target_lang)
     if texts.references is not None:
-        report.notes += _notes_on_text(texts.systems, options)
+        if options.given_tokens:
+            for name, documents in texts.systems.items():
+                check_unescaped(name, documents, texts.references)
         _measure(args, report, texts, [texts.references, *others], options)
     report.measurements |= read
     if args.resegment:
@@ -163,14 +174,17 @@ def _measure(
         report.counts["instances"] = sum(map(len, corpus.instances))
     if "ter" in keys and report.counts["sentences"] * len(texts.systems) >= SLOW_FOR_TER:
         say("gtrans: TER takes some milliseconds per sentence; --metrics leaves it out")
+    report.notes += _notes_on_text(texts.systems, keys, options)
     report.measurements = measure(corpus, texts.systems, keys, options, args.jobs)
-    _put_in_buckets(args, report, first)
+    _put_in_buckets(args, report, first, options)
     consistency_wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
     if texts.sources is not None and consistency_wanted:
         judge_consistency(args, report, texts.sources, first, texts.systems, options)
 
 
-def _notes_on_text(systems: Mapping[str, Documents], options: Options) -> list[str]:
+def _notes_on_text(
+    systems: Mapping[str, Documents], keys: Sequence[str], options: Options
+) -> list[str]:
     """Warnings about text that the tokeniser is not meant for."""
     notes = []
     plain = options.tokenize != "none" and not options.given_tokens
@@ -180,20 +194,25 @@ def _notes_on_text(systems: Mapping[str, Documents], options: Options) -> list[s
                 f"{name}: {lines} sentences end in a space and a full stop; is this tokenised "
                 "text? Scores are meant for detokenised text"
             )
-    if options.without_spaces and not options.target_lang and options.tokenize is None:
+    by_spaces = [METRICS[key].label for key in keys if counts_words_by_spaces(key, options)]
+    if options.without_spaces and by_spaces:
         notes.append(
-            "the reference is written without spaces between words: BLEU, TER and METEOR need "
-            "--target-lang, such as zh or ja, for a tokeniser that finds words"
+            f"{', '.join(by_spaces)}: words are found by spaces, but the reference is written "
+            "without spaces between words; --target-lang zh or ja, or --tokenize, such as char, "
+            "spm or flores200, chooses a tokeniser that finds others (TER has one for Chinese and "
+            "Japanese only)"
         )
     return notes
 
 
-def _put_in_buckets(args: argparse.Namespace, report: Report, references: Documents) -> None:
+def _put_in_buckets(
+    args: argparse.Namespace, report: Report, references: Documents, options: Options
+) -> None:
     found = report.measurements
     if "s_bleu" in found:
         report.buckets["by_position"] = buckets.by_position(found["s_bleu"], args.positions)
         report.buckets["by_sentence_length"] = buckets.by_sentence_length(
-            found["s_bleu"], args.sentence_lengths
+            found["s_bleu"], token_counts(references, options), args.sentence_lengths
         )
     if bleu := [found[key] for key in ("s_bleu", "d_bleu") if key in found]:
         report.buckets["by_document_length"] = buckets.by_document_length(
