@@ -34,13 +34,14 @@ from gtrans.cli.shared.score_texts import (
     sign_resegmented,
     standard_input_as_file,
 )
-from gtrans.cli.shared.score_tools import compares_texts, read_scores
+from gtrans.cli.shared.score_tools import compares_texts, tool_scores
 from gtrans.cli.shared.score_words import (
     CONSISTENCY,
     instances,
     judge_consistency,
     metric_options,
 )
+from gtrans.errors import GtransError
 from gtrans.evaluation import buckets, ctxpro, external
 from gtrans.evaluation.metrics import (
     DEFAULT_METRICS,
@@ -54,8 +55,10 @@ from gtrans.evaluation.metrics import (
 from gtrans.evaluation.moses_tokens import check_unescaped
 from gtrans.evaluation.report import Report, to_json, to_text
 from gtrans.evaluation.scores import Corpus, measure, tokenized_lines
+from gtrans.evaluation.segment_scores import read_segment_scores
 from gtrans.evaluation.significance import resample
 from gtrans.evaluation.tables import to_csv, to_latex
+from gtrans.evaluation.texts import Texts
 from gtrans.identity.files import atomic_writer, check_output, check_output_folder
 from gtrans.messages import json_text, print_lines, say
 
@@ -83,8 +86,9 @@ def run(args: argparse.Namespace) -> None:
     check_values(args)
     for flag, path in (("--latex", args.latex), ("--csv", args.csv)):
         if path is not None:
-            others = (args.latex,) if flag == "--csv" and args.latex else ()
-            check_output(flag, path, [*inputs(args), *others])
+            check_output(flag, path, inputs(args))
+    if args.latex and args.csv and args.latex.resolve() == args.csv.resolve():
+        raise GtransError(f"--latex and --csv are both {args.csv}; give each a file of its own")
     if args.resegment_dir:
         check_output_folder("--resegment-dir", args.resegment_dir)
     with standard_input_as_file(system_names(args.hyp)) as files:
@@ -92,10 +96,7 @@ def run(args: argparse.Namespace) -> None:
         texts = read_all(args, files) if compares_texts(args) else None
     report = Report(list(files)) if texts is None else report_on(texts)
     if texts is not None:
-        first = texts.references[0] if texts.references else None
-        options = metric_options(args, first or [])
-        tool_texts = external.Texts(texts.sources, first, texts.systems, inputs(args))
-        _score(args, report, tool_texts, texts.references[1:], options)
+        _score(args, report, texts)
     if answers is not None:
         measured = ctxpro.measure(*answers)
         report.measurements[ctxpro.KEY] = measured
@@ -115,28 +116,29 @@ def _write_tables(args: argparse.Namespace, report: Report) -> None:
                 file.write(table(report))
 
 
-def _score(
-    args: argparse.Namespace,
-    report: Report,
-    texts: external.Texts,
-    others: Sequence[Documents],
-    options: Options,
-) -> None:
-    """Everything but ctxpro; ``others`` are the references after the first one."""
+def _score(args: argparse.Namespace, report: Report, given: Texts) -> None:
+    """Everything but ctxpro."""
+    first, others = next(iter(given.references), None), given.references[1:]
+    options = metric_options(args, first or [])
+    texts = external.ToolTexts(given.sources, first, given.systems, inputs(args))
     report.counts = {"sentences": sum(texts.shape), "documents": len(texts.shape)}
     if others:
         report.counts["references"] = 1 + len(others)
     # First, so that a missing input of a tool is reported before the slow work.
-    read = read_scores(args, report, texts, options.target_lang)
+    from_files = read_segment_scores(
+        args.segment_scores, list(texts.systems), given.counted, args.lower_is_better
+    )
+    of_tools = tool_scores(args, report, texts, options.target_lang, from_files)
     if texts.references is not None:
         if options.given_tokens:
             for name, documents in texts.systems.items():
                 check_unescaped(name, documents, texts.references)
         _measure(args, report, texts, [texts.references, *others], options)
-    report.measurements |= read
+    report.measurements |= of_tools
     if args.resegment:
         sign_resegmented(report)
-    if others and (report.consistency or read or report.pending):
+    report.measurements |= from_files
+    if others and (report.consistency or of_tools or report.pending):
         report.notes.append(
             "lexical consistency, COMET, BlonDe and METEOR 1.5 read the first reference only; the "
             f"other scores use all {1 + len(others)}"
@@ -159,7 +161,7 @@ def _resample(args: argparse.Namespace, report: Report) -> None:
 def _measure(
     args: argparse.Namespace,
     report: Report,
-    texts: external.Texts,
+    texts: external.ToolTexts,
     references: Sequence[Documents],
     options: Options,
 ) -> None:

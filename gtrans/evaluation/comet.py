@@ -25,7 +25,7 @@ from gtrans.evaluation.external import (
     AGAIN,
     RESULT,
     Instructions,
-    Texts,
+    ToolTexts,
     flat,
     lines,
     matrix,
@@ -106,7 +106,7 @@ def is_reference_free(model: str) -> bool:
 
 
 def comet(
-    folder: Path, texts: Texts, model: str, context: bool = False, with_reference: bool = True
+    folder: Path, texts: ToolTexts, model: str, context: bool = False, with_reference: bool = True
 ) -> tuple[Instructions, Measurement | None]:
     """COMET of every sentence.
 
@@ -166,7 +166,7 @@ def comet(
 
 
 def _by_sentence(
-    folder: Path, texts: Texts, model: str, with_reference: bool, label: str
+    folder: Path, texts: ToolTexts, model: str, with_reference: bool, label: str
 ) -> tuple[Instructions, dict[str, Statistics] | None]:
     """Scores of ``comet-score``, (sentences, 1)."""
     columns = {"src.txt": flat(texts.sources or ())}
@@ -217,7 +217,7 @@ def _sentence_scores(
 
 
 def _over_context(
-    folder: Path, texts: Texts, model: str, with_reference: bool, label: str
+    folder: Path, texts: ToolTexts, model: str, with_reference: bool, label: str
 ) -> tuple[Instructions, dict[str, Statistics] | None]:
     """Scores of our program, and how many sentences of context each has read, (sentences, 2)."""
     sources, references = texts.sources or (), texts.references

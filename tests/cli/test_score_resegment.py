@@ -147,6 +147,9 @@ def test_a_translation_is_read_from_standard_input(
         monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream))
         found = run(capsys, "--hyp", argument, "--ref", ref)
         assert found["s_bleu"] == expected["s_bleu"]
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"One.\n")))
+    message = error(capsys, "--hyp", "-", "--ref", ref)
+    assert message.startswith("gtrans: error: standard input has 1 sentences and no document")
     assert "can be given once" in error(capsys, "--hyp", "a=-", "b=-", "--ref", ref)
 
 

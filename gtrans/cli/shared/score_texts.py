@@ -14,6 +14,7 @@ from gtrans.cli.shared.score_options import check_documents_only, system_names
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.decoding.translation_record import read_record
 from gtrans.errors import GtransError
+from gtrans.evaluation.consistency import SCORES
 from gtrans.evaluation.coverage import write_documents
 from gtrans.evaluation.document_ids import read_identified
 from gtrans.evaluation.hypotheses import has_a_line_for_each_document
@@ -28,14 +29,20 @@ from gtrans.messages import say
 def standard_input_as_file(files: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """The files of the systems, with the standard input, if it is one, in a temporary file.
 
-    A translation is read several times, which the standard input does not allow.
+    A translation is read several times, which the standard input does not allow. Messages name
+    the standard input.
     """
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "standard-input"
         if STANDARD_STREAM in files.values():
             with binary_writer(copy) as file:
                 file.write(sys.stdin.buffer.read())
-        yield {name: str(copy) if path == STANDARD_STREAM else path for name, path in files.items()}
+        try:
+            yield {
+                name: str(copy) if path == STANDARD_STREAM else path for name, path in files.items()
+            }
+        except GtransError as error:
+            raise GtransError(str(error).replace(str(copy), "standard input")) from None
 
 
 def inputs(args: argparse.Namespace) -> list[str]:
@@ -72,11 +79,12 @@ def report_on(texts: Texts) -> Report:
 
 
 def sign_resegmented(report: Report) -> None:
-    """Mark all scores of resegmented translations in their signatures."""
+    """Mark all scores so far as those of resegmented translations, also in their signatures."""
     report.measurements = {
         key: replace(measurement, signature=f"{measurement.signature}|{SIGNATURE}")
         for key, measurement in report.measurements.items()
     }
+    report.resegmented = {*report.measurements, *SCORES}
     if report.consistency_signature:
         report.consistency_signature += f"|{SIGNATURE}"
 
