@@ -84,7 +84,7 @@ def read_texts(
     reader = _reader(alignment, main, ids, shape)
     counted = [[True] * len(document) for document in shape]
     texts = Texts(read, sources, {name: reader(path) for name, path in systems.items()}, counted)
-    notes = []
+    notes: list[str] = []
     if ids is not None:
         counted, notes = _counted(ids, alignment)
     if alignment == "resegmented":
