@@ -203,10 +203,11 @@ def test_a_damaged_prepare_json(
     assert "not UTF-8" in refusal(tiny.run("generate", data, *PLUGIN, *model))
 
 
+@pytest.mark.parametrize("lang", ["en", "de"])
 def test_a_damaged_dictionary_is_not_reused(
-    tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lang: str, tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dictionary = data / "dict.en.txt"
+    dictionary = data / f"dict.{lang}.txt"
     dictionary.write_bytes(2 * dictionary.read_bytes())
     out = tmp_path / "new"
     words = ["prepare", "--source-lang", "en", "--target-lang", "de", "--reuse", str(data)]
