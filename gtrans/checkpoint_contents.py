@@ -26,6 +26,8 @@ _TYPES = {
 _MOST_LEVELS, _MOST_VALUES = 50, 300_000
 # What omegaconf would replace by another option, or by a variable of the environment.
 _INTERPOLATION = "${"
+# What optimizers keep of a parameter besides tensors.
+_COUNTED = ("step", "RMS")
 _CONTAINERS = (dict, list, tuple, set, frozenset, argparse.Namespace)
 
 
@@ -247,8 +249,10 @@ def _check_optimizer(state: Mapping[str, Any], path: str | Path) -> None:
         if not isinstance(of_parameter, Mapping):
             raise _wrong(path, "the optimizer's state of a parameter", "a dictionary", of_parameter)
         for name, value in of_parameter.items():
+            if not isinstance(value, Tensor | None) and name not in _COUNTED:
+                raise _wrong(path, _shown(name), "a tensor", value)
             if not isinstance(value, Tensor | Real | None):
-                raise _wrong(path, _shown(name), "a tensor or a number", value)
+                raise _wrong(path, _shown(name), "a number", value)
 
 
 def _check_count(entries: Mapping[str, Any], name: str, path: str | Path) -> None:

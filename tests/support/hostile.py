@@ -125,7 +125,7 @@ CONTENTS: dict[str, tuple[Damage, str]] = {
     ),
     "momentum of a word": (
         lambda state: state["last_optimizer_state"]["state"][0].update(exp_avg="word"),
-        "exp_avg should be a tensor or a number, but is word",
+        "exp_avg should be a tensor, but is word",
     ),
     "an optimizer without parameters": (
         lambda state: state["last_optimizer_state"].update(state=[None]), "state of the optimizer"
