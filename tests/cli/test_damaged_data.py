@@ -133,7 +133,8 @@ def test_what_only_the_record_knows(
     done = train(tiny.run, data, tmp_path / "run", "--train-subset", "valid", updates=1)
     assert message in refusal(done)
     of_another_program(data)
-    assert train(tiny.run, data, tmp_path / "run", "--train-subset", "valid").status == 0
+    done = train(tiny.run, data, tmp_path / "run", "--train-subset", "valid", updates=1)
+    assert done.status == 0, done.stderr
 
 
 # ---- prepare.json ------------------------------------------------------------------------------
