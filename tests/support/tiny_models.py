@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+PLUGIN = "gtrans"
 COMMANDS = ("generate", "hydra_train", "interactive", "preprocess", "train", "validate")
 TINY = (
     *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "32"),
@@ -56,15 +57,22 @@ class StockCommands:
 
     def __init__(self, repo: Path, folder: Path) -> None:
         self._folder = folder
-        self._server = subprocess.Popen(
-            [sys.executable, __file__],
-            cwd=repo,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        self._repo = repo
+        self._servers: dict[bool, subprocess.Popen[str]] = {}
+
+    def _server(self, has_plugin: bool) -> subprocess.Popen[str]:
+        """The process that forks commands, with the plugin imported before or not."""
+        if has_plugin not in self._servers:
+            self._servers[has_plugin] = subprocess.Popen(
+                [sys.executable, __file__, *([PLUGIN] if has_plugin else [])],
+                cwd=self._repo,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        return self._servers[has_plugin]
 
     def __call__(self, name: str, *arguments: str | Path, stdin: str = "") -> Finished:
         return self._run(name, [arguments], stdin)[0]
@@ -76,14 +84,17 @@ class StockCommands:
     def _run(
         self, name: str, commands: Sequence[Sequence[str | Path]], stdin: str
     ) -> list[Finished]:
-        assert self._server.stdin is not None and self._server.stdout is not None
+        # Under hydra the plugin looks, as it is imported, at what hydra has done.
+        has_plugin = name != "hydra_train" and all("--user-dir" in words for words in commands)
+        server = self._server(has_plugin)
+        assert server.stdin is not None and server.stdout is not None
         orders = []
         for number, arguments in enumerate(commands):
             streams = [str(self._folder / f"{s}{number}") for s in ("stdin", "stdout", "stderr")]
             Path(streams[0]).write_text(stdin, encoding="utf-8")
             orders.append({"argv": [str(part) for part in arguments], "streams": streams})
-        print(json.dumps({"name": name, "orders": orders}), file=self._server.stdin, flush=True)
-        answer = self._server.stdout.readline()
+        print(json.dumps({"name": name, "orders": orders}), file=server.stdin, flush=True)
+        answer = server.stdout.readline()
         assert answer, "the server of stock commands has died"
         return [
             Finished(status, *(Path(s).read_text(encoding="utf-8") for s in order["streams"][1:]))
@@ -97,15 +108,21 @@ class StockCommands:
         return done
 
     def close(self) -> None:
-        """End the server."""
-        self._server.communicate(timeout=60)
+        """End the servers."""
+        for server in self._servers.values():
+            server.communicate(timeout=60)
 
 
-def serve() -> None:
-    """Fork a process for every command that the standard input asks for."""
+def serve(plugin: str | None) -> None:
+    """Fork a process for every command that the standard input asks for.
+
+    Args:
+        plugin: ``--user-dir`` to import before; None: each command imports its own.
+    """
     modules = {name: importlib.import_module(f"fairseq_cli.{name}") for name in COMMANDS}
     importlib.import_module("torch._dynamo")  # by the first optimizer otherwise
-    importlib.import_module("fairseq.utils").import_user_module(Namespace(user_dir="gtrans"))
+    if plugin is not None:
+        importlib.import_module("fairseq.utils").import_user_module(Namespace(user_dir=plugin))
     _let_ddp_train_on_cpus()
     answers = os.fdopen(os.dup(1), "w")
     for line in iter(sys.stdin.readline, ""):
@@ -239,4 +256,4 @@ def harmful(tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(sys.argv[1] if len(sys.argv) > 1 else None)
