@@ -25,7 +25,7 @@ from pathlib import Path
 from gtrans.data.documents import iterate_raw_lines, resolve
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import german
-from gtrans.evaluation.contrastive.contracat import TEMPLATE_FILE
+from gtrans.evaluation.contrastive.contracat import GENDERS, has_genders
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.evaluation.contrastive.pronoun_json import PronounSet, antecedent, read_pronoun_json
 from gtrans.evaluation.contrastive.text_sides import contexts_of, separated, the_only, two_sides
@@ -74,9 +74,9 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
     """
     path = Path(path)
     folder = path if path.is_dir() else path.parent
-    if (folder / TEMPLATE_FILE).exists():
+    if has_genders(folder):
         raise GtransError(
-            f"{folder}: has {TEMPLATE_FILE}, so it is a template of ContraCAT, whose first line is "
+            f"{folder}: has {GENDERS}, so it is a template of ContraCAT, whose first line is "
             "not the right one; give `--format contracat`."
         )
     plain = path.name.removesuffix(".gz")
@@ -111,8 +111,9 @@ def _extracted(path: Path, context: int) -> _Lines:
     return _Lines(sources, targets, Path(f"{prefix}.text.de"), "text")
 
 
-def _found_groups(lines: _Lines) -> Iterator[_Group]:
+def _found_groups(lines: _Lines) -> list[_Group]:
     texts = [" ".join(sentences) for sentences in lines.targets]
+    groups: list[_Group] = []
     for begin, end in german.examples(lines.sources, texts):
         right, *wrong = texts[begin:end]
         if len(wrong) not in _WRONG or not german.is_example(right, wrong):
@@ -121,7 +122,15 @@ def _found_groups(lines: _Lines) -> Iterator[_Group]:
                 "(a right line and 2 or 3 with the other pronouns), so where examples begin is "
                 "unclear; say it in a file groups.tsv in the same folder, or give contrapro.json."
             )
-        yield _Group(begin, end)
+        groups.append(_Group(begin, end))
+    orders = [german.pronouns_of(texts[group.begin : group.end]) for group in groups]
+    if len(orders) > 1 and all(order == list(german.GENDERS) for order in orders):
+        raise GtransError(
+            f"{lines.file}: every example has er, sie and es in this order, as in the templates of "
+            f"ContraCAT, where the first is not the right one; give {GENDERS} and `--format "
+            "contracat`, or groups.tsv if these are examples of ContraPro."
+        )
+    return groups
 
 
 def _groups(table: Path, lines: int) -> Iterator[_Group]:
