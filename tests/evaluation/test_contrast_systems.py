@@ -14,7 +14,6 @@ import pytest
 
 from gtrans.cli import main
 from gtrans.evaluation.contrastive import Item, PairedTest, paired_tests, read_items
-from gtrans.evaluation.contrastive.generated import Outcome, has_own_words, outcome
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -216,42 +215,7 @@ def test_tests_by_phenomenon_and_in_all() -> None:
     assert found == {"p": PairedTest(2, 1, 0), "q": PairedTest(1, 0, 1), "all": PairedTest(3, 1, 1)}
 
 
-# --- generated words ----------------------------------------------------------------------------
-
-
-def pronoun_item(right: str, *wrong: str) -> Item:
-    return Item(
-        "1", "it:sie", 1, "target", ("a", "b"), ("A", right), tuple(("A", w) for w in wrong)
-    )
-
-
-POLITE = pronoun_item("Haben Sie sie gesehen?", "Haben Sie ihn gesehen?", "Haben Sie es gesehen?")
-TWICE = pronoun_item("Es ist, wie es ist.", "Sie ist, wie sie ist.", "Er ist, wie es ist.")
-
-
-@pytest.mark.parametrize(
-    ("item", "translation", "expected"),
-    [
-        (POLITE, "Haben Sie sie gesehen?", "right"),
-        (POLITE, "Sahen Sie sie?", "right"),
-        (POLITE, "Haben Sie ihn gesehen?", "rival"),
-        (POLITE, "Haben Sie das gesehen?", "neither"),
-        (POLITE, "Haben Sie sie oder ihn gesehen?", "rival"),
-        (TWICE, "ES IST SO", "right"),
-        (TWICE, "Er ist, wie er ist.", "rival"),
-        (TWICE, "", "neither"),
-    ],
-)
-def test_what_a_translation_has(item: Item, translation: str, expected: str) -> None:
-    assert has_own_words(item)
-    assert outcome(item, translation).value == expected
-
-
-def test_candidates_judge_themselves() -> None:
-    for item in (POLITE, TWICE):
-        assert outcome(item, item.target[-1]) is Outcome.RIGHT
-        assert {outcome(item, wrong[-1]) for wrong in item.contrastive} == {Outcome.RIVAL}
-    assert not has_own_words(pronoun_item("Ja, sie?", "Ja, sie!"))
+# --- translations --------------------------------------------------------------------------------
 
 
 def test_translations_of_other_systems(call: Call, instances: Path, tmp_path: Path) -> None:
