@@ -205,14 +205,23 @@ def _print(args: argparse.Namespace, items: Sequence[Item], judged: dict[str, Ju
 
 
 def _items_of(paths: Sequence[str], format: str, options: ReadOptions) -> list[Item]:
-    """The items of all sets; raises GtransError if one is given twice, under any name."""
-    sets: list[list[Item]] = []
+    """The items of all sets; raises GtransError if two sets share one, whatever its id."""
+    items: list[Item] = []
+    origin: dict[tuple[object, ...], tuple[str, str]] = {}
     for path in paths:
         found = read_items(path, format, options)
-        if found in sets:
-            raise GtransError(
-                f"`--set`: {path} holds the same items as {paths[sets.index(found)]}, which would "
-                "count twice; give one of them."
-            )
-        sets.append(found)
-    return [item for found in sets for item in found]
+        for item in found:
+            if first := origin.get(_content(item)):
+                raise GtransError(
+                    f"`--set`: item '{item.id}' of {path} is also in {first[0]}, as '{first[1]}', "
+                    "and would count twice; give each item once."
+                )
+        # A set may repeat an item itself, as some are published.
+        origin.update((_content(item), (path, item.id)) for item in found)
+        items += found
+    return items
+
+
+def _content(item: Item) -> tuple[object, ...]:
+    """What two copies of an item have in common."""
+    return item.phenomenon, item.source, item.target, item.contrastive
