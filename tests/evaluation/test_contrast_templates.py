@@ -134,6 +134,13 @@ def test_a_damaged_template_is_named(name: str, text: str, message: str, templat
     assert message in str(error.value)
 
 
+def test_a_template_has_genders_of_one_kind(tmp_path: Path) -> None:
+    folder = template(tmp_path / "0_priors" / "mixed", VERB, ROLE)
+    with pytest.raises(GtransError) as error:
+        read_items(folder, "contracat")
+    assert str(error.value).startswith(f"{folder}/genders.txt:4: has 'fm', but line 1 has '';")
+
+
 def test_genders_may_be_gzipped_but_not_missing(templates: Path) -> None:
     """A template is never left out."""
     whole = read_items(templates, "contracat")

@@ -73,6 +73,12 @@ def _template(folder: Path, context: int) -> list[Item]:
             f"{files[2]}:{len(genders)}: an example has {_SIZE} lines, the last one "
             f"has {len(genders) % _SIZE}."
         )
+    for number, gender in enumerate(genders, start=1):
+        if len(gender) != len(genders[0]):
+            raise GtransError(
+                f"{files[2]}:{number}: has '{gender}', but line 1 has '{genders[0]}'; the lines of "
+                "a template must be of one kind: a gender, two of them, or nothing."
+            )
     return [
         _item(
             f"{name}-{begin // _SIZE + 1}", name, f"{files[1]}:{begin + 1}",
