@@ -41,8 +41,8 @@ def test_consistency_as_published(tmp_path: Path) -> None:
     path = consistency(tmp_path, CONSISTENT, {**CONSISTENT, "ctx_dist": 3})
     first, second = read_items(path, "consistency")
     assert first == Item(
-        id="deixis-1",
-        phenomenon="deixis",
+        id="deixis_test-1",
+        phenomenon="deixis_test",
         distance=1,
         cue="target",
         source=("You came .", "You left ."),
@@ -51,7 +51,7 @@ def test_consistency_as_published(tmp_path: Path) -> None:
         form="tokenised",
         right_index=1,
     )
-    assert (second.id, second.distance) == ("deixis-2", 3)
+    assert (second.id, second.distance) == ("deixis_test-2", 3)
     infl = read_items(consistency(tmp_path, CONSISTENT, name="ellipsis_infl.json"), "consistency")
     assert (infl[0].phenomenon, infl[0].cue) == ("ellipsis_infl", "source")
 
@@ -59,7 +59,7 @@ def test_consistency_as_published(tmp_path: Path) -> None:
 def test_only_the_best_of_a_group_counts(tmp_path: Path) -> None:
     items = read_items(consistency(tmp_path, *[CONSISTENT] * 3), "consistency")
     scores = [[-1.0, -2.0, -3.0], [-2.0, -3.0, -1.0], [-1.0, -1.0, -2.0]]
-    assert accuracy_table(items, scores)["deixis"][1].right == 1
+    assert accuracy_table(items, scores)["deixis_test"][1].right == 1
 
 
 def test_the_right_candidate_listed_twice_does_not_beat_itself(tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_the_right_candidate_listed_twice_does_not_beat_itself(tmp_path: Path) -
     twice = {**CONSISTENT, "dst": [*CONSISTENT["dst"], right]}
     (item,) = read_items(consistency(tmp_path, twice), "consistency")
     assert len(item.candidates) == 4
-    assert accuracy_table([item], [[-1, -2, -3, -1]])["deixis"][1].right == 1
-    assert accuracy_table([item], [[-1, -0.5, -3, -1]])["deixis"][1].right == 0
+    assert accuracy_table([item], [[-1, -2, -3, -1]])["deixis_test"][1].right == 1
+    assert accuracy_table([item], [[-1, -0.5, -3, -1]])["deixis_test"][1].right == 0
 
 
 @pytest.mark.parametrize(

@@ -72,16 +72,16 @@ def test_scores_in_the_order_of_the_published_file(
     assert status == 0
     found = json.loads(out)
     assert (found["system"], found["all"]["accuracy"], found["all"]["items"]) == ("good", 1.0, 3)
-    assert found["contrastive"] == {"deixis": {"1": 1.0, "2": 1.0}}
+    assert found["contrastive"] == {"deixis_test": {"1": 1.0, "2": 1.0}}
     assert found["all"]["chance"] == pytest.approx((1 / 3 + 1 / 3 + 1 / 2) / 3)
     ((name, other),) = found["others"].items()
-    assert (name, other["contrastive"]) == ("b", {"deixis": {"1": 0.5, "2": 1.0}})
-    assert other["mcnemar"] == {"deixis": {"items": 3, "only_first": 1, "only_other": 0, "p": 1.0}}
+    assert (name, other["contrastive"]) == ("b", {"deixis_test": {"1": 0.5, "2": 1.0}})
+    assert other["mcnemar"] == {"deixis_test": {"items": 3, "only_first": 1, "only_other": 0, "p": 1.0}}
     status, out, _ = call(*sets[:-1], "--scores", *files)
     assert status == 0
     rows = [line.split() for line in out.splitlines()]
     assert rows[0] == ["a:"] and ["b:"] in rows
-    assert rows[-1] == ["b", "deixis", "3", "1", "0", "1"]
+    assert rows[-1] == ["b", "deixis_test", "3", "1", "0", "1"]
 
 
 def test_losses_are_turned_round(call: Call, instances: Path, tmp_path: Path) -> None:
@@ -125,10 +125,10 @@ def test_the_item_that_cannot_be_lost_is_named(call: Call, tmp_path: Path) -> No
             [*ALL_RIGHT[:-1], 0.5],
             "has scores above 0, so they are no log-probabilities; say `--low",
         ),
-        (['{"id": "x", "scores": [1]}'], ":1: 'id' is \"x\", but item 1 of the sets is 'deixis-1'"),
-        (['{"id": "deixis-1", "scores": [-1]}'], "'scores' has 1 numbers, but the item has 3 cand"),
-        (['{"id": "deixis-1", "scores": [-1, -2, true]}'], "'scores' must be a list of numbers."),
-        (['{"id": "deixis-1", "scores": [-1, -2, -3]}'], "has 1 items, but the sets have 3."),
+        (['{"id": "x", "scores": [1]}'], ":1: 'id' is \"x\", but item 1 of the sets is 'deixis_test-1'"),
+        (['{"id": "deixis_test-1", "scores": [-1]}'], "'scores' has 1 numbers, but the item has 3 cand"),
+        (['{"id": "deixis_test-1", "scores": [-1, -2, true]}'], "'scores' must be a list of numbers."),
+        (['{"id": "deixis_test-1", "scores": [-1, -2, -3]}'], "has 1 items, but the sets have 3."),
         (["{", "x"], "not JSON"),
     ],
 )
@@ -175,7 +175,7 @@ def test_the_output_is_read_again(
     status, out, _ = call(*sets, *model, "--output", output)
     assert status == 0
     lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-    assert [line["id"] for line in lines] == ["deixis-1", "deixis-2", "deixis-3"]
+    assert [line["id"] for line in lines] == ["deixis_test-1", "deixis_test-2", "deixis_test-3"]
     for line, entry in zip(lines, INSTANCES, strict=True):
         assert (line["right"], len(line["scores"])) == (entry["true_ind"], len(entry["dst"]))
         assert line["chosen"] == line["scores"].index(max(line["scores"]))
@@ -184,7 +184,7 @@ def test_the_output_is_read_again(
     assert again["contrastive"] == json.loads(out)["contrastive"]
     plain = written(tmp_path, "plain", [score for line in lines for score in line["scores"]])
     both = json.loads(call(*sets, *model, "--scores", plain)[1])
-    assert both["others"]["plain"]["mcnemar"]["deixis"]["p"] == 1.0
+    assert both["others"]["plain"]["mcnemar"]["deixis_test"]["p"] == 1.0
     assert both["others"]["plain"]["contrastive"] == both["contrastive"]
     status, _, err = call(*sets, *model, "--output", instances)
     assert status == 1 and "`--output`" in err and json.loads(instances.read_text()) == INSTANCES
@@ -226,14 +226,14 @@ def test_translations_of_other_systems(call: Call, instances: Path, tmp_path: Pa
     assert status == 0
     found = json.loads(out)
     assert (found["all"]["accuracy"], found["cannot_be_lost"]) == (1.0, [])
-    assert found["outcomes"] == {"deixis": {"right": 3, "rival": 0, "neither": 0}}
+    assert found["outcomes"] == {"deixis_test": {"right": 3, "rival": 0, "neither": 0}}
     other = found["others"]["bad"]
-    assert other["contrastive"] == {"deixis": {"1": 0.0, "2": 1.0}}
-    assert other["outcomes"] == {"deixis": {"right": 1, "rival": 1, "neither": 1}}
-    assert other["mcnemar"]["deixis"] == {"items": 3, "only_first": 2, "only_other": 0, "p": 0.5}
+    assert other["contrastive"] == {"deixis_test": {"1": 0.0, "2": 1.0}}
+    assert other["outcomes"] == {"deixis_test": {"right": 1, "rival": 1, "neither": 1}}
+    assert other["mcnemar"]["deixis_test"] == {"items": 3, "only_first": 2, "only_other": 0, "p": 0.5}
     status, out, _ = call(*sets, "--translations", bad)
     assert [row.split() for row in out.splitlines()[-3:]] == [
-        ["deixis", name, "1", "33.3"] for name in ("right", "rival", "neither")
+        ["deixis_test", name, "1", "33.3"] for name in ("right", "rival", "neither")
     ]
     status, _, err = call(*sets, "--translations", written(tmp_path, "few", ["Sie."]))
     assert status == 1 and "has 1 lines, but the sets have 3 items" in err
@@ -248,10 +248,10 @@ def test_a_model_translates_the_items(
     status, out, _ = call(*sets, *model, "--output", output, "--random-context")
     assert status == 0
     found, lines = json.loads(out), [json.loads(line) for line in output.open(encoding="utf-8")]
-    assert sum(found["outcomes"]["deixis"].values()) == len(lines) == 3
+    assert sum(found["outcomes"]["deixis_test"].values()) == len(lines) == 3
     assert found["random_context"]["all"]["items"] == 3
     right = sum(line["outcome"] == "right" for line in lines)
-    assert found["outcomes"]["deixis"]["right"] == right
+    assert found["outcomes"]["deixis_test"]["right"] == right
     again = json.loads(call(*sets[:-1], "--translations", output)[1])
     assert again["outcomes"] == found["outcomes"]
     # The same as of gtrans translate, which reads the items as documents.
