@@ -105,20 +105,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="scores of other systems: one a line for each candidate in the order of the set, or "
         "what --output wrote; the tests compare all others with the first system",
     )
-    direction = others.add_mutually_exclusive_group()
-    direction.add_argument(
+    others.add_argument(
         LOWER,
-        dest="better",
-        action="store_const",
-        const=LOWER,
-        help="scores above 0 are losses (a file without any has log-probabilities)",
+        nargs="*",
+        metavar="NAME",
+        help="scores are losses: those of the systems named, or of all (without this or the next "
+        "option they are log-probabilities, none above 0)",
     )
-    direction.add_argument(
+    others.add_argument(
         HIGHER,
-        dest="better",
-        action="store_const",
-        const=HIGHER,
-        help="scores above 0 are better, the higher they are",
+        nargs="*",
+        metavar="NAME",
+        help="scores are better, the higher they are, also above 0: those of the systems named, "
+        "or of all others",
     )
     generation = parser.add_argument_group("translation")
     generation.add_argument(

@@ -92,10 +92,22 @@ def test_losses_are_turned_round(call: Call, instances: Path, tmp_path: Path) ->
     assert (status, json.loads(out)["all"]["accuracy"]) == (0, 1.0)
     status, out, _ = call(*sets, "--scores", losses, "--higher-is-better")
     assert (status, json.loads(out)["all"]["accuracy"]) == (0, 0.0)
-    # A file of log-probabilities beside it needs no flag.
-    log_probabilities = written(tmp_path, "good", ALL_RIGHT)
-    status, out, _ = call(*sets, "--scores", losses, log_probabilities, "--lower-is-better")
+    # With a file of log-probabilities beside it, the flag says whose scores are losses.
+    both = (*sets, "--scores", losses, written(tmp_path, "good", ALL_RIGHT))
+    status, out, _ = call(*both, "--lower-is-better", "losses")
     assert json.loads(out)["others"]["good"]["all"]["accuracy"] == 1.0
+    status, out, err = call(*both, "--lower-is-better")
+    assert (status, out) == (1, "")
+    assert "good: has no score above 0, so they are log-probabilities and no losses; name" in err
+    status, out, _ = call(*both, "--lower-is-better", "good", "--higher-is-better")
+    found = json.loads(out)
+    assert (found["all"]["accuracy"], found["others"]["good"]["all"]["accuracy"]) == (0.0, 0.0)
+    for flags, message in (
+        (("--lower-is-better", "x"), "`--lower-is-better` x: no file of `--scores` has this name"),
+        (("--lower-is-better", "--higher-is-better"), "are both given for losses; name the sys"),
+    ):
+        status, out, err = call(*both, *flags)
+        assert (status, out, err.count("\n")) == (1, "", 1) and message in err
 
 
 def test_the_item_that_cannot_be_lost_is_named(call: Call, tmp_path: Path) -> None:
