@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gtrans.cli.shared.contrast_report import lines_of, report_all, test_lines
-from gtrans.cli.shared.contrast_systems import MODEL, Judged, check_systems, judged_systems
+from gtrans.cli.shared.contrast_systems import Judged, check_systems, judged_systems
 from gtrans.cli.shared.model_options import (
     add_context,
     add_model_files,
@@ -93,8 +93,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--output",
         metavar="FILE",
-        help="write what the model of --path makes of each item, as JSON lines: the scores of its "
-        "candidates, or with --generate its translation",
+        help="write what the first system, the model if there is one, makes of each item, as JSON "
+        "lines: the scores of its candidates, or with --generate its translation",
     )
     others = parser.add_argument_group("other systems")
     others.add_argument(
@@ -181,7 +181,7 @@ def run(args: argparse.Namespace) -> None:
 def _print(args: argparse.Namespace, items: Sequence[Item], judged: dict[str, Judged]) -> None:
     if args.output:
         with atomic_writer(args.output) as file:
-            file.writelines(f"{line}\n" for line in judged[MODEL].lines)
+            file.writelines(f"{line}\n" for line in next(iter(judged.values())).lines)
     results = {name: one.result for name, one in judged.items()}
     first, *others = results
     tests = {

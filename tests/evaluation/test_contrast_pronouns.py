@@ -205,6 +205,13 @@ def test_the_text_and_context_files_of_the_script(tmp_path: Path) -> None:
         read_items(tmp_path, "contrapro", ReadOptions(None, 5))
 
 
+def test_the_translations_are_not_the_set(tmp_path: Path) -> None:
+    for name in ("de.txt.gz", "contrapro.text.de"):
+        (tmp_path / name).write_bytes(b"")
+        with pytest.raises(GtransError, match="has the translations; give the source next to it"):
+            read_items(tmp_path / name, "contrapro")
+
+
 def test_a_table_that_contradicts_the_text(tmp_path: Path) -> None:
     """The right candidate is the first; a possessive stands for its pronoun."""
     path = separated(tmp_path, "1\t3\tihre\t1\n4\t2\tseinen\t\n")

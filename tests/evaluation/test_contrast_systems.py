@@ -85,6 +85,24 @@ def test_scores_in_the_order_of_the_published_file(
     assert rows[-1] == ["b", "deixis_test", "3", "1", "0", "1"]
 
 
+def test_the_output_of_the_first_system(call: Call, tmp_path: Path) -> None:
+    """What it chose among different candidates; the right one may be listed twice."""
+    path = tmp_path / "ellipsis_infl.json"
+    right = "Die Lampe . _eos Sie fiel ."
+    twice = instance("The lamp . _eos It fell .", 1, "Die Lampe . _eos Er fiel .", right, right)
+    path.write_text(json.dumps([twice, INSTANCES[2]]), encoding="utf-8")
+    scores, output = written(tmp_path, "scores", [-3, -1, -1, -2, -2]), tmp_path / "out.jsonl"
+    others = ("--scores", scores, written(tmp_path, "other", [-1] * 5))
+    status, *_ = call("--set", path, "--format", "consistency", *others, "--output", output)
+    assert status == 0
+    lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    assert [(line["scores"], line["right"], line["chosen"], line["correct"]) for line in lines] == [
+        ([-3, -1, -1], 1, 1, True), ([-2, -2], 0, None, False),
+    ]  # fmt: skip
+    status, _, err = call("--set", path, "--format", "consistency", *others, "--output", scores)
+    assert status == 1 and "`--output`" in err
+
+
 def test_losses_are_turned_round(call: Call, instances: Path, tmp_path: Path) -> None:
     sets = ("--set", instances, "--format", "consistency", "--json")
     losses = written(tmp_path, "losses", [-score for score in ALL_RIGHT])
@@ -162,7 +180,6 @@ def test_a_file_that_does_not_fit_is_one_line(
         (("--generate",), "give a model, `--path` CKPT, or `--translations` FILE."),
         (("--translations", "x"), "`--translations` needs `--generate`."),
         (("--generate", "--scores", "x"), "`--scores` are not translations; give `--translations`"),
-        (("--scores", "x", "--output", "y"), "`--output` needs a model, `--path` CKPT."),
         (("--scores", "x", "--random-context"), "`--random-context` needs a model, `--path` CKPT."),
         (("--scores", "x", "a/x"), "--scores x and a/x have the same name 'x'"),
         (("--path", "m.pt", "--scores", "model=x"), "'model' is the system of `--path`"),

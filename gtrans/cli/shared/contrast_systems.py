@@ -67,9 +67,8 @@ def check_systems(args: argparse.Namespace) -> dict[str, str]:
     if args.path is None:
         if not files:
             raise GtransError(f"give a model, `--path` CKPT, or `--{flag}` FILE.")
-        for name in ("output", "random_context"):
-            if getattr(args, name):
-                raise GtransError(f"`--{name.replace('_', '-')}` needs a model, `--path` CKPT.")
+        if args.random_context:
+            raise GtransError("`--random-context` needs a model, `--path` CKPT.")
     elif MODEL in files:
         raise GtransError(
             f"--{flag} {files[MODEL]}: '{MODEL}' is the system of `--path`; give another name."
@@ -106,7 +105,7 @@ def _inputs(args: argparse.Namespace) -> list[str | Path]:
     """The files that the model and the sets are read from."""
     from gtrans.text.prepared_folder import prepared_files
 
-    found: list[str | Path] = [*args.path.split(":")]
+    found: list[str | Path] = args.path.split(":") if args.path else []
     for path in map(Path, args.set):
         # A set in text may have more files next to the one that is named.
         texts = path.rglob("*") if path.is_dir() else path.parent.glob("*")

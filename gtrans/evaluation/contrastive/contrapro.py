@@ -33,7 +33,7 @@ from gtrans.evaluation.contrastive.text_sides import contexts_of, separated, the
 from gtrans.messages import say
 
 _JSON = PronounSet(source="en", target="de", first_segment=1)
-_TEXT = ".text.en"
+_TEXT, _TRANSLATION = ".text.en", ".text.de"
 _WRONG = (2, 3)  # wrong lines: three where the other pronoun may be both "er" and "ihn"
 _WHOLE = {"it:er": 4000, "it:es": 4000, "it:sie": 4000}
 # The most differences between groups.tsv and the text, as a share; the published ones have 0.3%.
@@ -85,6 +85,11 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
             "not the right one; give `--format contracat`."
         )
     plain = path.name.removesuffix(".gz")
+    if plain == "de.txt" or plain.endswith(_TRANSLATION):
+        raise GtransError(
+            f"{path}: has the translations; give the source next to it, en.txt or NAME{_TEXT}, or "
+            "their folder."
+        )
     if plain == "en.txt" or (path.is_dir() and not list(path.glob(f"*{_TEXT}*"))):
         lines = _separated(folder)
     elif path.is_dir() or plain.endswith(_TEXT):

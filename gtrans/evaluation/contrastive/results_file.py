@@ -28,9 +28,12 @@ def scores_line(item: Item, scores: Sequence[float]) -> str:
 
     ``scores`` are those of the candidates, the right one first, as everywhere in the program;
     in the file they have the order of the published file. ``right`` and ``chosen`` are places in
-    it from 0; null: no candidate is right, or there is a tie.
+    it from 0; null: no candidate is right, or there is a tie. Further copies of the right candidate
+    take no part.
     """
     placed, places = item.in_file_order(scores), item.in_file_order(range(len(scores)))
+    different = [0, *item.rivals]
+    best = preferred([scores[place] for place in different])
     return json.dumps(
         {
             "id": item.id,
@@ -38,7 +41,7 @@ def scores_line(item: Item, scores: Sequence[float]) -> str:
             "distance": item.distance,
             "scores": placed,
             "right": places.index(0) if item.has_right else None,
-            "chosen": preferred(placed),
+            "chosen": None if best is None else places.index(different[best]),
             "correct": is_right(item, scores) if item.has_right else None,
         },
         ensure_ascii=False,
