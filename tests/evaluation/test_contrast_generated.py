@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from gtrans.decoding import contrast
+from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
 from gtrans.evaluation.contrastive.generated import Outcome, has_own_words, outcome
 
@@ -70,3 +75,17 @@ def test_candidates_judge_themselves() -> None:
 def test_a_rival_without_a_missing_word_cannot_be_told(rival: str) -> None:
     """Its words are all those of the right candidate, and perhaps more."""
     assert not has_own_words(item_of("Ja, sie?", rival))
+
+
+def test_a_translation_for_each_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document without any would shift those of all later items."""
+    documents: list[list[str]] = [["A", "B"], []]
+    monkeypatch.setattr(contrast, "translate_lines", lambda *_args, **_more: documents)
+    monkeypatch.setattr(contrast, "lines_of_text", lambda *_args: [])
+    monkeypatch.setattr(contrast, "Translator", lambda *_args: None)
+    anything = SimpleNamespace(decode=None, search=None)
+    arguments: Any = ([], None, anything, [HE, SHE], anything)
+    with pytest.raises(GtransError, match="2 items gave 1 translated documents"):
+        contrast.translate_items(*arguments)
+    documents[1] = ["C"]
+    assert contrast.translate_items(*arguments) == ["B", "C"]
