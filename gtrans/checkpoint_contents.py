@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ _TYPES = {
 _MOST_LEVELS, _MOST_VALUES = 50, 300_000
 # What omegaconf would replace by another option, or by a variable of the environment.
 _INTERPOLATION = "${"
+# What optimizers keep of a parameter besides tensors.
+_COUNTED = ("step", "RMS")
 _CONTAINERS = (dict, list, tuple, set, frozenset, argparse.Namespace)
 
 
@@ -55,6 +57,8 @@ def check_contents(state: Mapping[str, Any], path: str | Path) -> None:
             _mapping(cfg, group, path)
     for options in (cfg, args):
         for name, value in _values(options, path):
+            if isinstance(value, Tensor):
+                raise _wrong(path, f"its option {name}", "text or a number", value)
             if isinstance(value, str) and _INTERPOLATION in value:
                 raise GtransError(
                     f"{path}: its option {name} is '{value}', which stands for another value; "
@@ -230,6 +234,25 @@ def _check_counters(state: Mapping[str, Any], path: str | Path) -> None:
     for name in ("epoch", "iterations_in_epoch"):
         _check_count(position, name, path)
     _mapping(extra, "run_state", path)
+    for name in ("val_loss", "best"):
+        if not isinstance(extra.get(name), Real | None):
+            raise _wrong(path, name, "a number", extra[name])
+    _check_optimizer(_mapping(state, "last_optimizer_state", path), path)
+
+
+def _check_optimizer(state: Mapping[str, Any], path: str | Path) -> None:
+    """Raises GtransError unless what is kept of each parameter are tensors and numbers."""
+    kept = state.get("state", {})
+    if not isinstance(kept, Mapping):
+        raise _wrong(path, "the state of the optimizer", "a dictionary", kept)
+    for of_parameter in kept.values():
+        if not isinstance(of_parameter, Mapping):
+            raise _wrong(path, "the optimizer's state of a parameter", "a dictionary", of_parameter)
+        for name, value in of_parameter.items():
+            if not isinstance(value, Tensor | None) and name not in _COUNTED:
+                raise _wrong(path, _shown(name), "a tensor", value)
+            if not isinstance(value, Tensor | Real | None):
+                raise _wrong(path, _shown(name), "a number", value)
 
 
 def _check_count(entries: Mapping[str, Any], name: str, path: str | Path) -> None:

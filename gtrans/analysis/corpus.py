@@ -79,7 +79,7 @@ def analyse(
         for sample in batches:
             output = model(**task.complete_input(_on(sample["net_input"], device)))[0]
             if bool(output.isnan().any()):
-                raise not_finite()
+                raise not_finite([model])
     rows = sum(len(sample["id"]) for sample in batches)
     updates = int(history[-1].get("num_updates", 0))
     return Analysis(path, updates, str(task.cfg.unit), rows, seen, reach)

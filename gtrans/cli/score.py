@@ -34,19 +34,31 @@ from gtrans.cli.shared.score_texts import (
     sign_resegmented,
     standard_input_as_file,
 )
-from gtrans.cli.shared.score_tools import compares_texts, read_scores
+from gtrans.cli.shared.score_tools import compares_texts, tool_scores
 from gtrans.cli.shared.score_words import (
     CONSISTENCY,
     instances,
     judge_consistency,
     metric_options,
 )
+from gtrans.errors import GtransError
 from gtrans.evaluation import buckets, ctxpro, external
-from gtrans.evaluation.metrics import DEFAULT_METRICS, DOCUMENT_METRICS, Documents, Options
+from gtrans.evaluation.metrics import (
+    DEFAULT_METRICS,
+    DOCUMENT_METRICS,
+    METRICS,
+    Documents,
+    Options,
+    counts_words_by_spaces,
+    token_counts,
+)
+from gtrans.evaluation.moses_tokens import check_unescaped
 from gtrans.evaluation.report import Report, to_json, to_text
 from gtrans.evaluation.scores import Corpus, measure, tokenized_lines
+from gtrans.evaluation.segment_scores import read_segment_scores
 from gtrans.evaluation.significance import resample
 from gtrans.evaluation.tables import to_csv, to_latex
+from gtrans.evaluation.texts import Texts
 from gtrans.identity.files import atomic_writer, check_output, check_output_folder
 from gtrans.messages import json_text, print_lines, say
 
@@ -74,8 +86,9 @@ def run(args: argparse.Namespace) -> None:
     check_values(args)
     for flag, path in (("--latex", args.latex), ("--csv", args.csv)):
         if path is not None:
-            others = (args.latex,) if flag == "--csv" and args.latex else ()
-            check_output(flag, path, [*inputs(args), *others])
+            check_output(flag, path, inputs(args))
+    if args.latex and args.csv and args.latex.resolve() == args.csv.resolve():
+        raise GtransError(f"--latex and --csv are both {args.csv}; give each a file of its own")
     if args.resegment_dir:
         check_output_folder("--resegment-dir", args.resegment_dir)
     with standard_input_as_file(system_names(args.hyp)) as files:
@@ -83,10 +96,7 @@ def run(args: argparse.Namespace) -> None:
         texts = read_all(args, files) if compares_texts(args) else None
     report = Report(list(files)) if texts is None else report_on(texts)
     if texts is not None:
-        first = texts.references[0] if texts.references else None
-        options = metric_options(args, first or [])
-        tool_texts = external.Texts(texts.sources, first, texts.systems, inputs(args))
-        _score(args, report, tool_texts, texts.references[1:], options)
+        _score(args, report, texts)
     if answers is not None:
         measured = ctxpro.measure(*answers)
         report.measurements[ctxpro.KEY] = measured
@@ -106,26 +116,29 @@ def _write_tables(args: argparse.Namespace, report: Report) -> None:
                 file.write(table(report))
 
 
-def _score(
-    args: argparse.Namespace,
-    report: Report,
-    texts: external.Texts,
-    others: Sequence[Documents],
-    options: Options,
-) -> None:
-    """Everything but ctxpro; ``others`` are the references after the first one."""
+def _score(args: argparse.Namespace, report: Report, given: Texts) -> None:
+    """Everything but ctxpro."""
+    first, others = next(iter(given.references), None), given.references[1:]
+    options = metric_options(args, first or [])
+    texts = external.ToolTexts(given.sources, first, given.systems, inputs(args))
     report.counts = {"sentences": sum(texts.shape), "documents": len(texts.shape)}
     if others:
         report.counts["references"] = 1 + len(others)
     # First, so that a missing input of a tool is reported before the slow work.
-    read = read_scores(args, report, texts, options.target_lang)
+    from_files = read_segment_scores(
+        args.segment_scores, list(texts.systems), given.counted, args.lower_is_better
+    )
+    of_tools = tool_scores(args, report, texts, options.target_lang, from_files)
     if texts.references is not None:
-        report.notes += _notes_on_text(texts.systems, options)
+        if options.given_tokens:
+            for name, documents in texts.systems.items():
+                check_unescaped(name, documents, texts.references)
         _measure(args, report, texts, [texts.references, *others], options)
-    report.measurements |= read
+    report.measurements |= of_tools
     if args.resegment:
         sign_resegmented(report)
-    if others and (report.consistency or read or report.pending):
+    report.measurements |= from_files
+    if others and (report.consistency or of_tools or report.pending):
         report.notes.append(
             "lexical consistency, COMET, BlonDe and METEOR 1.5 read the first reference only; the "
             f"other scores use all {1 + len(others)}"
@@ -148,7 +161,7 @@ def _resample(args: argparse.Namespace, report: Report) -> None:
 def _measure(
     args: argparse.Namespace,
     report: Report,
-    texts: external.Texts,
+    texts: external.ToolTexts,
     references: Sequence[Documents],
     options: Options,
 ) -> None:
@@ -163,14 +176,17 @@ def _measure(
         report.counts["instances"] = sum(map(len, corpus.instances))
     if "ter" in keys and report.counts["sentences"] * len(texts.systems) >= SLOW_FOR_TER:
         say("gtrans: TER takes some milliseconds per sentence; --metrics leaves it out")
+    report.notes += _notes_on_text(texts.systems, keys, options)
     report.measurements = measure(corpus, texts.systems, keys, options, args.jobs)
-    _put_in_buckets(args, report, first)
+    _put_in_buckets(args, report, first, options)
     consistency_wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
     if texts.sources is not None and consistency_wanted:
         judge_consistency(args, report, texts.sources, first, texts.systems, options)
 
 
-def _notes_on_text(systems: Mapping[str, Documents], options: Options) -> list[str]:
+def _notes_on_text(
+    systems: Mapping[str, Documents], keys: Sequence[str], options: Options
+) -> list[str]:
     """Warnings about text that the tokeniser is not meant for."""
     notes = []
     plain = options.tokenize != "none" and not options.given_tokens
@@ -180,20 +196,25 @@ def _notes_on_text(systems: Mapping[str, Documents], options: Options) -> list[s
                 f"{name}: {lines} sentences end in a space and a full stop; is this tokenised "
                 "text? Scores are meant for detokenised text"
             )
-    if options.without_spaces and not options.target_lang and options.tokenize is None:
+    by_spaces = [METRICS[key].label for key in keys if counts_words_by_spaces(key, options)]
+    if options.without_spaces and by_spaces:
         notes.append(
-            "the reference is written without spaces between words: BLEU, TER and METEOR need "
-            "--target-lang, such as zh or ja, for a tokeniser that finds words"
+            f"{', '.join(by_spaces)}: words are found by spaces, but the reference is written "
+            "without spaces between words; --target-lang zh or ja, or --tokenize, such as char, "
+            "spm or flores200, chooses a tokeniser that finds others (TER has one for Chinese and "
+            "Japanese only)"
         )
     return notes
 
 
-def _put_in_buckets(args: argparse.Namespace, report: Report, references: Documents) -> None:
+def _put_in_buckets(
+    args: argparse.Namespace, report: Report, references: Documents, options: Options
+) -> None:
     found = report.measurements
     if "s_bleu" in found:
         report.buckets["by_position"] = buckets.by_position(found["s_bleu"], args.positions)
         report.buckets["by_sentence_length"] = buckets.by_sentence_length(
-            found["s_bleu"], args.sentence_lengths
+            found["s_bleu"], token_counts(references, options), args.sentence_lengths
         )
     if bleu := [found[key] for key in ("s_bleu", "d_bleu") if key in found]:
         report.buckets["by_document_length"] = buckets.by_document_length(

@@ -302,7 +302,7 @@ def _score(
     scores = torch.stack(by_model).logsumexp(0) - math.log(len(models))
     values = scores.cpu().double()
     if not bool(values.isfinite().all()):
-        raise not_finite()
+        raise not_finite(models)
     columns = [values]
     if rivals:
         others = (torch.stack(of_all).logsumexp(0) - math.log(len(models)))[logits_of_word]

@@ -143,7 +143,7 @@ class DocumentGenerator:
         hypotheses = self.search.search(self.models, self._complete(source), source_lengths)
         # With finite probabilities the search always finds a hypothesis.
         if not all(of_row and math.isfinite(of_row[0].score) for of_row in hypotheses):
-            raise not_finite()
+            raise not_finite(self.models)
         return [
             [replace(hypothesis, sentences=hypothesis.sentences[wanted]) for hypothesis in of_row]
             for wanted, of_row in zip(self.examples.wanted(source), hypotheses, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,11 +151,12 @@ def check_described(state: Mapping[str, Any], path: str | Path) -> None:
         OmegaConf.merge(typed, {name: value for name, value in task.items() if name in typed})
 
 
-def not_finite() -> GtransError:
-    """The error for a model whose probabilities are NaN or infinite, with finite parameters."""
+def not_finite(models: Iterable[Any]) -> GtransError:
+    """The error for models whose probabilities are NaN or infinite, with finite parameters."""
+    paths = [str(path) for model in models if (path := getattr(model, "loaded_from", None))]
     return GtransError(
-        "the model's probabilities are not finite (NaN); its training has diverged, or half "
-        "precision is too narrow for it: leave out --fp16."
+        f"{' and '.join(paths) or 'the model'}: probabilities are not finite (NaN); its training "
+        "has diverged, or half precision is too narrow for it: leave out --fp16."
     )
 
 

@@ -21,7 +21,7 @@ from gtrans.evaluation.external import (
     AGAIN,
     RESULT,
     Instructions,
-    Texts,
+    ToolTexts,
     matrix,
     result_of,
     write_texts,
@@ -68,7 +68,9 @@ versions = ",".join(name + "-" + version(name) for name in ("blonde", "spacy"))
 '''
 
 
-def blonde(folder: Path, texts: Texts, target_lang: str) -> tuple[Instructions, Measurement | None]:
+def blonde(
+    folder: Path, texts: ToolTexts, target_lang: str
+) -> tuple[Instructions, Measurement | None]:
     """BlonDe of every system: F1, times 100.
 
     Raises:

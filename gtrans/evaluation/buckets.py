@@ -20,9 +20,6 @@ POSITIONS_PER_BUCKET = 10
 SENTENCE_LENGTHS = (20, 40, 80)
 DOCUMENT_LENGTHS = (10, 20, 40, 80)
 
-_REFERENCE_LENGTH = 1  # column of BLEU's statistics: length of the reference in tokens
-
-
 BucketScores = dict[str, float | None]
 
 
@@ -73,14 +70,18 @@ def by_position(s_bleu: Measurement, per_bucket: int = POSITIONS_PER_BUCKET) -> 
 
 
 def by_sentence_length(
-    s_bleu: Measurement, bounds: Sequence[int] = SENTENCE_LENGTHS
+    s_bleu: Measurement, tokens: Sequence[int], bounds: Sequence[int] = SENTENCE_LENGTHS
 ) -> list[Bucket]:
-    """s-BLEU by the length of the reference in tokens of the BLEU tokeniser.
+    """s-BLEU by the length of the reference.
 
     Yang et al. (2022), layer fusion, figure 12, report long sentences separately.
+
+    Args:
+        s_bleu: the scores of sentences.
+        tokens: number of tokens of each sentence of the (first) reference.
+        bounds: largest length in each bucket except the last, ascending.
     """
-    system = next(iter(s_bleu.statistics))
-    lengths = s_bleu.statistics[system][:, _REFERENCE_LENGTH]
+    lengths = np.array(tokens)
     return [
         Bucket(first, last, {"sentences": int(inside.sum())}, _scores(s_bleu, inside))
         for first, last, inside in _intervals(lengths, bounds)

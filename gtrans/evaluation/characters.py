@@ -15,8 +15,12 @@ _OTHERS = (
     r"\u2e80-\u2fdf\u3005-\u3007\u3100-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     r"\U00020000-\U0003ffff\u0e01-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff"
 )
-# Without spaces around it, too: the punctuation of these scripts, and full-width forms.
-_PUNCTUATION = r"\u3000-\u3004\u3008-\u303f\uff01-\uff65\uffa0-\uffef"
+# Without spaces around it, too: the punctuation of these scripts, full-width forms, and the quotes,
+# dashes, dots and symbols that they share with others.
+_PUNCTUATION = (
+    r"\u3000-\u3004\u3008-\u303f\uff01-\uff65\uffa0-\uffef"
+    r"\u00b7\u00d7\u2010-\u2027\u2030-\u205e\u2190-\u2bff"
+)
 _SCRIPTS = re.compile(f"[{_KANA}{_OTHERS}]")
 _JAPANESE = re.compile(f"[{_KANA}]")
 _CHARACTERS = re.compile(f"[{_KANA}{_OTHERS}{_PUNCTUATION}]")

@@ -25,7 +25,7 @@ from gtrans.evaluation.external import (
     AGAIN,
     RESULT,
     Instructions,
-    Texts,
+    ToolTexts,
     flat,
     lines,
     matrix,
@@ -60,8 +60,12 @@ text = (folder / "contexts.json").read_bytes()
 given = json.loads(text)
 name = given["model"]
 model = load_from_checkpoint(name if os.path.exists(name) else download_model(name))
-if model.requires_references() and not given["reference"]:
-    sys.exit(name + " needs a reference; leave out --comet-without-reference")
+if model.requires_references() != given["reference"]:
+    sys.exit(
+        name + " needs no reference; give --comet-without-reference" if given["reference"] else
+        name + " needs a reference; leave out --comet-without-reference, and 'qe' and 'kiwi' in "
+        "its name and path"
+    )
 model.eval()
 model.enable_context()
 if not getattr(model, "use_context", False):
@@ -97,12 +101,12 @@ checked = hashlib.sha256(text).hexdigest()
 
 
 def is_reference_free(model: str) -> bool:
-    """Whether the name of a COMET model says that it needs no reference."""
-    return re.search(r"\bqe\b|kiwi", model.rpartition("/")[2], re.IGNORECASE) is not None
+    """Whether the name of a COMET model, or its path, says that it needs no reference."""
+    return re.search(r"(?<![a-z])qe(?![a-z])|kiwi", model, re.IGNORECASE) is not None
 
 
 def comet(
-    folder: Path, texts: Texts, model: str, context: bool = False, with_reference: bool = True
+    folder: Path, texts: ToolTexts, model: str, context: bool = False, with_reference: bool = True
 ) -> tuple[Instructions, Measurement | None]:
     """COMET of every sentence.
 
@@ -127,13 +131,15 @@ def comet(
         raise GtransError(
             f"{model} needs the reference; give it with --ref, or a --comet-model without one"
         )
-    if context and re.search("kiwi|xcomet|unite", model, re.IGNORECASE):
+    if context and re.search("kiwi|xcomet|unite(?![a-z])", model, re.IGNORECASE):
         raise GtransError(
             f"--doc-comet: {model} cannot read context; take {COMET_MODEL}, or "
             "Unbabel/wmt20-comet-qe-da without reference"
         )
     score = _over_context if context else _by_sentence
-    instructions, statistics = score(folder, texts, model, with_reference, label)
+    # The commands run in another folder.
+    place = str(Path(model).resolve()) if Path(model).is_file() else model
+    instructions, statistics = score(folder, texts, place, with_reference, label)
     if statistics is None:
         return instructions, None
     signature = f"model:{model}|"
@@ -160,7 +166,7 @@ def comet(
 
 
 def _by_sentence(
-    folder: Path, texts: Texts, model: str, with_reference: bool, label: str
+    folder: Path, texts: ToolTexts, model: str, with_reference: bool, label: str
 ) -> tuple[Instructions, dict[str, Statistics] | None]:
     """Scores of ``comet-score``, (sentences, 1)."""
     columns = {"src.txt": flat(texts.sources or ())}
@@ -176,31 +182,42 @@ def _by_sentence(
     result = read_result(folder / RESULT)
     if result is None:
         return instructions, None
+    given = {"src": "src.txt"} | ({"ref": "ref.txt"} if with_reference else {})
     return instructions, {
-        name: _sentence_scores(folder / RESULT, result, file, columns[file])
+        name: _sentence_scores(
+            folder / RESULT,
+            result,
+            file,
+            {side: (column, columns[column]) for side, column in ({"mt": file} | given).items()},
+        )
         for name, file in zip(texts.systems, files, strict=True)
     }
 
 
-def _sentence_scores(path: Path, result: Any, file: str, expected: list[str]) -> Statistics:
+def _sentence_scores(
+    path: Path, result: Any, file: str, given: dict[str, tuple[str, list[str]]]
+) -> Statistics:
+    """The scores of a file of translations; ``given``: what COMET read, file and lines by side."""
     found = {Path(name).name: entries for name, entries in result.items()}.get(file)
     if found is None:
         raise GtransError(f"{path} has no scores of {file}; {AGAIN}")
     try:
-        scored = [(str(entry["mt"]), float(entry["COMET"])) for entry in found]
+        read = {side: [str(entry[side]) for entry in found] for side in given}
+        scores = [[float(entry["COMET"])] for entry in found]
     except (KeyError, TypeError, ValueError):
         raise GtransError(f"{path} is not what comet-score --to_json writes") from None
-    for number, line in enumerate(expected):
-        if number >= len(scored) or scored[number][0].strip() != line.strip():
-            raise GtransError(
-                f"{path} holds the scores of other texts: it lacks line {number + 1} of {file}; "
-                f"{AGAIN}"
-            )
-    return matrix([[score] for _, score in scored], (len(expected), 1), str(path))
+    for side, (column, expected) in given.items():
+        for number, line in enumerate(expected):
+            if number >= len(scores) or read[side][number].strip() != line.strip():
+                raise GtransError(
+                    f"{path} holds the scores of other texts: it lacks line {number + 1} of "
+                    f"{column}; {AGAIN}"
+                )
+    return matrix(scores, (len(given["mt"][1]), 1), str(path))
 
 
 def _over_context(
-    folder: Path, texts: Texts, model: str, with_reference: bool, label: str
+    folder: Path, texts: ToolTexts, model: str, with_reference: bool, label: str
 ) -> tuple[Instructions, dict[str, Statistics] | None]:
     """Scores of our program, and how many sentences of context each has read, (sentences, 2)."""
     sources, references = texts.sources or (), texts.references

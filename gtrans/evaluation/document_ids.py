@@ -31,7 +31,7 @@ TEXTS: dict[Role, tuple[str, ...]] = {
     ),
     "source": ("source", "src", "srctext", "sourcetext", "paragraphs", "text"),
 }
-"""Names of the column that has the text, the first one that is there; without ``_`` and ``-``."""
+"""Names of the column that has the text, the first one that a file has; without ``_`` and ``-``."""
 BAD_SOURCE = "isbadsource"
 
 
@@ -49,6 +49,10 @@ class Segment:
     texts: list[str]
     left_out: bool = False
 
+    def text(self, number: int = 0) -> str:
+        """The text of a reference; the last one if this segment has fewer."""
+        return self.texts[min(number, len(self.texts) - 1)]
+
 
 @dataclass
 class Identified:
@@ -65,8 +69,7 @@ class Identified:
     def texts(self, number: int = 0) -> list[list[str]]:
         """The documents as lists of segments; ``number`` of the references."""
         return [
-            [segment.texts[min(number, len(segment.texts) - 1)] for segment in segments]
-            for segments in self.documents.values()
+            [segment.text(number) for segment in segments] for segments in self.documents.values()
         ]
 
     @property
@@ -79,22 +82,26 @@ def read_identified(path: str, role: Role) -> Identified | None:
     """The documents of a file with ids; None for a file of plain text.
 
     Raises:
-        GtransError: a line is no row like the others, an id or a text is missing, or a
-            segment comes twice.
+        GtransError: a line is no row like the others, an id or a text is missing, a segment
+            comes twice, or it is a table or JSON without document ids.
     """
     lines = enumerate(iterate_raw_lines(path, strip=False), start=1)
     number, first = next(((n, line) for n, line in lines if line.strip()), (0, ""))
     if _object(first) is not None:
-        rows = _json_rows(path, [(number, first), *lines])
-    elif "\t" in first and any(_name(cell) in DOCUMENT for cell in first.split("\t")):
-        rows = _table_rows(path, first, lines)
+        rows = list(_json_rows(path, [(number, first), *lines]))
+    elif "\t" in first:
+        rest = list(lines)
+        if not _is_table(path, number, first, rest):
+            return None
+        rows = list(_table_rows(path, first, rest))
     else:
         return None
+    column = next((name for name in TEXTS[role] if any(name in row for _, row in rows)), "")
     found = Identified(path)
     last = ""
     for number, row in rows:
         where = f"{path}:{number}"
-        document, segments = _segments(where, row, role)
+        document, segments = _segments(where, row, role, column)
         known = found.documents.setdefault(document, [])
         for segment in segments:
             check_length(path, number, segment.texts[0])
@@ -141,7 +148,7 @@ def match(found: Identified, reference: Identified, number: int = 0) -> list[lis
                 f"{len(expected)} in {reference.path}; --resegment splits a translation into the "
                 "sentences of the reference"
             )
-        matched.append([one.texts[min(number, len(one.texts) - 1)] for one in segments])
+        matched.append([one.text(number) for one in segments])
     return matched
 
 
@@ -153,6 +160,14 @@ def by_document(found: Identified, reference: Identified) -> list[list[Segment]]
     """
     _compare("", "document", list(found.documents), list(reference.documents), found, reference)
     documents = [found.documents[name] for name in reference.documents]
+    for name, segments, expected in zip(
+        reference.documents, documents, reference.documents.values(), strict=True
+    ):
+        if len(segments) != len(expected) and _comes_again([one.texts for one in segments]):
+            raise GtransError(
+                f"{found.path} has the same text of document '{name}' several times; give every "
+                "document once, or its segments with ids"
+            )
     # Where nearly every document is one row, a second row is no second part of its document.
     whole = [
         len(segments) == 1 < len(expected)
@@ -165,6 +180,12 @@ def by_document(found: Identified, reference: Identified) -> list[list[Segment]]
                 "every document once, or its segments with ids"
             )
     return documents
+
+
+def _comes_again(rows: list[list[str]]) -> bool:
+    """Whether rows are the same rows twice or more."""
+    count = len(rows)
+    return any(rows == rows[:size] * (count // size) for size in range(1, count // 2 + 1))
 
 
 def _compare(
@@ -183,8 +204,10 @@ def _compare(
             )
 
 
-def _segments(where: str, row: Mapping[str, Any], role: Role) -> tuple[str, list[Segment]]:
-    """The id of the document of a row, and its segments."""
+def _segments(
+    where: str, row: Mapping[str, Any], role: Role, column: str
+) -> tuple[str, list[Segment]]:
+    """The id of the document of a row, and its segments; ``column`` has the text."""
     document = next((row[name] for name in DOCUMENT if name in row), None)
     if not isinstance(document, str | int) or not str(document).strip():
         raise GtransError(
@@ -192,11 +215,10 @@ def _segments(where: str, row: Mapping[str, Any], role: Role) -> tuple[str, list
             "'document_id'"
         )
     name = next((str(row[key]) for key in SEGMENT if row.get(key) not in (None, "")), "")
-    texts = next((row[key] for key in TEXTS[role] if row.get(key) is not None), None)
-    alternatives = _alternatives(texts)
+    alternatives = _alternatives(row.get(column))
     if alternatives is None:
-        names = ", ".join(TEXTS[role])
-        raise GtransError(f"{where}: there is no {role}; a row needs a text under one of: {names}")
+        names = f"'{column}', as other rows" if column else f"one of: {', '.join(TEXTS[role])}"
+        raise GtransError(f"{where}: there is no {role}; a row needs a text under {names}")
     left_out = str(row.get(BAD_SOURCE, "")).lower() in ("true", "1")
     if name:
         joined = [" ".join(" ".join(lines).split()) for lines in alternatives]
@@ -227,15 +249,14 @@ def _name(cell: str) -> str:
 
 
 def _object(line: str) -> dict[str, Any] | None:
-    """The object of a JSON line that has a document id."""
+    """The object of a JSON line."""
     if not line.lstrip().startswith("{"):
         return None
     try:
         row = json.loads(line)
     except ValueError:
         return None
-    named = {_name(key): value for key, value in row.items()}
-    return named if any(key in named for key in DOCUMENT) else None
+    return {_name(key): value for key, value in row.items()}
 
 
 def _json_rows(path: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -250,8 +271,26 @@ def _json_rows(path: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[in
             yield number, row
 
 
+def _is_table(path: str, number: int, first: str, rest: Sequence[tuple[int, str]]) -> bool:
+    """Whether a file whose first line has a tab is a table with document ids, or plain text.
+
+    Raises:
+        GtransError: it is a table without.
+    """
+    names = {_name(cell) for cell in first.split("\t")}
+    if names & set(DOCUMENT):
+        return True
+    known = {name for columns in (SEGMENT, *TEXTS.values()) for name in columns}
+    if names <= known or all("\t" in line for _, line in rest if line.strip()):
+        raise GtransError(
+            f"{path}:{number}: there is no document id; the first line of a table needs the names "
+            "of its columns, one of them 'doc_id', 'docid' or 'document_id'; plain text has no tabs"
+        )
+    return False
+
+
 def _table_rows(
-    path: str, header: str, lines: Iterator[tuple[int, str]]
+    path: str, header: str, lines: Sequence[tuple[int, str]]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     names = [_name(cell) for cell in header.split("\t")]
     for number, line in lines:

@@ -32,7 +32,7 @@ AGAIN = "run the tool's command again"
 
 
 @dataclass(frozen=True)
-class Texts:
+class ToolTexts:
     """The texts to score: documents of sentences; sentences in ``systems`` may be empty.
 
     ``files`` are those that they were read from.

@@ -8,6 +8,7 @@ shifted sentences.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from itertools import accumulate, islice
 
 from gtrans.data.documents import (
@@ -54,8 +55,9 @@ def read_hypotheses(
     reference_lines = [number for number, text in iterate_lines(reference_path) if text is not None]
     lines = dict(iterate_lines(path))
     sentences = {number: text for number, text in lines.items() if text is not None}
-    if sentences.keys() <= set(reference_lines) and _count_lines(path) >= reference_lines[-1]:
-        flat = [sentences.get(number, "") for number in reference_lines]
+    by_lines = _by_lines(path, reference_lines)
+    if by_lines is not None:
+        flat = by_lines
     elif len(sentences) < len(lines):
         try:
             return [document for document, _ in read_parallel(path, reference_path)]
@@ -79,51 +81,88 @@ def read_hypotheses(
             "has no counterpart; a file with empty translations needs the reference's boundaries; "
             f"{_WAY_OUT}"
         )
-    remaining = iter(flat)
-    return [list(islice(remaining, len(document))) for document in references]
+    return _divided(flat, [len(document) for document in references])
 
 
 def read_hypothesis_documents(
-    path: str | os.PathLike[str], reference_path: str | os.PathLike[str]
+    path: str | os.PathLike[str],
+    reference_path: str | os.PathLike[str],
+    sizes: Sequence[int],
+    reference_lines: Sequence[int] | None = None,
 ) -> list[Document]:
     """Read translations of whole documents, whose sentences need not match the reference.
 
-    Both files must have the same documents in the same order.
+    All lines are the translation of a single document. Of several, the first of these rules that
+    fits is applied: the file has the lines of the reference (rule 1 of :func:`read_hypotheses`, so
+    that an empty translation is no boundary); it has the reference's documents by its boundaries;
+    it has a line for each document. Empty translations are left out.
 
     Args:
-        path: the file of translations, with a boundary between documents, or one line for each.
-        reference_path: the file whose documents they translate.
+        path: the file of translations.
+        reference_path: the file whose documents they translate, for messages.
+        sizes: the number of sentences of each of its documents.
+        reference_lines: the lines of its sentences; None if it has ids. Then a translation has its
+            lines if it has as many as there are segments.
 
     Raises:
-        GtransError: a file cannot be read, or the numbers of documents differ.
+        GtransError: a file cannot be read, or it cannot be told where the documents end.
     """
-    documents, references = read_documents(path), read_documents(reference_path)
-    if len(documents) == 1 and len(documents[0]) == len(references):
-        return [[line] for line in documents[0]]
-    if len(documents) != len(references):
-        raise GtransError(
-            f"{path} has {len(documents)} documents, but {reference_path} has {len(references)}; "
-            "both files need the same documents, with a boundary after each of them"
-        )
-    return documents
+    documents, count = read_documents(path), _count_lines(path)
+    if len(sizes) == 1:
+        return [[sentence for document in documents for sentence in document]]
+    by_boundaries = documents if len(documents) == len(sizes) else None
+    by_lines = None
+    if reference_lines is not None:
+        by_lines = _by_lines(path, reference_lines)
+    elif count == sum(sizes):
+        by_lines = list(iterate_raw_lines(path))
+    if by_lines is not None:
+        found = [list(filter(None, document)) for document in _divided(by_lines, sizes)]
+        if reference_lines is None and by_boundaries not in (None, found):
+            raise GtransError(
+                f"{path} has as many lines as {reference_path} has segments, and as many documents "
+                "by its empty lines, and they are not the same; give it with document ids"
+            )
+        return found
+    if by_boundaries is not None:
+        return by_boundaries
+    if count == len(sizes):
+        return [[line] for line in iterate_raw_lines(path)]
+    raise GtransError(
+        f"{path} has {len(documents)} documents in {count} lines, but {reference_path} has "
+        f"{len(sizes)} documents; give the same documents with a boundary between them, one line "
+        "for each, or ids"
+    )
 
 
-def has_a_line_for_each_document(
-    path: str | os.PathLike[str], reference_path: str | os.PathLike[str]
-) -> bool:
+def has_a_line_for_each_document(path: str | os.PathLike[str], sizes: Sequence[int]) -> bool:
     """Whether a file without boundaries has as many lines as the reference has documents.
 
     It is not, if a line may as well be a sentence: if all documents have a single one.
 
+    Args:
+        path: the file.
+        sizes: the number of sentences of each document of the reference.
+
     Raises:
-        GtransError: a file cannot be read.
+        GtransError: the file cannot be read.
     """
-    documents, references = read_documents(path), read_documents(reference_path)
-    return (
-        len(documents) == 1
-        and len(documents[0]) == len(references)
-        and sum(map(len, references)) > len(references)
-    )
+    documents = read_documents(path)
+    return len(documents) == 1 and len(documents[0]) == len(sizes) < sum(sizes)
+
+
+def _by_lines(path: str | os.PathLike[str], reference_lines: Sequence[int]) -> list[str] | None:
+    """The translation of each sentence, if it stands in the same line; maybe an empty one."""
+    sentences = {number: text for number, text in iterate_lines(path) if text is not None}
+    if sentences.keys() <= set(reference_lines) and _count_lines(path) >= reference_lines[-1]:
+        return [sentences.get(number, "") for number in reference_lines]
+    return None
+
+
+def _divided(flat: Sequence[str], sizes: Sequence[int]) -> list[Document]:
+    """Sentences in documents of these sizes."""
+    remaining = iter(flat)
+    return [list(islice(remaining, size)) for size in sizes]
 
 
 def _count_lines(path: str | os.PathLike[str]) -> int:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.external import Instructions, Texts, flat, lines, matrix, write_texts
+from gtrans.evaluation.external import Instructions, ToolTexts, flat, lines, matrix, write_texts
 from gtrans.evaluation.scores import Measurement, Statistics
 
 JAR = "meteor-1.5.jar"
@@ -39,7 +39,7 @@ _LENGTHS, _MODULES, _CHUNKS, _MATCHED = slice(0, 4), slice(4, 20), 20, slice(21,
 
 
 def meteor15(
-    folder: Path, texts: Texts, target_lang: str, jar: str = JAR
+    folder: Path, texts: ToolTexts, target_lang: str, jar: str = JAR
 ) -> tuple[Instructions, Measurement | None]:
     """METEOR 1.5 of every system, times 100.
 

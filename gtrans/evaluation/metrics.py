@@ -22,6 +22,8 @@ Documents = Sequence[Sequence[str]]
 TOKENIZERS = (*BLEU.TOKENIZERS, MOSES)
 
 _ASIAN = CHINESE | {"ja", "ja-mecab"}
+# Tokenisers that do not split text without spaces into words or characters.
+_BY_SPACES = ("13a", "intl", "none", MOSES)
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,11 @@ def build_bleu(options: Options) -> Any:
         GtransError: the tokeniser needs a package or model that is not there.
     """
     moses = options.tokenize == MOSES
+    if moses and (options.without_spaces or options.target_lang in WITHOUT_SPACES):
+        raise GtransError(
+            f"--tokenize {MOSES} cannot split text into words that is written without spaces "
+            "between them"
+        )
     try:
         bleu = BLEU(
             lowercase=options.lowercase,
@@ -92,7 +99,8 @@ def build_bleu(options: Options) -> Any:
         )
         raise GtransError(f"{chosen} cannot be used: {reason}") from error
     if moses:
-        bleu.tokenizer = MosesTokens(options.target_lang)  # with_words has tokenised the text
+        # It gets tokens, those of with_words.
+        bleu.tokenizer = MosesTokens(options.target_lang, options.given_tokens)
         bleu.tokenizer_signature = bleu.tokenizer.signature()
     return bleu
 
@@ -102,6 +110,24 @@ def with_words(documents: Documents, options: Options) -> Documents:
     if options.tokenize == MOSES:
         return moses_tokens(documents, options.target_lang)
     return documents
+
+
+def token_counts(documents: Documents, options: Options) -> list[int]:
+    """The number of BLEU's tokens of each sentence of plain text."""
+    count = build_bleu(options)._preprocess_segment
+    return [
+        len(count(sentence).split())
+        for document in with_words(documents, options)
+        for sentence in document
+    ]
+
+
+def counts_words_by_spaces(key: str, options: Options) -> bool:
+    """Whether a metric takes what stands between two spaces for a word."""
+    if key == "ter":
+        return not _asian(options)
+    name = build_bleu(options).tokenizer.signature()
+    return METRICS[key].of_words and name.split("-")[0] in _BY_SPACES
 
 
 def _chrf(options: Options) -> Any:
@@ -138,9 +164,13 @@ def _d_chrf_pp(options: Options) -> Any:
     return _chrf_pp(options)
 
 
+def _asian(options: Options) -> bool:
+    """Whether TER separates characters; without, a Chinese sentence would be a single word."""
+    return options.target_lang in _ASIAN or options.tokenize in _ASIAN
+
+
 def _ter(options: Options) -> Any:
-    # Without this, a Chinese sentence would count as a single word.
-    asian = options.target_lang in _ASIAN or options.tokenize in _ASIAN
+    asian = _asian(options)
     return TER(normalized=asian, asian_support=asian)
 
 

@@ -14,13 +14,18 @@ from typing import Any
 from sacrebleu.tokenizers.tokenizer_base import BaseTokenizer
 
 from gtrans.errors import GtransError
-from gtrans.languages import WITHOUT_SPACES
 
 MOSES = "moses"
 _DEFAULT = "en"  # Moses' own, for a language that it does not know
+_ESCAPES = (
+    *("&amp;", "&apos;", "&quot;", "&lt;", "&gt;", "&#124;", "&#91;", "&#93;", "&bar;", "&bra;"),
+    *("&ket;", "@-@", "@,@", "@.@"),
+)
+
+Documents = Sequence[Sequence[str]]
 
 
-def moses_tokens(documents: Sequence[Sequence[str]], lang: str) -> list[list[str]]:
+def moses_tokens(documents: Documents, lang: str) -> list[list[str]]:
     """The tokens of every sentence, with a space between them; case and characters are kept.
 
     Args:
@@ -37,24 +42,43 @@ def moses_tokens(documents: Sequence[Sequence[str]], lang: str) -> list[list[str
     ]
 
 
+def check_unescaped(name: str, documents: Documents, references: Documents) -> None:
+    """Refuse tokens with escapes of Moses, which would count as other words.
+
+    Args:
+        name: the system that they are of.
+        documents: its tokens.
+        references: plain text. What stands there, too, is no escape.
+
+    Raises:
+        GtransError: some have escapes.
+    """
+    plain = "\n".join(sentence for document in references for sentence in document)
+    sentences = [sentence for document in documents for sentence in document]
+    for escape in _ESCAPES:
+        found = sum(escape in sentence for sentence in sentences)
+        if found and escape not in plain:
+            raise GtransError(
+                f"--hyp-tokens: {found} sentences of {name} have '{escape}', an escape of Moses; "
+                "give tokens without escapes, as 'gtrans translate --tokens' writes them"
+            )
+
+
 class MosesTokens(BaseTokenizer):
     """Stands for Moses' tokeniser in signatures; the text that it is given has tokens already.
 
     Args:
         lang: code of the language.
-
-    Raises:
-        GtransError: the language is written without spaces; Moses does not split it.
+        given: the translations were given as tokens.
     """
 
-    def __init__(self, lang: str) -> None:
-        if lang in WITHOUT_SPACES:
-            raise GtransError(f"--tokenize {MOSES} cannot split --target-lang {lang} into words")
+    def __init__(self, lang: str, given: bool = False) -> None:
         self._lang = lang or _DEFAULT
+        self._given = ",hyp:tokens" if given else ""
 
     def signature(self) -> str:
         """Its name in the signature of a score."""
-        return f"{MOSES}-{self._lang},sacremoses-{version('sacremoses')}"
+        return f"{MOSES}-{self._lang},sacremoses-{version('sacremoses')}{self._given}"
 
     def __call__(self, line: str) -> str:
         """The same line."""

@@ -30,6 +30,7 @@ class Report:
         consistency_of_reference: that of the reference.
         consistency_signature: the signature of both.
         coverage: what resegmented translations leave out and add, by system.
+        resegmented: keys of the scores of resegmented translations.
         by_rule: accuracy of ctxpro, by system and rule.
         pending: instructions for tools that have not been run yet.
         notes: warnings about the results.
@@ -44,9 +45,14 @@ class Report:
     consistency_of_reference: Consistency | None = None
     consistency_signature: str = ""
     coverage: dict[str, Coverage] = field(default_factory=dict)
+    resegmented: set[str] = field(default_factory=set)
     by_rule: dict[str, dict[str, Accuracy]] = field(default_factory=dict)
     pending: dict[str, Instructions] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def covered(self, key: str, system: str) -> Coverage | None:
+        """What a resegmented system leaves out and adds, if a score is one of resegmented text."""
+        return self.coverage.get(system) if key in self.resegmented else None
 
 
 # --- JSON -------------------------------------------------------------------------------
@@ -81,8 +87,8 @@ def _system(report: Report, name: str) -> dict[str, Any]:
     for key, measurement in report.measurements.items():
         resampled = report.resampled[key]
         entry[key] = {"score": measurement.score(name), "signature": measurement.signature}
-        if name in report.coverage:
-            covered = report.coverage[name]
+        covered = report.covered(key, name)
+        if covered is not None:
             entry[key] |= {"omitted": covered.omitted, "added": covered.added}
         if name in resampled.confidence:
             confidence = resampled.confidence[name]
@@ -109,6 +115,9 @@ def _system(report: Report, name: str) -> dict[str, Any]:
         }
     if name in report.consistency:
         entry["lexical_consistency"] = _consistency(report, report.consistency[name])
+        covered = report.covered("lexical_consistency", name)
+        if covered is not None:
+            entry["lexical_consistency"] |= {"omitted": covered.omitted, "added": covered.added}
     return entry
 
 
@@ -170,9 +179,10 @@ def to_text(report: Report, details: bool = False) -> list[str]:
         rows += _score_rows(report, measurement)
     if report.consistency_of_reference is not None:
         of_reference = report.consistency_of_reference
-        for label, score in SCORES.values():
+        for key, (label, score) in SCORES.items():
             for number, (name, found) in enumerate(report.consistency.items()):
-                rows.append(("" if number else label, name, _share(score(found))))
+                cells = ["" if number else label, name, _share(score(found))]
+                rows.append((*cells, *_covered(report, key, name, len(cells))))
             rows.append(("  of the reference", "", _share(score(of_reference))))
     if len(report.systems) == 1:
         rows = [(label, "", *cells) for label, _, *cells in rows]
@@ -215,12 +225,17 @@ def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...
             for test in (comparison.bootstrap, comparison.randomisation):
                 cells.append("" if test is None else p_value(test.p))
             cells.append(_sign(comparison))
-        if name in report.coverage:
-            covered = report.coverage[name]
-            cells += [""] * (len(_HEADER) - 2 - len(cells))
-            cells += [f"{covered.omitted:.1f}%", f"{covered.added:.1f}%"]
-        rows.append(tuple(cells))
+        rows.append((*cells, *_covered(report, measurement.key, name, len(cells))))
     return rows
+
+
+def _covered(report: Report, key: str, name: str, cells: int) -> list[str]:
+    """The last two cells of a row that has so many, for a score of resegmented text."""
+    covered = report.covered(key, name)
+    if covered is None:
+        return []
+    shares = [f"{covered.omitted:.1f}%", f"{covered.added:.1f}%"]
+    return [""] * (len(_HEADER) - len(shares) - cells) + shares
 
 
 def _share(value: float | None) -> str:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import log2, log10
 from typing import Any
@@ -72,11 +72,13 @@ class Addition:
 
     Attributes:
         after: the number of sentences of the document before it.
+        part_of: the position of the sentence that it was made a part of.
         text: the stretch.
         tokens: its length.
     """
 
     after: int
+    part_of: int
     text: str
     tokens: int
 
@@ -90,13 +92,15 @@ class Split:
             of the sentence before it, so that nothing of the translation is lost.
         omitted: positions of the sentences that are not translated.
         added: stretches that translate nothing.
-        tokens: length of the translation.
+        tokens: length of each sentence.
+        gain: the sum of gains, the largest of all splits.
     """
 
     sentences: list[str]
     omitted: list[int]
     added: list[Addition]
-    tokens: int
+    tokens: list[int]
+    gain: int = field(compare=False)  # sums are rounded from the begin of a band
 
 
 class Resegmenter:
@@ -132,15 +136,8 @@ class Resegmenter:
             document: its number in the references, from 0.
             lines: the translation, in lines of any kind.
         """
-        return self._search(document, lines).split()
-
-    def gain(self, document: int, lines: Sequence[str]) -> int:
-        """The sum of gains of the best split."""
-        return self._search(document, lines).gain()
-
-    def _search(self, document: int, lines: Sequence[str]) -> _Search:
         references = [documents[document] for documents in self._references]
-        return _Search(self, Text("\n".join(lines)), references)
+        return _Search(self, Text("\n".join(lines)), references).split()
 
     def weight(self, token: str) -> int:
         """The gain of a match."""
@@ -225,11 +222,6 @@ class _Search:
             ends_a_sentence(tokens),
         )
 
-    def gain(self) -> int:
-        """The gain of the best split."""
-        _, ends, band = self._forth()
-        return int(self._with_addition(ends, band)[-1])
-
     def split(self) -> Split:
         """The best split."""
         return self._back(*self._forth())
@@ -250,6 +242,7 @@ class _Search:
         """From the last column back: the column where each sentence begins."""
         column = len(self._tokens)
         places: list[tuple[int, int]] = []  # begin of each sentence, end of the one before it
+        total = int(self._with_addition(ends, band)[-1])
         stop = self._before_addition(ends, band, column)
         pieces = [(stop, column)]
         column = stop
@@ -263,7 +256,7 @@ class _Search:
             places.append((start, column))
             pieces.append((stop, start))
             column = stop
-        return self._result(places[::-1], pieces[::-1])
+        return self._result(places[::-1], pieces[::-1], total)
 
     def _begin(self, number: int, starts: Gains, own: Band, column: int, gain: int) -> int:
         """The column where the sentence ``number`` begins, which ends in ``column``."""
@@ -283,13 +276,10 @@ class _Search:
                 return own.first + int(found[-1])
         raise AssertionError("the way back has the gains of the way forth")
 
-    def _result(self, places: list[tuple[int, int]], pieces: list[tuple[int, int]]) -> Split:
+    def _result(
+        self, places: list[tuple[int, int]], pieces: list[tuple[int, int]], gain: int
+    ) -> Split:
         omitted = [number for number, (start, stop) in enumerate(places) if start == stop]
-        added = [
-            Addition(number, self._text.part(*piece), piece[1] - piece[0])
-            for number, piece in enumerate(pieces)
-            if piece[1] > piece[0]
-        ]
         # An addition goes to the last sentence before it that has a translation.
         spans: list[list[int]] = [[start, stop] for start, stop in places]
         present = [number for number, (start, stop) in enumerate(places) if stop > start]
@@ -299,8 +289,14 @@ class _Search:
             spans[present[0]][0], spans[present[-1]][1] = 0, len(self._tokens)
         elif spans:
             spans[0] = [0, len(self._tokens)]
+        owners = [number for number, (start, stop) in enumerate(spans) for _ in range(start, stop)]
+        added = [
+            Addition(number, owners[start], self._text.part(start, stop), stop - start)
+            for number, (start, stop) in enumerate(pieces)
+            if stop > start
+        ]
         sentences = [self._text.part(start, stop) for start, stop in spans]
-        return Split(sentences, omitted, added, len(self._tokens))
+        return Split(sentences, omitted, added, [stop - start for start, stop in spans], gain)
 
     # --- parts of the sum ---------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import gzip
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ _FLAG = "--segment-scores"
 def read_segment_scores(
     arguments: Sequence[str],
     systems: Sequence[str],
-    shape: Sequence[int],
+    counted: Sequence[Sequence[bool]],
     lower_is_better: Iterable[str] = (),
 ) -> dict[str, Measurement]:
     """Measurements of other metrics, by their names.
@@ -34,7 +35,8 @@ def read_segment_scores(
         arguments: ``NAME=FILE`` each; as many files of a name as there are systems, in their
             order, or a single one that is an object with a list for every system.
         systems: names of the systems.
-        shape: number of sentences of each document.
+        counted: for each sentence of each document, whether it is scored. Files may have scores
+            of all sentences (or documents), or of those only.
         lower_is_better: names of the metrics that are error rates.
 
     Returns:
@@ -55,7 +57,7 @@ def read_segment_scores(
     if unknown := sorted(set(lower_is_better) - files.keys()):
         raise GtransError(f"--lower-is-better {unknown[0]}: there is no {_FLAG} {unknown[0]}=FILE")
     return {
-        name: _measurement(name, paths, systems, shape, name not in set(lower_is_better))
+        name: _measurement(name, paths, systems, counted, name not in set(lower_is_better))
         for name, paths in files.items()
     }
 
@@ -64,25 +66,27 @@ def _measurement(
     name: str,
     paths: Sequence[str],
     systems: Sequence[str],
-    shape: Sequence[int],
+    counted: Sequence[Sequence[bool]],
     higher_is_better: bool,
 ) -> Measurement:
     scores = _of_systems(name, paths, systems)
-    sentences, documents = sum(shape), len(shape)
+    sentences = [flag for flags in counted for flag in flags]
+    documents = [any(flags) for flags in counted]
+    shape = [sum(flags) for flags in counted if any(flags)]
     numbers = {len(found) for _, found in scores.values()}
-    if numbers == {sentences}:
-        unit, of_segments = "sentence", np.repeat(np.arange(documents), shape)
-    elif numbers == {documents}:
-        unit, of_segments = "document", np.arange(documents)
+    if numbers <= {len(sentences), sum(sentences)}:
+        unit, kept, of_segments = "sentence", sentences, np.repeat(np.arange(len(shape)), shape)
+    elif numbers <= {len(documents), sum(documents)}:
+        unit, kept, of_segments = "document", documents, np.arange(len(shape))
     else:
+        fits = {len(documents), sum(documents)}
+        fits = fits if fits & numbers else {len(sentences), sum(sentences)}
         place, found = next(
-            (place, found)
-            for place, found in scores.values()
-            if len(found) != (documents if documents in numbers else sentences)
+            (place, found) for place, found in scores.values() if len(found) not in fits
         )
         raise GtransError(
-            f"{place} has {len(found)} scores, but there are {sentences} sentences in "
-            f"{documents} documents; all systems need a score for each of either"
+            f"{place} has {len(found)} scores, but there are {sum(sentences)} sentences in "
+            f"{sum(documents)} documents; all systems need a score for each of either"
         )
     sources = ",".join(Path(path).name for path in paths)
     return Measurement(
@@ -92,8 +96,9 @@ def _measurement(
         higher_is_better=higher_is_better,
         signature=f"scores:{sources}|aggregate:mean|unit:{unit}",
         statistics={
-            system: np.column_stack([found, np.ones(len(found))])
+            system: np.column_stack([values, np.ones(len(values))])
             for system, (_, found) in scores.items()
+            for values in ([*compress(found, kept)] if len(found) == len(kept) else found,)
         },
         documents=of_segments,
         compute=lambda sums: sums[0] / sums[1],

@@ -15,31 +15,44 @@ _MARKS = ((0.01, r"\ddagger"), (0.05, r"\dagger"))
 _COLUMNS = (
     *("system", "metric", "name", "unit", "score", "interval_low", "interval_high"),
     *("baseline", "difference", "difference_low", "difference_high", "p_bootstrap"),
-    *("p_randomisation", "p_sign", "sign_better", "sign_worse", "sign_direction", "signature"),
+    *("p_randomisation", "p_sign", "sign_better", "sign_worse", "sign_direction"),
+    *("omitted", "added", "signature"),
 )
 
 
 def to_csv(report: Report) -> str:
-    """A line for each score of each system, with a header; numbers are not rounded."""
+    """A line for each score of each system, with a header; numbers are not rounded.
+
+    The lexical consistency of the reference has lines without a system.
+    """
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     for key, measurement in report.measurements.items():
         for name in report.systems:
             writer.writerow(_csv_row(report, key, measurement, name))
+    consistency = dict(report.consistency)
+    if report.consistency_of_reference is not None:
+        consistency[""] = report.consistency_of_reference
     for key, (label, score) in SCORES.items():
-        for name, found in report.consistency.items():
+        for name, found in consistency.items():
             writer.writerow(
                 {
                     "system": name,
-                    "metric": key,
-                    "name": label,
+                    "metric": key + ("" if name else "_of_reference"),
+                    "name": label + ("" if name else " of the reference"),
                     "unit": "document",
                     "score": score(found),
                     "signature": report.consistency_signature,
                 }
+                | _shares(report, key, name)
             )
     return text.getvalue()
+
+
+def _shares(report: Report, key: str, name: str) -> dict[str, object]:
+    covered = report.covered(key, name)
+    return {} if covered is None else {"omitted": covered.omitted, "added": covered.added}
 
 
 def _csv_row(report: Report, key: str, measurement: Measurement, name: str) -> dict[str, object]:
@@ -51,7 +64,7 @@ def _csv_row(report: Report, key: str, measurement: Measurement, name: str) -> d
         "unit": measurement.unit,
         "score": measurement.score(name),
         "signature": measurement.signature,
-    }
+    } | _shares(report, key, name)
     if name in resampled.confidence:
         row["interval_low"], row["interval_high"] = resampled.confidence[name].interval
     if name in resampled.comparisons:
@@ -72,7 +85,9 @@ def to_latex(report: Report) -> str:
     """A ``tabular`` with a row for each system and a column for each metric.
 
     It needs the package ``booktabs``. The best score of a column is bold; a dagger marks a
-    significant difference from the first system. Signatures are comments above the table.
+    significant difference from the first system. Signatures are comments above the table. What
+    resegmented systems leave out and add stands in the last columns, the lexical consistency of the
+    reference in the last row.
     """
     columns = list(report.measurements.items())
     lines = [f"% {measurement.label}: {measurement.signature}" for _, measurement in columns]
@@ -90,15 +105,27 @@ def to_latex(report: Report) -> str:
         arrow = "" if measurement.higher_is_better else r" $\downarrow$"
         heads.append(_escaped(measurement.label) + arrow)
     heads += [label for label, _ in shares]
+    heads += [r"omitted (\%)", r"added (\%)"] if report.coverage else []
     lines += [rf"\begin{{tabular}}{{l{'r' * len(heads)}}}", r"\toprule"]
     lines += [" & ".join(["system", *heads]) + r" \\", r"\midrule"]
     for name in report.systems:
         cells = [_cell(report, key, measurement, name) for key, measurement in columns]
         for _, score in shares:
-            share = score(report.consistency[name])
-            cells.append("--" if share is None else f"{share:.2f}")
+            cells.append(_share(score(report.consistency[name])))
+        if report.coverage:
+            covered = report.coverage[name]
+            cells += [f"{covered.omitted:.1f}", f"{covered.added:.1f}"]
         lines.append(" & ".join([_escaped(name), *cells]) + r" \\")
+    if report.consistency_of_reference is not None:
+        cells = [""] * len(columns)
+        cells += [_share(score(report.consistency_of_reference)) for _, score in shares]
+        cells += ["", ""] if report.coverage else []
+        lines += [r"\midrule", " & ".join(["reference", *cells]) + r" \\"]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _share(value: float | None) -> str:
+    return "--" if value is None else f"{value:.2f}"
 
 
 def _cell(report: Report, key: str, measurement: Measurement, name: str) -> str:

@@ -12,6 +12,7 @@ from fairseq.file_io import PathManager
 from gtrans.checkpoint_contents import check_values, reading
 from gtrans.checkpoints import read_checkpoint
 from gtrans.errors import GtransError
+from gtrans.model_identity import ModelIdentity
 from gtrans.models.base.checkpoint_fit import check_fit
 
 
@@ -33,6 +34,7 @@ def _checked(original: Callable[..., Any]) -> Callable[..., Any]:
         state = read_checkpoint(local, in_memory=False)
         check_values(state["model"], path)
         check_fit(state, path)
+        ModelIdentity.of_state(state.get("task_state"), path)
         del state
         with reading(path, "the state of its training"):
             return original(path, *further, **named)
@@ -53,7 +55,7 @@ def _fitting(original: Callable[..., Any]) -> Callable[..., Any]:
             if state.get("args") is None and state.get("cfg") is None:
                 raise GtransError(f"{path}: it does not say which model it holds.")
         try:
-            return original(filenames, *further, **named)
+            found = original(filenames, *further, **named)
         except RuntimeError as error:
             if "loading state_dict" not in str(error):
                 raise
@@ -61,6 +63,9 @@ def _fitting(original: Callable[..., Any]) -> Callable[..., Any]:
                 f"{' and '.join(filenames)}: does not fit the dictionaries or the task; give the "
                 f"data folder it was trained with ({_mismatch(error)})."
             ) from error
+        for path, model in zip(filenames, found[0], strict=False):
+            model.loaded_from = path  # for messages
+        return found
 
     return load_model_ensemble_and_task
 

@@ -276,7 +276,8 @@ class _Preparation:
             raise GtransError(
                 f"`--reuse` '{reuse}' is not finished; run its 'gtrans prepare' again"
             )
-        load_dictionary(reuse / f"dict.{self.options.source_lang}.txt")
+        for lang in self.options.languages:
+            load_dictionary(reuse / f"dict.{lang}.txt")
         self.steps = Steps(**state["steps"])
         self.model = SUBWORD_MODELS[state["pieces"]] if state.get("pieces") else None
         self.bpe = dict(state["bpe"])

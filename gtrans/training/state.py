@@ -21,6 +21,7 @@ from fairseq import checkpoint_utils
 from torch import Tensor
 
 from gtrans.checkpoint_contents import reading
+from gtrans.errors import GtransError
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,8 @@ def resuming(trainer: Any, cfg: Any) -> Iterator[None]:
     ) -> Any:
         with reading(path, "the state of its training"):
             extra = load(path, reset_optimizer, reset_lr_scheduler, overrides, reset_meters)
+            if not reset_optimizer:
+                _check_means(trainer, path)
             state: RunState | None = (extra or {}).get(_KEY)
             if state is None:
                 return extra
@@ -115,6 +118,21 @@ def _set_early_stop(values: dict[str, Any]) -> None:
 
 
 # ---- optimizer -----------------------------------------------------------------------------------
+
+_MEANS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")  # of Adam's kind
+
+
+def _check_means(trainer: Any, path: str) -> None:
+    """Raises GtransError for running means of gradients that are not of their parameter's shape."""
+    states = getattr(trainer.optimizer.optimizer, "state", None) or {}
+    for parameter, kept in states.items():
+        for name in _MEANS:
+            mean = kept.get(name)
+            if isinstance(mean, Tensor) and mean.shape != parameter.shape:
+                raise GtransError(
+                    f"{path}: {name} of the optimizer has the shape {tuple(mean.shape)}, but its "
+                    f"parameter {tuple(parameter.shape)}; --reset-optimizer begins with a new one."
+                )
 
 
 def _optimizer_state(trainer: Any) -> dict[str, Any]:

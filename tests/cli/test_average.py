@@ -21,7 +21,7 @@ def write(path: Path, weight: list[float], **more: Any) -> Path:
         "model": {**model, **more.pop("model", {})},
         "cfg": {"model": {"_name": "x"}},
         "optimizer_history": [{"num_updates": int(weight[0])}],
-        "last_optimizer_state": {"state": table},
+        "last_optimizer_state": {"state": {0: {"exp_avg": table}}},
         "extra_state": {"run_state": {"optimizer": {"fp32": [table]}}},
         **more,
     }

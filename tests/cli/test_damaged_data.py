@@ -133,7 +133,8 @@ def test_what_only_the_record_knows(
     done = train(tiny.run, data, tmp_path / "run", "--train-subset", "valid", updates=1)
     assert message in refusal(done)
     of_another_program(data)
-    assert train(tiny.run, data, tmp_path / "run", "--train-subset", "valid").status == 0
+    done = train(tiny.run, data, tmp_path / "run", "--train-subset", "valid", updates=1)
+    assert done.status == 0, done.stderr
 
 
 # ---- prepare.json ------------------------------------------------------------------------------
@@ -203,10 +204,11 @@ def test_a_damaged_prepare_json(
     assert "not UTF-8" in refusal(tiny.run("generate", data, *PLUGIN, *model))
 
 
+@pytest.mark.parametrize("lang", ["en", "de"])
 def test_a_damaged_dictionary_is_not_reused(
-    tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lang: str, tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dictionary = data / "dict.en.txt"
+    dictionary = data / f"dict.{lang}.txt"
     dictionary.write_bytes(2 * dictionary.read_bytes())
     out = tmp_path / "new"
     words = ["prepare", "--source-lang", "en", "--target-lang", "de", "--reuse", str(data)]

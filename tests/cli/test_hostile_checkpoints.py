@@ -276,5 +276,5 @@ def test_finite_parameters_with_scores_that_are_not(
         capsys.readouterr()
         assert main(argv(tiny, path, tmp_path / "out")) == 1
         streams = capsys.readouterr()
-        assert "probabilities are not finite (NaN)" in streams.err
+        assert f"{path}: probabilities are not finite (NaN)" in streams.err
         assert "Traceback" not in streams.err and not streams.out

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.score_corpus import text, write
+from support.score_tools import jsonl
 
 from gtrans.cli import main
 
@@ -146,14 +147,13 @@ def test_a_translation_is_read_from_standard_input(
         monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stream))
         found = run(capsys, "--hyp", argument, "--ref", ref)
         assert found["s_bleu"] == expected["s_bleu"]
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"One.\n")))
+    message = error(capsys, "--hyp", "-", "--ref", ref)
+    assert message.startswith("gtrans: error: standard input has 1 sentences and no document")
     assert "can be given once" in error(capsys, "--hyp", "a=-", "b=-", "--ref", ref)
 
 
 # --- document ids ----------------------------------------------------------------------------
-
-
-def jsonl(path: Path, rows: list[dict[str, Any]]) -> str:
-    return write(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def test_wmt24pp_files_are_read_as_they_are(
@@ -267,6 +267,14 @@ def test_missing_and_doubled_ids_are_one_line(
         ("docid\ttext\na\tx\nb\n", ":3 has 1 cells, but the header has 2"),
         ("docid\ttext\na\tx\nb\ty\na\tz\n", ":4: document 'a' comes again"),
         ("docid\ttext\n", "holds no text"),
+        (
+            '{"doc_id": "a", "hyp": "x"}\n{"doc_id": "a", "hyp": null, "text": "y"}\n',
+            ":2: there is no translation; a row needs a text under 'hyp', as other rows",
+        ),
+        ('{"doc_id": "a", "hypothesis": null, "target": "x"}\n', "under 'hypothesis'"),
+        ('{"segment_id": 1, "text": "x"}\n', ":1: there is no document id"),
+        ("seg_id\ttext\n1\tx\n", ":1: there is no document id; the first line of a table"),
+        ("a\tx\n", ":1: there is no document id; the first line of a table"),
     ],
 )
 def test_rows_that_cannot_be_read_are_named(
@@ -274,13 +282,3 @@ def test_rows_that_cannot_be_read_are_named(
 ) -> None:
     ref = jsonl(tmp_path / "ref", [{"doc_id": "a", "text": "x"}])
     assert message in error(capsys, "--hyp", write(tmp_path / "hyp", content), "--ref", ref)
-
-
-def test_a_document_given_twice_among_whole_documents_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = [f"d{n}" for n in range(12)]
-    ref = jsonl(tmp_path / "ref", [{"doc_id": n, "text": "It is.\nSo it is."} for n in names])
-    twice = [{"doc_id": n, "text": "It is. So it is."} for n in [*names, names[-1]]]
-    message = error(capsys, "--hyp", jsonl(tmp_path / "h", twice), "--ref", ref, "--resegment")
-    assert "has document 'd11' 2 times" in message

@@ -50,7 +50,13 @@ def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = json.loads(capsys.readouterr().out)
     with table.open(newline="") as file:
         rows = {(row["system"], row["metric"]): row for row in csv.DictReader(file)}
-    assert len(rows) == 8
+    assert len(rows) == 10
+    of_reference = report["lexical_consistency_of_reference"]
+    assert (
+        rows.pop(("", "lexical_consistency_of_reference"))["signature"]
+        == (of_reference["signature"])
+    )
+    assert rows.pop(("", "lexical_consistency_with_first_of_reference"))["score"] == ""
     for (name, key), row in rows.items():
         key, first, _ = key.partition("_with_first")
         entry = report["systems"][name][key]
@@ -68,10 +74,44 @@ def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     score = report["systems"]["our_s"]["s_bleu"]["score"]
     assert any(line.startswith(rf"our\_s & {score:.2f} & ") for line in lines)
     assert any(line.startswith(r"human & \textbf{100.00} & \textbf{0.00} & --") for line in lines)
-    assert lines[-1] == r"\end{tabular}"
+    assert lines[-4:] == [
+        r"\midrule", r"reference &  &  & -- & -- \\", r"\bottomrule", r"\end{tabular}"
+    ]  # fmt: skip
 
     for flag, path in [("--csv", ref), ("--latex", hyp), ("--csv", str(tmp_path))]:
         assert main([*arguments, flag, path]) == 1
         assert capsys.readouterr().err.count("\n") == 1
     assert main([*arguments, "--latex", str(latex), "--csv", str(latex)]) == 1
+    assert f"--latex and --csv are both {latex}" in capsys.readouterr().err
     assert Path(ref).read_text() == text(REFERENCES)
+
+
+def test_shares_of_text_stand_in_tables_beside_what_is_resegmented(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Scores of another program and of ctxpro are not of resegmented text."""
+    hyp = write(tmp_path / "h", text([HYPOTHESES[0][:2], HYPOTHESES[1]]))
+    ref = write(tmp_path / "r", text(REFERENCES))
+    scores = write(tmp_path / "m", "1\n2\n")
+    rules = [{"rule": "R", "expected": "x"} for _ in range(2)]
+    evalset = write(tmp_path / "set", json.dumps(rules))
+    latex, table = tmp_path / "t.tex", tmp_path / "t.csv"
+    arguments = ["score", "--hyp", f"a={hyp}", "--latex", str(latex), "--csv", str(table)]
+    arguments += ["--ctxpro", evalset]
+    assert main(arguments) == 0
+    assert r"system & ctxpro \\" in latex.read_text()
+    capsys.readouterr()
+    arguments += ["--resegment", "--ref", ref, "--segment-scores", f"m={scores}", "--json"]
+    assert main([*arguments, "--metrics", "s_bleu"]) == 0
+    entry = json.loads(capsys.readouterr().out)["systems"]["a"]
+    omitted = entry["resegmented"]["omitted"]
+    assert omitted > 0
+    with table.open(newline="") as file:
+        rows = {row["metric"]: row for row in csv.DictReader(file)}
+    assert (rows["s_bleu"]["omitted"], rows["s_bleu"]["added"]) == (str(omitted), "0.0")
+    for key in ("m", "ctxpro"):
+        assert rows[key]["omitted"] == "" and "omitted" not in entry[key]
+        assert "resegmented" not in entry[key]["signature"]
+    lines = latex.read_text().splitlines()
+    assert r"system & s-BLEU & m & ctxpro & omitted (\%) & added (\%) \\" in lines
+    assert any(line.endswith(rf" & {omitted:.1f} & 0.0 \\") for line in lines)

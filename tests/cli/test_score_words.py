@@ -118,7 +118,9 @@ def test_consistency_needs_words(
     # A Chinese translation without --target-lang is one word for 13a.
     report = run(capsys, "--hyp", chinese, "--ref", chinese, "--src", ref, "--resample", "none")
     assert "--target-lang chooses" not in report["notes"][0]
-    assert "need --target-lang, such as zh or ja" in report["notes"][0]
+    assert report["notes"][0].startswith(
+        "s-BLEU, d-BLEU, d-BLEU (instances), TER, METEOR: words are "
+    )
     assert "no lexical consistency: the reference is written without" in report["notes"][1]
 
 
@@ -143,7 +145,14 @@ def test_tokens_of_moses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert found["s_bleu"]["score"] != run(capsys, *files[:-2])["of_one"]["s_bleu"]["score"]
     tokens_file = write(tmp_path / "t", text(tokens[0]))
     same = ["--metrics", "s_bleu", "d_bleu", "meteor", "--hyp-tokens"]
-    assert run(capsys, "--hyp", tokens_file, *files[2:], *same)["of_one"] == found
+    given = run(capsys, "--hyp", tokens_file, *files[2:], *same)["of_one"]
+    for key, entry in given.items():
+        assert entry["score"] == found[key]["score"]
+        assert ",hyp:tokens|" in entry["signature"] and "hyp:" not in found[key]["signature"]
+    escaped = [[line.replace("'s", "&apos;s") for line in lines] for lines in tokens[0]]
+    escaped_file = write(tmp_path / "e", text(escaped))
+    assert main(["score", "--hyp", escaped_file, *files[2:], *same]) == 1
+    assert "1 sentences of e have '&apos;', an escape of Moses" in capsys.readouterr().err
     for options, part in [
         (files[4:6], "--hyp-tokens needs --tokenize moses"),
         (files[4:], "all but s_bleu, d_bleu, d_bleu_instance, meteor need plain text"),
@@ -151,5 +160,38 @@ def test_tokens_of_moses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     ]:
         assert main(["score", *files[:4], *options, "--hyp-tokens"]) == 1
         assert part in capsys.readouterr().err
-    assert main(["score", *files[:4], "--target-lang", "zh", "--tokenize", "moses"]) == 1
-    assert "--tokenize moses cannot split --target-lang zh" in capsys.readouterr().err
+    chinese = write(tmp_path / "zh", "我今天在家里看书。\n")
+    for wrong in ([*files[:4], "--target-lang", "zh"], ["--hyp", chinese, "--ref", chinese]):
+        assert main(["score", *wrong, "--tokenize", "moses"]) == 1
+        assert (
+            "moses cannot split text into words that is written without" in capsys.readouterr().err
+        )
+
+
+def test_a_language_without_spaces_and_without_a_tokeniser_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thai = write(tmp_path / "th", "วันนี้ฉันอ่านหนังสือที่บ้าน\n")
+    files = ["--hyp", thai, "--ref", thai, "--target-lang", "th", "--resample", "none", "--metrics"]
+    (note,) = run(capsys, *files, "s_bleu", "chrf", "ter")["notes"]
+    assert note.startswith("s-BLEU, TER: words are found by spaces, but the reference is written ")
+    (note,) = run(capsys, *files, "s_bleu", "ter", "--tokenize", "char")["notes"]
+    assert note.startswith("TER: words are found by spaces")
+    assert run(capsys, *files, "s_bleu", "chrf", "--tokenize", "char")["notes"] == []
+
+
+def test_spaces_around_shared_punctuation_do_not_change_chinese_documents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref = write(tmp_path / "ref", "他说“你好”——然后……走了。约翰·史密斯‘也’在 5×3 处。\n")
+    found = [
+        run(
+            capsys, "--hyp", write(tmp_path / "hyp", hyp), "--ref", ref, "--target-lang", "zh",
+            "--documents-only", "--resample", "none",
+        )["of_one"]["d_chrf_pp"]["score"]
+        for hyp in (
+            "他说“你”—后…走了。约翰·史‘也’在 5×3 处。\n",
+            "他说 “ 你 ” — 后 … 走了。 约翰 · 史 ‘ 也 ’ 在 5 × 3 处。\n",
+        )
+    ]  # fmt: skip
+    assert found[0] == found[1] < 100

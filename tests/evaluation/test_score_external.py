@@ -70,6 +70,12 @@ def test_comet(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[s
     (folder / "scores.json").write_text(json.dumps(result))
     error = refusal(capsys, *arguments)
     assert "it lacks line 5 of hyp.a.txt" in error
+    result["hyp.a.txt"][4]["mt"] = LINES[4]
+    for side in ("src", "ref"):
+        was, result["hyp.b.txt"][2][side] = result["hyp.b.txt"][2][side], "another text"
+        (folder / "scores.json").write_text(json.dumps(result))
+        assert f"it lacks line 3 of {side}.txt" in refusal(capsys, *arguments)
+        result["hyp.b.txt"][2][side] = was
     (folder / "scores.json").write_text("{")
     assert ": not JSON" in refusal(capsys, *arguments)
     (folder / "scores.json").write_text("{}")
@@ -88,7 +94,7 @@ class Encoder:
 class Model:
     encoder, use_context = Encoder(), False
     def __init__(self, name): self.name = name
-    def requires_references(self): return "qe" not in self.name
+    def requires_references(self): return "own" not in self.name and "qe" not in self.name
     def eval(self): pass
     def enable_context(self): self.use_context = "kiwi" not in self.name
     def predict(self, samples, batch_size, gpus):
@@ -108,18 +114,23 @@ class cuda:
 """
 
 
-def run_doc_comet(tmp_path: Path, pending: dict[str, Any]) -> list[dict[str, str]]:
-    """Run the program that was written, with something in the place of COMET; what it read."""
+def call_doc_comet(tmp_path: Path, pending: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    """Run the program that was written, with something in the place of COMET."""
     (tmp_path / "comet.py").write_text(FAKE_COMET)
     (tmp_path / "torch.py").write_text(FAKE_TORCH)
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, *pending["commands"][0].split()[1:]],
         cwd=pending["folder"],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        check=True,
         capture_output=True,
         text=True,
     )
+
+
+def run_doc_comet(tmp_path: Path, pending: dict[str, Any]) -> list[dict[str, str]]:
+    """What the program has read."""
+    done = call_doc_comet(tmp_path, pending)
+    assert done.returncode == 0, done.stderr
     first, _ = done.stdout.splitlines()
     return list(ast.literal_eval(first))
 
@@ -156,7 +167,10 @@ def test_doc_comet_reads_context_inside_the_document(
 
 
 def test_without_a_reference_the_context_of_a_translation_is_its_own(
-    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    files: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hyp = files[: files.index("--ref")]
     arguments = [*hyp, "--external-dir", str(tmp_path / "out"), "--src", str(tmp_path / "src")]
@@ -174,6 +188,14 @@ def test_without_a_reference_the_context_of_a_translation_is_its_own(
         "comet-score -s src.txt -t hyp.a.txt hyp.b.txt --model Unbabel/wmt22-cometkiwi-da "
         "--to_json scores.json"
     ]
+    # A checkpoint in the layout of COMET's own downloads; the commands run in another folder.
+    checkpoint = tmp_path / "wmt20-comet_qe-da" / "checkpoints" / "model.ckpt"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_text("")
+    monkeypatch.chdir(tmp_path)
+    path = str(checkpoint.relative_to(tmp_path))
+    pending = score(capsys, *arguments[:-3], "--comet", "--comet-model", path)["not_scored_yet"]
+    assert f"--model {checkpoint} " in pending["comet_qe"]["commands"][0]
     both = ["--comet-model", kiwi, "Unbabel/wmt20-comet-qe-da"]
     assert "one with a reference and one without" in refusal(
         capsys, *arguments[:-3], *both, "--comet"
@@ -192,3 +214,15 @@ def test_the_scored_sentence_is_never_cut_off(
     assert [sample["mt"].count("</s>") for sample in samples] == [0, 0, 0, 1, 0, 1]
     entry = score(capsys, *arguments)["systems"]["a"]["doc_comet"]
     assert "|shortened:3|" in entry["signature"]
+
+
+def test_a_model_that_reads_no_reference_is_never_given_one(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*files, "--src", str(tmp_path / "src"), "--doc-comet", "--comet-model"]
+    pending = score(capsys, *arguments, "our-own")["not_scored_yet"]["doc_comet"]
+    done = call_doc_comet(tmp_path, pending)
+    assert done.returncode != 0 and not Path(pending["folder"], "scores.json").exists()
+    assert done.stderr == "our-own needs no reference; give --comet-without-reference\n"
+    refused = score(capsys, *arguments, "m", "--comet-without-reference")["not_scored_yet"]
+    assert "m needs a reference" in call_doc_comet(tmp_path, refused["doc_comet_qe"]).stderr

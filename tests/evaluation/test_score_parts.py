@@ -14,7 +14,7 @@ from gtrans.data.documents import read_parallel
 from gtrans.evaluation import meteor
 from gtrans.evaluation.buckets import by_document_length, by_position, by_sentence_length
 from gtrans.evaluation.consistency import Consistency, ConsistencyJudge, signature
-from gtrans.evaluation.metrics import Options
+from gtrans.evaluation.metrics import Options, token_counts
 from gtrans.evaluation.scores import Corpus, Measurement, measure
 
 REFERENCES = [
@@ -55,7 +55,9 @@ def test_bleu_by_position() -> None:
 
 
 def test_bleu_by_sentence_length() -> None:
-    short, middle, long = by_sentence_length(measured("s_bleu")["s_bleu"], [4, 6])
+    short, middle, long = by_sentence_length(
+        measured("s_bleu")["s_bleu"], token_counts(REFERENCES, Options()), [4, 6]
+    )
     assert [bucket.counts["sentences"] for bucket in (short, middle, long)] == [2, 3, 2]
     assert [bucket.label for bucket in (short, middle, long)] == ["1 to 4", "5 to 6", "7 and more"]
     assert short.scores["s_bleu"]["hyp"] == bleu((0, 2), (1, 0))

@@ -132,3 +132,17 @@ def test_characters_of_all_references_are_words() -> None:
         [" ".join(system[0][0])], [[one] for one in spaced]
     )
     assert found["ter"].score("x") == expected.score
+
+
+def test_buckets_of_length_do_not_depend_on_the_order_of_systems(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = write(tmp_path / "long", "a b c d e f\na b c d\n")
+    short = write(tmp_path / "short", "a b\na b c d\n")
+    found = []
+    for systems in ([long, short], [short, long]):
+        arguments = ["--hyp", *systems, "--ref", long, short, "--resample", "none", "--json"]
+        assert main(["score", *arguments, "--metrics", "s_bleu", "--sentence-lengths", "4"]) == 0
+        found.append(json.loads(capsys.readouterr().out)["by_sentence_length"])
+    assert [bucket["sentences"] for bucket in found[0]] == [1, 1]
+    assert found[0] == found[1]

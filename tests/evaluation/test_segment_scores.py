@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.score_tools import refusal, score, write_files
+from support.score_tools import jsonl, refusal, score, write_files
 
 
 @pytest.fixture
@@ -81,3 +81,24 @@ def test_mistakes(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixtur
         assert part in refusal(capsys, *files, "--segment-scores", *values)
     wrong = ["--segment-scores", f"m={good}", f"m={good}", "--lower-is-better", "k"]
     assert "--lower-is-better k: there is no" in refusal(capsys, *files, *wrong)
+
+
+def test_segments_that_are_left_out_may_have_scores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = [(document, k) for document in "abc" for k in range(2)]
+    bad = [("a", 1), ("b", 0), ("b", 1)]
+    rows = [
+        {"doc_id": d, "segment_id": k, "text": "So.", "is_bad_source": (d, k) in bad}
+        for d, k in places
+    ]
+    ref = jsonl(tmp_path / "ref", rows)
+    for values, mean, unit in [
+        ([1, 9, 9, 9, 2, 6], 3, "sentence"),
+        ([1, 2, 6], 3, "sentence"),
+        ([4, 5], 4.5, "document"),
+    ]:
+        files = ["--hyp", f"x={ref}", "--ref", ref, "--metrics", "s_bleu", "--resample", "none"]
+        found = score(capsys, *files, "--segment-scores", f"m={lines(tmp_path / 'm', values)}")
+        entry = found["systems"]["x"]["m"]
+        assert entry["score"] == mean and entry["signature"].endswith(f"|unit:{unit}")

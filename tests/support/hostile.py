@@ -119,6 +119,17 @@ CONTENTS: dict[str, tuple[Damage, str]] = {
     ),
     "extra_state a list": (entry("extra_state", [1]), "extra_state should be a dictionary"),
     "epoch below 0": (entry("extra_state.train_iterator.epoch", -1), "epoch should be a number"),
+    "a loss that is a word": (entry("extra_state.val_loss", "x"), "val_loss should be a number"),
+    "a tensor among options": (
+        entry("cfg.optimizer.adam_betas", [torch.zeros(2)]), "should be text or a number"
+    ),
+    "momentum of a word": (
+        lambda state: state["last_optimizer_state"]["state"][0].update(exp_avg="word"),
+        "exp_avg should be a tensor, but is word",
+    ),
+    "an optimizer without parameters": (
+        lambda state: state["last_optimizer_state"].update(state=[None]), "state of the optimizer"
+    ),
 }  # fmt: skip
 
 # What a command refuses that builds the model of a checkpoint.

@@ -26,6 +26,8 @@ def train(
 ) -> Finished:
     """``fairseq-train``; a G-Transformer of ``updates`` updates unless options say otherwise.
 
+    Without a number nothing ends it: for what is refused.
+
     Only ``--patience`` validates.
     """
     system = () if "--arch" in options else G_TRANSFORMER

@@ -39,3 +39,10 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     return error
+
+
+def jsonl(path: Path, rows: list[dict[str, Any]]) -> str:
+    """A file of JSON lines; its name."""
+    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    path.write_text("".join(lines), encoding="utf-8")
+    return str(path)

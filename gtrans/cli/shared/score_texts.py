@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +14,13 @@ from gtrans.cli.shared.score_options import check_documents_only, system_names
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.decoding.translation_record import read_record
 from gtrans.errors import GtransError
-from gtrans.evaluation.coverage import coverage, write_documents
+from gtrans.evaluation.consistency import SCORES
+from gtrans.evaluation.coverage import write_documents
 from gtrans.evaluation.document_ids import read_identified
 from gtrans.evaluation.hypotheses import has_a_line_for_each_document
 from gtrans.evaluation.report import Report
 from gtrans.evaluation.resegment import SIGNATURE
-from gtrans.evaluation.texts import Alignment, Texts, read_texts
+from gtrans.evaluation.texts import Alignment, Texts, document_sizes, read_texts
 from gtrans.identity.files import binary_writer
 from gtrans.messages import say
 
@@ -28,14 +29,20 @@ from gtrans.messages import say
 def standard_input_as_file(files: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """The files of the systems, with the standard input, if it is one, in a temporary file.
 
-    A translation is read several times, which the standard input does not allow.
+    A translation is read several times, which the standard input does not allow. Messages name
+    the standard input.
     """
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "standard-input"
         if STANDARD_STREAM in files.values():
             with binary_writer(copy) as file:
                 file.write(sys.stdin.buffer.read())
-        yield {name: str(copy) if path == STANDARD_STREAM else path for name, path in files.items()}
+        try:
+            yield {
+                name: str(copy) if path == STANDARD_STREAM else path for name, path in files.items()
+            }
+        except GtransError as error:
+            raise GtransError(str(error).replace(str(copy), "standard input")) from None
 
 
 def inputs(args: argparse.Namespace) -> list[str]:
@@ -53,7 +60,7 @@ def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
             needs aligned sentences where there are none.
     """
     if not (args.documents_only or args.resegment):
-        _notice_free_translations(args, files.values())
+        _notice_free_translations(args, files)
     alignment: Alignment = "whole" if args.documents_only else "aligned"
     texts = read_texts(args.ref, args.src, files, "resegmented" if args.resegment else alignment)
     if args.resegment_dir:
@@ -68,48 +75,47 @@ def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
 
 def report_on(texts: Texts) -> Report:
     """A report on these texts, without scores so far."""
-    report = Report(list(texts.systems), notes=list(texts.notes))
-    report.coverage = {
-        name: coverage(splits, texts.references) for name, splits in texts.splits.items()
-    }
-    return report
+    return Report(list(texts.systems), coverage=dict(texts.coverage), notes=list(texts.notes))
 
 
 def sign_resegmented(report: Report) -> None:
-    """Mark all scores of resegmented translations in their signatures."""
+    """Mark all scores so far as those of resegmented translations, also in their signatures."""
     report.measurements = {
         key: replace(measurement, signature=f"{measurement.signature}|{SIGNATURE}")
         for key, measurement in report.measurements.items()
     }
+    report.resegmented = {*report.measurements, *SCORES}
     if report.consistency_signature:
         report.consistency_signature += f"|{SIGNATURE}"
 
 
-def _notice_free_translations(args: argparse.Namespace, paths: Iterable[str]) -> None:
+def _notice_free_translations(args: argparse.Namespace, files: Mapping[str, str]) -> None:
     """Score whole documents if a translation has one line for each.
 
     Raises:
         GtransError: a score is asked for that needs aligned sentences.
     """
     main = args.ref[0] if args.ref else args.src
-    if read_identified(main, "reference" if args.ref else "source") is not None:
-        return
-    free = next((path for path in paths if _is_free(path, main)), None)
+    sizes = document_sizes(main, "reference" if args.ref else "source")
+    free = next((name for name, path in files.items() if _is_free(path, sizes)), None)
     if free is not None:
         args.documents_only = True
-        check_documents_only(args, f"{free}, which has one line for each document,")
+        path = system_names(args.hyp)[free]
+        check_documents_only(args, f"{path}, which has one line for each document,")
         say(
-            f"{free} has one line for each document: no s-BLEU, scores over whole documents only "
+            f"{path} has one line for each document: no s-BLEU, scores over whole documents only "
             "(--resegment splits it into sentences)"
         )
 
 
-def _is_free(path: str, reference: str) -> bool:
-    """Whether a translation has one line for each document."""
+def _is_free(path: str, sizes: Sequence[int]) -> bool:
+    """Whether a translation of plain text has one line for each document."""
+    if read_identified(path, "translation") is not None:
+        return False
     try:
         record = read_record(path)
     except GtransError:  # another program's file beside it
         record = None
     if record is not None and record.describes(path):
         return bool(record.made_from.get("search", {}).get("free"))
-    return has_a_line_for_each_document(path, reference)
+    return has_a_line_for_each_document(path, sizes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from gtrans.errors import GtransError
@@ -14,7 +14,6 @@ from gtrans.evaluation.ctxpro import KEY as CTXPRO
 from gtrans.evaluation.meteor15 import meteor15
 from gtrans.evaluation.report import Report
 from gtrans.evaluation.scores import Measurement
-from gtrans.evaluation.segment_scores import read_segment_scores
 
 _Result = tuple[str, external.Instructions, Measurement | None]
 
@@ -33,8 +32,8 @@ def add_tools(group: argparse._ArgumentGroup) -> None:
         default=[COMET_MODEL],
         metavar="NAME",
         help="models for --comet and --doc-comet, or paths of checkpoints: one with a "
-        "reference, one without, or both; 'qe' or 'kiwi' in a name says that it needs no reference "
-        f"(default: {COMET_MODEL})",
+        "reference, one without, or both; 'qe' or 'kiwi' in a name or path says that it needs no "
+        f"reference (default: {COMET_MODEL})",
     )
     group.add_argument(
         "--comet-without-reference",
@@ -91,38 +90,40 @@ def compares_texts(args: argparse.Namespace) -> bool:
     return bool(args.ref or args.segment_scores or any(tools))
 
 
-def read_scores(
-    args: argparse.Namespace, report: Report, texts: external.Texts, target_lang: str
+def tool_scores(
+    args: argparse.Namespace,
+    report: Report,
+    texts: external.ToolTexts,
+    target_lang: str,
+    taken: Collection[str],
 ) -> dict[str, Measurement]:
     """Write the texts for the requested tools, and read the scores that they have written.
 
-    Returns:
-        the scores that are there; the report tells how to get the others.
+    Args:
+        args: the options.
+        report: it is told how to get the scores that are not there yet.
+        texts: all texts.
+        target_lang: code of the language of the translations.
+        taken: names of scores that were read from ``--segment-scores``.
 
     Raises:
         GtransError: a file is damaged, belongs to other texts, a tool cannot score these texts, or
             two scores have the same name.
     """
-    found = read_segment_scores(
-        args.segment_scores, list(texts.systems), texts.shape, args.lower_is_better
-    )
     results = list(_tools(args, texts, target_lang))
-    own = [key for key, _, _ in results] + [CTXPRO] * bool(args.ctxpro)
-    for key in own:
-        if key in found:
+    for key in [key for key, _, _ in results] + [CTXPRO] * bool(args.ctxpro):
+        if key in taken:
             raise GtransError(
                 f"--segment-scores {key}=FILE: this command has a score '{key}' of its own; give "
                 "another name"
             )
-    for key, instructions, measurement in results:
-        if measurement is None:
-            report.pending[key] = instructions
-        else:
-            found[key] = measurement
-    return found
+    report.pending = {key: it for key, it, measurement in results if measurement is None}
+    return {key: measurement for key, _, measurement in results if measurement is not None}
 
 
-def _tools(args: argparse.Namespace, texts: external.Texts, target_lang: str) -> Iterator[_Result]:
+def _tools(
+    args: argparse.Namespace, texts: external.ToolTexts, target_lang: str
+) -> Iterator[_Result]:
     models = {
         model: not (args.comet_without_reference or is_reference_free(model))
         for model in args.comet_model

@@ -12,14 +12,18 @@ from gtrans.data.instances import split_instances
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_chinese, is_written_without_spaces, spaced
 from gtrans.evaluation.consistency import ConsistencyJudge, signature
-from gtrans.evaluation.metrics import Documents, Options, build_bleu, with_words
+from gtrans.evaluation.metrics import (
+    Documents,
+    Options,
+    build_bleu,
+    counts_words_by_spaces,
+    with_words,
+)
 from gtrans.evaluation.report import Report
 from gtrans.evaluation.scores import Corpus
 from gtrans.languages import WITHOUT_SPACES, known_language, language_code
 
 CONSISTENCY = "lexical_consistency"
-# Tokenisers that do not split text without spaces into words or characters.
-_BY_SPACES = ("13a", "intl", "none", "moses")
 
 
 def prepared_languages(data_dir: str) -> tuple[str, str]:
@@ -109,7 +113,7 @@ def judge_consistency(
             reason = "the source is Chinese, whose words need jieba: pip install jieba"
         else:
             segment = _jieba()
-    if options.without_spaces and tokenizer.signature().split("-")[0] in _BY_SPACES:
+    if options.without_spaces and counts_words_by_spaces("s_bleu", options):
         reason = (
             "the reference is written without spaces between words, which "
             f"the tokeniser {tokenizer.signature()} does not find; give --target-lang"

@@ -1,0 +1,146 @@
+"""``gtrans score``: where the documents of a translation end, and which segments count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.score_corpus import text, write
+from support.score_tools import jsonl, refusal, score
+
+from gtrans.cli import main
+
+REFERENCES = [
+    ["Parliament votes on new law", "The vote was held on Tuesday evening in the capital.",
+     "Opponents of the bill had announced protests.", "Nobody was hurt."],
+    ["The team won its third match.", "The coach praised the young goalkeeper Anna Berg.",
+     "They play again on Saturday."],
+]  # fmt: skip
+TRANSLATIONS = [
+    ["Parliament is voting over a new law", "On Tuesday evening, the vote was in the capital.",
+     "The opponents of the bill announced protests.", "No one was hurt."],
+    ["The team has won its third match.", "The coach praised goalkeeper Anna Berg.",
+     "On Saturday, they play again."],
+]  # fmt: skip
+EXTRA = "Subscribe to our newsletter for more stories from around the world!"
+
+
+@pytest.fixture
+def ref(tmp_path: Path) -> str:
+    return write(tmp_path / "ref.txt", text(REFERENCES))
+
+
+def with_ids(path: Path, documents: list[list[str]], bad: int | None = None) -> str:
+    """A file with an id for every document and segment; ``bad``: that segment of the second."""
+    rows = [
+        {
+            "doc_id": f"doc-{d}",
+            "segment_id": k,
+            "text": sentence,
+            "is_bad_source": (d, k) == (1, bad),
+        }
+        for d, document in enumerate(documents)
+        for k, sentence in enumerate(document)
+    ]
+    return jsonl(path, rows)
+
+
+def one_line_each(path: Path, documents: list[list[str]]) -> str:
+    return write(path, "".join(" ".join(document) + "\n" for document in documents))
+
+
+@pytest.mark.parametrize("option", ["--resegment", "--documents-only"])
+@pytest.mark.parametrize("ids", [False, True], ids=["plain", "ids"])
+def test_an_empty_translation_is_no_end_of_a_document(
+    option: str, ids: bool, tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Line by line as the reference, the second document is empty, and so is the third sentence."""
+    first = [*TRANSLATIONS[0][:2], "", TRANSLATIONS[0][3]]
+    lines = [*first, *([] if ids else [""]), "", "", ""]
+    hyp = write(tmp_path / "hyp", "\n".join(lines) + "\n")
+    reference = ref
+    if ids:  # seven segments, or two documents by its empty line
+        reference = with_ids(tmp_path / "ids", REFERENCES)
+        arguments = ["--hyp", hyp, "--ref", reference, option]
+        assert "give it with document ids" in refusal(capsys, *arguments)
+        hyp = with_ids(tmp_path / "hyp", [first, ["", "", ""]])
+    found = score(capsys, "--hyp", hyp, "--ref", reference, option)["systems"]["hyp"]
+    true = write(tmp_path / "true", text([first, ["", "", ""]]))
+    aligned = score(capsys, "--hyp", true, "--ref", ref, "--metrics", "d_bleu")["systems"]["true"]
+    assert found["d_bleu"]["score"] == aligned["d_bleu"]["score"]
+    if option == "--resegment":
+        omitted = found["resegmented"]["omitted_sentences"]
+        assert [(one["document"], one["sentence"]) for one in omitted] == [
+            (1, 3), (2, 1), (2, 2), (2, 3),
+        ]  # fmt: skip
+
+
+def test_plain_documents_for_a_reference_with_ids(
+    tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hyp = one_line_each(tmp_path / "hyp", TRANSLATIONS)
+    reference = with_ids(tmp_path / "ids", REFERENCES)
+    expected = score(capsys, "--hyp", hyp, "--ref", ref, "--documents-only")["systems"]["hyp"]
+    assert score(capsys, "--hyp", hyp, "--ref", reference, "--documents-only")["systems"] == {
+        "hyp": expected
+    }
+    assert main_says_free(capsys, hyp, reference) and main_says_free(capsys, hyp, ref)
+
+
+def main_says_free(capsys: pytest.CaptureFixture[str], hyp: str, ref: str) -> bool:
+    assert main(["score", "--hyp", hyp, "--ref", ref]) == 0
+    return f"{hyp} has one line for each document: no s-BLEU" in capsys.readouterr().err
+
+
+def test_files_with_ids_beside_a_plain_reference_are_refused(
+    tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = with_ids(tmp_path / "ids", REFERENCES)
+    for arguments in (["--ref", ref, other], ["--ref", ref, "--src", other]):
+        message = refusal(capsys, "--hyp", ref, *arguments)
+        assert f"{other} has document ids, but {ref} has none" in message
+
+
+def test_shares_of_text_count_the_segments_that_are_scored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bad source is the second document's first; so what stands behind it counts no more."""
+    first, second = TRANSLATIONS
+    documents = [[first[0], first[1], first[3]], [second[0], EXTRA, *second[1:]]]
+    hyp = one_line_each(tmp_path / "hyp", documents)
+    all_of_it, chosen = (
+        score(
+            capsys,
+            "--hyp",
+            hyp,
+            "--ref",
+            with_ids(tmp_path / f"r{bad}", REFERENCES, bad),
+            "--resegment",
+        )["systems"]["hyp"]["resegmented"]
+        for bad in (None, 0)
+    )
+    assert [one["text"] for one in all_of_it["added_text"]] == [EXTRA]
+    assert (chosen["added_text"], chosen["added"]) == ([], 0)
+    (lost,) = all_of_it["omitted_sentences"]
+    assert chosen["omitted_sentences"] == [lost]
+    place = {"document": 1, "doc_id": "doc-0", "sentence": 3, "segment_id": "2"}
+    assert lost == place | {"reference": REFERENCES[0][2]}
+    assert all_of_it["omitted"] == pytest.approx(100 * 8 / 50)  # words and punctuation marks
+    assert chosen["omitted"] == pytest.approx(100 * 8 / (50 - 7))
+
+
+def test_a_document_given_twice_among_whole_documents_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"d{n}" for n in range(12)]
+    few = [{"doc_id": n, "text": "It is.\nSo it is.\nIs it?"} for n in names[:2]]
+    ref = jsonl(tmp_path / "few", few)
+    same = [{"doc_id": n, "text": "It is. So it is. Is it?"} for n in ("d0", "d1", "d1")]
+    hyp = jsonl(tmp_path / "same", same)
+    for option in ("--resegment", "--documents-only"):
+        message = refusal(capsys, "--hyp", hyp, "--ref", ref, option)
+        assert "has the same text of document 'd1' several times" in message
+    ref = jsonl(tmp_path / "ref", [{"doc_id": n, "text": "It is.\nSo it is."} for n in names])
+    twice = [{"doc_id": n, "text": "It is. So it is."} for n in [*names, names[-1]]]
+    message = refusal(capsys, "--hyp", jsonl(tmp_path / "h", twice), "--ref", ref, "--resegment")
+    assert "has document 'd11' 2 times" in message
