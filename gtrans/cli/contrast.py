@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gtrans.cli.shared.contrast_report import lines_of, report_all, test_lines
-from gtrans.cli.shared.contrast_systems import MODEL, Judged, check_systems, judged_systems
+from gtrans.cli.shared.contrast_systems import Judged, check_systems, judged_systems
 from gtrans.cli.shared.model_options import (
     add_context,
     add_model_files,
@@ -93,8 +93,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--output",
         metavar="FILE",
-        help="write what the model of --path makes of each item, as JSON lines: the scores of its "
-        "candidates, or with --generate its translation",
+        help="write what the first system, the model if there is one, makes of each item, as JSON "
+        "lines: the scores of its candidates, or with --generate its translation",
     )
     others = parser.add_argument_group("other systems")
     others.add_argument(
@@ -105,20 +105,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="scores of other systems: one a line for each candidate in the order of the set, or "
         "what --output wrote; the tests compare all others with the first system",
     )
-    direction = others.add_mutually_exclusive_group()
-    direction.add_argument(
+    others.add_argument(
         LOWER,
-        dest="better",
-        action="store_const",
-        const=LOWER,
-        help="scores above 0 are losses (a file without any has log-probabilities)",
+        nargs="*",
+        metavar="NAME",
+        help="scores are losses: those of the systems named, or of all (without this or the next "
+        "option they are log-probabilities, none above 0)",
     )
-    direction.add_argument(
+    others.add_argument(
         HIGHER,
-        dest="better",
-        action="store_const",
-        const=HIGHER,
-        help="scores above 0 are better, the higher they are",
+        nargs="*",
+        metavar="NAME",
+        help="scores are better, the higher they are, also above 0: those of the systems named, "
+        "or of all others",
     )
     generation = parser.add_argument_group("translation")
     generation.add_argument(
@@ -182,7 +181,7 @@ def run(args: argparse.Namespace) -> None:
 def _print(args: argparse.Namespace, items: Sequence[Item], judged: dict[str, Judged]) -> None:
     if args.output:
         with atomic_writer(args.output) as file:
-            file.writelines(f"{line}\n" for line in judged[MODEL].lines)
+            file.writelines(f"{line}\n" for line in next(iter(judged.values())).lines)
     results = {name: one.result for name, one in judged.items()}
     first, *others = results
     tests = {
@@ -205,14 +204,23 @@ def _print(args: argparse.Namespace, items: Sequence[Item], judged: dict[str, Ju
 
 
 def _items_of(paths: Sequence[str], format: str, options: ReadOptions) -> list[Item]:
-    """The items of all sets; raises GtransError if one is given twice, under any name."""
-    sets: list[list[Item]] = []
+    """The items of all sets; raises GtransError if two sets share one, whatever its id."""
+    items: list[Item] = []
+    origin: dict[tuple[object, ...], tuple[str, str]] = {}
     for path in paths:
         found = read_items(path, format, options)
-        if found in sets:
-            raise GtransError(
-                f"`--set`: {path} holds the same items as {paths[sets.index(found)]}, which would "
-                "count twice; give one of them."
-            )
-        sets.append(found)
-    return [item for found in sets for item in found]
+        for item in found:
+            if first := origin.get(_content(item)):
+                raise GtransError(
+                    f"`--set`: item '{item.id}' of {path} is also in {first[0]}, as '{first[1]}', "
+                    "and would count twice; give each item once."
+                )
+        # A set may repeat an item itself, as some are published.
+        origin.update((_content(item), (path, item.id)) for item in found)
+        items += found
+    return items
+
+
+def _content(item: Item) -> tuple[object, ...]:
+    """What two copies of an item have in common."""
+    return item.phenomenon, item.source, item.target, item.contrastive

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from gtrans.decoding.force_decode import MAX_TOKENS, EncodedDocument, score_documents
 from gtrans.decoding.translation import Translator, lines_of_text, translate_lines
 from gtrans.decoding.translation_options import TranslationOptions
+from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
 from gtrans.text.pipeline import TextPipeline
 
@@ -63,7 +64,12 @@ def score_items(
             plain.append(item.source)
     sentence_scores = iter(
         score_documents(
-            models, task, documents, first=first, plain=plain, max_tokens=max_tokens,
+            models,
+            task,
+            documents,
+            first=first,
+            plain=plain,
+            max_tokens=max_tokens,
             progress=progress,
         )
     )
@@ -85,8 +91,17 @@ def translate_items(
         target: the pipeline that turns tokens into text.
         items: any number of items, in plain text (:meth:`Item.as_text`).
         options: those of ``gtrans translate``; the output is not written.
+
+    Raises:
+        GtransError: there is not one translation for each item.
     """
     text = [line for item in items for line in (*item.source, "")]
     translator = Translator(models, task, target.decode, options.search)
     translations = translate_lines(translator, lines_of_text(task, text), options, run="")
-    return [sentences[-1] for sentences in translations if sentences]
+    found = [sentences[-1] for sentences in translations if sentences]
+    if len(found) != len(items):
+        raise GtransError(
+            f"`--generate`: {len(items)} items gave {len(found)} translated documents; an item has "
+            "an empty sentence in its source."
+        )
+    return found

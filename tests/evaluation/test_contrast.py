@@ -342,7 +342,7 @@ def test_the_command_reads_published_sets(
     more = ("--format", "consistency", "--set", str(path), "--random-context", "--json")
     status, out, _ = contrast("document", *more)
     assert status == 0
-    assert json.loads(out)["by_phenomenon"]["deixis"]["items"] == 2
+    assert json.loads(out)["by_phenomenon"]["deixis_test"]["items"] == 2
 
 
 def test_the_control_is_shown_next_to_the_true_context():

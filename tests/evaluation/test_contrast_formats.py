@@ -41,8 +41,8 @@ def test_consistency_as_published(tmp_path: Path) -> None:
     path = consistency(tmp_path, CONSISTENT, {**CONSISTENT, "ctx_dist": 3})
     first, second = read_items(path, "consistency")
     assert first == Item(
-        id="deixis-1",
-        phenomenon="deixis",
+        id="deixis_test-1",
+        phenomenon="deixis_test",
         distance=1,
         cue="target",
         source=("You came .", "You left ."),
@@ -51,7 +51,7 @@ def test_consistency_as_published(tmp_path: Path) -> None:
         form="tokenised",
         right_index=1,
     )
-    assert (second.id, second.distance) == ("deixis-2", 3)
+    assert (second.id, second.distance) == ("deixis_test-2", 3)
     infl = read_items(consistency(tmp_path, CONSISTENT, name="ellipsis_infl.json"), "consistency")
     assert (infl[0].phenomenon, infl[0].cue) == ("ellipsis_infl", "source")
 
@@ -59,7 +59,7 @@ def test_consistency_as_published(tmp_path: Path) -> None:
 def test_only_the_best_of_a_group_counts(tmp_path: Path) -> None:
     items = read_items(consistency(tmp_path, *[CONSISTENT] * 3), "consistency")
     scores = [[-1.0, -2.0, -3.0], [-2.0, -3.0, -1.0], [-1.0, -1.0, -2.0]]
-    assert accuracy_table(items, scores)["deixis"][1].right == 1
+    assert accuracy_table(items, scores)["deixis_test"][1].right == 1
 
 
 def test_the_right_candidate_listed_twice_does_not_beat_itself(tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_the_right_candidate_listed_twice_does_not_beat_itself(tmp_path: Path) -
     twice = {**CONSISTENT, "dst": [*CONSISTENT["dst"], right]}
     (item,) = read_items(consistency(tmp_path, twice), "consistency")
     assert len(item.candidates) == 4
-    assert accuracy_table([item], [[-1, -2, -3, -1]])["deixis"][1].right == 1
-    assert accuracy_table([item], [[-1, -0.5, -3, -1]])["deixis"][1].right == 0
+    assert accuracy_table([item], [[-1, -2, -3, -1]])["deixis_test"][1].right == 1
+    assert accuracy_table([item], [[-1, -0.5, -3, -1]])["deixis_test"][1].right == 0
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_anaphora(tmp_path: Path) -> None:
         source=("The house.", "It is new."),
         target=tuple(right),
         contrastive=(("La maison.", "Il est neuf."),),
-        groups={"form": "f.sg."},
+        groups={"set": "anaphora", "form": "f.sg."},
         block="anaphora 7",
     )
     assert (second.id, second.phenomenon) == ("7.2", "anaphora, semi-correct")
@@ -157,6 +157,71 @@ def test_lexical_choice(tmp_path: Path) -> None:
     ]
     table = accuracy_table(items, [[-1.0, -2.0], [-1.0, -2.0], [-2.0, -1.0]])
     assert pooled(by_distance(table).values()).cue == "source/target"
+
+
+def test_totals_of_the_two_sets(tmp_path: Path) -> None:
+    """Each has its own, and its own whole blocks."""
+    right, wrong = ["La maison.", "Elle est neuve."], ["La maison.", "Il est neuf."]
+    pairs = [{key: right, "incorrect": wrong} for key in ("correct", "semi-correct")]
+    source = ["The house.", "It is new."]
+    example = {"src": source, "trg": {"correct": right, "incorrect": wrong}}
+    files = {
+        "anaphora": {"1": {"src": source, "trg": pairs}, "2": {"src": source, "trg": pairs}},
+        "lexical-choice": {"1": {"type": "repet", "examples": [example]}},
+    }
+    items = []
+    for name, blocks in files.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(blocks), encoding="utf-8")
+        items += read_items(tmp_path / f"{name}.json", "discevalmt")
+    found = by_group(items, [True, True, False, True, True])
+    for name, whole in (("set", [(3, 4), (1, 1)]), ("whole blocks", [(1, 2), (1, 1)])):
+        counts = {value: (cell.right, cell.items) for value, cell in found[name].items()}
+        assert counts == dict(zip(("anaphora", "lexical choice"), whole, strict=True))
+
+
+def test_the_text_form(tmp_path: Path) -> None:
+    """Two lines for each pair, as the script of the authors writes them."""
+    for name, lines in {
+        "prev.en": ["The house."] * 4,
+        "current.en": ["It is new."] * 4,
+        "prev.fr": ["La maison.", "La maison.", "Le bureau.", "Le bureau."],
+        "current.fr": ["Elle est neuve.", "Il est neuf.", "Il est neuf.", "Elle est neuve."],
+    }.items():
+        for stem in ("anaphora", "lexical_choice"):
+            (tmp_path / f"{stem}.{name}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    first, second = read_items(tmp_path / "anaphora.current.en", "discevalmt")
+    assert first == Item(
+        id="1.1",
+        phenomenon="anaphora",
+        distance=1,
+        cue="target",
+        source=("The house.", "It is new."),
+        target=("La maison.", "Elle est neuve."),
+        contrastive=(("La maison.", "Il est neuf."),),
+        groups={"set": "anaphora", "form": "f.sg."},
+        block="anaphora 1",
+    )
+    assert (second.target, second.groups["form"]) == (("Le bureau.", "Il est neuf."), "m.sg.")
+    (choice, _) = read_items(tmp_path / "lexical_choice.current.fr", "discevalmt")
+    assert (choice.phenomenon, choice.block) == ("lexical choice", "lexical choice 1")
+    (tmp_path / "anaphora.prev.en").write_text("The house.\nA.\nA.\nA.\n", encoding="utf-8")
+    with pytest.raises(GtransError, match="current.en:1: must have the same sentences as the next"):
+        read_items(tmp_path / "anaphora.current.en", "discevalmt")
+    with pytest.raises(GtransError, match="must be named anaphora or lexical_choice.current.en"):
+        read_items(tmp_path / "other.current.en", "discevalmt")
+
+
+@pytest.mark.parametrize("changes", [{"phenomenon": "all"}, {"groups": {"whole blocks": "x"}}])
+def test_names_that_the_tables_need(changes: dict[str, Any], tmp_path: Path) -> None:
+    """They would take the place of the totals."""
+    line = {
+        "id": "1", "phenomenon": "p", "distance": 0, "cue": "source", "source": ["a"],
+        "target": ["b"], "contrastive": [["c"]], **changes,
+    }  # fmt: skip
+    path = tmp_path / "set.jsonl"
+    path.write_text(json.dumps(line), encoding="utf-8")
+    with pytest.raises(GtransError, match="item '1' has the .* which names a line of the tables"):
+        read_items(path)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,10 @@ def pronoun_set(folder: Path, target: str, first: int, **changes: Any) -> tuple[
         "intrasegmental": False,
         "errors": [{"contrastive": "Er schläft."}, {"contrastive": "Es schläft."}],
     }
-    beginning = {**example, "segment id": first, "src segment": "The dog!", "ante distance": 0}
+    beginning = {
+        **{**example, "segment id": first, "ante distance": 0, "intrasegmental": None},
+        **{"src segment": "The dog!", "ref segment": "Der Hund!"},
+    }
     path = folder / "contrapro.json"
     path.write_text(json.dumps([{**example, **changes}, beginning], indent=2), encoding="utf-8")
     return path, ReadOptions(folder / "documents", 1)
@@ -71,7 +74,9 @@ def test_json_with_documents(name: str, target: str, first: int, tmp_path: Path)
         ({"src segment": "Completely other words"}, "give the documents of the set."),
         ({"errors": []}, "'errors' must be a list of at least one wrong translation."),
         ({"errors": [{"contrastive": ""}]}, "'contrastive' must be a text that is not empty"),
-        ({"ante distance": None}, "'ante distance' must be a whole number, but is null."),
+        ({"ante distance": "1"}, "'ante distance' must be a whole number, but is \"1\"."),
+        ({"intrasegmental": "no"}, "'intrasegmental' must be true, false or null."),
+        ({"ref segment": "Ganz andere Worte"}, "is 'Sie schläft.', not 'Ganz andere Worte'; give"),
     ],
 )
 def test_a_bad_example_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -80,6 +85,38 @@ def test_a_bad_example_is_named(changes: dict[str, Any], message: str, tmp_path:
         read_items(path, "contrapro", options)
     assert str(error.value).startswith(f"{path}:2: instance 1: ")
     assert message in str(error.value)
+
+
+def test_an_example_that_occurs_twice(tmp_path: Path) -> None:
+    path, options = pronoun_set(tmp_path, "de", 1)
+    first, second = json.loads(path.read_text())
+    path.write_text(json.dumps([first, second, {**first, "ante distance": 2}]), encoding="utf-8")
+    with pytest.raises(GtransError, match="instance 3: is the same example as instance 1; remove"):
+        read_items(path, "contrapro", options)
+    other = {**first, "errors": first["errors"][:1]}
+    path.write_text(json.dumps([first, second, other]), encoding="utf-8")
+    assert len(read_items(path, "contrapro", options)) == 3
+
+
+@pytest.mark.parametrize(
+    ("distance", "within", "groups"),
+    [
+        (1, True, {"antecedent": "intrasentential", "antecedent distance": "1"}),
+        (None, False, {"antecedent": "intersentential"}),
+        (0, None, {"antecedent": "intrasentential", "antecedent distance": "0"}),
+        (-1, None, {}),
+        (None, None, {}),
+    ],
+)
+def test_the_antecedent_is_where_the_set_says(
+    distance: int | None, within: bool | None, groups: dict[str, str], tmp_path: Path
+) -> None:
+    """Its own mark first, then the distance; without both it is unknown."""
+    changes = {"ante distance": distance, "intrasegmental": within}
+    path, options = pronoun_set(tmp_path, "de", 1, **changes)
+    item = read_items(path, "contrapro", options)[0]
+    assert item.groups == groups
+    assert item.distance == (None if distance in (None, -1) else distance)
 
 
 def test_json_without_its_documents_is_refused(tmp_path: Path) -> None:
@@ -168,6 +205,36 @@ def test_the_text_and_context_files_of_the_script(tmp_path: Path) -> None:
         read_items(tmp_path, "contrapro", ReadOptions(None, 5))
 
 
+def test_the_translations_are_not_the_set(tmp_path: Path) -> None:
+    for name in ("de.txt.gz", "contrapro.text.de"):
+        (tmp_path / name).write_bytes(b"")
+        with pytest.raises(GtransError, match="has the translations; give the source next to it"):
+            read_items(tmp_path / name, "contrapro")
+
+
+def test_a_table_that_contradicts_the_text(tmp_path: Path) -> None:
+    """The right candidate is the first; a possessive stands for its pronoun."""
+    path = separated(tmp_path, "1\t3\tihre\t1\n4\t2\tseinen\t\n")
+    assert [item.phenomenon for item in read_items(path, "contrapro")] == ["it:sie", "it:er"]
+    separated(tmp_path, "1\t3\tsie\t1\n4\t2\tihr\t\n")
+    with pytest.raises(GtransError) as error:
+        read_items(path, "contrapro")
+    assert "de.txt:4: the right candidate has 'er', but groups.tsv says 'ihr', and 1 of 2" in str(
+        error.value
+    )
+
+
+def test_a_part_of_the_set_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing else shows that lines are missing; a table of the examples would."""
+    read_items(separated(tmp_path, **separated_lines(*SAME_SOURCE)), "contrapro")
+    assert capsys.readouterr().err == (
+        f"{tmp_path / 'de.txt'}: 4 examples (1 it:er, 2 it:es, 1 it:sie); the whole set has "
+        "12,000, 4,000 of each\n"
+    )
+    read_items(separated(tmp_path, "1\t3\tsie\t1\n4\t2\ter\t\n"), "contrapro")
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("removed", [1, 2, 7])
 def test_examples_that_cannot_be_told_apart_are_refused(removed: int, tmp_path: Path) -> None:
     lines = [line for place, line in enumerate(SAME_SOURCE) if place != removed]
@@ -185,7 +252,7 @@ def test_examples_that_cannot_be_told_apart_are_refused(removed: int, tmp_path: 
         ({}, "2\t3\tsie\t1\n", "groups.tsv:2: an example must begin at line 1"),
         ({}, "1\tx\tsie\t1\n", "groups.tsv:2: line, variants and distance must be numbers."),
         ({}, "1\t3\tsie\t1\n", "groups.tsv: ends at line 3 of the texts, which have 5."),
-        ({}, "1\t4\tsie\t1\n", "de.txt:1: the lines of an example must have equal sources."),
+        ({}, "1\t2\tsie\t1\n3\t3\ter\t\n", "de.txt:3: the lines of an example must have"),
     ],
 )
 def test_mistakes_of_the_separated_text(

@@ -14,7 +14,6 @@ import pytest
 
 from gtrans.cli import main
 from gtrans.evaluation.contrastive import Item, PairedTest, paired_tests, read_items
-from gtrans.evaluation.contrastive.generated import Outcome, has_own_words, outcome
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -73,16 +72,35 @@ def test_scores_in_the_order_of_the_published_file(
     assert status == 0
     found = json.loads(out)
     assert (found["system"], found["all"]["accuracy"], found["all"]["items"]) == ("good", 1.0, 3)
-    assert found["contrastive"] == {"deixis": {"1": 1.0, "2": 1.0}}
+    assert found["contrastive"] == {"deixis_test": {"1": 1.0, "2": 1.0}}
     assert found["all"]["chance"] == pytest.approx((1 / 3 + 1 / 3 + 1 / 2) / 3)
     ((name, other),) = found["others"].items()
-    assert (name, other["contrastive"]) == ("b", {"deixis": {"1": 0.5, "2": 1.0}})
-    assert other["mcnemar"] == {"deixis": {"items": 3, "only_first": 1, "only_other": 0, "p": 1.0}}
+    assert (name, other["contrastive"]) == ("b", {"deixis_test": {"1": 0.5, "2": 1.0}})
+    test = {"items": 3, "only_first": 1, "only_other": 0, "p": 1.0}
+    assert other["mcnemar"] == {"deixis_test": test}
     status, out, _ = call(*sets[:-1], "--scores", *files)
     assert status == 0
     rows = [line.split() for line in out.splitlines()]
     assert rows[0] == ["a:"] and ["b:"] in rows
-    assert rows[-1] == ["b", "deixis", "3", "1", "0", "1"]
+    assert rows[-1] == ["b", "deixis_test", "3", "1", "0", "1"]
+
+
+def test_the_output_of_the_first_system(call: Call, tmp_path: Path) -> None:
+    """What it chose among different candidates; the right one may be listed twice."""
+    path = tmp_path / "ellipsis_infl.json"
+    right = "Die Lampe . _eos Sie fiel ."
+    twice = instance("The lamp . _eos It fell .", 1, "Die Lampe . _eos Er fiel .", right, right)
+    path.write_text(json.dumps([twice, INSTANCES[2]]), encoding="utf-8")
+    scores, output = written(tmp_path, "scores", [-3, -1, -1, -2, -2]), tmp_path / "out.jsonl"
+    others = ("--scores", scores, written(tmp_path, "other", [-1] * 5))
+    status, *_ = call("--set", path, "--format", "consistency", *others, "--output", output)
+    assert status == 0
+    lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    assert [(line["scores"], line["right"], line["chosen"], line["correct"]) for line in lines] == [
+        ([-3, -1, -1], 1, 1, True), ([-2, -2], 0, None, False),
+    ]  # fmt: skip
+    status, _, err = call("--set", path, "--format", "consistency", *others, "--output", scores)
+    assert status == 1 and "`--output`" in err
 
 
 def test_losses_are_turned_round(call: Call, instances: Path, tmp_path: Path) -> None:
@@ -92,10 +110,22 @@ def test_losses_are_turned_round(call: Call, instances: Path, tmp_path: Path) ->
     assert (status, json.loads(out)["all"]["accuracy"]) == (0, 1.0)
     status, out, _ = call(*sets, "--scores", losses, "--higher-is-better")
     assert (status, json.loads(out)["all"]["accuracy"]) == (0, 0.0)
-    # A file of log-probabilities beside it needs no flag.
-    log_probabilities = written(tmp_path, "good", ALL_RIGHT)
-    status, out, _ = call(*sets, "--scores", losses, log_probabilities, "--lower-is-better")
+    # With a file of log-probabilities beside it, the flag says whose scores are losses.
+    both = (*sets, "--scores", losses, written(tmp_path, "good", ALL_RIGHT))
+    status, out, _ = call(*both, "--lower-is-better", "losses")
     assert json.loads(out)["others"]["good"]["all"]["accuracy"] == 1.0
+    status, out, err = call(*both, "--lower-is-better")
+    assert (status, out) == (1, "")
+    assert "good: has no score above 0, so they are log-probabilities and no losses; name" in err
+    status, out, _ = call(*both, "--lower-is-better", "good", "--higher-is-better")
+    found = json.loads(out)
+    assert (found["all"]["accuracy"], found["others"]["good"]["all"]["accuracy"]) == (0.0, 0.0)
+    for flags, message in (
+        (("--lower-is-better", "x"), "`--lower-is-better` x: no file of `--scores` has this name"),
+        (("--lower-is-better", "--higher-is-better"), "are both given for losses; name the sys"),
+    ):
+        status, out, err = call(*both, *flags)
+        assert (status, out, err.count("\n")) == (1, "", 1) and message in err
 
 
 def test_the_item_that_cannot_be_lost_is_named(call: Call, tmp_path: Path) -> None:
@@ -126,10 +156,10 @@ def test_the_item_that_cannot_be_lost_is_named(call: Call, tmp_path: Path) -> No
             [*ALL_RIGHT[:-1], 0.5],
             "has scores above 0, so they are no log-probabilities; say `--low",
         ),
-        (['{"id": "x", "scores": [1]}'], ":1: 'id' is \"x\", but item 1 of the sets is 'deixis-1'"),
-        (['{"id": "deixis-1", "scores": [-1]}'], "'scores' has 1 numbers, but the item has 3 cand"),
-        (['{"id": "deixis-1", "scores": [-1, -2, true]}'], "'scores' must be a list of numbers."),
-        (['{"id": "deixis-1", "scores": [-1, -2, -3]}'], "has 1 items, but the sets have 3."),
+        (['{"id": "x", "scores": [1]}'], ":1: 'id' is \"x\", but item 1 of the sets is 'deixis"),
+        (['{"id": "deixis_test-1", "scores": [-1]}'], "'scores' has 1 numbers, but the item has"),
+        (['{"id": "deixis_test-1", "scores": [-1, -2, true]}'], "'scores' must be a list of"),
+        (['{"id": "deixis_test-1", "scores": [-1, -2, -3]}'], "has 1 items, but the sets have 3."),
         (["{", "x"], "not JSON"),
     ],
 )
@@ -150,7 +180,6 @@ def test_a_file_that_does_not_fit_is_one_line(
         (("--generate",), "give a model, `--path` CKPT, or `--translations` FILE."),
         (("--translations", "x"), "`--translations` needs `--generate`."),
         (("--generate", "--scores", "x"), "`--scores` are not translations; give `--translations`"),
-        (("--scores", "x", "--output", "y"), "`--output` needs a model, `--path` CKPT."),
         (("--scores", "x", "--random-context"), "`--random-context` needs a model, `--path` CKPT."),
         (("--scores", "x", "a/x"), "--scores x and a/x have the same name 'x'"),
         (("--path", "m.pt", "--scores", "model=x"), "'model' is the system of `--path`"),
@@ -176,7 +205,7 @@ def test_the_output_is_read_again(
     status, out, _ = call(*sets, *model, "--output", output)
     assert status == 0
     lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-    assert [line["id"] for line in lines] == ["deixis-1", "deixis-2", "deixis-3"]
+    assert [line["id"] for line in lines] == ["deixis_test-1", "deixis_test-2", "deixis_test-3"]
     for line, entry in zip(lines, INSTANCES, strict=True):
         assert (line["right"], len(line["scores"])) == (entry["true_ind"], len(entry["dst"]))
         assert line["chosen"] == line["scores"].index(max(line["scores"]))
@@ -185,7 +214,7 @@ def test_the_output_is_read_again(
     assert again["contrastive"] == json.loads(out)["contrastive"]
     plain = written(tmp_path, "plain", [score for line in lines for score in line["scores"]])
     both = json.loads(call(*sets, *model, "--scores", plain)[1])
-    assert both["others"]["plain"]["mcnemar"]["deixis"]["p"] == 1.0
+    assert both["others"]["plain"]["mcnemar"]["deixis_test"]["p"] == 1.0
     assert both["others"]["plain"]["contrastive"] == both["contrastive"]
     status, _, err = call(*sets, *model, "--output", instances)
     assert status == 1 and "`--output`" in err and json.loads(instances.read_text()) == INSTANCES
@@ -216,42 +245,7 @@ def test_tests_by_phenomenon_and_in_all() -> None:
     assert found == {"p": PairedTest(2, 1, 0), "q": PairedTest(1, 0, 1), "all": PairedTest(3, 1, 1)}
 
 
-# --- generated words ----------------------------------------------------------------------------
-
-
-def pronoun_item(right: str, *wrong: str) -> Item:
-    return Item(
-        "1", "it:sie", 1, "target", ("a", "b"), ("A", right), tuple(("A", w) for w in wrong)
-    )
-
-
-POLITE = pronoun_item("Haben Sie sie gesehen?", "Haben Sie ihn gesehen?", "Haben Sie es gesehen?")
-TWICE = pronoun_item("Es ist, wie es ist.", "Sie ist, wie sie ist.", "Er ist, wie es ist.")
-
-
-@pytest.mark.parametrize(
-    ("item", "translation", "expected"),
-    [
-        (POLITE, "Haben Sie sie gesehen?", "right"),
-        (POLITE, "Sahen Sie sie?", "right"),
-        (POLITE, "Haben Sie ihn gesehen?", "rival"),
-        (POLITE, "Haben Sie das gesehen?", "neither"),
-        (POLITE, "Haben Sie sie oder ihn gesehen?", "rival"),
-        (TWICE, "ES IST SO", "right"),
-        (TWICE, "Er ist, wie er ist.", "rival"),
-        (TWICE, "", "neither"),
-    ],
-)
-def test_what_a_translation_has(item: Item, translation: str, expected: str) -> None:
-    assert has_own_words(item)
-    assert outcome(item, translation).value == expected
-
-
-def test_candidates_judge_themselves() -> None:
-    for item in (POLITE, TWICE):
-        assert outcome(item, item.target[-1]) is Outcome.RIGHT
-        assert {outcome(item, wrong[-1]) for wrong in item.contrastive} == {Outcome.RIVAL}
-    assert not has_own_words(pronoun_item("Ja, sie?", "Ja, sie!"))
+# --- translations --------------------------------------------------------------------------------
 
 
 def test_translations_of_other_systems(call: Call, instances: Path, tmp_path: Path) -> None:
@@ -262,14 +256,15 @@ def test_translations_of_other_systems(call: Call, instances: Path, tmp_path: Pa
     assert status == 0
     found = json.loads(out)
     assert (found["all"]["accuracy"], found["cannot_be_lost"]) == (1.0, [])
-    assert found["outcomes"] == {"deixis": {"right": 3, "rival": 0, "neither": 0}}
+    assert found["outcomes"] == {"deixis_test": {"right": 3, "rival": 0, "neither": 0}}
     other = found["others"]["bad"]
-    assert other["contrastive"] == {"deixis": {"1": 0.0, "2": 1.0}}
-    assert other["outcomes"] == {"deixis": {"right": 1, "rival": 1, "neither": 1}}
-    assert other["mcnemar"]["deixis"] == {"items": 3, "only_first": 2, "only_other": 0, "p": 0.5}
+    assert other["contrastive"] == {"deixis_test": {"1": 0.0, "2": 1.0}}
+    assert other["outcomes"] == {"deixis_test": {"right": 1, "rival": 1, "neither": 1}}
+    test = {"items": 3, "only_first": 2, "only_other": 0, "p": 0.5}
+    assert other["mcnemar"]["deixis_test"] == test
     status, out, _ = call(*sets, "--translations", bad)
     assert [row.split() for row in out.splitlines()[-3:]] == [
-        ["deixis", name, "1", "33.3"] for name in ("right", "rival", "neither")
+        ["deixis_test", name, "1", "33.3"] for name in ("right", "rival", "neither")
     ]
     status, _, err = call(*sets, "--translations", written(tmp_path, "few", ["Sie."]))
     assert status == 1 and "has 1 lines, but the sets have 3 items" in err
@@ -284,10 +279,10 @@ def test_a_model_translates_the_items(
     status, out, _ = call(*sets, *model, "--output", output, "--random-context")
     assert status == 0
     found, lines = json.loads(out), [json.loads(line) for line in output.open(encoding="utf-8")]
-    assert sum(found["outcomes"]["deixis"].values()) == len(lines) == 3
+    assert sum(found["outcomes"]["deixis_test"].values()) == len(lines) == 3
     assert found["random_context"]["all"]["items"] == 3
     right = sum(line["outcome"] == "right" for line in lines)
-    assert found["outcomes"]["deixis"]["right"] == right
+    assert found["outcomes"]["deixis_test"]["right"] == right
     again = json.loads(call(*sets[:-1], "--translations", output)[1])
     assert again["outcomes"] == found["outcomes"]
     # The same as of gtrans translate, which reads the items as documents.

@@ -134,6 +134,40 @@ def test_a_damaged_template_is_named(name: str, text: str, message: str, templat
     assert message in str(error.value)
 
 
+def test_a_template_has_genders_of_one_kind(tmp_path: Path) -> None:
+    folder = template(tmp_path / "0_priors" / "mixed", VERB, ROLE)
+    with pytest.raises(GtransError) as error:
+        read_items(folder, "contracat")
+    assert str(error.value).startswith(f"{folder}/genders.txt:4: has 'fm', but line 1 has '';")
+
+
+def test_genders_may_be_gzipped_but_not_missing(templates: Path) -> None:
+    """A template is never left out."""
+    whole = read_items(templates, "contracat")
+    folder = templates / "2_coreference_step" / "pleonastic" / "rain"
+    genders = folder / "genders.txt"
+    (folder / "genders.txt.gz").write_bytes(gzip.compress(genders.read_bytes()))
+    genders.unlink()
+    assert read_items(templates, "contracat") == whole
+    with pytest.raises(GtransError, match="is a template of ContraCAT.*`--format contracat`"):
+        read_items(folder, "contrapro")
+    (folder / "genders.txt.gz").unlink()
+    with pytest.raises(GtransError) as error:
+        read_items(templates, "contracat")
+    assert str(error.value).startswith(f"{folder}: has en.txt and de.txt but no genders.txt")
+
+
+def test_a_template_without_genders_is_no_contrapro_either(tmp_path: Path) -> None:
+    """The order of the pronouns in all of its examples gives it away."""
+    folder = template(tmp_path / "big", BIG, BIG)
+    (folder / "genders.txt").unlink()
+    with pytest.raises(GtransError, match="er, sie and es in this order.*genders.txt"):
+        read_items(folder, "contrapro")
+    head = "first_line\tvariants\treference_pronoun\tantecedent_distance\n"
+    (folder / "groups.tsv").write_text(f"{head}1\t3\ter\n4\t3\ter\n", encoding="utf-8")
+    assert [item.phenomenon for item in read_items(folder, "contrapro")] == ["it:er"] * 2
+
+
 def test_a_folder_without_templates(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(GtransError, match="must be a folder of templates, each with en.txt"):

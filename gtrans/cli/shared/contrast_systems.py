@@ -21,6 +21,8 @@ from gtrans.evaluation.contrastive.generated import (
     quality,
 )
 from gtrans.evaluation.contrastive.results_file import (
+    HIGHER,
+    LOWER,
     read_scores,
     read_translations,
     scores_line,
@@ -65,9 +67,8 @@ def check_systems(args: argparse.Namespace) -> dict[str, str]:
     if args.path is None:
         if not files:
             raise GtransError(f"give a model, `--path` CKPT, or `--{flag}` FILE.")
-        for name in ("output", "random_context"):
-            if getattr(args, name):
-                raise GtransError(f"`--{name.replace('_', '-')}` needs a model, `--path` CKPT.")
+        if args.random_context:
+            raise GtransError("`--random-context` needs a model, `--path` CKPT.")
     elif MODEL in files:
         raise GtransError(
             f"--{flag} {files[MODEL]}: '{MODEL}' is the system of `--path`; give another name."
@@ -77,11 +78,34 @@ def check_systems(args: argparse.Namespace) -> dict[str, str]:
     return files
 
 
+def _direction(
+    args: argparse.Namespace, files: dict[str, str], name: str
+) -> tuple[str | None, bool]:
+    """Which scores of a system are better, and whether an option names the system for it.
+
+    Raises:
+        GtransError: the options contradict each other, or name a system that has no scores.
+    """
+    said = {flag: getattr(args, flag[2:].replace("-", "_")) for flag in (LOWER, HIGHER)}
+    for flag, names in said.items():
+        for other in names or ():
+            if other not in files:
+                raise GtransError(
+                    f"`{flag}` {other}: no file of `--scores` has this name; take one of "
+                    f"{', '.join(files)}."
+                )
+    named = [flag for flag, names in said.items() if name in (names or ())]
+    flags = named or [flag for flag, names in said.items() if names == []]
+    if len(flags) > 1:
+        raise GtransError(f"`{LOWER}` and `{HIGHER}` are both given for {name}; name the systems.")
+    return (flags[0] if flags else None), bool(named)
+
+
 def _inputs(args: argparse.Namespace) -> list[str | Path]:
     """The files that the model and the sets are read from."""
     from gtrans.text.prepared_folder import prepared_files
 
-    found: list[str | Path] = [*args.path.split(":")]
+    found: list[str | Path] = args.path.split(":") if args.path else []
     for path in map(Path, args.set):
         # A set in text may have more files next to the one that is named.
         texts = path.rglob("*") if path.is_dir() else path.parent.glob("*")
@@ -109,7 +133,8 @@ def judged_systems(
         if args.generate:
             others[name] = _of_translations(items, read_translations(path, items))
         else:
-            others[name] = _of_scores(items, read_scores(path, items, args.better))
+            direction = _direction(args, files, name)
+            others[name] = _of_scores(items, read_scores(path, items, *direction))
     if args.path is None:
         return others
     found, unit = _of_model(args, variants)

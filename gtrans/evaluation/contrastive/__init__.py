@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.accuracy import (
+    ALL,
+    WHOLE_BLOCKS,
     Cell,
     Table,
     accuracy_table,
@@ -69,9 +71,17 @@ def read_items(
     """All items of a file or folder in their order; at least one.
 
     Raises:
-        GtransError: there is no item, or an error of the reader of the format.
+        GtransError: there is no item, one has a name that the tables need for themselves, or an
+            error of the reader of the format.
     """
     items = READERS[format](path, options or ReadOptions())
     if not items:
         raise GtransError(f"'{path}' holds no contrastive item.")
+    for item in items:
+        if item.phenomenon == ALL or WHOLE_BLOCKS in item.groups:
+            kind, name = ("phenomenon", ALL) if item.phenomenon == ALL else ("group", WHOLE_BLOCKS)
+            raise GtransError(
+                f"{path}: item '{item.id}' has the {kind} '{name}', which names a line of the "
+                "tables; give it another name."
+            )
     return items

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from gtrans.evaluation.contrastive.items import Item
+from gtrans.evaluation.contrastive.items import SET, Item
 
+ALL, WHOLE_BLOCKS = "all", "whole blocks"
+"""Lines of the tables: all phenomena or blocks together; blocks that are right as a whole."""
 _QUANTILE = NormalDist().inv_cdf(0.975)
 
 
@@ -144,24 +146,27 @@ def accuracy_table(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> 
 def by_group(items: Sequence[Item], outcomes: Sequence[bool | None]) -> dict[str, dict[str, Cell]]:
     """Accuracy in each group of the authors' tables: name of the grouping, value, result.
 
-    Items whose outcome is None are left out. Items of blocks also give ``whole blocks``: how many
-    blocks have all their items right.
+    Items whose outcome is None are left out. Items of blocks also give :data:`WHOLE_BLOCKS`: how
+    many blocks of each :data:`.items.SET`, or of :data:`ALL`, have all their items right.
     """
     found: dict[str, dict[str, list[Cell]]] = {}
-    blocks: dict[str, list[Cell]] = {}
+    blocks: dict[str, dict[str, list[Cell]]] = {}
     for item, right in zip(items, outcomes, strict=True):
         if right is None:
             continue
         for name, value in item.groups.items():
             found.setdefault(name, {}).setdefault(value, []).append(_cell(item, right))
         if item.block:
-            blocks.setdefault(item.block, []).append(_cell(item, right))
+            of_set = blocks.setdefault(item.groups.get(SET, ALL), {})
+            of_set.setdefault(item.block, []).append(_cell(item, right))
     groups = {
         name: {value: pooled(values[value]) for value in sorted(values, key=_above_last)}
         for name, values in found.items()
     }
     if blocks:
-        groups["whole blocks"] = {"all": pooled(_whole(cells) for cells in blocks.values())}
+        groups[WHOLE_BLOCKS] = {
+            name: pooled(map(_whole, of_set.values())) for name, of_set in blocks.items()
+        }
     return groups
 
 

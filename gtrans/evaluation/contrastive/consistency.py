@@ -12,14 +12,12 @@ takes the first, which is the right one.
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.evaluation.contrastive.json_file import Entry, read_entries
 from gtrans.evaluation.contrastive.text_sides import joined_by_eos
 
-_SPLIT = re.compile(r"_(?:dev|test)$")
 # The source of the context shows which words were elided. Only its translation shows how "you"
 # and names were translated.
 _CUES = {"ellipsis_infl": "source", "ellipsis_vp": "source"}
@@ -28,14 +26,14 @@ _CUES = {"ellipsis_infl": "source", "ellipsis_vp": "source"}
 def read_consistency(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:
     """All instances, each with all its candidates, in the order of the file.
 
-    The phenomenon is the name of the file without ``_dev``, ``_test`` and suffixes. Repeated
-    candidates are kept, even if one of them is the right one.
+    The phenomenon is the name of the file without suffixes, so that the two splits of a set are
+    told apart. Repeated candidates are kept, even if one of them is the right one.
 
     Raises:
         GtransError: the file cannot be read, or an instance has another form; the message
             names line and instance.
     """
-    phenomenon = _SPLIT.sub("", Path(path).name.split(".")[0])
+    phenomenon = Path(path).name.split(".")[0]
     return [_item(entry, phenomenon) for entry in read_entries(path)]
 
 

@@ -20,8 +20,8 @@ from gtrans.evaluation.contrastive import german
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.evaluation.contrastive.text_sides import separated, two_sides
 
-TEMPLATE_FILE = "genders.txt"
-"""A folder with this file is a template."""
+GENDERS = "genders.txt"
+"""The file that says which candidates of a template are right."""
 _STEP = re.compile(r"\d_\w+")
 _SIZE = 3
 
@@ -37,24 +37,48 @@ def read_contracat(path: str | os.PathLike[str], options: ReadOptions) -> list[I
             names the line.
     """
     path = Path(path)
-    folders = sorted(file.parent for file in path.rglob(TEMPLATE_FILE)) if path.is_dir() else []
+    below = [path, *path.rglob("*")] if path.is_dir() else []
+    folders = sorted(folder for folder in below if folder.is_dir() and _has_text(folder))
     if not folders:
-        raise GtransError(
-            f"{path}: must be a folder of templates, each with en.txt and {TEMPLATE_FILE}."
-        )
+        raise GtransError(f"{path}: must be a folder of templates, each with en.txt and {GENDERS}.")
+    for folder in folders:
+        if not has_genders(folder):
+            raise GtransError(
+                f"{folder}: has en.txt and de.txt but no {GENDERS}, which says which candidates "
+                "are right; give the whole template, or folders without it."
+            )
     return [item for folder in folders for item in _template(folder, options.context)]
+
+
+def has_genders(folder: Path) -> bool:
+    """Whether a folder is a template, whose first lines are not the right ones."""
+    return _has(folder, GENDERS)
+
+
+def _has_text(folder: Path) -> bool:
+    return has_genders(folder) or all(_has(folder, f"{lang}.txt") for lang in ("en", "de"))
+
+
+def _has(folder: Path, name: str) -> bool:
+    return any((folder / f"{name}{suffix}").is_file() for suffix in ("", ".gz"))
 
 
 def _template(folder: Path, context: int) -> list[Item]:
     name = _name(folder)
-    files = [resolve(str(folder / lang), "txt") for lang in ("en", "de")]
-    *texts, genders = two_sides(*files, folder / TEMPLATE_FILE)
-    sources, targets = (separated(*side) for side in zip(texts, map(Path, files), strict=True))
+    files = [resolve(str(folder / side), "txt") for side in ("en", "de", "genders")]
+    *texts, genders = two_sides(*files)
+    sources, targets = (separated(*side) for side in zip(texts, files, strict=False))
     if len(genders) % _SIZE:
         raise GtransError(
-            f"{folder / TEMPLATE_FILE}:{len(genders)}: an example has {_SIZE} lines, the last one "
+            f"{files[2]}:{len(genders)}: an example has {_SIZE} lines, the last one "
             f"has {len(genders) % _SIZE}."
         )
+    for number, gender in enumerate(genders, start=1):
+        if len(gender) != len(genders[0]):
+            raise GtransError(
+                f"{files[2]}:{number}: has '{gender}', but line 1 has '{genders[0]}'; the lines of "
+                "a template must be of one kind: a gender, two of them, or nothing."
+            )
     return [
         _item(
             f"{name}-{begin // _SIZE + 1}", name, f"{files[1]}:{begin + 1}",
@@ -95,7 +119,7 @@ def _item(
     has_right = len(gender) == 1
     if len(gender) > 2 or len(set(gender)) < len(gender) or not set(gender) <= set("mfn"):
         raise GtransError(
-            f"{place}: {TEMPLATE_FILE} has '{gender}', not m, f or n, or two of them, or nothing."
+            f"{place}: {GENDERS} has '{gender}', not m, f or n, or two of them, or nothing."
         )
     right = order.index(gender) if has_right else 0
     first = -(context + 1)

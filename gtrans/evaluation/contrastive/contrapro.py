@@ -18,6 +18,7 @@ In the last two, the lines of an example follow each other, the right one first.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,14 +26,18 @@ from pathlib import Path
 from gtrans.data.documents import iterate_raw_lines, resolve
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import german
-from gtrans.evaluation.contrastive.contracat import TEMPLATE_FILE
+from gtrans.evaluation.contrastive.contracat import GENDERS, has_genders
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.evaluation.contrastive.pronoun_json import PronounSet, antecedent, read_pronoun_json
 from gtrans.evaluation.contrastive.text_sides import contexts_of, separated, the_only, two_sides
+from gtrans.messages import say
 
 _JSON = PronounSet(source="en", target="de", first_segment=1)
-_TEXT = ".text.en"
+_TEXT, _TRANSLATION = ".text.en", ".text.de"
 _WRONG = (2, 3)  # wrong lines: three where the other pronoun may be both "er" and "ihn"
+_WHOLE = {"it:er": 4000, "it:es": 4000, "it:sie": 4000}
+# The most differences between groups.tsv and the text, as a share; the published ones have 0.3%.
+_MISTAKEN = 0.01
 _COLUMNS = ["first_line", "variants", "reference_pronoun", "antecedent_distance"]
 
 
@@ -74,12 +79,17 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
     """
     path = Path(path)
     folder = path if path.is_dir() else path.parent
-    if (folder / TEMPLATE_FILE).exists():
+    if has_genders(folder):
         raise GtransError(
-            f"{folder}: has {TEMPLATE_FILE}, so it is a template of ContraCAT, whose first line is "
+            f"{folder}: has {GENDERS}, so it is a template of ContraCAT, whose first line is "
             "not the right one; give `--format contracat`."
         )
     plain = path.name.removesuffix(".gz")
+    if plain == "de.txt" or plain.endswith(_TRANSLATION):
+        raise GtransError(
+            f"{path}: has the translations; give the source next to it, en.txt or NAME{_TEXT}, or "
+            "their folder."
+        )
     if plain == "en.txt" or (path.is_dir() and not list(path.glob(f"*{_TEXT}*"))):
         lines = _separated(folder)
     elif path.is_dir() or plain.endswith(_TEXT):
@@ -87,8 +97,41 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
     else:
         return read_pronoun_json(path, _JSON, options)
     table = folder / "groups.tsv"
-    groups = _groups(table, len(lines.sources)) if table.is_file() else _found_groups(lines)
-    return [_item(group, lines, options.context) for group in groups]
+    groups = list(_groups(table, len(lines.sources))) if table.is_file() else _found_groups(lines)
+    items = [_item(group, lines, options.context) for group in groups]
+    if table.is_file():
+        _compare(table, groups, lines)
+    else:
+        _count(lines.file, items)
+    return items
+
+
+def _compare(table: Path, groups: Sequence[_Group], lines: _Lines) -> None:
+    """Raise GtransError if more pronouns of a table than :data:`_MISTAKEN` are not the right ones.
+
+    That is so if the lines of the text have another order than those of the table.
+    """
+    wrong: list[tuple[int, str, str]] = []
+    for group in groups:
+        right, *others = (target[-1] for target in lines.targets[group.begin : group.end])
+        found, said = german.pronoun_of(right, others), german.lemma_of(group.pronoun)
+        if found and said and found != said:
+            wrong.append((group.begin + 1, found, group.pronoun))
+    if len(wrong) > _MISTAKEN * len(groups):
+        line, found, said = wrong[0]
+        raise GtransError(
+            f"{lines.file}:{line}: the right candidate has '{found}', but {table.name} says "
+            f"'{said}', and {len(wrong)} of {len(groups)} examples differ like this; give the "
+            "lines in their published order, the right one of an example first."
+        )
+
+
+def _count(file: Path, items: Sequence[Item]) -> None:
+    """Say so if the examples are not those of the whole set: lines may be missing."""
+    counts = Counter(item.phenomenon for item in items)
+    if counts != _WHOLE:
+        found = ", ".join(f"{counts[name]} {name}" for name in sorted(counts))
+        say(f"{file}: {len(items)} examples ({found}); the whole set has 12,000, 4,000 of each")
 
 
 def _separated(folder: Path) -> _Lines:
@@ -111,8 +154,9 @@ def _extracted(path: Path, context: int) -> _Lines:
     return _Lines(sources, targets, Path(f"{prefix}.text.de"), "text")
 
 
-def _found_groups(lines: _Lines) -> Iterator[_Group]:
+def _found_groups(lines: _Lines) -> list[_Group]:
     texts = [" ".join(sentences) for sentences in lines.targets]
+    groups: list[_Group] = []
     for begin, end in german.examples(lines.sources, texts):
         right, *wrong = texts[begin:end]
         if len(wrong) not in _WRONG or not german.is_example(right, wrong):
@@ -121,7 +165,15 @@ def _found_groups(lines: _Lines) -> Iterator[_Group]:
                 "(a right line and 2 or 3 with the other pronouns), so where examples begin is "
                 "unclear; say it in a file groups.tsv in the same folder, or give contrapro.json."
             )
-        yield _Group(begin, end)
+        groups.append(_Group(begin, end))
+    orders = [german.pronouns_of(texts[group.begin : group.end]) for group in groups]
+    if len(orders) > 1 and all(order == list(german.GENDERS) for order in orders):
+        raise GtransError(
+            f"{lines.file}: every example has er, sie and es in this order, as in the templates of "
+            f"ContraCAT, where the first is not the right one; give {GENDERS} and `--format "
+            "contracat`, or groups.tsv if these are examples of ContraPro."
+        )
+    return groups
 
 
 def _groups(table: Path, lines: int) -> Iterator[_Group]:

@@ -2,7 +2,8 @@
 
 Like GenPro for ContraPro (Post and Junczys-Dowmunt 2023, "Escaping the sentence-level paradigm in
 machine translation"): the model translates, and the words of its translation that tell the
-candidates apart are looked up. Case and punctuation do not count.
+candidates apart are looked up. Punctuation does not count, nor does case, but for German polite
+forms (:func:`.words.told_words`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from gtrans.evaluation.contrastive.items import Item
-from gtrans.evaluation.contrastive.words import words_of
+from gtrans.evaluation.contrastive.words import ARTICLES, told_words
 
 
 class Outcome(StrEnum):
@@ -24,32 +25,52 @@ class Outcome(StrEnum):
 
 
 def has_own_words(item: Item) -> bool:
-    """Whether each rival of the item differs from its right candidate in a word that one lacks."""
-    right = Counter(words_of(item.target[-1]))
-    texts = [Counter(words_of(item.candidates[rival][-1])) for rival in item.rivals]
-    return item.has_right and bool(texts) and all(right - text for text in texts)
+    """Whether the right candidate has, for each rival of the item, a word more often than it.
+
+    If not, no word of a translation could show that it agrees with the right candidate: a rival
+    that only adds words to it has all of its words.
+    """
+    right, rivals = _texts(item)
+    return item.has_right and bool(rivals) and all(_more(right, text) for text in rivals)
 
 
 def outcome(item: Item, translation: str) -> Outcome:
     """What a translation of the item's last sentence, the one that needs the context, has.
 
     A word of a rival is one that it has more often than the right candidate; a word of the right
-    candidate is one that it has more often than some rival.
+    candidate is one that it has more often than some rival. Articles count only where candidates
+    differ in nothing else: with other nouns they say nothing of the noun.
 
-    - ``RIVAL``: some rival's word is there more often than in the right candidate ("Sie" for
-      "you" is thus no "sie" for "it" if the right candidate has it too);
+    - ``RIVAL``: some rival's word is there more often than in the right candidate. A German "Sie"
+      that begins a sentence may mean "you", and is a rival's word only if there is no word of
+      the right candidate;
     - ``RIGHT``: otherwise, if a word of the right candidate is there more often than in the
       rival that has it least;
     - ``NEITHER``: otherwise; the translation says it in other words.
     """
-    found, right = Counter(words_of(translation)), Counter(words_of(item.target[-1]))
-    rivals = [Counter(words_of(item.candidates[rival][-1])) for rival in item.rivals]
-    if any(found[word] > right[word] for rival in rivals for word in rival - right):
+    found, unsure = map(Counter, told_words(translation))
+    right, rivals = _texts(item)
+    wrong = [word for rival in rivals for word in _more(rival, right) if found[word] > right[word]]
+    own = {word for rival in rivals for word in _more(right, rival)}
+    if any(found[word] - unsure[word] > right[word] for word in wrong):
         return Outcome.RIVAL
-    own = {word for rival in rivals for word in right - rival}
     if any(found[word] > min(rival[word] for rival in rivals) for word in own):
         return Outcome.RIGHT
-    return Outcome.NEITHER
+    return Outcome.RIVAL if wrong else Outcome.NEITHER
+
+
+def _texts(item: Item) -> tuple[Counter[str], list[Counter[str]]]:
+    """How often each word is in the last sentence of the right candidate, and of its rivals."""
+    right, *rivals = (
+        Counter(told_words(item.candidates[place][-1])[0]) for place in (0, *item.rivals)
+    )
+    return right, rivals
+
+
+def _more(text: Counter[str], other: Counter[str]) -> set[str]:
+    """The words that tell ``text`` from ``other``, which has them less often."""
+    more, less = set(text - other), set(other - text)
+    return more if (more | less) <= ARTICLES else more - ARTICLES
 
 
 def outcome_counts(

@@ -20,6 +20,11 @@ GENDERS = {"er": "m", "sie": "f", "es": "n"}
 """Pronouns of the third person singular, and their genders."""
 
 
+def lemma_of(word: str) -> str:
+    """The pronoun that a word is a form of, or '' if it is none: of "seinen" er."""
+    return _PRONOUN_OF.get(word.lower(), "")
+
+
 def pronoun_of(right: str, wrong: Sequence[str]) -> str:
     """The pronoun in which a text differs from all of ``wrong``: er, sie, es, or '' if unknown."""
     found = {_PRONOUN_OF.get(word, "") for word in changed_words(right, wrong)}

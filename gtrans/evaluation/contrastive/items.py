@@ -17,6 +17,8 @@ _Value = TypeVar("_Value")
 Sentences = tuple[str, ...]
 FORMS = ("text", "tokenised", "truecased")
 """Plain text; tokens between spaces; plain text whose sentences begin in lower case."""
+SET = "set"
+"""A grouping of :attr:`Item.groups`: parts of the items that have a total of their own."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gtrans.evaluation.contrastive.accuracy import ALL
 from gtrans.evaluation.contrastive.items import Item
 
 
@@ -54,7 +55,7 @@ def paired_tests(
             found.setdefault(item.phenomenon, []).append((one, two))
     tests = {phenomenon: _test(pairs) for phenomenon, pairs in found.items()}
     if len(found) > 1:
-        tests["all"] = _test([pair for pairs in found.values() for pair in pairs])
+        tests[ALL] = _test([pair for pairs in found.values() for pair in pairs])
     return tests
 
 

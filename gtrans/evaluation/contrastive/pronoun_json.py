@@ -8,6 +8,7 @@ segment``, ``src pronoun`` and ``ref pronoun``, ``ante distance``, and ``errors`
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -45,14 +46,25 @@ def read_pronoun_json(
 
     Raises:
         GtransError: context is wanted without a folder of documents, a file cannot be read,
-            or an example has another form or is not in its document.
+            or an example has another form, is not in its document, or occurs twice.
     """
     if options.context and options.documents is None:
         raise GtransError(
             f"{path}: its contexts are in separate documents; give their folder "
             "(`--documents`), or `--context 0`."
         )
-    return [_item(entry, kind, options) for entry in read_entries(path)]
+    items: list[Item] = []
+    known: dict[str, str] = {}
+    for entry in read_entries(path):
+        items.append(_item(entry, kind, options))
+        names = [entry.value.get(key) for key in ("document id", "segment id")]
+        if None not in names:
+            # Twice in a segment is right only if other words are wrong: it has two pronouns.
+            key = json.dumps([*names, items[-1].candidates])
+            if key in known:
+                raise entry.error(f"is the same example as instance {known[key]}; remove one.")
+            known[key] = entry.name
+    return items
 
 
 def _item(entry: Entry, kind: PronounSet, options: ReadOptions) -> Item:
@@ -62,7 +74,9 @@ def _item(entry: Entry, kind: PronounSet, options: ReadOptions) -> Item:
     if not isinstance(errors, list) or not errors:
         raise entry.error("'errors' must be a list of at least one wrong translation.")
     wrong = [Entry(entry.place, entry.name, error).text("contrastive") for error in errors]
-    distance = entry.number("ante distance")
+    distance, within = _distance(entry), entry.value.get("intrasegmental")
+    if not isinstance(within, bool | None):
+        raise entry.error("'intrasegmental' must be true, false or null.")
     before: tuple[list[str], list[str]] = ([], [])
     if options.context and options.documents is not None:
         sides = _document(entry, kind, options.documents)
@@ -72,11 +86,12 @@ def _item(entry: Entry, kind: PronounSet, options: ReadOptions) -> Item:
                 f"'segment id' is {number + kind.first_segment}, but the document "
                 f"{entry.text('document id')} has {len(sides[0])} lines."
             )
-        if not _alike(sides[0][number], source[0]):
-            raise entry.error(
-                f"line {number + 1} of the document {entry.text('document id')} is "
-                f"'{sides[0][number]}', not '{source[0]}'; give the documents of the set."
-            )
+        for side, text in zip(sides, (source[0], target[0]), strict=True):
+            if not _alike(side[number], text):
+                raise entry.error(
+                    f"line {number + 1} of the document {entry.text('document id')} is "
+                    f"'{side[number]}', not '{text}'; give the documents of the set."
+                )
         source, target = [sides[0][number]], [sides[1][number]]
         pairs = [
             pair
@@ -88,26 +103,41 @@ def _item(entry: Entry, kind: PronounSet, options: ReadOptions) -> Item:
     return Item(
         id=entry.name,
         phenomenon=f"{entry.text('src pronoun')}:{entry.text('ref pronoun')}".lower(),
-        distance=distance if distance >= 0 else None,
+        distance=distance,
         cue="target",
         source=(*before[0], *source),
         target=(*before[1], *target),
         contrastive=tuple((*before[1], sentence) for sentence in wrong),
-        groups=antecedent(distance if distance >= 0 else None),
+        groups=antecedent(distance, within),
     )
 
 
-def antecedent(distance: int | None) -> dict[str, str]:
-    """The groups of an example in the tables of Mueller et al. (2018), if its distance is known.
+def antecedent(distance: int | None, within: bool | None = None) -> dict[str, str]:
+    """The groups of an example in the tables of Mueller et al. (2018), as far as they are known.
 
     Antecedents in the sentence itself and before it, and distances, those above 3 together.
+
+    Args:
+        distance: that of the antecedent in sentences.
+        within: whether it is in the sentence itself, as the set says it; None: it does not, and
+            the distance decides.
     """
-    if distance is None:
-        return {}
-    return {
-        "antecedent": "intersentential" if distance else "intrasentential",
-        "antecedent distance": str(distance) if distance <= 3 else ">3",
-    }
+    groups: dict[str, str] = {}
+    if within is None and distance is not None:
+        within = distance == 0
+    if within is not None:
+        groups["antecedent"] = "intrasentential" if within else "intersentential"
+    if distance is not None:
+        groups["antecedent distance"] = str(distance) if distance <= 3 else ">3"
+    return groups
+
+
+def _distance(entry: Entry) -> int | None:
+    """That of the antecedent; null and numbers below 0 mean that it is not known."""
+    if "ante distance" in entry.value and entry.value["ante distance"] is None:
+        return None
+    distance = entry.number("ante distance")
+    return distance if distance >= 0 else None
 
 
 def _document(entry: Entry, kind: PronounSet, folder: Path) -> tuple[list[str], list[str]]:

@@ -28,9 +28,12 @@ def scores_line(item: Item, scores: Sequence[float]) -> str:
 
     ``scores`` are those of the candidates, the right one first, as everywhere in the program;
     in the file they have the order of the published file. ``right`` and ``chosen`` are places in
-    it from 0; null: no candidate is right, or there is a tie.
+    it from 0; null: no candidate is right, or there is a tie. Further copies of the right candidate
+    take no part.
     """
     placed, places = item.in_file_order(scores), item.in_file_order(range(len(scores)))
+    different = [0, *item.rivals]
+    best = preferred([scores[place] for place in different])
     return json.dumps(
         {
             "id": item.id,
@@ -38,7 +41,7 @@ def scores_line(item: Item, scores: Sequence[float]) -> str:
             "distance": item.distance,
             "scores": placed,
             "right": places.index(0) if item.has_right else None,
-            "chosen": preferred(placed),
+            "chosen": None if best is None else places.index(different[best]),
             "correct": is_right(item, scores) if item.has_right else None,
         },
         ensure_ascii=False,
@@ -60,7 +63,7 @@ def translation_line(item: Item, translation: str, outcome: str | None) -> str:
 
 
 def read_scores(
-    path: str | os.PathLike[str], items: Sequence[Item], better: str | None
+    path: str | os.PathLike[str], items: Sequence[Item], better: str | None, named: bool = False
 ) -> list[list[float]]:
     """The scores of the candidates of each item, that of the right one first; higher is better.
 
@@ -71,24 +74,31 @@ def read_scores(
         path: the file; JSON if its first line begins with ``{``, plain otherwise.
         items: the items, in the order of the file.
         better: :data:`HIGHER` or :data:`LOWER`; None: not said.
+        named: whether ``better`` was said of this file, and not of all files together.
 
     Raises:
         GtransError: the file cannot be read, does not fit the items, or has a value that is not
-            a finite number; or scores are above 0 and ``better`` is None.
+            a finite number; scores are above 0 and ``better`` is None; or none is and they are
+            said to be losses like those of all other files.
     """
     lines = [(number, line) for number, line in enumerate(iterate_raw_lines(path), 1) if line]
     if lines and lines[0][1].startswith("{"):
         found = _of_items(path, lines, items, _scores_of)
     else:
         found = _plain_scores(path, lines, items)
-    if any(score > 0 for scores in found for score in scores):
-        if better is None:
-            raise GtransError(
-                f"`--scores` {path}: has scores above 0, so they are no log-probabilities; say "
-                f"`{LOWER}` (losses, as other scripts take them) or `{HIGHER}`."
-            )
-        if better == LOWER:
-            found = [[-score for score in scores] for scores in found]
+    above = any(score > 0 for scores in found for score in scores)
+    if above and better is None:
+        raise GtransError(
+            f"`--scores` {path}: has scores above 0, so they are no log-probabilities; say "
+            f"`{LOWER}` (losses, as other scripts take them) or `{HIGHER}`."
+        )
+    if better == LOWER and not (above or named):
+        raise GtransError(
+            f"`--scores` {path}: has no score above 0, so they are log-probabilities and no "
+            f"losses; name the systems that have losses, `{LOWER}` NAME."
+        )
+    if better == LOWER:
+        found = [[-score for score in scores] for scores in found]
     return [item.right_first(scores) for item, scores in zip(items, found, strict=True)]
 
 
