@@ -26,7 +26,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gtrans.cli.shared.score_options import add_arguments, check_values, system_names
+from gtrans.cli.shared.score_options import add_arguments, check_values
 from gtrans.cli.shared.score_texts import (
     inputs,
     read_all,
@@ -41,6 +41,7 @@ from gtrans.cli.shared.score_words import (
     judge_consistency,
     metric_options,
 )
+from gtrans.cli.shared.system_names import system_names
 from gtrans.errors import GtransError
 from gtrans.evaluation import buckets, ctxpro, external
 from gtrans.evaluation.metrics import (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gtrans.cli.shared.contrast_report import Result
 from gtrans.cli.shared.model_options import context_of
+from gtrans.cli.shared.system_names import system_names
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item, by_group, outcomes_of, preferences, tabulate
 from gtrans.evaluation.contrastive.generated import (
@@ -60,9 +61,6 @@ def check_systems(args: argparse.Namespace) -> dict[str, str]:
             if args.generate
             else "`--translations` needs `--generate`."
         )
-    # Imported on demand: sacreBLEU needs half a second, which --help should not.
-    from gtrans.cli.shared.score_options import system_names
-
     files = system_names(getattr(args, flag), f"--{flag}")
     if args.path is None:
         if not files:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gtrans.cli.shared.score_options import check_documents_only, system_names
+from gtrans.cli.shared.score_options import check_documents_only
+from gtrans.cli.shared.system_names import system_names
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.decoding.translation_record import read_record
 from gtrans.errors import GtransError

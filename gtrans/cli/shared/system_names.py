@@ -1,0 +1,42 @@
+"""Names of the systems whose files are compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from gtrans.data.documents import STANDARD_STREAM
+from gtrans.errors import GtransError
+
+
+def system_names(arguments: Sequence[str], flag: str = "--hyp") -> dict[str, str]:
+    """The file of each system, by its name: NAME of NAME=FILE, otherwise the file's name.
+
+    ``flag`` is the option that names the files.
+
+    Raises:
+        GtransError: two systems have the same name, or one has an impossible name.
+    """
+    names: dict[str, str] = {}
+    for argument in arguments:
+        name, equals, path = argument.partition("=")
+        if argument == STANDARD_STREAM:
+            name, path = "stdin", argument
+        elif not equals or Path(argument).exists():
+            name, path = Path(argument).name, argument
+        name = re.sub(r"\.gz$", "", name)
+        if name in names:
+            raise GtransError(
+                f"{flag} {names[name]} and {path} have the same name '{name}'; give another one "
+                f"with {flag} NAME={path}"
+            )
+        if not re.fullmatch(r"[\w.+-]+", name):
+            raise GtransError(
+                f"{flag} {argument}: '{name}' cannot name a system; take letters, digits, "
+                "'.', '+', '-' and '_'"
+            )
+        if path == STANDARD_STREAM and path in names.values():
+            raise GtransError(f"{flag} - can be given once; the standard input is one file")
+        names[name] = path
+    return names
