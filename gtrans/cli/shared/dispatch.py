@@ -8,6 +8,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from gtrans import __version__
 from gtrans.cli.shared.output import standard_output
@@ -15,6 +16,9 @@ from gtrans.environment import check_environment
 from gtrans.errors import mistake_in
 from gtrans.known_warnings import hide_known_warnings
 from gtrans.libraries import missing_library, require
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 COMMANDS = {
     "make-corpus": "write the embedded English-German document corpus and its contrastive sets",
@@ -35,6 +39,18 @@ COMMANDS = {
 }
 
 _NO_COMMAND = 2  # as argparse reports a missing word
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose help is a program's output like any other: a closed pipe or full disk shows.
+
+    argparse itself passes over what cannot be written, and ends with status 0.
+    """
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        stream = file or sys.stderr
+        if message and stream is not None:
+            stream.write(message)
 
 
 def dispatch(argv: Sequence[str]) -> int:
@@ -63,7 +79,7 @@ def dispatch(argv: Sequence[str]) -> int:
 
 def _overview() -> argparse.ArgumentParser:
     lines = "\n".join(f"  {name:<14}{text}" for name, text in COMMANDS.items())
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="gtrans",
         description="Document-level machine translation on fairseq.",
         epilog=f"commands:\n{lines}\n\n"
@@ -77,7 +93,7 @@ def _overview() -> argparse.ArgumentParser:
 
 def _run(module: ModuleType, command: str, argv: Sequence[str]) -> None:
     """Read the options of a subcommand and run it."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"gtrans {command}",
         description=module.__doc__,
         epilog=f"example:\n  {module.EXAMPLE}",
