@@ -79,6 +79,7 @@ def test_every_system_is_frozen_and_says_something(make: ModuleType) -> None:
             assert len(set(lines)) > 9, (checkpoint, beam)
 
 
+@pytest.mark.long
 def test_frozen_checkpoints_are_trained_further(
     make: ModuleType, data: dict[Path, Path], tmp_path: Path
 ) -> None:

@@ -167,6 +167,7 @@ def cut(source: Path, target: Path, documents: int) -> None:
     target.write_text(f"{chosen.strip()}\n", encoding="utf-8")
 
 
+@pytest.mark.long
 def test_real_text_from_preparation_to_scores(script, real_data, tmp_path):
     """debian-web-ende, 300 documents, tiny models; run again, nothing is trained anew."""
     corpus = real_data / "debian-web-ende"

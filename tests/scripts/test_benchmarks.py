@@ -96,12 +96,14 @@ def test_decoding(results: Results) -> None:
     assert all(("times_stock" in row) == (row["words"] == 30) for row in rows)
 
 
+@pytest.mark.long
 def test_memory(results: Results) -> None:
     rows = results["memory"]["rows"]
     assert systems(rows, 60) == {"gtrans", "gtrans, group attention only"}
     assert all(row["process_mb"] > row["step_mb"] > 0 for row in rows)
 
 
+@pytest.mark.long
 def test_chunks(results: Results) -> None:
     rows = results["chunks"]["rows"]
     chunked = {f"{model}, chunk by chunk" for model in ("sentence Transformer", "recurrent memory")}
@@ -109,6 +111,7 @@ def test_chunks(results: Results) -> None:
     assert all(row["ms_per_token"] > 0 and row["of_shortest"] == 1 for row in rows)
 
 
+@pytest.mark.long
 def test_contrast(results: Results, page: str) -> None:
     alone, batched = results["contrast"]["rows"]
     assert (alone["system"], batched["system"]) == ("one candidate at a time", "batched")
@@ -117,6 +120,7 @@ def test_contrast(results: Results, page: str) -> None:
     assert "| batched | 50 | " in page
 
 
+@pytest.mark.long
 def test_bert_cache(results: Results) -> None:
     computed, cached, in_memory = results["bert-cache"]["rows"]
     assert in_memory["times_memory"] == 1.0
@@ -124,6 +128,7 @@ def test_bert_cache(results: Results) -> None:
     assert computed["seconds"] > 0 and cached["word_pieces"] > 0 and cached["bert_width"] == 16
 
 
+@pytest.mark.long
 def test_fusion(results: Results, page: str) -> None:
     rows = results["fusion"]["rows"]
     assert len(rows) == 2 * 5
@@ -133,6 +138,7 @@ def test_fusion(results: Results, page: str) -> None:
     assert "| GTRANS, groups 3:6 | 2 | " in page
 
 
+@pytest.mark.long
 def test_page(folder: Path, results: Results, page: str) -> None:
     assert page.count("\n## ") == len(RUNS)
     assert page.count("A try with a tiny model") == len(RUNS)
