@@ -156,6 +156,7 @@ def test_reuse_takes_the_model(world: World, tmp_path: Path) -> None:
         assert (out / name).read_bytes() == (world.data("fairseq") / name).read_bytes()
 
 
+@pytest.mark.long
 def test_without_the_model_the_text_is_prepared_as_ever(world: World, tmp_path: Path) -> None:
     """A folder that held another kind of pieces is made anew."""
     out = tmp_path / "data"

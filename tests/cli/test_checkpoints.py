@@ -92,6 +92,7 @@ def test_a_run_writes_plain_data_only(trained: Path) -> None:
     assert updates(trained) == 2
 
 
+@pytest.mark.long
 def test_two_processes_resume_it(repo: Path, corpus: Path, trained: Path, tmp_path: Path) -> None:
     """The second process gets the checkpoint from the first one, as a pickle."""
     last = tmp_path / "checkpoint_last.pt"

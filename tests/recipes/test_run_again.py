@@ -101,6 +101,7 @@ def finetune(repo: Path, tiny: TinyWorld, tmp_path_factory: pytest.TempPathFacto
     return recipe
 
 
+@pytest.mark.long
 def test_a_finished_recipe_has_nothing_to_do(finetune):
     before = finetune.files()
     done = finetune.succeed()
@@ -108,6 +109,7 @@ def test_a_finished_recipe_has_nothing_to_do(finetune):
     assert finetune.files() == before
 
 
+@pytest.mark.long
 def test_other_settings_are_refused(finetune):
     settings = ("--seed 1 -> 2", "--word-dropout 0.1 -> 0.0")
     finetune.refuse("finetune", settings, ["--seed", "2"], ["--word-dropout", "0"])
