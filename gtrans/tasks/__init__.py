@@ -11,7 +11,7 @@ import sys
 from types import TracebackType
 
 # fairseq imports the tasks and models of --user-dir, and nothing else.
-import gtrans.criterions.multi_level_cross_entropy  # noqa: F401
+import gtrans.criterions.chunked_cross_entropy  # noqa: F401
 from gtrans.checkpoints import register_safe_globals
 from gtrans.environment import check_environment
 from gtrans.errors import mistake_in

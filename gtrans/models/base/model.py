@@ -219,7 +219,7 @@ class Transformer(DocumentModel):
         *,
         source_of_row: Tensor | None = None,
         predict_at: Tensor | None = None,
-        groups_only: bool = False,
+        states_only: bool = False,
         memory: Any = None,
         **source: Any,
     ) -> tuple[Any, dict[str, Any]]:
@@ -240,12 +240,16 @@ class Transformer(DocumentModel):
             prev_output_tokens,
             encoded,
             predict_at=predict_at,
-            groups_only=groups_only,
+            states_only=states_only,
             memory=flow,
         )
         if flow is not None:
             flow.earlier.clear()
         return output
+
+    def project(self, features: Tensor) -> Tensor:
+        """See :meth:`gtrans.models.base.decoder.Decoder.logits`."""
+        return self.decoder.logits(features)
 
     @property
     def shares_prefixes(self) -> bool:
