@@ -201,6 +201,27 @@ class MemoryPass:
             self._plan = MemoryPlan(self._layout, size, self._written)
         return self._plan
 
+    def repeatable(self, run: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        """``run``, which reads and writes the flow, for calls that all find it as it is now.
+
+        Only the first call writes to it.
+        """
+        earlier, called = dict(self.flow.earlier), []
+
+        def repeated(x: Tensor) -> Tensor:
+            flow = self.flow
+            self.flow = own = replace(flow, leaving={}, earlier=dict(earlier))
+            try:
+                return run(x)
+            finally:
+                self.flow = flow
+                if not called:
+                    called.append(True)
+                    flow.leaving.update(own.leaving)
+                    flow.earlier.update(own.earlier)
+
+        return repeated
+
 
 class RecurrentMemory(ResidualLayer):
     """The memory of one layer: initial vectors, update attention, output attention.

@@ -56,7 +56,7 @@ _FREE: dict[str, frozenset[str]] = {
             *_LANGUAGES,
         )
     ),
-    "model": frozenset(("init_xlmr",)),
+    "model": frozenset(("init_xlmr", "checkpoint_activations")),
     # Neither changes what is learned.
     "criterion": frozenset(("softmax_rows", "report_accuracy")),
     "optimizer": frozenset(("tpu",)),

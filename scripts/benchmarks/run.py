@@ -25,10 +25,13 @@ import measuring
 import memory
 import report
 import training
+import vocabulary
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
-_MODULES = (training, decoding, memory, chunks, contrast, bert_cache, fusion, deep_fusion)
+_MODULES = (
+    *(training, decoding, memory, vocabulary, chunks, contrast, bert_cache, fusion, deep_fusion),
+)
 BENCHMARKS = {
     benchmark.name: benchmark
     for benchmark in (

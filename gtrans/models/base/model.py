@@ -25,6 +25,7 @@ from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.memory import MemoryFlow, MemorySpec
 from gtrans.modules.residual import LayerSpec
+from gtrans.modules.transformer import TransformerLayer
 
 # Names of parameters that a sentence Transformer does not have contain one of these.
 _NEW_PARTS = (
@@ -133,6 +134,9 @@ class Transformer(DocumentModel):
         )
         model.add_parts(cfg)
         model.use_backend(str(cfg.attention_backend))
+        for module in model.modules():
+            if isinstance(module, TransformerLayer):
+                module.checkpoints = bool(cfg.checkpoint_activations)
         return model
 
     @classmethod
