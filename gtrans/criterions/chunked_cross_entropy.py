@@ -1,8 +1,8 @@
 """Criterions of fairseq that never hold the logits of a whole batch.
 
-``chunked_cross_entropy`` is fairseq's ``label_smoothed_cross_entropy``, for this project's models and
-for fairseq's own Transformers; ``multi_level_cross_entropy`` is its case of a decoder whose groups
-of layers all predict words (GTRANS, Eq 7).
+``chunked_cross_entropy`` is fairseq's ``label_smoothed_cross_entropy``, for the models of this
+project and fairseq's own Transformers; ``multi_level_cross_entropy`` is its case of a decoder whose
+groups of layers all predict words (GTRANS, Eq 7).
 """
 
 import inspect

@@ -22,9 +22,9 @@ from torch.autograd.function import once_differentiable
 
 from gtrans.modules.layout import DocumentLayout
 
-# Measured on a CPU: the product of a piece is as fast as that of all tokens from about 128 rows on,
-# and 2^23 numbers, 32 MiB, are what glibc's allocator can be told to keep (gtrans.allocator).
-_LOGITS = 1 << 23
+# Just below 32 MiB, which the allocator keeps (gtrans.allocator). A piece of fewer rows would be
+# small beside the output matrix, which is read for each piece.
+_LOGITS = (1 << 23) - (1 << 12)
 _FEWEST_ROWS = 128
 
 

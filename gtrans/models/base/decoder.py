@@ -15,6 +15,7 @@ from gtrans.models.base.options import StackConfig, embedder, positions_and_norm
 from gtrans.models.base.stock_search import StockDecoder
 from gtrans.modules.attention import DocumentAttention
 from gtrans.modules.attention_plans import AttentionPlans
+from gtrans.modules.chunked_loss import DecoderStates
 from gtrans.modules.decode_state import DecodeState, effective_kinds
 from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.layer_fusion import (
@@ -27,7 +28,6 @@ from gtrans.modules.layer_fusion import (
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.linear import Linear
 from gtrans.modules.memory import MemoryFlow, MemoryPass
-from gtrans.modules.chunked_loss import DecoderStates
 from gtrans.modules.positions import LearnedPositions
 from gtrans.modules.shared_prefix import SharedPrefixLayout
 from gtrans.modules.transformer import DecoderLayer, context_sources, memory_sources
