@@ -124,6 +124,7 @@ class ChunkedCrossEntropy(FairseqCriterion):
         if isinstance(inner, DocumentModel):
             states: DecoderStates = model(**net_input, states_only=True)[0]
             self._check_groups(states.features.size(0))
+            assert states.layout is not None
             return states, states.layout.pack(target)
         projection = _output_matrix(inner)
         features = model(**net_input, features_only=True)[0].flatten(0, 1)
@@ -218,13 +219,13 @@ def _output_matrix(model: Any) -> Tensor:
     Raises:
         GtransError: they are not just multiplied by a matrix.
     """
-    decoder = getattr(model, "decoder", None)
+    decoder: Any = getattr(model, "decoder", None)
     if getattr(decoder, "adaptive_softmax", None) is not None:
         raise GtransError(
             "`--criterion chunked_cross_entropy` needs all words in one softmax, but the model has "
             "`--adaptive-softmax-cutoff`; take fairseq's adaptive_loss."
         )
-    projection = getattr(decoder, "output_projection", None)
+    projection: Any = getattr(decoder, "output_projection", None)
     if (
         not isinstance(decoder, TransformerDecoderBase)
         or type(decoder).output_layer is not TransformerDecoderBase.output_layer
@@ -236,7 +237,8 @@ def _output_matrix(model: Any) -> Tensor:
             "`--criterion chunked_cross_entropy` needs a model of this project or a Transformer of "
             f"fairseq's, but got {type(model).__name__}; {_STOCK}"
         )
-    return projection.weight
+    matrix: Tensor = projection.weight
+    return matrix
 
 
 def _accuracy(meters: Any) -> float:

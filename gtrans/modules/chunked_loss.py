@@ -226,12 +226,13 @@ class _ChunkedLoss(torch.autograd.Function):
                 log_probs = pieces.log_probs(part)
                 gradients.add(part, pieces.gradient(part, log_probs, weights[part] * grad))
                 del log_probs
-            found = _cast(gradients, ctx.dtypes)
-        else:
-            # That of a large vocabulary is not copied, so it can be used only once.
-            found, ctx.gradients = ctx.gradients, None
-            if found is None:
-                raise RuntimeError("the gradient of a chunked loss can be asked for only once")
+            ctx.gradients = _cast(gradients, ctx.dtypes)
+        found: list[Tensor | None] | None
+        # That of a large vocabulary is not copied, so it can be used only once.
+        found, ctx.gradients = ctx.gradients, None
+        if found is None:
+            raise RuntimeError("the gradient of a chunked loss can be asked for only once")
+        if not ctx.later:
             found = [x if x is None else x.mul_(grad.to(x.dtype)) for x in found]
         return (*found, of_weights, *[None] * 6)
 

@@ -206,7 +206,8 @@ class MemoryPass:
 
         Only the first call writes to it.
         """
-        earlier, called = dict(self.flow.earlier), []
+        earlier = dict(self.flow.earlier)
+        called: list[bool] = []
 
         def repeated(x: Tensor) -> Tensor:
             flow = self.flow
