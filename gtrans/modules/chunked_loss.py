@@ -222,10 +222,12 @@ class _ChunkedLoss(torch.autograd.Function):
         if ctx.later:
             pieces = _Pieces(*inputs, *ctx.settings)
             gradients = _Gradients(pieces, *ctx.needs_input_grad[:2])
-            for part in pieces.parts:
-                log_probs = pieces.log_probs(part)
-                gradients.add(part, pieces.gradient(part, log_probs, weights[part] * grad))
-                del log_probs
+            with torch.autocast(grad.device.type, enabled=False):
+                for part in pieces.parts:
+                    log_probs = pieces.log_probs(part)
+                    scaled = pieces.gradient(part, log_probs, weights[part] * grad)
+                    gradients.add(part, scaled)
+                    del log_probs, scaled
             ctx.gradients = _cast(gradients, ctx.dtypes)
         found: list[Tensor | None] | None
         # That of a large vocabulary is not copied, so it can be used only once.

@@ -44,7 +44,8 @@ def updates(size: Size, words: int, count: int) -> tuple[float, float, float]:
     trainer = Trainer(
         gtransformer(size, dictionary), dictionary, criterion=ChunkedCrossEntropy
     )
-    batches = document_batches(documents_of(512, words * 2 // 512, dictionary), dictionary, words)
+    documents = documents_of(512, max(words * 2 // 512, 1), dictionary)
+    batches = document_batches(documents, dictionary, words)
     trainer.steps(batches)  # the heap has grown
     before = resource.getrusage(resource.RUSAGE_SELF)
     for number in range(count):
