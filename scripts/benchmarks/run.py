@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import allocator
+import autocast
 import bert_cache
 import changed_defaults
 import checkpoints
@@ -32,8 +33,8 @@ import vocabulary
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
 _MODULES = (
-    *(training, allocator, decoding, memory, checkpoints, vocabulary, chunks, contrast),
-    *(bert_cache, fusion, deep_fusion),
+    *(training, autocast, allocator, decoding, memory, checkpoints, vocabulary, chunks),
+    *(contrast, bert_cache, fusion, deep_fusion),
 )
 BENCHMARKS = {
     benchmark.name: benchmark
