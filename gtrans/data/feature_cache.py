@@ -130,7 +130,11 @@ class FeatureCache:
             return False
         if changed == self._seen:
             return False
-        fresh = [p for p in self._folder.glob(f"[!.]*{_SUFFIX}") if p.name not in self._shards]
+        try:
+            found = list(self._folder.glob(f"[!.]*{_SUFFIX}"))
+        except OSError as error:
+            raise _unreadable(self._folder, error) from error
+        fresh = [path for path in found if path.name not in self._shards]
         opened = [self._open(path) for path in sorted(fresh)]
         self._seen = changed
         return any(opened)
@@ -155,11 +159,7 @@ class FeatureCache:
             if not path.exists():  # deleted by another process
                 return False
             # safetensors calls every file that it cannot open missing.
-            reason = _obstacle(path) or error
-            raise GtransError(
-                f"{path}: the feature cache cannot be read ({reason}); nothing in it is lost: raise "
-                "the limit (ulimit) or give rights, or choose another --bert-cache."
-            ) from error
+            raise _unreadable(path, _obstacle(path) or error) from error
         with suppress(OSError):  # the cache may be read-only
             os.utime(path)  # marks it as used
         self._shards[path.name] = shard
@@ -195,3 +195,10 @@ def _obstacle(path: Path) -> OSError | None:
     except OSError as error:
         return error
     return None
+
+
+def _unreadable(path: Path, reason: Exception) -> GtransError:
+    return GtransError(
+        f"{path}: the feature cache cannot be read ({reason}); nothing in it is lost: raise the "
+        "limit (ulimit) or give rights, or choose another --bert-cache."
+    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -57,7 +57,7 @@ def _obstacle(query: Tensor, heads: int, dropout: float) -> str | None:
     return None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _warn(obstacle: str) -> None:
     logger.warning(
         "--attention-backend varlen: variable-length kernels are not used, attention is computed "

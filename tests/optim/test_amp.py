@@ -8,44 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq import options, tasks
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.trainer import Trainer
-from support.runs import G_TRANSFORMER, PLUGIN, TRAINING, log_of, refusal, train
+from support.in_process import Training
+from support.runs import log_of, refusal, train
 from support.tiny_models import TinyWorld
 
 from gtrans.checkpoints import read_checkpoint
-from gtrans.decoding.loading import import_plugin
 from gtrans.errors import GtransError
 from gtrans.optim import amp
 
 _OVERFLOW = 2.0**127
-
-
-class Run:
-    """A training in this process, of a few updates of two batches each."""
-
-    def __init__(self, data: Path, *further: str) -> None:
-        import_plugin()
-        words = [str(data), *PLUGIN, *TRAINING, *G_TRANSFORMER, *further]
-        given = ("--dropout", "0.2", "--clip-norm", "0.5", "--update-freq", "2", "--seed", "3")
-        args = options.parse_args_and_arch(options.get_training_parser(), [*words, *given])
-        cfg = convert_namespace_to_omegaconf(args)
-        torch.manual_seed(3)
-        task = tasks.setup_task(cfg.task)
-        model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
-        self.trainer = Trainer(cfg, task, model, criterion)
-        batches = self.trainer.get_train_iterator(1).next_epoch_itr(shuffle=False)
-        self.batches = iter(batches)
-
-    def update(self, count: int) -> Run:
-        for _ in range(count):
-            self.trainer.train_step([next(self.batches), next(self.batches)])
-        return self
-
-    @property
-    def parameters(self) -> dict[str, torch.Tensor]:
-        return dict(self.trainer.get_model().state_dict())
+GIVEN = ("--dropout", "0.2", "--clip-norm", "0.5", "--update-freq", "2")
 
 
 @pytest.fixture
@@ -59,27 +31,22 @@ def scaled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(amp.torch.amp, "GradScaler", on_cpu)
 
 
-def assert_same(one: Run, other: Run) -> None:
-    for name, value in one.parameters.items():
-        torch.testing.assert_close(other.parameters[name], value, atol=2e-6, rtol=1e-5, msg=name)
-
-
 @pytest.mark.usefixtures("scaled")
 @pytest.mark.parametrize("scale", ["1024", str(int(_OVERFLOW))], ids=["scaled", "overflow"])
 def test_updates_are_those_of_fp32(tiny: TinyWorld, scale: str) -> None:
     """Also after overflows, whose batches are read again at half the scale."""
-    plain = Run(tiny.data).update(4)
+    plain = Training(tiny.data, *GIVEN).update(4)
     retried = ("--amp-batch-retries", "1000")
-    mixed = Run(tiny.data, "--amp", "--amp-init-scale", scale, *retried).update(4)
+    mixed = Training(tiny.data, *GIVEN, "--amp", "--amp-init-scale", scale, *retried).update(4)
     assert mixed.trainer.get_num_updates() == 4
-    assert_same(plain, mixed)
+    plain.assert_same(mixed)
     reached = mixed.trainer.optimizer.scaler.get_scale()
     assert reached == 1024 if scale == "1024" else 1 < reached < _OVERFLOW
 
 
 @pytest.mark.usefixtures("scaled")
 def test_a_skipped_batch_changes_nothing(tiny: TinyWorld) -> None:
-    run = Run(tiny.data, "--amp", "--amp-init-scale", str(int(_OVERFLOW)))
+    run = Training(tiny.data, *GIVEN, "--amp", "--amp-init-scale", str(int(_OVERFLOW)))
     before = {name: value.clone() for name, value in run.parameters.items()}
     run.update(1)  # two retries, and no more
     assert run.trainer.get_num_updates() == 0
@@ -92,12 +59,13 @@ def test_two_rates_and_the_saved_scale(tiny: TinyWorld, tmp_path: Path) -> None:
     """The rates come from the options, the scale and its counter from the checkpoint."""
     start = ("--init-from", str(tiny.checkpoints["sentence"]), "--lr-scale-pretrained")
     window = ("--amp-init-scale", "64", "--amp-scale-window", "3")
-    mixed, plain = Run(tiny.data, "--amp", *window, *start, "0.2"), Run(tiny.data, *start, "0.2")
-    assert_same(plain.update(4), mixed.update(4))
+    mixed = Training(tiny.data, *GIVEN, "--amp", *window, *start, "0.2")
+    plain = Training(tiny.data, *GIVEN, *start, "0.2")
+    plain.update(4).assert_same(mixed.update(4))
     first = mixed.trainer.optimizer
     saved = torch.load(_saved(first.state_dict(), tmp_path), weights_only=True)
     assert saved["scaler"]["scale"] == 128 and saved["scaler"]["_growth_tracker"] == 1
-    again = Run(tiny.data, "--amp", *window, *start, "0.5").trainer.optimizer
+    again = Training(tiny.data, *GIVEN, "--amp", *window, *start, "0.5").trainer.optimizer
     again.load_state_dict(saved)
     assert again.scaler.state_dict() == first.scaler.state_dict()
     assert [group["lr_scale"] for group in again.param_groups] == [1.0, 0.5]
@@ -110,7 +78,7 @@ def _saved(state: dict[str, Any], folder: Path) -> Path:
 
 def test_bf16_on_a_cpu(tiny: TinyWorld) -> None:
     """Products are of bf16, parameters and their updates of fp32; there is no scale."""
-    run, plain = Run(tiny.data, "--amp"), Run(tiny.data)
+    run, plain = Training(tiny.data, *GIVEN, "--amp"), Training(tiny.data, *GIVEN)
     types = set()
     layer = run.trainer.get_model().encoder.layers[0].fc1
     layer.register_forward_hook(lambda _, inputs, output: types.add(output.dtype))
