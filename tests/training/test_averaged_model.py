@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from fairseq.dataclass.configs import EMAConfig
-from support.contract import cases
+from support.contract import Case
 from support.runs import last
 from support.tiny_models import StockCommands
 from torch import nn
@@ -56,7 +56,7 @@ def test_every_table_decays_once(half: bool, fp32: bool) -> None:
 
 
 def test_a_whitening_is_averaged(stock: StockCommands, prepared_with_bert, tmp_path) -> None:
-    case = next(case for case in cases() if case.arch == "bert_context_transformer_tiny")
+    case = Case("bert_context_transformer_tiny", "window", "source")
     stock.succeed(
         "train", prepared_with_bert, "--user-dir", "gtrans", "--task", "document_translation",
         *case.flags, "--optimizer", "adam", "--lr", "0.003", "--max-tokens", "300",
