@@ -41,8 +41,8 @@ def install() -> None:
     trainer.build_ema = build_ema
     of_task, update = FairseqTask.train_step, Trainer.train_step
     FairseqTask.train_step = lambda *args, **named: train_step(of_task, *args, **named)
-    Trainer.train_step = lambda self, samples, *further: update(
-        self, dummies_first(samples), *further
+    Trainer.train_step = lambda self, samples, *args, **named: update(
+        self, dummies_first(samples), *args, **named
     )
 
 

@@ -46,7 +46,7 @@ def variants() -> Iterator[Any]:
             yield pytest.param(case, options, id=f"{case}{name}", marks=marks)
 
 
-@pytest.mark.parametrize(("case", "options"), variants())
+@pytest.mark.parametrize(("case", "options"), list(variants()))
 def test_two_processes_train(
     case: Case, options: tuple[str, ...], stock: StockCommands, prepared_with_bert, tmp_path
 ) -> None:
@@ -69,9 +69,8 @@ def test_two_processes_train(
     assert (first.status, second.status) == (0, 0), first.stderr + second.stderr
     assert "done training" in first.stdout + first.stderr
     if case == WITH_BERT:
-        # The first process has measured the whitening for both, on most of the training set.
-        sizes = [sum(f.stat().st_size for f in cache.rglob("*.*")) for cache in caches]
-        assert sizes[0] > 3 * sizes[1] > 0
+        # The first process has measured the whitening for both; what is measured is written.
+        assert [bool(list(cache.rglob("*.safetensors"))) for cache in caches] == [True, False]
 
 
 def test_every_process_has_the_whitening_of_the_first(monkeypatch, prepared_with_bert) -> None:
