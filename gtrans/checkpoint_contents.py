@@ -255,7 +255,7 @@ def _check_optimizer(state: Mapping[str, Any], path: str | Path) -> None:
             if not isinstance(value, Tensor | Real | None):
                 raise _wrong(path, _shown(name), "a number", value)
     for name, value in _mapping(state, "scaler", path).items():  # of --amp
-        if not isinstance(value, Real) or not 0 <= value < math.inf:
+        if not isinstance(value, int | float) or not 0 <= value < math.inf:
             raise _wrong(path, f"the loss scale's {_shown(name)}", "a number from 0", value)
 
 

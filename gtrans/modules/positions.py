@@ -34,7 +34,7 @@ class SinusoidalPositions(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SinusoidalPositions:
         """Move the table with the rest of the model, which torch does with buffers only."""
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.table = fn(self.table)
         return self
 

@@ -20,7 +20,8 @@ def test_a_dummy_counts_nothing(tiny: TinyWorld, options: tuple[str, ...], last:
     """The gradient of the batch is divided by its own tokens, and only these are logged."""
     options += ("--dropout", "0", "--update-freq", "2")
     whole, partly = (Training(tiny.data, *options) for _ in range(2))
-    for missing in ({}, None):
+    absent: tuple[Any, ...] = ({}, None)
+    for missing in absent:
         logged: list[dict[str, Any]] = []
         for training, lacks in ((whole, False), (partly, True)):
             samples: list[Any] = [next(training.batches)]
