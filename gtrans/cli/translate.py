@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     unit.add_argument(
         "--max-tokens",
         type=int,
-        default=8000,
+        default=16000,
         metavar="N",
         help="source tokens decoded at once, padding included (default: %(default)s)",
     )

@@ -12,7 +12,7 @@ from gtrans.identity.files import is_file
 
 MIN_DOC_TOKENS = 8
 # Source tokens of a batch: enough rows for fast products, few enough keys for a processor's cache.
-MAX_TOKENS = 8000
+MAX_TOKENS = 16000
 
 
 @dataclass(frozen=True)
