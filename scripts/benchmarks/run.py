@@ -27,13 +27,14 @@ import fusion
 import measuring
 import memory
 import report
+import test_set
 import training
 import vocabulary
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
 _MODULES = (
-    *(training, autocast, allocator, decoding, memory, checkpoints, vocabulary, chunks),
+    *(training, autocast, allocator, decoding, test_set, memory, checkpoints, vocabulary, chunks),
     *(contrast, bert_cache, fusion, deep_fusion),
 )
 BENCHMARKS = {
