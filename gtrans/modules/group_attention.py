@@ -15,6 +15,7 @@ it returns the attention weights. For CUDA in half precision there is also
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,8 +31,27 @@ BACKENDS = ("regroup", "dense", "varlen")
 # A new bucket begins at a segment that is shorter than this share of the longest one in the
 # bucket. Measured: on a CPU the cost of a bucket is mainly its padding; elsewhere it is also
 # the launch of its kernels.
-_BUCKET_RATIO = {"cpu": 0.87}
-_OTHER_BUCKET_RATIO = 0.7
+_CPU_BUCKET_RATIO = 0.87
+_BUCKET_RATIO = 0.7
+
+SHAPES = ("exact", "rounded")
+"""Buckets as large as what is in them, for a CPU; or as :func:`rounded_up` says, for a device
+whose libraries prepare something for every new shape."""
+
+
+def shapes_for(device: torch.device) -> str:
+    """The :data:`SHAPES` of a device's buckets."""
+    return "exact" if device.type == "cpu" else "rounded"
+
+
+def rounded_up(number: int) -> int:
+    """The next of 1 to 8, 10, 12, 14, 16, 20, ..: four numbers between powers of two."""
+    step = 1 << max(number.bit_length() - 3, 0)
+    return -(-number // step) * step
+
+
+def _unchanged(number: int) -> int:
+    return number
 
 
 @dataclass(frozen=True)
@@ -56,7 +76,13 @@ class AttentionPlan:
     """
 
     def __init__(
-        self, query: Segments, key: Segments, query_tokens: int, key_tokens: int, causal: bool
+        self,
+        query: Segments,
+        key: Segments,
+        query_tokens: int,
+        key_tokens: int,
+        causal: bool,
+        shapes: str = "exact",
     ) -> None:
         """Pair ``query`` with ``key`` segments.
 
@@ -67,22 +93,27 @@ class AttentionPlan:
             key_tokens: number of packed keys.
             causal: a query sees keys up to its own position only. The queries of a segment
                 are then its last keys, or all of them.
+            shapes: one of :data:`SHAPES`.
         """
         self.query = query
         self.key = key
         self.query_tokens = query_tokens
         self.key_tokens = key_tokens
         self.causal = causal
+        self.shapes = shapes
 
     @classmethod
-    def within(cls, segments: Segments, tokens: int, causal: bool = False) -> AttentionPlan:
+    def within(
+        cls, segments: Segments, tokens: int, causal: bool = False, shapes: str = "exact"
+    ) -> AttentionPlan:
         """Self-attention inside ``segments`` that cover all ``tokens``."""
-        return cls(segments, segments, tokens, tokens, causal)
+        return cls(segments, segments, tokens, tokens, causal, shapes)
 
     @cached_property
-    def _grouping(self) -> tuple[list[Bucket], Tensor, Tensor]:
+    def _grouping(self) -> tuple[list[Bucket], Gather | None, Gather | None]:
         device = self.query.starts.device
-        ratio = _BUCKET_RATIO.get(device.type, _OTHER_BUCKET_RATIO)
+        ratio = _CPU_BUCKET_RATIO if self.shapes == "exact" else _BUCKET_RATIO
+        rounded = _unchanged if self.shapes == "exact" else rounded_up
         query_sizes, key_sizes = self.query.sizes, self.key.sizes
         longest = [max(pair) for pair in zip(query_sizes, key_sizes, strict=True)]
         # In causal attention a segment may have few queries but many keys.
@@ -98,39 +129,53 @@ class AttentionPlan:
                 end += 1
             members = order[begin:end]
             chosen = torch.tensor(members, device=device)
-            width_q = max(query_sizes[i] for i in members)
-            width_k = max(key_sizes[i] for i in members)
-            query_index.append(padded_index(self.query, chosen, width_q).flatten())
-            keys = padded_index(self.key, chosen, width_k)
-            key_index.append(keys.flatten())
+            count = rounded(len(members))
+            width_q = rounded(max(query_sizes[i] for i in members))
+            width_k = rounded(max(key_sizes[i] for i in members))
+            query_index.append(_rows(padded_index(self.query, chosen, width_q), count))
+            keys = _rows(padded_index(self.key, chosen, width_k), count)
+            key_index.append(keys)
             whole = all(query_sizes[i] == key_sizes[i] for i in members)
             mask = None
             if self.causal and not whole:
                 last = self.key.lengths[chosen] - self.query.lengths[chosen]
-                last = last[:, None] + torch.arange(width_q, device=device)
+                last = _rows(last[:, None] + torch.arange(width_q, device=device), count, 0)
                 mask = torch.arange(width_k, device=device) <= last[:, None, :, None]
             # A causal query never looks beyond itself, so padding after it needs no mask.
             elif not self.causal and any(key_sizes[i] != width_k for i in members):
                 mask = keys.ge(0)[:, None, None, :]
+                # Rows of padding see something, so that their softmax is a number.
+                mask[len(members) :] = True
             causal = self.causal and whole
-            buckets.append(Bucket(len(members), width_q, width_k, mask, causal))
+            buckets.append(Bucket(count, width_q, width_k, mask, causal))
             begin = end
-        return buckets, torch.cat(query_index), torch.cat(key_index)
+        gather = Gather.build(query_index, self.query_tokens)
+        same = self.query is self.key
+        return buckets, gather, gather if same else Gather.build(key_index, self.key_tokens)
 
     @property
     def buckets(self) -> list[Bucket]:
         """The segments in groups of similar length, longest first."""
         return self._grouping[0]
 
-    @cached_property
+    @property
     def query_gather(self) -> Gather | None:
         """Packed queries to padded buckets; None if these are the same."""
-        return Gather.build(self._grouping[1], self.query_tokens)
+        return self._grouping[1]
 
-    @cached_property
+    @property
     def key_gather(self) -> Gather | None:
         """Packed keys to padded buckets; None if these are the same."""
-        return Gather.build(self._grouping[2], self.key_tokens)
+        return self._grouping[2]
+
+    def prepare(self, backend: str) -> None:
+        """Compute on the host what attention by ``backend`` asks for."""
+        if backend == "dense":
+            _ = self.visible
+            return
+        _ = self._grouping
+        if backend == "varlen":
+            _ = self.boundaries, self.query.sizes, self.key.sizes
 
     @cached_property
     def boundaries(self) -> tuple[Tensor, Tensor] | None:
@@ -190,6 +235,11 @@ def padded_index(segments: Segments, chosen: Tensor, width: int) -> Tensor:
     return index.masked_fill(after_end, -1)
 
 
+def _rows(padded: Tensor, count: int, value: int = -1) -> Tensor:
+    """``padded (rows, width)`` with rows of ``value`` after them: ``(count, width)``."""
+    return F.pad(padded, (0, 0, 0, count - padded.size(0)), value=value)
+
+
 def _inverse(index: Tensor, tokens: int) -> Tensor:
     """``(tokens,)`` where each packed token stands in ``index``; -1 for those that do not."""
     real = (index >= 0).nonzero().squeeze(1)
@@ -215,8 +265,9 @@ class Gather:
         self.repeats = int((index >= 0).sum()) > tokens - int(unused.sum())
 
     @classmethod
-    def build(cls, index: Tensor, tokens: int) -> Gather | None:
-        """As the constructor; None if padded and packed tokens are the same."""
+    def build(cls, buckets: Sequence[Tensor], tokens: int) -> Gather | None:
+        """From the index ``(rows, width)`` of each bucket; None if nothing is to be moved."""
+        index = torch.cat([bucket.flatten() for bucket in buckets])
         if index.numel() == tokens and torch.equal(
             index, torch.arange(tokens, device=index.device)
         ):
@@ -250,7 +301,7 @@ class _GatherFunction(torch.autograd.Function):
         inverse, unused = ctx.saved_tensors
         gathered = grad.index_select(0, inverse)
         if unused is not None:
-            gathered[unused] = 0
+            gathered.masked_fill_(unused[:, None], 0)
         return gathered, None, None, None
 
 
