@@ -96,11 +96,11 @@ class DocumentSearch:
             parents, remaining = run.extend(log_probs)
             if remaining.numel() < run.width:
                 for state in states:
-                    state.reorder(parents, run.common)
+                    state.reorder(parents)
                     state.keep(remaining)
             elif not run.in_place(parents):
                 for state in states:
-                    state.reorder(parents, run.common)
+                    state.reorder(parents)
             run.keep(remaining)
         return run.hypotheses()
 
@@ -137,8 +137,6 @@ class Run:
         history: ``(width, beam, length)`` all tokens so far, if no n-gram may be repeated.
         opens: ``(width, beam)`` whether the newest token has opened a sentence.
         scores: ``(width, beam)`` sums of log-probabilities.
-        shared: ``(width, beam, beam)`` how many first tokens two hypotheses have in common.
-        common: how many first tokens all hypotheses of every document have in common.
     """
 
     def __init__(
@@ -170,8 +168,6 @@ class Run:
         self.scores = torch.full((documents, beam), float("-inf"), device=device)
         self.scores[:, 0] = 0.0
         self.opens = torch.zeros_like(self.closed)
-        self.shared = torch.zeros(documents, beam, beam, dtype=torch.long, device=device)
-        self.common = 0
         self.step = 0
         self.trace = SearchTrace(documents, beam)
         self.finished: list[list[DocumentHypothesis]] = [[] for _ in range(documents)]
@@ -337,14 +333,7 @@ class Run:
             is_word &= self.tokens.ne(self.vocabulary.prefix)
         self.written = torch.where(self.opens, 0, written + is_word.long())
         self.closed = is_end if self.marked else torch.zeros_like(is_end)
-        before = self.shared
-        self.common = int(before.amin()) if before.numel() else 0
-        pairs = before.gather(1, self.origin[:, :, None].expand_as(before)).gather(
-            2, self.origin[:, None, :].expand_as(before)
-        )
         self.step += 1
-        same = self.origin[:, :, None] == self.origin[:, None, :]
-        self.shared = pairs.masked_fill(same, self.step)
 
     def keep(self, documents: Tensor) -> None:
         """Drop all other documents; ``documents (n,)`` are indices among the active ones."""
@@ -359,7 +348,6 @@ class Run:
             "history",
             "scores",
             "opens",
-            "shared",
         ):
             setattr(self, name, getattr(self, name)[documents])
 

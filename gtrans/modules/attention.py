@@ -70,7 +70,8 @@ class MultiheadAttention(nn.Module):
             query: ``(groups * queries, dim)``, not projected.
             key: ``(groups, keys, dim)``.
             value: ``(groups, keys, dim)``.
-            mask: ``(groups, 1, 1, keys)`` True where a key may be seen, or None.
+            mask: ``(groups, 1, 1 or queries, keys)``: True where a key may be seen, or a number
+                that is added to the scores; None: every key may be.
 
         Returns:
             ``(groups * queries, dim)``.
@@ -183,16 +184,15 @@ class DocumentAttention(MultiheadAttention):
         def over_group(attention: MultiheadAttention) -> Tensor:
             if state.in_one_sentence(self.kind):
                 return over_document(attention, None)
-            keys, values = state.extend_group(layer, attention.k_proj(x), attention.v_proj(x))
-            return attention.attend(x, keys, values, state.group_mask)
+            key, value = attention.k_proj(x), attention.v_proj(x)
+            return attention.attend(x, *state.extend_group(layer, key, value))
 
         def over_document(
             attention: MultiheadAttention, order: Tensor | None = order
         ) -> Tensor:
             ordered = x if order is None else x + order
             key, value = attention.k_proj(ordered), attention.v_proj(x)
-            keys, values = state.extend_global(layer, key, value)
-            return attention.attend(ordered, keys, values, None)
+            return attention.attend(ordered, *state.extend_global(layer, key, value))
 
         return self._combine(over_group, over_document)
 

@@ -1,17 +1,17 @@
 """What a decoder remembers between two steps of beam search.
 
 There are ``documents * beam`` hypotheses, those of a document next to each other. They may be
-in different sentences, at different positions.
+in different sentences, at different positions. What the hypotheses of a document have in common
+is stored once and read once, by all of them together:
 
-* Group attention needs the keys of the current sentence only: a hypothesis stores them at its
-  position in the sentence, and begins again at 0 in the next sentence.
-* Global attention needs all keys so far. All hypotheses have the same number of tokens, so a
-  step appends one column.
+* Keys and values of the target are a :class:`TokenTree`: each token that some hypothesis of the
+  document has written stands in it once, and a mask says which hypothesis goes back to it. So
+  going on from another hypothesis moves a row of the mask, and no keys.
+* Group attention needs the current sentence only: its tree drops the sentences before.
 * If every document is a single sentence, group attention sees the same as global attention,
   and is computed as global attention, which is cheaper.
-* Keys of the source are computed once for a document and never copied for its hypotheses.
-  Group attention gathers those of the sentence that each hypothesis translates, and only in
-  steps in which some hypothesis begins another sentence.
+* Keys of the source are computed once for a document. Group attention reads those of the
+  sentences that the hypotheses of the document translate (:class:`SentenceWindow`).
 """
 
 from __future__ import annotations
@@ -22,78 +22,10 @@ import torch
 from torch import Tensor
 
 from gtrans.modules.layout import DocumentLayout, Positions
+from gtrans.modules.shared_keys import SentenceWindow, SharedSources, TokenTree, columns_below
 
-
-class KeyValueCache:
-    """Keys and values of some layers: ``(2, layers, hypotheses, capacity, dim)``, growing."""
-
-    def __init__(self, layers: int, like: Tensor, hypotheses: int) -> None:
-        """``like``: a tensor whose last dimension, type and device the cache has, too."""
-        self.data = like.new_zeros(2, layers, hypotheses, 32, like.size(-1))
-
-    def reserve(self, width: int) -> None:
-        """Make room for ``width`` columns; doubling keeps the cost of growing constant."""
-        capacity = self.data.size(3)
-        if width > capacity:
-            wider = max(width, 2 * capacity)
-            data = self.data.new_zeros(*self.data.shape[:3], wider, self.data.size(4))
-            data[:, :, :, :capacity] = self.data
-            self.data = data
-
-    def reorder(self, parents: Tensor, begin: int, end: int) -> None:
-        """Copy hypothesis ``parents[i]`` to hypothesis ``i``, in columns ``begin .. end - 1``."""
-        if begin < end:
-            numbers = torch.arange(parents.numel(), device=parents.device)
-            moved = parents.ne(numbers).nonzero().squeeze(1)
-            self.data[:, :, moved, begin:end] = self.data[:, :, parents[moved], begin:end]
-
-    def keep(self, hypotheses: Tensor) -> None:
-        """Drop all other hypotheses."""
-        self.data = self.data[:, :, hypotheses]
-
-
-class SharedSources:
-    """Keys and values of some layers, stored once for all hypotheses of a document."""
-
-    def __init__(
-        self, index: dict[int, int], pairs: tuple[Tensor, Tensor], mask: Tensor | None
-    ) -> None:
-        """Store ``pairs``.
-
-        Args:
-            index: number of a layer -> its index in ``pairs``.
-            pairs: keys and values, each ``(layers, documents, longest, dim)``.
-            mask: ``(documents, 1, 1, longest)`` False on padding; None: there is none.
-        """
-        self._index = index
-        self._keys, self._values = pairs
-        self._mask = mask
-
-    @classmethod
-    def of_layers(
-        cls, sources: dict[int, tuple[Tensor, Tensor]], lengths: Tensor | None = None
-    ) -> SharedSources:
-        """From the keys and values of each layer.
-
-        Args:
-            sources: number of a layer -> its keys and values, each ``(documents, longest, dim)``.
-            lengths: ``(documents,)`` how many of them are real; None: there is no padding.
-        """
-        keys, values = (torch.stack(part) for part in zip(*sources.values(), strict=True))
-        index = {layer: number for number, layer in enumerate(sources)}
-        mask = None if lengths is None else _real(lengths, keys.size(2))
-        return cls(index, (keys, values), mask)
-
-    def for_layer(self, layer: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Keys, values ``(documents, longest, dim)`` and mask of a layer."""
-        index = self._index[layer]
-        return self._keys[index], self._values[index], self._mask
-
-    def keep(self, documents: Tensor) -> None:
-        """Drop all other documents."""
-        self._keys, self._values = self._keys[:, documents], self._values[:, documents]
-        if self._mask is not None:
-            self._mask = self._mask[documents]
+# Steps between two times that tokens without a hypothesis are dropped.
+_STEPS_BETWEEN = 8
 
 
 class DecodeState:
@@ -146,27 +78,24 @@ class DecodeState:
         self.document = torch.arange(documents, device=device)
         self.sentence = torch.zeros(hypotheses, dtype=torch.long, device=device)
         self.position_in_sentence = torch.full((hypotheses,), -1, dtype=torch.long, device=device)
-        self._source = source
         self._most_sentences = source.most_sentences
         self._last_sentence = (source.sentence_counts - 1).repeat_interleave(beam)
         self._group_self = _index_of(self_kinds, without="global")
         self._global_self = _index_of(self_kinds, without="group")
         self._group_cross = _index_of(cross_kinds, without="global")
-        self._group_cache = KeyValueCache(len(self._group_self), like, hypotheses)
-        self._global_cache = KeyValueCache(len(self._global_self), like, hypotheses)
-        self._group_sources = _stacked(group_sources)
+        self._group_tree = TokenTree(len(self._group_self), like, documents, beam)
+        self._global_tree = TokenTree(len(self._global_self), like, documents, beam)
+        group_pairs = _stacked(group_sources)
+        self._window = group_pairs and SentenceWindow(source, group_pairs, beam)
         stacked = _stacked(global_sources)
         index = _index_of(cross_kinds, without="group")
-        padding = None if source.is_dense else _real(source.documents.lengths, source.shape[1])
+        padding = None
+        if not source.is_dense:
+            padding = columns_below(source.documents.lengths, source.shape[1])
         self._global_sources = stacked and SharedSources(index, stacked, padding)
         self.context = context
         self.memory = memory
         self.further_sources: list[SharedSources] = []
-        self._numbers = torch.arange(hypotheses, device=device)
-        self._group_width = 0
-        self._group_mask: Tensor | None = None
-        self._gathered_for: Tensor | None = None
-        self._gathered: tuple[Tensor, Tensor, Tensor] | None = None
 
     def positions(self, by_sentence: bool) -> Positions:
         """``(hypotheses,)`` position of the current token in its document or sentence."""
@@ -193,60 +122,54 @@ class DecodeState:
             # Dead hypotheses may go on after the last sentence; nobody reads them.
             self.sentence = torch.minimum(self.sentence + opens.long(), self._last_sentence)
             self.position_in_sentence = torch.where(opens, 0, self.position_in_sentence + 1)
+        sentence = self.sentence.view(-1, self.beam)
+        trees = [tree for tree in self._trees if self.step and self.step % _STEPS_BETWEEN == 0]
+        # All that the host must know of this step, in one transfer.
+        wanted = [number for tree in trees for number in tree.unused()]
+        window = self._window
+        if window is not None:
+            wanted += [*sentence.amin(1), *sentence.amax(1)]
+        numbers = iter(torch.stack(wanted).tolist() if wanted else ())
+        for tree in trees:
+            tree.drop_unused(next(numbers), next(numbers))
+        if window is not None:
+            spans = list(numbers)
+            documents = len(spans) // 2
+            window.move(list(zip(spans[:documents], spans[documents:], strict=True)), sentence)
         if self._group_self:
-            self._group_width = int(self.position_in_sentence.max()) + 1
-            self._group_cache.reserve(self._group_width)
-            self._group_mask = _real(self.position_in_sentence + 1, self._group_width)
+            opening = opens.view(-1, self.beam) if self.step else None
+            self._group_tree.begin_step(opening)
         if self._global_self:
-            self._global_cache.reserve(self.step + 1)
-        if self._group_sources is not None:
-            self._gather_sources(self._group_sources)
-
-    def extend_group(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Store keys and values ``(hypotheses, dim)``; returns those of the current sentences."""
-        data = self._group_cache.data[:, self._group_self[layer]]
-        data[0, self._numbers, self.position_in_sentence] = key
-        data[1, self._numbers, self.position_in_sentence] = value
-        return data[0, :, : self._group_width], data[1, :, : self._group_width]
+            self._global_tree.begin_step()
 
     @property
-    def group_mask(self) -> Tensor | None:
-        """``(hypotheses, 1, 1, width)`` True on the keys of a hypothesis's current sentence."""
-        return self._group_mask
+    def _trees(self) -> list[TokenTree]:
+        """Those in use."""
+        group, whole = (self._group_self, self._group_tree), (self._global_self, self._global_tree)
+        return [tree for layers, tree in (group, whole) if layers]
 
-    def extend_global(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Store keys and values ``(hypotheses, dim)``; returns those of the document so far."""
-        data = self._global_cache.data[:, self._global_self[layer]]
-        data[0, :, self.step] = key
-        data[1, :, self.step] = value
-        return data[0, :, : self.step + 1], data[1, :, : self.step + 1]
+    def extend_group(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Store keys and values ``(hypotheses, dim)`` of the new tokens.
+
+        Returns:
+            keys and values ``(documents, width, dim)`` of the sentences that are being written,
+            and the mask ``(documents, 1, beam, width)`` that is added to the attention.
+        """
+        tree = self._group_tree
+        return *tree.write(self._group_self[layer], key, value), tree.mask
+
+    def extend_global(
+        self, layer: int, key: Tensor, value: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As :meth:`extend_group`, of the documents so far."""
+        tree = self._global_tree
+        return *tree.write(self._global_self[layer], key, value), tree.mask
 
     def group_source(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys, values ``(hypotheses, longest, dim)`` and mask of the current source sentences."""
-        if self._gathered is None:
-            raise ValueError(f"layer {layer} has no group cross-attention, or no step has begun")
-        keys, values, mask = self._gathered
-        index_of_layer = self._group_cross[layer]
-        return keys[index_of_layer], values[index_of_layer], mask
-
-    def _gather_sources(self, sources: tuple[Tensor, Tensor]) -> None:
-        """Gather the source sentences that the hypotheses translate, unless that is done."""
-        documents = self.document.repeat_interleave(self.beam)
-        wanted = self._source.first_sentences[documents] + self.sentence
-        if (
-            self._gathered is not None
-            and self._gathered_for is not None
-            and torch.equal(wanted, self._gathered_for)
-        ):
-            return
-        sentences = self._source.sentences
-        lengths = sentences.lengths[wanted]
-        columns = torch.arange(int(lengths.max()), device=wanted.device)
-        real = columns < lengths[:, None]
-        index = (sentences.starts[wanted][:, None] + columns).masked_fill(~real, 0)
-        keys, values = sources
-        self._gathered = keys[:, index], values[:, index], real[:, None, None, :]
-        self._gathered_for = wanted
+        """Keys, values ``(documents, longest, dim)`` and mask of the current source sentences."""
+        if self._window is None:
+            raise ValueError(f"layer {layer} has no group cross-attention")
+        return self._window.for_layer(self._group_cross[layer])
 
     def global_source(self, layer: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys, values ``(documents, longest, dim)`` and padding mask of the source."""
@@ -254,16 +177,12 @@ class DecodeState:
             raise ValueError(f"layer {layer} has no global cross-attention")
         return self._global_sources.for_layer(layer)
 
-    def reorder(self, rows: Tensor, common: int) -> None:
-        """Let hypothesis ``i`` continue the old hypothesis ``rows[i]`` of the same document.
-
-        The first ``common`` tokens are the same in all hypotheses of a document; what was
-        computed from them is not moved.
-        """
+    def reorder(self, rows: Tensor) -> None:
+        """Let hypothesis ``i`` continue the old hypothesis ``rows[i]`` of the same document."""
         self.sentence = self.sentence[rows]
         self.position_in_sentence = self.position_in_sentence[rows]
-        self._group_cache.reorder(rows, 0, self._group_width)
-        self._global_cache.reorder(rows, common, self.step + 1)
+        for tree in self._trees:
+            tree.reorder(rows)
 
     def keep(self, documents: Tensor) -> None:
         """Drop all documents but ``documents (n,)``."""
@@ -273,19 +192,13 @@ class DecodeState:
         self.sentence = self.sentence[hypotheses]
         self.position_in_sentence = self.position_in_sentence[hypotheses]
         self._last_sentence = self._last_sentence[hypotheses]
-        self._numbers = self._numbers[: hypotheses.numel()]
-        self._group_cache.keep(hypotheses)
-        self._global_cache.keep(hypotheses)
-        self._gathered = None
+        for tree in self._trees:
+            tree.keep(documents)
+        if self._window is not None:
+            self._window.keep(documents, documents.tolist())
         for shared in (self._global_sources, self.context, self.memory, *self.further_sources):
             if shared is not None:
                 shared.keep(documents)
-
-
-def _real(lengths: Tensor, width: int) -> Tensor:
-    """``(n, 1, 1, width)``, True in the first ``lengths (n,)`` columns."""
-    columns = torch.arange(width, device=lengths.device)
-    return (columns < lengths[:, None])[:, None, None, :]
 
 
 def effective_kinds(kinds: Sequence[str], source: DocumentLayout) -> list[str]:

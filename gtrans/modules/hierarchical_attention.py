@@ -24,11 +24,11 @@ from torch import Tensor
 
 from gtrans.modules.attention import GlobalGate, MultiheadAttention
 from gtrans.modules.context_attention import PackedContext
-from gtrans.modules.decode_state import SharedSources
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.layout import Segments
 from gtrans.modules.linear import Linear
 from gtrans.modules.residual import LayerSpec, ResidualLayer
+from gtrans.modules.shared_keys import SharedSources
 
 
 class SentencesBefore:

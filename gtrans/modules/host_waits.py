@@ -99,10 +99,13 @@ def pretend(thing: Thing) -> Thing:
     It can be used in a :class:`HostWaits` only.
     """
     if isinstance(thing, nn.Module):
+        known: dict[int, nn.Parameter] = {}
         for module in thing.modules():
             for name, parameter in module._parameters.items():
                 if parameter is not None and not isinstance(parameter, _Pretended):
-                    _replace_shared(thing, parameter, _parameter(parameter))
+                    # Modules may share a parameter.
+                    there = known.setdefault(id(parameter), _parameter(parameter))
+                    module._parameters[name] = there
             for name, buffer in module._buffers.items():
                 if buffer is not None and not isinstance(buffer, _Pretended):
                     module._buffers[name] = _Pretended(buffer)
@@ -116,14 +119,6 @@ def pretend(thing: Thing) -> Thing:
 
 def _parameter(old: nn.Parameter) -> nn.Parameter:
     return nn.Parameter(_Pretended(old.detach()), requires_grad=old.requires_grad)
-
-
-def _replace_shared(root: nn.Module, old: nn.Parameter, new: nn.Parameter) -> None:
-    """Put a parameter into the place of another, wherever modules share it."""
-    for module in root.modules():
-        for name, parameter in module._parameters.items():
-            if parameter is old:
-                module._parameters[name] = new
 
 
 class _Pretended(Tensor):

@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import ContextAttention, PackedContext
-from gtrans.modules.decode_state import DecodeState, SharedSources
+from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.memory import MemoryFlow, RecurrentMemory
 from gtrans.modules.residual import LayerSpec, ResidualLayer
+from gtrans.modules.shared_keys import SharedSources
 
 __all__ = ["DecoderLayer", "EncoderLayer", "LayerSpec", "context_sources", "memory_sources"]
 

@@ -35,12 +35,10 @@ class DocumentTask(Protocol):
 class SearchState(Protocol):
     """What a decoder remembers between two steps of a search."""
 
-    def reorder(self, rows: Tensor, common: int) -> None:
+    def reorder(self, rows: Tensor) -> None:
         """Let hypothesis ``i`` continue the old hypothesis ``rows[i]`` of the same document.
 
-        Args:
-            rows: ``(hypotheses,)``.
-            common: the first ``common`` tokens are the same in all hypotheses of a document.
+        ``rows``: ``(hypotheses,)``.
         """
 
     def keep(self, documents: Tensor) -> None:

@@ -102,4 +102,4 @@ class StockDecoder(FairseqIncrementalDecoder):
         # The same parents, counted among the sources that are left.
         remaining = (parents - (sources - numbers)[:, None] * state.beam).flatten()
         if not torch.equal(remaining, torch.arange(remaining.numel(), device=remaining.device)):
-            state.reorder(remaining, 0)
+            state.reorder(remaining)
