@@ -159,7 +159,8 @@ def check_sides(
 class DocumentDataset(FairseqDataset):
     """Units of a parallel corpus as fairseq batches.
 
-    A batch has ``id (batch,)``, the numbers of the units; ``first_sentence (batch,)``, the
+    A batch has ``id (batch,)``, the numbers of the units, and ``numbers``, the same as a list,
+    which stays on the host; ``first_sentence (batch,)``, the
     number of the first current sentence of each unit in the corpus; ``nsentences`` and
     ``ntokens`` (words and end marks of the target); ``net_input`` and ``target``, see
     :meth:`gtrans.data.examples.ExampleBuilder.collate`.
@@ -283,6 +284,7 @@ class DocumentDataset(FairseqDataset):
             return {}
         batch = {
             "id": torch.tensor([sample["id"] for sample in samples]),
+            "numbers": [sample["id"] for sample in samples],
             "first_sentence": torch.tensor([sample["first_sentence"] for sample in samples]),
             **self.examples.collate(samples),
         }

@@ -28,15 +28,15 @@ from gtrans.modules.layout import Segments
 
 BACKENDS = ("regroup", "dense", "varlen")
 
-# A new bucket begins at a segment that is shorter than this share of the longest one in the
-# bucket. Measured: on a CPU the cost of a bucket is mainly its padding; elsewhere it is also
-# the launch of its kernels.
-_CPU_BUCKET_RATIO = 0.87
-_BUCKET_RATIO = 0.7
+# On a CPU a new bucket begins at a segment that is shorter than this share of the longest one in
+# the bucket. Measured: the cost of a bucket is mainly its padding.
+_BUCKET_RATIO = 0.87
 
 SHAPES = ("exact", "rounded")
-"""Buckets as large as what is in them, for a CPU; or as :func:`rounded_up` says, for a device
-whose libraries prepare something for every new shape."""
+"""Buckets as large as what is in them, for a CPU; or of few different shapes, for devices whose
+libraries prepare something for every new shape and where every bucket is a launch."""
+
+_FINE_FROM = 512
 
 
 def shapes_for(device: torch.device) -> str:
@@ -44,14 +44,23 @@ def shapes_for(device: torch.device) -> str:
     return "exact" if device.type == "cpu" else "rounded"
 
 
-def rounded_up(number: int) -> int:
+def rounded_count(segments: int) -> int:
     """The next of 1 to 8, 10, 12, 14, 16, 20, ..: four numbers between powers of two."""
-    step = 1 << max(number.bit_length() - 3, 0)
+    return _next_of(segments, 4)
+
+
+def rounded_width(tokens: int) -> int:
+    """The next of 8, 12, 16, 24, ..: two numbers between powers of two, four above 512.
+
+    Long segments are rounded less, because their attention is what costs most.
+    """
+    return max(_next_of(tokens, 4 if tokens > _FINE_FROM else 2), 8)
+
+
+def _next_of(number: int, between: int) -> int:
+    """The smallest of the ``between`` numbers in every octave that is not below ``number``."""
+    step = max((1 << (number.bit_length() - 1)) // between, 1)
     return -(-number // step) * step
-
-
-def _unchanged(number: int) -> int:
-    return number
 
 
 @dataclass(frozen=True)
@@ -112,8 +121,6 @@ class AttentionPlan:
     @cached_property
     def _grouping(self) -> tuple[list[Bucket], Gather | None, Gather | None]:
         device = self.query.starts.device
-        ratio = _CPU_BUCKET_RATIO if self.shapes == "exact" else _BUCKET_RATIO
-        rounded = _unchanged if self.shapes == "exact" else rounded_up
         query_sizes, key_sizes = self.query.sizes, self.key.sizes
         longest = [max(pair) for pair in zip(query_sizes, key_sizes, strict=True)]
         # In causal attention a segment may have few queries but many keys.
@@ -125,13 +132,15 @@ class AttentionPlan:
         begin = 0
         while begin < len(order):
             end = begin + 1
-            while end < len(order) and lengths[order[end]] >= ratio * lengths[order[begin]]:
+            while end < len(order) and self._alike(lengths[order[begin]], lengths[order[end]]):
                 end += 1
             members = order[begin:end]
             chosen = torch.tensor(members, device=device)
-            count = rounded(len(members))
-            width_q = rounded(max(query_sizes[i] for i in members))
-            width_k = rounded(max(key_sizes[i] for i in members))
+            count, width_q, width_k = self._shape(
+                len(members),
+                max(query_sizes[i] for i in members),
+                max(key_sizes[i] for i in members),
+            )
             query_index.append(_rows(padded_index(self.query, chosen, width_q), count))
             keys = _rows(padded_index(self.key, chosen, width_k), count)
             key_index.append(keys)
@@ -152,6 +161,21 @@ class AttentionPlan:
         gather = Gather.build(query_index, self.query_tokens)
         same = self.query is self.key
         return buckets, gather, gather if same else Gather.build(key_index, self.key_tokens)
+
+    def _alike(self, longest: int, length: int) -> bool:
+        """Whether a segment comes into the bucket of the ``longest`` one."""
+        if self.shapes == "exact":
+            return length >= _BUCKET_RATIO * longest
+        return rounded_width(length) == rounded_width(longest)
+
+    def _shape(self, count: int, query: int, key: int) -> tuple[int, int, int]:
+        """Count and widths of a bucket, given those of what is in it."""
+        if self.shapes == "exact":
+            return count, query, key
+        query, key = rounded_width(query), rounded_width(key)
+        if not self.causal and 2 * min(query, key) >= max(query, key):
+            query = key = max(query, key)
+        return rounded_count(count), query, key
 
     @property
     def buckets(self) -> list[Bucket]:

@@ -106,9 +106,10 @@ def pretend(thing: Thing) -> Thing:
                     # Modules may share a parameter.
                     there = known.setdefault(id(parameter), _parameter(parameter))
                     module._parameters[name] = there
-            for name, buffer in module._buffers.items():
-                if buffer is not None and not isinstance(buffer, _Pretended):
-                    module._buffers[name] = _Pretended(buffer)
+            for others in (module._buffers, vars(module)):
+                for name, value in others.items():
+                    if isinstance(value, Tensor):
+                        others[name] = pretend(value)
         return thing
     moved: Thing = tree_map(
         lambda x: _Pretended(x) if isinstance(x, Tensor) and not isinstance(x, _Pretended) else x,

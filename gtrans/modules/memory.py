@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.dropout import dropout
 from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.group_attention import AttentionPlan, Gather, padded_index
+from gtrans.modules.group_attention import AttentionPlan, Gather, padded_index, rounded_width
 from gtrans.modules.layout import DocumentLayout, Segments
 from gtrans.modules.positions import OFFSET, SinusoidalPositions
 from gtrans.modules.residual import LayerSpec, ResidualLayer
@@ -141,7 +141,7 @@ class MemoryPlan:
             size: memory vectors of a document.
             written: ``(sentences,)`` how many tokens of each sentence, from its first, update
                 the memory (None: all of them).
-            shapes: one of :data:`gtrans.modules.group_attention.SHAPES`, of :attr:`reading`.
+            shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
         """
         device = layout.index.device
         counts = layout.sentence_counts
@@ -163,6 +163,8 @@ class MemoryPlan:
             by_step.append(sentences)
             segments = Segments(layout.sentences.starts[sentences], lengths[sentences])
             width = max(segments.sizes)
+            if shapes == "rounded":
+                width = rounded_width(width)
             index = padded_index(segments, torch.arange(active, device=device), width)
             full = min(segments.sizes) == width
             self.masks.append(None if full else index.ge(0)[:, None, None, :])

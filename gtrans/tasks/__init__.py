@@ -13,7 +13,7 @@ from types import TracebackType
 # fairseq imports the tasks and models of --user-dir, and nothing else.
 import gtrans.criterions.multi_level_cross_entropy  # noqa: F401
 from gtrans.checkpoints import register_safe_globals
-from gtrans.environment import check_environment
+from gtrans.environment import check_environment, choose_kernels
 from gtrans.errors import mistake_in
 from gtrans.known_warnings import hide_known_warnings
 from gtrans.tasks import checkpoint_loading
@@ -38,6 +38,7 @@ sys.excepthook = _one_line
 hide_known_warnings()
 prepare_hydra()
 check_environment()
+choose_kernels()
 register_safe_globals()
 checkpoint_loading.install()
 install()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 from support.contract import Built, Case, batch_of, build, cases
 
 from gtrans.modules.group_attention import BACKENDS

@@ -148,8 +148,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
                 source, in the same order.
             predict_at: ``(targets, target length)`` True on the tokens whose logits are wanted.
                 The logits are then ``(True entries, vocabulary)``, target by target.
-            source: the rest of ``net_input``: the ``plan`` of the batch
-                (:attr:`planner`; without it the host waits once); in windows ``current (batch,)``, the number of
+            source: the rest of ``net_input``: the ``plan`` of the batch (:attr:`planner`;
+                without it the host waits once); in windows ``current (batch,)``, the number of
                 the current sentence in its row; BERT's output for the source; the ``memory``
                 that rows begin with. Models with ``has_group_outputs`` also take
                 ``groups_only``.
