@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gtrans.decoding.largest import largest
 from gtrans.decoding.repetitions import forbid_repetitions
 from gtrans.decoding.search_options import SearchOptions, SearchVocabulary
 from gtrans.decoding.search_trace import SearchTrace
@@ -90,18 +91,17 @@ class DocumentSearch:
             self.vocabulary, self.options, source_lengths, source["src_tokens"].device
         )
         states = [model.begin_decoding(source, self.options.beam) for model in models]
-        while run.active.numel():
+        while run.numbers:
             tokens, opens = run.newest()
             log_probs = self._log_probs(models, states, tokens, opens)
             parents, remaining = run.extend(log_probs)
-            if remaining.numel() < run.width:
+            for state in states:
+                state.reorder(parents)
+            if len(remaining) < run.width:
+                documents = torch.tensor(remaining, dtype=torch.long, device=parents.device)
                 for state in states:
-                    state.reorder(parents)
-                    state.keep(remaining)
-            elif not run.in_place(parents):
-                for state in states:
-                    state.reorder(parents)
-            run.keep(remaining)
+                    state.keep(documents)
+                run.keep(remaining, documents)
         return run.hypotheses()
 
     def _log_probs(
@@ -129,7 +129,9 @@ class Run:
     Attributes:
         marked: sentences begin with a symbol other than ``</s>``.
         end: id of the last symbol of a document.
-        active: ``(width,)`` numbers of the documents that are not finished.
+        numbers: numbers of the active documents in the batch.
+        counts: ``(width,)`` sentences of each.
+        limits: ``(width, sentences)`` most words of each translation.
         tokens: ``(width, beam)`` the newest token of each hypothesis.
         sentence: ``(width, beam)`` number of the sentence that it writes.
         written: ``(width, beam)`` words of that sentence so far.
@@ -152,13 +154,13 @@ class Run:
         self.marked = vocabulary.opening != vocabulary.eos
         self.end = vocabulary.eos
         self.counts = torch.tensor([len(lengths) for lengths in source_lengths], device=device)
-        # (documents, sentences): most words of each translation
         limits = [
             torch.tensor([options.limit(n) for n in lengths], dtype=torch.long, device=device)
             for lengths in source_lengths
         ]
         self.limits = torch.nn.utils.rnn.pad_sequence(limits, batch_first=True, padding_value=1)
-        self.active = torch.arange(documents, device=device)
+        self.numbers = list(range(documents))
+        self.forbidden = torch.tensor(vocabulary.forbidden, dtype=torch.long, device=device)
         self.tokens = torch.full((documents, beam), vocabulary.first, device=device)
         self.sentence = torch.zeros_like(self.tokens)
         self.written = torch.zeros_like(self.tokens)
@@ -169,85 +171,98 @@ class Run:
         self.scores[:, 0] = 0.0
         self.opens = torch.zeros_like(self.closed)
         self.step = 0
-        self.trace = SearchTrace(documents, beam)
+        self.trace = SearchTrace(documents, beam, device)
         self.finished: list[list[DocumentHypothesis]] = [[] for _ in range(documents)]
 
     @property
     def width(self) -> int:
         """Number of active documents."""
-        return int(self.active.numel())
+        return len(self.numbers)
 
     def newest(self) -> tuple[Tensor, Tensor]:
         """The newest tokens and whether they open a sentence, each ``(hypotheses,)``."""
         return self.tokens.flatten(), self.opens.flatten()
 
-    def in_place(self, parents: Tensor) -> bool:
-        """Whether every hypothesis continues itself."""
-        return torch.equal(parents, torch.arange(parents.numel(), device=parents.device))
-
-    def extend(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+    def extend(self, log_probs: Tensor) -> tuple[Tensor, list[int]]:
         """Choose the next token of every hypothesis.
 
         Args:
-            log_probs: ``(hypotheses, vocabulary)``.
+            log_probs: ``(hypotheses, vocabulary)``; changed.
 
         Returns:
-            ``(hypotheses,)`` the old hypothesis that each new one continues, and ``(n,)`` the
-            indices, among the active documents, of those that are not finished.
+            ``(hypotheses,)`` the old hypothesis that each new one continues, and the indices,
+            among the active documents, of those that are not finished.
         """
         beam = self.options.beam
         vocabulary_size = log_probs.size(1)
-        scores = self._constrain(log_probs).view(self.width, beam, vocabulary_size)
-        totals = (self.scores[:, :, None] + scores).flatten(1)
-        best, index = totals.topk(min(2 * beam, totals.size(1)), 1)
-        origin = index // vocabulary_size
+        totals = self._totals(log_probs).view(self.width, -1)
+        best, index = largest(totals, min(2 * beam, totals.size(1)))
+        origin = torch.div(index, vocabulary_size, rounding_mode="floor")
         token = index % vocabulary_size
         ends = self._ends(token, origin) & best.gt(float("-inf"))
         # As in fairseq: candidates that end a document are finished if they are among the best
         # `beam`; of the candidates that do not end, the best `beam` continue.
-        ending = ends.clone()
-        ending[:, beam:] = False
-        done = self._finish(ending, origin, best) if bool(ending.any()) else None
+        ending = ends[:, :beam]
         # Candidates that do not end, the best first, and then the others.
         chosen = ends.long().argsort(dim=1, stable=True)[:, :beam]
         if chosen.size(1) < beam:
             chosen = torch.cat([chosen, chosen[:, :1].expand(-1, beam - chosen.size(1))], 1)
+        before = self.scores.gather(1, origin)
         self._advance(chosen, best, origin, token, ends)
         first_hypotheses = torch.arange(self.width, device=best.device)[:, None] * beam
         parents = (first_hypotheses + self.origin).flatten()
         alive = self.scores.gt(float("-inf")).any(1)
-        if done is not None:
-            alive &= ~done
-        return parents, alive.nonzero().squeeze(1)
+        # All that the host must know of a step in which no document ends, in one transfer.
+        going_on, any_ends = torch.stack([alive, ending.any(1)]).tolist()
+        if any(any_ends):
+            found = torch.stack([ending, *(x[:, :beam] for x in (origin, best, before))], 2)
+            for document, candidates in enumerate(found.tolist()):
+                if any_ends[document] and self._finish(document, candidates):
+                    going_on[document] = False
+        return parents, [document for document in range(self.width) if going_on[document]]
 
-    def _constrain(self, log_probs: Tensor) -> Tensor:
-        """``log_probs (hypotheses, vocabulary)`` with ``-inf`` for tokens that cannot follow."""
+    def _totals(self, log_probs: Tensor) -> Tensor:
+        """Scores of all continuations, ``-inf`` for tokens that cannot follow.
+
+        ``log_probs (hypotheses, vocabulary)`` is changed, and becomes the result.
+        """
         vocabulary, options = self.vocabulary, self.options
         never = float("-inf")
-        log_probs[:, list(vocabulary.forbidden)] = never
+        log_probs.index_fill_(1, self.forbidden, never)
         log_probs[:, vocabulary.unk] -= options.unkpen
         written, closed = self.written.flatten(), self.closed.flatten()
-        limit = self.limits[self.active].gather(1, self.sentence).flatten()
-        end = log_probs[:, vocabulary.eos].clone()
+        limit = self.limits.gather(1, self.sentence).flatten()
+        end = log_probs[:, vocabulary.eos].masked_fill(written < options.min_len, never)
         if options.no_repeat_ngram_size:
             forbid_repetitions(
                 log_probs, self.history.flatten(0, 1), written, options.no_repeat_ngram_size
             )
-        must_end = (written >= limit) | self._no_room_left()
-        log_probs.masked_fill_((must_end | closed)[:, None], never)
-        end.masked_fill_(written < options.min_len, never)
-        log_probs[:, vocabulary.eos] = end
+        given = {vocabulary.eos: end}
         if self.marked:
             # After </s> comes <s> or, in the last sentence, the end of the document.
             last = self._in_last_sentence().flatten()
-            log_probs[:, vocabulary.eos] = end.masked_fill(closed, never).masked_fill(
-                closed & last, 0.0
-            )
-            log_probs[:, vocabulary.opening] = torch.where(closed & ~last, 0.0, never)
+            given[vocabulary.eos] = end.masked_fill(closed, never).masked_fill(closed & last, 0.0)
+            given[vocabulary.opening] = torch.where(closed & ~last, 0.0, never)
+        barred = (written >= limit) | self._no_room_left() | closed
         if vocabulary.prefix is not None:
             opened = self.tokens.flatten().eq(vocabulary.opening)
-            log_probs.masked_fill_(opened[:, None], never)
-            log_probs[:, vocabulary.prefix] = torch.where(opened, 0.0, never)
+            barred = barred | opened
+            given = {token: scores.masked_fill(opened, never) for token, scores in given.items()}
+            given[vocabulary.prefix] = torch.where(opened, 0.0, never)
+        return self._added(log_probs, barred, given)
+
+    def _added(self, log_probs: Tensor, barred: Tensor, given: Mapping[int, Tensor]) -> Tensor:
+        """``log_probs`` plus the scores so far, in place: large, so changed in one pass only.
+
+        Args:
+            log_probs: ``(hypotheses, vocabulary)``.
+            barred: ``(hypotheses,)`` True if nothing but the tokens of ``given`` can follow.
+            given: log-probabilities ``(hypotheses,)`` of some tokens, instead of those above.
+        """
+        scores = self.scores.flatten()
+        log_probs += scores.masked_fill(barred, float("-inf"))[:, None]
+        for token, of_token in given.items():
+            log_probs[:, token] = scores + of_token
         return log_probs
 
     def _no_room_left(self) -> Tensor | bool:
@@ -256,14 +271,14 @@ class Run:
         if limit is None:
             return False
         marks = 1 + int(self.marked or self.vocabulary.prefix is not None)
-        following = self.counts[self.active][:, None] - 1 - self.sentence
+        following = self.counts[:, None] - 1 - self.sentence
         # Tokens of the decoder's input if this step ends the sentence and all others are as
         # short as possible. The decoder reads the last end of a sentence only if marks follow.
         used = self.step + 1 + int(self.marked) + following * (max(least, 1) + marks)
         return ((used >= limit) & (self.written >= least)).flatten()
 
     def _in_last_sentence(self) -> Tensor:
-        return self.sentence == self.counts[self.active][:, None] - 1
+        return self.sentence == self.counts[:, None] - 1
 
     def _ends(self, token: Tensor, origin: Tensor) -> Tensor:
         """``(width, candidates)`` whether a candidate ends its document."""
@@ -272,24 +287,26 @@ class Run:
             may_end &= self.closed
         return token.eq(self.vocabulary.eos) & may_end.gather(1, origin)
 
-    def _finish(self, ending: Tensor, origin: Tensor, totals: Tensor) -> Tensor:
-        """Store the candidates that end; ``(width,)`` True for documents with enough of them."""
-        done = torch.zeros(self.width, dtype=torch.bool, device=totals.device)
-        for document, candidate in ending.nonzero().tolist():
-            number = int(self.active[document])
-            hypotheses = self.finished[number]
-            if len(hypotheses) < self.options.beam:
-                parent = int(origin[document, candidate])
-                total = float(totals[document, candidate])
-                last = total - float(self.scores[document, parent])
-                hypotheses.append(self._hypothesis(number, parent, total, last))
-            done[document] = len(hypotheses) == self.options.beam
-        return done
+    def _finish(self, document: int, candidates: Sequence[Sequence[float]]) -> bool:
+        """Store the candidates that end a document.
+
+        Args:
+            document: its index among the active documents.
+            candidates: of each whether it ends, its origin, its score and that of its origin.
+
+        Returns:
+            whether the document has enough of them.
+        """
+        hypotheses = self.finished[self.numbers[document]]
+        for ends, origin, total, before in candidates:
+            if ends and len(hypotheses) < self.options.beam:
+                hypotheses.append(self._hypothesis(document, int(origin), total, total - before))
+        return len(hypotheses) == self.options.beam
 
     def _hypothesis(
-        self, number: int, parent: int, total: float, last: float
+        self, document: int, parent: int, total: float, last: float
     ) -> DocumentHypothesis:
-        tokens, scores = self.trace.follow(number, self.step, parent)
+        tokens, scores = self.trace.follow(document, self.step - 1, parent)
         tokens, scores = [*tokens, self.end], [*scores, last]
         length = len(tokens) ** self.options.lenpen if self.options.normalize else 1.0
         return DocumentHypothesis(self._split(tokens, scores), total / length, tokens, scores)
@@ -317,7 +334,7 @@ class Run:
         self.scores = best.gather(1, chosen).masked_fill(ends.gather(1, chosen), float("-inf"))
         self.tokens = token.gather(1, chosen)
         gained = torch.where(self.scores.gt(float("-inf")), self.scores - parent_scores, 0.0)
-        self.trace.add(self.active, self.step, self.tokens, self.origin, gained)
+        self.trace.add(self.step, self.tokens, self.origin, gained)
         sentence = self.sentence.gather(1, self.origin)
         written = self.written.gather(1, self.origin)
         is_end = self.tokens.eq(eos)
@@ -325,7 +342,7 @@ class Run:
             earlier = self.history.gather(1, self.origin[:, :, None].expand_as(self.history))
             self.history = torch.cat([earlier, self.tokens[:, :, None]], 2)
         self.opens = self.tokens.eq(self.vocabulary.opening)
-        last = self.counts[self.active][:, None] - 1
+        last = self.counts[:, None] - 1
         self.sentence = torch.minimum(sentence + self.opens.long(), last)
         # Marks are not words, and a new sentence has no words yet.
         is_word = ~is_end
@@ -335,20 +352,14 @@ class Run:
         self.closed = is_end if self.marked else torch.zeros_like(is_end)
         self.step += 1
 
-    def keep(self, documents: Tensor) -> None:
-        """Drop all other documents; ``documents (n,)`` are indices among the active ones."""
-        if documents.numel() == self.width:
-            return
+    def keep(self, remaining: Sequence[int], documents: Tensor) -> None:
+        """Drop all documents but ``remaining``; ``documents`` are the same as a tensor."""
+        self.numbers = [self.numbers[document] for document in remaining]
+        self.trace.keep(documents)
         for name in (
-            "active",
-            "tokens",
-            "sentence",
-            "written",
-            "closed",
-            "history",
-            "scores",
+            "counts", "limits", "tokens", "sentence", "written", "closed", "history", "scores",
             "opens",
-        ):
+        ):  # fmt: skip
             setattr(self, name, getattr(self, name)[documents])
 
     def hypotheses(self) -> list[list[DocumentHypothesis]]:

@@ -49,13 +49,13 @@ class _FreeRun(Run):
         most = [sum(options.limit(words) + 1 for words in of_row) for of_row in source_lengths]
         self.limits = torch.tensor(most, device=device)[:, None]
 
-    def _constrain(self, log_probs: Tensor) -> Tensor:
+    def _totals(self, log_probs: Tensor) -> Tensor:
         vocabulary, never = self.vocabulary, float("-inf")
         of_document = log_probs[:, self.end].clone()
-        log_probs[:, list(vocabulary.forbidden)] = never
+        log_probs.index_fill_(1, self.forbidden, never)
         log_probs[:, vocabulary.unk] -= self.options.unkpen
         ended = self.tokens.flatten().eq(vocabulary.eos)
-        full = (self.limits[self.active] <= self.step + 1).expand_as(self.tokens).flatten()
+        full = (self.limits <= self.step + 1).expand_as(self.tokens).flatten()
         longest = vocabulary.max_input_tokens
         if longest is not None and self.step + 2 >= longest:
             full = torch.ones_like(full)
@@ -66,10 +66,8 @@ class _FreeRun(Run):
             forbid_repetitions(log_probs, self.history.flatten(0, 1), length, size)
         too_short = ~full & self.written.flatten().lt(self.options.min_len)
         of_sentence.masked_fill_(too_short | (full & ended), never)
-        log_probs.masked_fill_(full[:, None], never)
-        log_probs[:, vocabulary.eos] = of_sentence
-        log_probs[:, self.end] = of_document.masked_fill(~ended, never)
-        return log_probs
+        given = {vocabulary.eos: of_sentence, self.end: of_document.masked_fill(~ended, never)}
+        return self._added(log_probs, full, given)
 
     def _ends(self, token: Tensor, origin: Tensor) -> Tensor:
         return token.eq(self.end)

@@ -2,46 +2,42 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
 from torch import Tensor
 
 
 class SearchTrace:
-    """Tokens, scores and parents of all steps, so that the search never copies a history."""
+    """Tokens, parents and scores of all steps, so that the search never copies a history."""
 
-    def __init__(self, documents: int, beam: int) -> None:
+    def __init__(self, documents: int, beam: int, device: torch.device) -> None:
         """An empty history of ``documents`` searches with ``beam`` hypotheses each."""
-        self.tokens: NDArray[np.int64] = np.zeros((documents, 64, beam), np.int64)
-        self.parents: NDArray[np.int64] = np.zeros((documents, 64, beam), np.int64)
-        self.scores: NDArray[np.float32] = np.zeros((documents, 64, beam), np.float32)
+        # (documents, steps, what, beam): doubles hold ids and single precision exactly
+        self._data = torch.zeros(documents, 64, 3, beam, dtype=torch.double, device=device)
 
-    def add(
-        self, documents: Tensor, step: int, tokens: Tensor, parents: Tensor, scores: Tensor
-    ) -> None:
-        """Store a step of the active documents.
+    def add(self, step: int, tokens: Tensor, parents: Tensor, scores: Tensor) -> None:
+        """Store a step.
 
         Args:
-            documents: ``(active,)`` their numbers.
             step: number of the step.
-            tokens: ``(active, beam)`` ids.
-            parents: ``(active, beam)`` the hypotheses that are continued.
-            scores: ``(active, beam)`` log-probabilities of the tokens.
+            tokens: ``(documents, beam)`` ids.
+            parents: ``(documents, beam)`` the hypotheses that are continued.
+            scores: ``(documents, beam)`` log-probabilities of the tokens.
         """
-        if step == self.tokens.shape[1]:
-            for name in ("tokens", "parents", "scores"):
-                old = getattr(self, name)
-                setattr(self, name, np.concatenate([old, np.zeros_like(old)], 1))
-        numbers = documents.cpu().numpy()
-        self.tokens[numbers, step] = tokens.cpu().numpy()
-        self.parents[numbers, step] = parents.cpu().numpy()
-        self.scores[numbers, step] = scores.cpu().numpy()
+        if step == self._data.size(1):
+            self._data = torch.cat([self._data, torch.zeros_like(self._data)], 1)
+        for number, values in enumerate((tokens, parents, scores)):
+            self._data[:, step, number] = values
 
     def follow(self, document: int, steps: int, hypothesis: int) -> tuple[list[int], list[float]]:
         """The tokens and scores of a hypothesis after ``steps`` steps."""
         tokens, scores = [], []
-        for step in range(steps - 1, -1, -1):
-            tokens.append(int(self.tokens[document, step, hypothesis]))
-            scores.append(float(self.scores[document, step, hypothesis]))
-            hypothesis = int(self.parents[document, step, hypothesis])
+        for of_step in reversed(self._data[document, :steps].tolist()):
+            token, parent, score = (values[hypothesis] for values in of_step)
+            tokens.append(int(token))
+            scores.append(score)
+            hypothesis = int(parent)
         return tokens[::-1], scores[::-1]
+
+    def keep(self, documents: Tensor) -> None:
+        """Drop all other documents."""
+        self._data = self._data[documents]
