@@ -120,13 +120,13 @@ class ContextPlanner:
 
     Attributes:
         sentences: plans the sentences to translate.
-        words: the context is read as words.
+        reads: what is read of the context, one of :data:`CONTEXT_INPUTS`; None: nothing.
         layers: what the layers of the context encoder ask for; None: there is none.
         eos: ends the sentences of the context, and stands for one that is missing.
     """
 
     sentences: SourcePlanner
-    words: bool
+    reads: Optional[str]
     layers: Needs | None
     eos: int
 
@@ -144,13 +144,13 @@ class ContextPlanner:
             current = chosen_index(in_window)
             sentences = taken(tokens, current, pad)
         neighbours = None
-        if self.words:
+        if self.reads == "words":
             # Room for `</s>` in rows without neighbours.
             neighbours = F.pad(chosen_index(is_neighbour), (0, 1), value=-1)
             neighbours = neighbours[:, : max(neighbours.size(1) - 1, 1)]
             words = neighbours_of(tokens, neighbours, pad, self.eos)
             layout = DocumentLayout.of_source(words, pad, self.eos)
-        elif "context_lengths" in source:
+        elif self.reads == "bert" and "context_lengths" in source:
             layout = DocumentLayout.of_rows(source["context_lengths"])
         context = layers = None
         if layout is not None:
@@ -283,7 +283,10 @@ class BertContextTransformer(Transformer):
         if self.context_encoder is not None:
             layers = replace(sentences.needs, kinds={"encoder": ("global",)}, context=False)
         eos = self.encoder.dictionary.eos()
-        source = ContextPlanner(sentences, self.context_input == "words", layers, eos)
+        reads = "bert" if self.whitening is not None else None
+        if self.context_input == "words":
+            reads = "words"
+        source = ContextPlanner(sentences, reads, layers, eos)
         return BatchPlanner(source, self.decoder.planner)
 
     def new_parameters(self) -> set[str]:
