@@ -24,11 +24,14 @@ import fusion
 import measuring
 import memory
 import report
+import shapes
 import training
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
-_MODULES = (training, decoding, memory, chunks, contrast, bert_cache, fusion, deep_fusion)
+_MODULES = (
+    *(training, decoding, memory, shapes, chunks, contrast, bert_cache, fusion, deep_fusion),
+)
 BENCHMARKS = {
     benchmark.name: benchmark
     for benchmark in (

@@ -31,6 +31,7 @@ RUNS = {
     ),
     "contrast": ("--examples", "4", "--rounds", "1", "--vocabulary", "50"),
     "bert-cache": ("--batches", "2", "--max-tokens", "200", "--rounds", "1"),
+    "shapes": ("--documents", "2", "--words", "30", "--max-tokens", "300", "--rounds", "1"),
     "fusion": ("--rounds", "1", "--batches", "1", "2", "--words", "4", "--beam", "2"),
 }  # fmt: skip
 Results = dict[str, Any]
@@ -55,7 +56,7 @@ def folder(tiny: TinyWorld, bert: Path, tmp_path_factory: pytest.TempPathFactory
     runs = [
         [
             name, "--size", "toy", "--device", "cpu", "--out", str(folder), *options,
-            *(["--data", str(data)] if name == "bert-cache" else []),
+            *(["--data", str(data)] if name in ("bert-cache", "shapes") else []),
         ]
         for name, options in RUNS.items()
     ]  # fmt: skip

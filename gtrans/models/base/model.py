@@ -10,9 +10,8 @@ import torch
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
-from gtrans.model_identity import ModelIdentity
+from gtrans.models.base.checkpoint_vocabulary import check_stock_vocabulary
 from gtrans.models.base.contract import DocumentModel, DocumentTask
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, StackDesign
@@ -100,7 +99,7 @@ class Transformer(DocumentModel):
         options = resolve_sizes(cfg, cls.options, cls.presets)
         if isinstance(task, FairseqTask) and not isinstance(task, DocumentTask):
             cls._refuse_stock_task(options)
-            _check_vocabulary(task)
+            check_stock_vocabulary(task)
         cls.check(options, task)
         return cls.build_from_options(options, task)
 
@@ -365,25 +364,6 @@ class Transformer(DocumentModel):
     ) -> tuple[DocumentLayout, DocumentLayout]:
         """See :meth:`gtrans.models.base.contract.DocumentModel.layouts`."""
         return self.encoder.layout(src_tokens), self.decoder.layout(prev_output_tokens)
-
-
-def _check_vocabulary(task: FairseqTask) -> None:
-    """Raises GtransError if a checkpoint, whose state fairseq's task has, has other symbols."""
-    recorded = ModelIdentity.of_state(task.state_dict(), "the checkpoint")
-    if recorded is None:
-        return
-    for side in ("source", "target"):
-        dictionary, old = getattr(task, f"{side}_dictionary"), getattr(recorded, side)
-        here = Vocabulary.of(dictionary, len(dictionary))
-        if here.symbols != old.symbols:
-            if recorded.unit:
-                raise GtransError(
-                    "the checkpoint was trained with `--task document_translation`; give that task."
-                )
-            raise GtransError(
-                f"the checkpoint was not made with this data folder, it has another {side} "
-                f"vocabulary ({old.difference(here)}); give the folder it was trained with."
-            )
 
 
 def at_least(least: int, **values: int | None) -> None:
