@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "messages": set(),
     "identity": {"errors", "messages"},
     "languages": {"errors"},
+    "experiments": {"errors", "shipped"},
     "checkpoint_contents": {"errors"},
     "libraries": {"errors", "shipped"},
     "modules": {"checkpoint_contents", "errors", "libraries"},
