@@ -34,7 +34,7 @@ SIZE = [
 ]
 TRAINING = [
     *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--lr", "0.003"),
-    *("--lr-scheduler", "inverse_sqrt", "--criterion", "label_smoothed_cross_entropy"),
+    *("--lr-scheduler", "inverse_sqrt", "--criterion", "chunked_cross_entropy"),
     *("--label-smoothing", "0.1", "--max-tokens", "4096", "--no-epoch-checkpoints"),
     *("--log-format", "json", "--log-interval", "5", "--seed", "1"),
 ]

@@ -69,7 +69,7 @@ settings() {
     --share-all-embeddings
     --optimizer adam --adam-betas "(0.9, 0.98)" --adam-eps 1e-8
     --lr 5e-4 --lr-scheduler inverse_sqrt --warmup-updates 4000
-    --criterion label_smoothed_cross_entropy --label-smoothing 0.1
+    --criterion chunked_cross_entropy --label-smoothing 0.1
     --dropout "$1"
   )
 }

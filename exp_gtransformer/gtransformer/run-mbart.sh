@@ -53,7 +53,7 @@ COMMON_SETTINGS=(
   --init-from "${model[@]}" --lr-scale-pretrained 1
   --optimizer adam --adam-eps 1e-06 --adam-betas "(0.9, 0.98)"
   --lr 3e-5 --lr-scheduler polynomial_decay --warmup-updates 2500 --total-num-update 40000
-  --criterion label_smoothed_cross_entropy --label-smoothing 0.2
+  --criterion chunked_cross_entropy --label-smoothing 0.2
   --dropout 0.3 --attention-dropout 0.1
 )
 for system in "${LISTED[@]}"; do

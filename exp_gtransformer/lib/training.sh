@@ -6,7 +6,7 @@ COMMON_SETTINGS=(
   --share-all-embeddings
   --optimizer adam --adam-betas "(0.9, 0.98)"
   --lr 5e-4 --lr-scheduler inverse_sqrt --warmup-updates 4000
-  --criterion label_smoothed_cross_entropy --label-smoothing 0.1
+  --criterion chunked_cross_entropy --label-smoothing 0.1
   --dropout 0.3
 )
 

@@ -69,7 +69,7 @@ settings() {
     --activation-fn gelu
     --optimizer adam --adam-betas "(0.9, 0.999)" --adam-eps 1e-6 --weight-decay 0
     --lr "$1" --lr-scheduler inverse_sqrt --warmup-updates "$2"
-    --criterion label_smoothed_cross_entropy --label-smoothing 0
+    --criterion chunked_cross_entropy --label-smoothing 0
     --dropout "$3" --attention-dropout "$3"
   )
 }

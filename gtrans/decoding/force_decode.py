@@ -3,7 +3,7 @@
 A document is read in the rows of the unit that its model was trained with. Different
 translations of one source are sorted and stand next to each other in a batch: the model encodes
 their source once, reads a common prefix once, and projects only the states whose words are scored
-(:meth:`gtrans.models.base.contract.DocumentModel.forward`).
+(:meth:`gtrans.models.base.contract.DocumentModel.forward`), some at a time.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gtrans.data.examples import Example, ExampleBuilder, source_of
 from gtrans.data.units import UnitSpan
 from gtrans.decoding.loading import not_finite
 from gtrans.errors import GtransError
+from gtrans.modules.chunked_loss import DecoderStates, rows_of
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.shared_prefix import SharedPrefixLayout
 
@@ -284,36 +285,23 @@ def _score(
     sources = torch.tensor([numbers.setdefault(row.source, len(numbers)) for row in batch])
     whole = DocumentLayout.of_target(read, frame.pad, frame.bos, frame.eos)
     shared = SharedPrefixLayout.of(whole, read, sources)
-    # `logits_of_word`: for each wanted word the index of its logits.
-    chosen, logits_of_word = torch.unique(
+    # `state_of_word`: for each wanted word the number of the state that predicts it.
+    chosen, state_of_word = torch.unique(
         shared.choose(torch.arange(shared.tokens), wanted), return_inverse=True
     )
     predict_at = torch.zeros(wanted.numel(), dtype=torch.bool)
     predict_at[shared.index[chosen]] = True
     predict_at = predict_at.view_as(wanted)
-    logits_of_word, words = logits_of_word.to(device), target[wanted].to(device)
-    by_model, of_all = [], []
-    for model in models:
-        logits = _logits(model, pool, batch, sources, predict_at, device).float()
-        normalisers = logits.logsumexp(1)
-        by_model.append(logits[logits_of_word, words] - normalisers[logits_of_word])
-        if rivals:
-            of_all.append(logits - normalisers[:, None])
-    scores = torch.stack(by_model).logsumexp(0) - math.log(len(models))
-    values = scores.cpu().double()
-    if not bool(values.isfinite().all()):
+    state_of_word, words = state_of_word.to(device), target[wanted].to(device)
+    states = [_states(model, pool, batch, sources, predict_at, device) for model in models]
+    scored = _scores_of_words(models, states, state_of_word, words, rivals).cpu()
+    if not bool(scored[:, 0].isfinite().all()):
         raise not_finite(models)
-    columns = [values]
-    if rivals:
-        others = (torch.stack(of_all).logsumexp(0) - math.log(len(models)))[logits_of_word]
-        others[torch.arange(len(words), device=device), words] = -math.inf
-        best, rival = others.max(1)
-        columns += [best.cpu().double(), rival.cpu().double()]
     # (rows, sentences): how many tokens of each sentence are scored
     lengths = torch.zeros(len(batch), int(counts.max()), dtype=torch.long)
     row = wanted.nonzero()[:, 0]
     lengths.index_put_((row, sentence[wanted]), torch.ones_like(row), accumulate=True)
-    tokens_of_row = torch.split(torch.stack(columns, 1), lengths.sum(1).tolist())
+    tokens_of_row = torch.split(scored, lengths.sum(1).tolist())
     return [
         list(torch.split(tokens, of_sentences[row.first : count]))
         for row, tokens, of_sentences, count in zip(
@@ -328,22 +316,62 @@ def sentences_of(target: Tensor, eos: int) -> Tensor:
     return ends.cumsum(1) - ends
 
 
-def _logits(
+def _scores_of_words(
+    models: Sequence[Any],
+    states: Sequence[DecoderStates],
+    state_of_word: Tensor,
+    words: Tensor,
+    rivals: bool,
+) -> Tensor:
+    """Columns as :func:`score_tokens` has them, the logits of some states in memory at a time.
+
+    Args:
+        models: an ensemble.
+        states: of each model those that predict words.
+        state_of_word: ``(words,)`` the number of the state that predicts each word.
+        words: ``(words,)`` ids.
+        rivals: see :func:`score_tokens`.
+
+    Returns:
+        ``(words, 1 or 3)`` in double precision.
+    """
+    tokens, rows = states[0].features.size(1), rows_of(states[0].projection.size(0))
+    found = torch.empty(len(words), 3 if rivals else 1, dtype=torch.float64, device=words.device)
+    for begin in range(0, tokens, rows):
+        part = slice(begin, begin + rows)
+        log_probs: Tensor | None = None
+        for model, of_model in zip(models, states, strict=True):
+            new = model.project(of_model.features[:, part]).float().log_softmax(1)
+            log_probs = new if log_probs is None else log_probs.logaddexp(new)
+        assert log_probs is not None
+        log_probs -= math.log(len(models))
+        here = ((state_of_word >= begin) & (state_of_word < begin + rows)).nonzero().squeeze(1)
+        at = state_of_word[here] - begin
+        found[here, 0] = log_probs[at, words[here]].double()
+        if rivals:
+            best, ids = (two[at] for two in log_probs.topk(2, 1))
+            other = ids[:, 0].eq(words[here]).long()[:, None]
+            found[here, 1] = best.gather(1, other).squeeze(1).double()
+            found[here, 2] = ids.gather(1, other).squeeze(1).double()
+    return found
+
+
+def _states(
     model: Any,
     pool: Rows,
     batch: Sequence[Row],
     sources: Tensor,
     predict_at: Tensor,
     device: torch.device,
-) -> Tensor:
-    """Logits ``(True entries of predict_at, vocabulary)``.
+) -> DecoderStates:
+    """The decoder states of the True entries of ``predict_at``.
 
     Args:
         model: a model of the task.
         pool: the pool of the rows.
         batch: the rows that the model reads.
         sources: ``(rows,)`` number of each row's source, in order of appearance.
-        predict_at: ``(rows, length)`` True on the target's tokens whose logits are wanted.
+        predict_at: ``(rows, length)`` True on the target's tokens whose states are wanted.
         device: the model's device.
     """
     builder, examples = pool.examples, [row.example for row in batch]
@@ -356,5 +384,5 @@ def _logits(
         "predict_at": predict_at,
     }
     net_input = pool.complete_input({n: tensor.to(device) for n, tensor in net_input.items()})
-    logits: Tensor = model(**net_input)[0]
-    return logits
+    states: DecoderStates = model(**net_input, states_only=True)[0]
+    return states

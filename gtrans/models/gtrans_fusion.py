@@ -7,7 +7,7 @@ for Neural Machine Translation", 2022.
 Eq 1-2      :class:`gtrans.modules.layer_fusion.EncoderGroupFusion`
 Eq 3-4      :class:`gtrans.modules.layer_fusion.DecoderGroupFusion`
 Eq 5-6      :class:`gtrans.modules.layer_fusion.ProbabilityFusion`, ``fuse_probabilities``
-Eq 7        :mod:`gtrans.criterions.multi_level_cross_entropy`
+Eq 7        :class:`gtrans.criterions.chunked_cross_entropy.MultiLevelCrossEntropy`
 table VI    ``--use-groups``; figure 7: ``--keep-encoder-layers``
 table VIII  ``--no-encoder-fusion``, ``--no-decoder-fusion``
 ==========  ==========================================================================
@@ -96,7 +96,6 @@ class GtransFusion(Transformer):
     """GTRANS layer fusion: fused groups of layers, with the baselines of its paper."""
 
     units = ("sentence", "window", "document")
-    has_group_outputs = True
     start_mistake: str | None = None
 
     @classmethod

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gtrans.modules.decode_state import DecodeState
-from gtrans.modules.group_attention import AttentionPlan, dense_attention, segment_attention
-from gtrans.modules.linear import Linear
+from gtrans.modules.group_attention import (
+    AttentionPlan,
+    dense_attention,
+    scaled_attention,
+    segment_attention,
+)
+from gtrans.modules.linear import Linear, lowered
 from gtrans.modules.varlen_attention import suits, varlen_attention
 
 # Called after every attention with its weights (heads, queries, keys) and its plan.
@@ -81,9 +85,7 @@ class MultiheadAttention(nn.Module):
             x.reshape(groups, -1, self.heads, key.size(2) // self.heads).transpose(1, 2)
             for x in (self.q_proj(query), key, value)
         )
-        attended = F.scaled_dot_product_attention(
-            q, k, v, attn_mask=mask, dropout_p=self.dropout if self.training else 0.0
-        )
+        attended = scaled_attention(q, k, v, mask, self.dropout if self.training else 0.0)
         output: Tensor = self.out_proj(attended.transpose(1, 2).reshape(query.shape))
         return output
 
@@ -154,6 +156,9 @@ class DocumentAttention(MultiheadAttention):
         Returns:
             ``(queries, dim)``.
         """
+        own = key is query
+        query = lowered(query)
+        key = query if own else lowered(key)
 
         def over_group(attention: MultiheadAttention) -> Tensor:
             return MultiheadAttention.forward(attention, query, key, key, group_plan())

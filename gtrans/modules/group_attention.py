@@ -15,15 +15,14 @@ it returns the attention weights. For CUDA in half precision there is also
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gtrans.modules.gather import Gather, padded_index, with_rows
 from gtrans.modules.layout import Segments
 
 BACKENDS = ("regroup", "dense", "varlen")
@@ -141,14 +140,14 @@ class AttentionPlan:
                 max(query_sizes[i] for i in members),
                 max(key_sizes[i] for i in members),
             )
-            query_index.append(_rows(padded_index(self.query, chosen, width_q), count))
-            keys = _rows(padded_index(self.key, chosen, width_k), count)
+            query_index.append(with_rows(padded_index(self.query, chosen, width_q), count))
+            keys = with_rows(padded_index(self.key, chosen, width_k), count)
             key_index.append(keys)
             whole = all(query_sizes[i] == key_sizes[i] for i in members)
             mask = None
             if self.causal and not whole:
                 last = self.key.lengths[chosen] - self.query.lengths[chosen]
-                last = _rows(last[:, None] + torch.arange(width_q, device=device), count, 0)
+                last = with_rows(last[:, None] + torch.arange(width_q, device=device), count, 0)
                 mask = torch.arange(width_k, device=device) <= last[:, None, :, None]
             # A causal query never looks beyond itself, so padding after it needs no mask.
             elif not self.causal and any(key_sizes[i] != width_k for i in members):
@@ -246,89 +245,6 @@ def _covers(segments: Segments, tokens: int) -> bool:
     )
 
 
-def padded_index(segments: Segments, chosen: Tensor, width: int) -> Tensor:
-    """``(chosen, width)`` packed indices of the tokens of the segments ``chosen (chosen,)``.
-
-    -1 after the end of a segment.
-    """
-    offsets = torch.arange(width, device=chosen.device)
-    index = segments.starts[chosen][:, None] + offsets
-    after_end = offsets >= segments.lengths[chosen][:, None]
-    if segments.index is not None:
-        index = segments.index[index.masked_fill(after_end, 0)]
-    return index.masked_fill(after_end, -1)
-
-
-def _rows(padded: Tensor, count: int, value: int = -1) -> Tensor:
-    """``padded (rows, width)`` with rows of ``value`` after them: ``(count, width)``."""
-    return F.pad(padded, (0, 0, 0, count - padded.size(0)), value=value)
-
-
-def _inverse(index: Tensor, tokens: int) -> Tensor:
-    """``(tokens,)`` where each packed token stands in ``index``; -1 for those that do not."""
-    real = (index >= 0).nonzero().squeeze(1)
-    inverse = real.new_full((tokens,), -1)
-    inverse[index[real]] = real
-    return inverse
-
-
-class Gather:
-    """Pads packed tokens by an index, with a gather as its gradient.
-
-    If no token occurs twice in the index, the gradient is the inverse permutation; autograd's
-    own scatter-add would be several times slower.
-    """
-
-    def __init__(self, index: Tensor, tokens: int) -> None:
-        """``index (padded,)``: the packed token at each padded position, -1 on padding."""
-        self.index = index.clamp(min=0)
-        inverse = _inverse(index, tokens)
-        unused = inverse < 0
-        self.unused = unused if bool(unused.any()) else None
-        self.inverse = inverse.clamp(min=0)
-        self.repeats = int((index >= 0).sum()) > tokens - int(unused.sum())
-
-    @classmethod
-    def build(cls, buckets: Sequence[Tensor], tokens: int) -> Gather | None:
-        """From the index ``(rows, width)`` of each bucket; None if nothing is to be moved."""
-        index = torch.cat([bucket.flatten() for bucket in buckets])
-        if index.numel() == tokens and torch.equal(
-            index, torch.arange(tokens, device=index.device)
-        ):
-            return None
-        return cls(index, tokens)
-
-    def pad(self, packed: Tensor) -> Tensor:
-        """``(tokens, dim) -> (padded, dim)``, with arbitrary states on padding."""
-        if self.repeats:
-            return packed.index_select(0, self.index)
-        out: Tensor = _GatherFunction.apply(  # type: ignore[no-untyped-call]
-            packed, self.index, self.inverse, self.unused
-        )
-        return out
-
-    def pack(self, padded: Tensor) -> Tensor:
-        """``(padded, dim) -> (tokens, dim)``."""
-        return padded.index_select(0, self.inverse)
-
-
-class _GatherFunction(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, packed: Tensor, index: Tensor, inverse: Tensor, unused: Tensor | None
-    ) -> Tensor:
-        ctx.save_for_backward(inverse, unused)
-        return packed.index_select(0, index)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        inverse, unused = ctx.saved_tensors
-        gathered = grad.index_select(0, inverse)
-        if unused is not None:
-            gathered.masked_fill_(unused[:, None], 0)
-        return gathered, None, None, None
-
-
 def segment_attention(
     query: Tensor,
     key: Tensor,
@@ -363,17 +279,51 @@ def segment_attention(
     keys, values = (torch.split(x, sizes_k) for x in (key, value))
     outputs = []
     for bucket, q, k, v in zip(buckets, queries, keys, values, strict=True):
-        attended = F.scaled_dot_product_attention(
+        attended = scaled_attention(
             _split_heads(q, bucket.count, heads),
             _split_heads(k, bucket.count, heads),
             _split_heads(v, bucket.count, heads),
-            attn_mask=bucket.mask,
-            dropout_p=dropout,
-            is_causal=bucket.causal,
+            bucket.mask,
+            dropout,
+            bucket.causal,
         )
         outputs.append(attended.transpose(1, 2).reshape(bucket.count * bucket.query, -1))
     output = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
     return output if gather_q is None else gather_q.pack(output)
+
+
+def scaled_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    dropout: float = 0.0,
+    causal: bool = False,
+) -> Tensor:
+    """``scaled_dot_product_attention``, in training on a CPU in single precision.
+
+    There the gradient of half precision takes three to six times as long on sentences, and no less
+    on documents (measured with torch 2.13 and avx512_bf16).
+
+    Args:
+        query: ``(groups, heads, queries, dim)``.
+        key: ``(groups, heads, keys, dim)``.
+        value: ``(groups, heads, keys, dim)``.
+        mask: broadcasts to ``(groups, heads, queries, keys)``, True on visible keys; or None.
+        dropout: probability of dropping an attention weight.
+        causal: a query sees keys up to its own position only.
+
+    Returns:
+        ``(groups, heads, queries, dim)``.
+    """
+    half = query.dtype in (torch.float16, torch.bfloat16)
+    if not (half and query.is_cpu and torch.is_grad_enabled()):
+        return F.scaled_dot_product_attention(query, key, value, mask, dropout, causal)
+    with torch.autocast("cpu", enabled=False):
+        attended = F.scaled_dot_product_attention(
+            query.float(), key.float(), value.float(), mask, dropout, causal
+        )
+    return attended.to(query.dtype)
 
 
 def _split_heads(states: Tensor, count: int, heads: int) -> Tensor:

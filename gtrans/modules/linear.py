@@ -9,6 +9,15 @@ from torch import Tensor, nn
 _FEW_STATES = 8
 
 
+def lowered(x: Tensor) -> Tensor:
+    """``x`` in the precision of autocast, if it is on; for what several projections read.
+
+    Each of them would convert it again, and its gradient.
+    """
+    device = x.device.type
+    return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
+
+
 class Linear(nn.Linear):
     """``nn.Linear``, with the same parameters.
 

@@ -31,7 +31,8 @@ from torch import Tensor, nn
 from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.dropout import dropout
 from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.group_attention import AttentionPlan, Gather, padded_index, rounded_width
+from gtrans.modules.gather import Gather, padded_index
+from gtrans.modules.group_attention import AttentionPlan, rounded_width
 from gtrans.modules.layout import DocumentLayout, Segments
 from gtrans.modules.positions import OFFSET, SinusoidalPositions
 from gtrans.modules.residual import LayerSpec, ResidualLayer
@@ -225,6 +226,28 @@ class MemoryPass:
         following = copy(self)
         following.flow = flow
         return following
+
+    def repeatable(self, run: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        """``run``, which reads and writes the flow, for calls that all find it as it is now.
+
+        Only the first call writes to it.
+        """
+        earlier = dict(self.flow.earlier)
+        called: list[bool] = []
+
+        def repeated(x: Tensor) -> Tensor:
+            flow = self.flow
+            self.flow = own = replace(flow, leaving={}, earlier=dict(earlier))
+            try:
+                return run(x)
+            finally:
+                self.flow = flow
+                if not called:
+                    called.append(True)
+                    flow.leaving.update(own.leaving)
+                    flow.earlier.update(own.earlier)
+
+        return repeated
 
 
 class RecurrentMemory(ResidualLayer):

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import ContextAttention, PackedContext
@@ -26,7 +28,13 @@ __all__ = ["DecoderLayer", "EncoderLayer", "LayerSpec", "context_sources", "memo
 
 
 class TransformerLayer(ResidualLayer):
-    """A layer of the encoder or decoder, with the parts that a model may switch on."""
+    """A layer of the encoder or decoder, with the parts that a model may switch on.
+
+    Attributes:
+        checkpoints: in training keep only what the layer reads, and compute the rest again for the
+            gradient, with the same dropout (Chen et al. 2016, "Training Deep Nets with Sublinear
+            Memory Cost").
+    """
 
     context_attn: ContextAttention | None
     memory: RecurrentMemory | None
@@ -35,6 +43,19 @@ class TransformerLayer(ResidualLayer):
         super().__init__(spec)
         self.context_attn = None
         self.memory = None
+        self.checkpoints = False
+
+    def _computed(
+        self, run: Callable[[Tensor], Tensor], x: Tensor, plans: AttentionPlans
+    ) -> Tensor:
+        """``run(x)``, in training perhaps once more for the gradient; all are ``(tokens, dim)``."""
+        if not (self.checkpoints and self.training and torch.is_grad_enabled()):
+            return run(x)
+        if self.memory is not None and plans.memory is not None:
+            run = plans.memory.repeatable(run)
+        # What is random depends on the device of the arguments: `x` must be one.
+        output: Tensor = checkpoint(run, x, use_reentrant=False)
+        return output
 
     def _with_context(
         self, query: Tensor, own: Tensor, plans: AttentionPlans, plan: AttentionPlan | None
@@ -105,6 +126,9 @@ class EncoderLayer(TransformerLayer):
             order: ``(tokens, dim)`` embedded sentence numbers, or None; see
                 :meth:`gtrans.modules.attention.DocumentAttention.forward`.
         """
+        return self._computed(lambda x: self._pass(x, plans, order), x, plans)
+
+    def _pass(self, x: Tensor, plans: AttentionPlans, order: Tensor | None) -> Tensor:
         x = self._residual(
             x,
             self.self_attn_layer_norm,
@@ -157,6 +181,18 @@ class DecoderLayer(TransformerLayer):
             order: ``(target tokens, dim)`` embedded sentence numbers, or None.
             source_order: ``(source tokens, dim)`` the same of the source, or None.
         """
+        return self._computed(
+            lambda x: self._pass(x, encoded, plans, order, source_order), x, plans
+        )
+
+    def _pass(
+        self,
+        x: Tensor,
+        encoded: Tensor,
+        plans: AttentionPlans,
+        order: Tensor | None,
+        source_order: Tensor | None,
+    ) -> Tensor:
         x = self._residual(
             x,
             self.self_attn_layer_norm,

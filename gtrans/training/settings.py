@@ -56,8 +56,9 @@ _FREE: dict[str, frozenset[str]] = {
             *_LANGUAGES,
         )
     ),
-    "model": frozenset(("init_xlmr",)),
-    "criterion": frozenset(),
+    "model": frozenset(("init_xlmr", "checkpoint_activations")),
+    # Neither changes what is learned.
+    "criterion": frozenset(("softmax_rows", "report_accuracy")),
     "optimizer": frozenset(("tpu",)),
     "lr_scheduler": frozenset(),
     "ema": frozenset(),

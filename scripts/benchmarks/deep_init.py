@@ -71,7 +71,7 @@ def gradient_norms(
     )
     source[:, -1] = target[:, -1] = dictionary.eos()
     read = target.roll(1, 1)
-    outputs = model(source.to(device.name), None, read.to(device.name), groups_only=True)[0]
+    outputs = model(source.to(device.name), None, read.to(device.name), states_only=True)[0]
     aims = target.flatten().to(device.name)
     weights, losses = outputs.log_weights.exp(), []
     for features in outputs.features:

@@ -152,12 +152,12 @@ def table(heads: Sequence[str], lines: Sequence[Sequence[str]], texts: int = 1) 
     return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rules, *lines)) + "\n"
 
 
-def grid(rows: Rows, cell: Callable[[Row], str]) -> str:
-    """Systems down, words of a document across."""
+def grid(rows: Rows, cell: Callable[[Row], str], what: str = "words of a document") -> str:
+    """Systems down, ``words`` (those of a document, or ``what``) across."""
     lengths = sorted({row["words"] for row in rows})
     found = {(row["system"], row["words"]): cell(row) for row in rows}
     return table(
-        ["words of a document", *(f"{words:,}" for words in lengths)],
+        [what, *(f"{words:,}" for words in lengths)],
         [
             [system, *(found.get((system, words), "–") for words in lengths)]
             for system in dict.fromkeys(row["system"] for row in rows)

@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import allocator
 import bert_cache
 import changed_defaults
+import checkpoints
 import chunks
 import contrast
 import decoding
@@ -26,11 +28,13 @@ import memory
 import report
 import shapes
 import training
+import vocabulary
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
 _MODULES = (
-    *(training, decoding, memory, shapes, chunks, contrast, bert_cache, fusion, deep_fusion),
+    *(training, allocator, decoding, memory, checkpoints, vocabulary, shapes, chunks),
+    *(contrast, bert_cache, fusion, deep_fusion),
 )
 BENCHMARKS = {
     benchmark.name: benchmark

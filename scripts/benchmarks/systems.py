@@ -87,12 +87,16 @@ def _task(dictionary: Dictionary) -> Any:
 class Trainer:
     """Steps of training as fairseq makes them: loss, gradients, clipping, Adam."""
 
-    def __init__(self, model: nn.Module, dictionary: Dictionary, device: Device = CPU) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        dictionary: Dictionary,
+        device: Device = CPU,
+        criterion: Any = LabelSmoothedCrossEntropyCriterion,
+    ) -> None:
         self.model = device.model(model).train()
         self.device = device
-        self.criterion = LabelSmoothedCrossEntropyCriterion(
-            SimpleNamespace(target_dictionary=dictionary), False, 0.1
-        )
+        self.criterion = criterion(SimpleNamespace(target_dictionary=dictionary), False, 0.1)
         # A rate of almost nothing: half precision must survive without loss scaling.
         self.parameters = list(model.parameters())
         self.optimizer = Adam(self.parameters, lr=1e-7, betas=(0.9, 0.98))

@@ -49,10 +49,10 @@ def with_plan(built: Built) -> dict[str, Any]:
 
 
 def criterion_of(built: Built) -> Any:
-    name = "label_smoothed_cross_entropy"
-    if getattr(built.model, "has_group_outputs", False):
-        name = "multi_level_cross_entropy"
-    criterion = CRITERION_REGISTRY[name]
+    groups = built.model.decoder.probabilities is not None
+    criterion = CRITERION_REGISTRY[
+        "multi_level_cross_entropy" if groups else "chunked_cross_entropy"
+    ]
     cfg = OmegaConf.structured(criterion.__dataclass)
     cfg.label_smoothing, cfg.sentence_avg = 0.1, False
     return criterion.build_criterion(cfg, built.task)

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.fusion_models import EOS, PAD, dictionary, fusion_model, shake
 
-from gtrans.criterions.multi_level_cross_entropy import MultiLevelCrossEntropy
+from gtrans.criterions.chunked_cross_entropy import MultiLevelCrossEntropy
 from gtrans.errors import GtransError
-from gtrans.modules import multi_level
-from gtrans.modules.multi_level import smoothed_losses
+from gtrans.modules import chunked_loss as module
+from gtrans.modules.chunked_loss import Losses, chunked_loss
 
 TASK = SimpleNamespace(target_dictionary=dictionary())
 SOURCE = torch.tensor([[PAD, PAD, 5, 6, 7, EOS], [8, 9, 10, 11, 12, EOS]])
@@ -29,17 +29,29 @@ SAMPLE: dict[str, Any] = {
 }
 
 
-def criterion(smoothing: float = 0.1, rows: int = 1024) -> MultiLevelCrossEntropy:
+def criterion(smoothing: float = 0.1, rows: int | None = None) -> MultiLevelCrossEntropy:
     return MultiLevelCrossEntropy(TASK, False, smoothing, rows)
+
+
+def losses_of(
+    features: torch.Tensor,
+    projection: torch.Tensor,
+    target: torch.Tensor,
+    smoothing: float,
+    rows: int,
+    share: torch.Tensor | None = None,
+) -> Losses:
+    weights = torch.ones(len(target)) if share is None else share
+    return chunked_loss(features, projection, target, weights, smoothing, rows)
 
 
 def test_smoothed_loss_by_hand() -> None:
     """Probabilities 1/2, 1/4, 1/4, the second word right, epsilon 0.2: 0.1 on each other one."""
     features, projection = torch.tensor([[1.0]]), torch.tensor([[0.5], [0.25], [0.25]]).log()
-    smoothed, plain = smoothed_losses(features, projection, torch.tensor([1]), 0.2, 8)
-    assert float(plain) == pytest.approx(math.log(4))
+    losses = losses_of(features, projection, torch.tensor([1]), 0.2, 8)
+    assert float(losses.plain) == pytest.approx(math.log(4))
     expected = 0.8 * math.log(4) + 0.1 * math.log(2) + 0.1 * math.log(4)
-    assert float(smoothed) == pytest.approx(expected)
+    assert float(losses.smoothed) == pytest.approx(expected)
 
 
 @given(rows=st.integers(1, 30), smoothing=st.sampled_from([0.0, 0.1]), seed=st.integers(0, 9999))
@@ -49,14 +61,15 @@ def test_pieces_make_no_difference(rows: int, smoothing: float, seed: int) -> No
     features = torch.randn(11, 4, dtype=torch.float64, requires_grad=True)
     projection = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
     target = torch.randint(7, (11,))
-    share = torch.rand(11, dtype=torch.float64)
-    losses, plain = smoothed_losses(features, projection, target, smoothing, rows)
+    share = torch.rand(11, dtype=torch.float64, requires_grad=True)
+    losses = losses_of(features, projection, target, smoothing, rows, share)
     logs = (features @ projection.t()).log_softmax(1)
     wanted = torch.full_like(logs, smoothing / 6).scatter(1, target[:, None], 1 - smoothing)
-    torch.testing.assert_close(losses, -(wanted * logs).sum(1))
-    torch.testing.assert_close(plain, -logs.gather(1, target[:, None]).squeeze(1))
-    found = torch.autograd.grad((share * losses).sum(), [features, projection])
-    expected = torch.autograd.grad((share * -(wanted * logs).sum(1)).sum(), [features, projection])
+    torch.testing.assert_close(losses.smoothed, -(wanted * logs).sum(1))
+    torch.testing.assert_close(losses.plain, -logs.gather(1, target[:, None]).squeeze(1))
+    inputs = [features, projection, share]
+    found = torch.autograd.grad(3 * losses.total, inputs)
+    expected = torch.autograd.grad(3 * (share * -(wanted * logs).sum(1)).sum(), inputs)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other)
 
@@ -65,7 +78,7 @@ def test_the_loss_is_equation_7() -> None:
     model = shake(fusion_model())
     with torch.no_grad():
         loss, size, logged = criterion()(model, SAMPLE)
-        outputs = model(SOURCE, None, INPUT, groups_only=True)[0]
+        outputs = model(SOURCE, None, INPUT, states_only=True)[0]
     assert model.decoder.probabilities is not None
     psi = torch.softmax(model.decoder.probabilities.weights.detach() / math.sqrt(16), 0)
     words = TARGET[TARGET.ne(PAD)]
@@ -124,15 +137,15 @@ def test_group_weights_learn() -> None:
 
 
 def test_no_pass_keeps_more_logits_than_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither kept for the gradient nor at once: every product has at most 4 rows."""
+    """Every product has at most 4 rows, once; nothing as large as that is kept for the gradient."""
     sizes: list[int] = []
-    real = multi_level.F.linear
+    real = module.F.linear
 
     def linear(features: torch.Tensor, projection: torch.Tensor) -> torch.Tensor:
         sizes.append(features.size(0))
         return real(features, projection)
 
-    monkeypatch.setattr(multi_level.F, "linear", linear)
+    monkeypatch.setattr(module.F, "linear", linear)
     features = torch.randn(18, 3, requires_grad=True)
     projection = torch.randn(500, 3, requires_grad=True)
     kept: list[int] = []
@@ -142,19 +155,35 @@ def test_no_pass_keeps_more_logits_than_it_is_allowed(monkeypatch: pytest.Monkey
         return x
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
-        losses, _ = smoothed_losses(features, projection, torch.arange(18), 0.1, 4)
+        losses = losses_of(features, projection, torch.arange(18), 0.1, 4)
     assert max(kept, default=0) < 4 * 500
-    losses.sum().backward()
-    assert sorted(sizes) == [2, 2] + [4] * 8  # each piece twice: forward, and for the gradient
+    losses.total.backward()
+    assert sorted(sizes) == [2] + [4] * 4
 
 
-def test_half_precision_is_safe() -> None:
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_safe(dtype: torch.dtype) -> None:
     """Logits far outside of what exp can do in half precision; the loss stays finite."""
-    features = (torch.randn(6, 8) * 30).half()
-    projection = (torch.randn(40, 8) * 30).half()
-    losses, plain = smoothed_losses(features, projection, torch.arange(6), 0.1, 4)
-    assert losses.dtype == torch.float32
-    assert bool(losses.isfinite().all()) and bool(plain.isfinite().all())
+    features = (torch.randn(6, 8) * 30).to(dtype).requires_grad_()
+    projection = (torch.randn(40, 8) * 30).to(dtype).requires_grad_()
+    losses = losses_of(features, projection, torch.arange(6), 0.1, 4)
+    assert losses.total.dtype == losses.plain.dtype == torch.float32
+    assert bool(losses.smoothed.isfinite().all()) and bool(losses.plain.isfinite().all())
+    losses.total.backward()
+    assert features.grad is not None and features.grad.dtype == dtype
+    assert projection.grad is not None and projection.grad.dtype == dtype
+
+
+def test_a_loss_scale_saves_small_gradients_in_half_precision() -> None:
+    """A gradient of 1e-8 is nothing in fp16, but not when the loss has been multiplied."""
+    features = torch.zeros(1, 2, dtype=torch.float16)
+    features[0, 0] = 16.0
+    projection = torch.tensor([[1.0, 0], [-0.15, 0]], dtype=torch.float16).requires_grad_()
+    losses = losses_of(features, projection, torch.tensor([0]), 0.0, 4)
+    (losses.total * 4096).backward()
+    assert projection.grad is not None
+    exact = 4096 * 16 * math.exp(-16 * 1.15) / (1 + math.exp(-16 * 1.15))
+    assert float(projection.grad[1, 0]) == pytest.approx(exact, rel=0.02)
 
 
 def test_logs_of_workers_add_up() -> None:
@@ -179,5 +208,5 @@ def test_mistakes() -> None:
         criterion(rows=0)
     with pytest.raises(GtransError, match="`--label-smoothing` must be at least 0 and below 1"):
         criterion(smoothing=1.0)
-    with pytest.raises(GtransError, match="needs a gtrans_fusion model"):
+    with pytest.raises(GtransError, match="needs a model of this project or a Transformer"):
         criterion()(torch.nn.Linear(1, 1), SAMPLE)

@@ -9,7 +9,7 @@ import torch
 from support.fusion_models import EOS, dictionary, fusion_model
 from torch import Tensor
 
-from gtrans.criterions.multi_level_cross_entropy import MultiLevelCrossEntropy
+from gtrans.criterions.chunked_cross_entropy import MultiLevelCrossEntropy
 from gtrans.models.gtrans_fusion import SYSTEMS, GtransFusion
 
 WORDS = range(4, 12)

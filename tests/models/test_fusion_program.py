@@ -50,7 +50,7 @@ def test_geometric_fusion_by_hand() -> None:
 def test_every_search_adds_up_the_weighted_logarithms() -> None:
     """As training does (Eq 7), token by token and for fairseq, not normalised again."""
     model = shake(fusion_model(**PROGRAM))
-    outputs = model(SOURCE, None, INPUT, groups_only=True)[0]
+    outputs = model(SOURCE, None, INPUT, states_only=True)[0]
     logs = (outputs.features @ outputs.projection.t()).log_softmax(-1)
     wanted = (outputs.log_weights.exp()[:, None, None] * logs).sum(0)
     whole = model.get_normalized_probs(model(SOURCE, None, INPUT), log_probs=True)

@@ -172,7 +172,7 @@ def test_groups_in_use_are_renormalised_and_save_what_they_do_not_need(
     model.load_state_dict(whole.state_dict())
     first, last = (int(part) for part in groups.split(":"))
     with torch.no_grad():
-        outputs = whole(SOURCE, None, INPUT, groups_only=True)[0]
+        outputs = whole(SOURCE, None, INPUT, states_only=True)[0]
     psi = outputs.log_weights.exp()[first - 1 : last]
     logits = outputs.features[first - 1 : last] @ outputs.projection.t()
     expected = (psi[:, None, None] / psi.sum() * logits.softmax(-1)).sum(0)

@@ -31,7 +31,7 @@ PROGRAM = (
     "--share-all-embeddings --learned-positions --layernorm-embedding --no-scale-embedding",
     "--activation-fn gelu",
     "--optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-6 --weight-decay 0",
-    "--criterion label_smoothed_cross_entropy --label-smoothing 0",
+    "--criterion chunked_cross_entropy --label-smoothing 0",
     "--max-tokens 4096 --update-freq 1",
     "--patience 5",
 )

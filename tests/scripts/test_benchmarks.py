@@ -25,6 +25,8 @@ RUNS = {
     ),
     "decoding": (*LENGTHS, "--words", "30", "--rounds", "1", "--stock-limit", "30"),
     "memory": ("--lengths", "60"),
+    "allocator": ("--words", "60", "--updates", "1", "--rounds", "1"),
+    "checkpoints": ("--lengths", "60", "--longest", "120"),
     "chunks": (
         "--lengths", "60", "--chunk", "20", "--documents", "2", "--beam", "2", "--rounds", "1",
         "--whole-limit", "30",
@@ -105,6 +107,28 @@ def test_memory(results: Results) -> None:
 
 
 @pytest.mark.long
+def test_allocator(results: Results) -> None:
+    own, kept = results["allocator"]["rows"]
+    assert own["of_own"] == 1.0 and own["faults"] >= kept["faults"]
+
+
+@pytest.mark.long
+def test_checkpoints(results: Results) -> None:
+    rows = results["checkpoints"]["rows"]
+    assert systems(rows, 60) == {"as it is", "`--checkpoint-activations`"}
+    assert systems(rows, 120) == {"`--checkpoint-activations`"}
+
+
+@pytest.mark.long
+def test_vocabulary(tmp_path: Path) -> None:
+    small = ("--size", "toy", "--vocabularies", "300", "600", "--tokens", "60", "--no-mbart")
+    done = run("vocabulary", *small, "--work", tmp_path / "work", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "benchmarks.json").read_text("utf-8"))["vocabulary"]["rows"]
+    assert [row["words"] for row in rows] == [300, 600, 300]
+
+
+@pytest.mark.long
 def test_chunks(results: Results) -> None:
     rows = results["chunks"]["rows"]
     chunked = {f"{model}, chunk by chunk" for model in ("sentence Transformer", "recurrent memory")}
@@ -174,7 +198,7 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
 
 
 def test_docs_name_benchmarks_that_exist() -> None:
-    known = {"NAME", "deep-fusion", "deep-init", *RUNS}
+    known = {"NAME", "deep-fusion", "deep-init", "vocabulary", *RUNS}
     for path in [REPO / "README.md", *(REPO / "docs").glob("*.md")]:
         named = re.findall(r"scripts/benchmarks/run\.py ([A-Za-z-]+)", path.read_text("utf-8"))
         assert set(named) <= known, path

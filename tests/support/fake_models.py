@@ -5,7 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+
+from gtrans.modules.chunked_loss import DecoderStates
 
 
 class RowByRow(nn.Module, ABC):
@@ -26,10 +29,16 @@ class RowByRow(nn.Module, ABC):
         prev_output_tokens: Tensor,
         *,
         source_of_row: Tensor | None = None,
-        predict_at: Tensor | None = None,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Logits at ``predict_at``."""
+        predict_at: Tensor,
+        states_only: bool,
+    ) -> tuple[DecoderStates, dict[str, Any]]:
+        """States at ``predict_at``, which are their logits."""
+        assert states_only
         sources = src_tokens if source_of_row is None else src_tokens[source_of_row]
         assert len(sources) == len(prev_output_tokens)
-        logits = self.logits(sources, prev_output_tokens)
-        return (logits if predict_at is None else logits[predict_at]), {}
+        logits = self.logits(sources, prev_output_tokens)[predict_at]
+        return DecoderStates(logits[None], torch.zeros(1), torch.eye(logits.size(1))), {}
+
+    def project(self, features: Tensor) -> Tensor:
+        """The logits of ``features (1, tokens, vocabulary)``."""
+        return features[0]

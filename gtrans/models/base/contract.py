@@ -89,7 +89,6 @@ class DocumentModel(FairseqEncoderDecoderModel):
         context_size: default number of neighbours before and after the current sentence.
         sentence_marks: architecture to sentence marks, for pretrained models whose marks are
             not ``both``.
-        has_group_outputs: whether ``forward`` takes ``groups_only``.
     """
 
     options: ClassVar[type[DocumentModelConfig]]
@@ -98,7 +97,6 @@ class DocumentModel(FairseqEncoderDecoderModel):
     context_sides: ClassVar[tuple[str, ...]] = ("source",)
     context_size: ClassVar[tuple[int, int]] = (1, 0)
     sentence_marks: ClassVar[Mapping[str, str]] = {}
-    has_group_outputs: ClassVar[bool] = False
 
     # ---- before the model is built: asked by the task ------------------------------------------
 
@@ -134,6 +132,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         *,
         source_of_row: Tensor | None = None,
         predict_at: Tensor | None = None,
+        states_only: bool = False,
         **source: Any,
     ) -> tuple[Any, dict[str, Any]]:
         """Logits ``(batch, target length, vocabulary)`` of every next token.
@@ -148,16 +147,21 @@ class DocumentModel(FairseqEncoderDecoderModel):
                 source, in the same order.
             predict_at: ``(targets, target length)`` True on the tokens whose logits are wanted.
                 The logits are then ``(True entries, vocabulary)``, target by target.
+            states_only: return the states that :meth:`project` makes logits of, so that the
+                caller need not hold the logits of all tokens.
             source: the rest of ``net_input``: the ``plan`` of the batch (:attr:`planner`;
                 without it the host waits once); in windows ``current (batch,)``, the number of
                 the current sentence in its row; BERT's output for the source; the ``memory``
-                that rows begin with. Models with ``has_group_outputs`` also take
-                ``groups_only``.
+                that rows begin with.
 
         Returns:
-            the logits, and a dictionary for fairseq. With ``groups_only=True`` a
-            :class:`gtrans.modules.multi_level.GroupOutputs` instead of the logits.
+            the logits, and a dictionary for fairseq. With ``states_only`` a
+            :class:`gtrans.modules.chunked_loss.DecoderStates` instead of the logits.
         """
+
+    @abstractmethod
+    def project(self, features: Tensor) -> Tensor:
+        """``(groups, tokens, dim)`` decoder states to logits ``(tokens, vocabulary)``."""
 
     @abstractmethod
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:

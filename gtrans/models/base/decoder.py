@@ -16,6 +16,7 @@ from gtrans.models.base.planning import TargetPlanner, planned
 from gtrans.models.base.stock_search import StockDecoder
 from gtrans.modules.attention import DocumentAttention
 from gtrans.modules.attention_plans import AttentionPlans
+from gtrans.modules.chunked_loss import DecoderStates
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.decode_state import DecodeState, effective_kinds
 from gtrans.modules.encoder_output import EncoderOutput
@@ -29,7 +30,6 @@ from gtrans.modules.layer_fusion import (
 from gtrans.modules.layout import DocumentLayout, Positions
 from gtrans.modules.linear import Linear
 from gtrans.modules.memory import MemoryFlow
-from gtrans.modules.multi_level import GroupOutputs
 from gtrans.modules.positions import LearnedPositions
 from gtrans.modules.transformer import DecoderLayer, context_sources, memory_sources
 
@@ -98,7 +98,7 @@ class Decoder(StockDecoder):
         encoder_out: EncoderOutput,
         *,
         predict_at: Tensor | None = None,
-        groups_only: bool = False,
+        states_only: bool = False,
         return_all_layers: bool = False,
         memory: MemoryFlow | None = None,
         plan: AttentionPlans | None = None,
@@ -111,9 +111,8 @@ class Decoder(StockDecoder):
         Args:
             prev_output_tokens: ``(batch, length)`` decoder input, padded on the right.
             encoder_out: the encoded sources.
-            predict_at: see :meth:`gtrans.models.base.contract.DocumentModel.forward`.
-            groups_only: return :class:`~gtrans.modules.multi_level.GroupOutputs` instead of
-                logits, for a criterion that does not hold all logits in memory.
+            predict_at, states_only: see
+                :meth:`gtrans.models.base.contract.DocumentModel.forward`.
             return_all_layers: the dictionary also holds ``"layers"`` (the embedded input and
                 every layer's output, ``(tokens, dim)`` each) and ``"layout"``.
             memory: as in :meth:`gtrans.models.base.encoder.Encoder.forward`.
@@ -126,16 +125,18 @@ class Decoder(StockDecoder):
         extra: dict[str, Any] = {"attn": None}
         if return_all_layers:
             extra.update(layers=layers, layout=layout)
-        if groups_only:
+        if predict_at is not None:
+            features = _choose(features, layout, predict_at)
+        if states_only:
             projection = self.output_projection.weight
             weights, fusion = self.log_weights(), self.probability_fusion
-            return GroupOutputs(features, weights, projection, layout, fusion), extra
+            return DecoderStates(features, weights, projection, layout, fusion), extra
         if predict_at is not None:
-            return self._logits(_choose(features, layout, predict_at)), extra
+            return self.logits(features), extra
         if features.size(0) == 1:
             # Padding states instead of logits, which are far wider, saves memory.
             return self.output_projection(layout.pad(features[0])), extra
-        return layout.pad(self._logits(features)), extra
+        return layout.pad(self.logits(features)), extra
 
     def states(
         self,
@@ -261,7 +262,7 @@ class Decoder(StockDecoder):
             opens: ``(hypotheses,)`` whether that token opens a sentence.
             state: updated in place.
         """
-        return self._logits(self.step_states(tokens, opens, state))
+        return self.logits(self.step_states(tokens, opens, state))
 
     def step_states(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
         """States of a :meth:`step` before the output projection: ``(groups, hypotheses, dim)``."""
@@ -281,8 +282,8 @@ class Decoder(StockDecoder):
         features, _ = run_layers(self.fusion, self.used_layers, x, run)
         return features if self.layer_norm is None else self.layer_norm(features)
 
-    def _logits(self, features: Tensor) -> Tensor:
-        """``(groups, tokens, dim) -> (tokens, vocabulary)``."""
+    def logits(self, features: Tensor) -> Tensor:
+        """``(groups, tokens, dim) -> (tokens, vocabulary)``; those of several groups are fused."""
         if features.size(0) == 1:
             logits: Tensor = self.output_projection(features[0])
             return logits

@@ -26,6 +26,7 @@ from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.memory import MemoryFlow, MemorySpec
 from gtrans.modules.residual import LayerSpec
+from gtrans.modules.transformer import TransformerLayer
 
 # Names of parameters that a sentence Transformer does not have contain one of these.
 _NEW_PARTS = (
@@ -134,6 +135,9 @@ class Transformer(DocumentModel):
         )
         model.add_parts(cfg)
         model.use_backend(str(cfg.attention_backend))
+        for module in model.modules():
+            if isinstance(module, TransformerLayer):
+                module.checkpoints = bool(cfg.checkpoint_activations)
         return model
 
     @classmethod
@@ -220,7 +224,7 @@ class Transformer(DocumentModel):
         *,
         source_of_row: Tensor | None = None,
         predict_at: Tensor | None = None,
-        groups_only: bool = False,
+        states_only: bool = False,
         memory: Any = None,
         plan: BatchPlan | None = None,
         **source: Any,
@@ -248,13 +252,17 @@ class Transformer(DocumentModel):
             prev_output_tokens,
             encoded,
             predict_at=predict_at,
-            groups_only=groups_only,
+            states_only=states_only,
             memory=flow,
             plan=plan.target,
         )
         if flow is not None:
             flow.earlier.clear()
         return output
+
+    def project(self, features: Tensor) -> Tensor:
+        """See :meth:`gtrans.models.base.decoder.Decoder.logits`."""
+        return self.decoder.logits(features)
 
     @property
     def shares_prefixes(self) -> bool:

@@ -57,6 +57,11 @@ class StackConfig(DocumentModelConfig):
         "how attention is computed: regroup: sentences of similar length together; dense: as in "
         "the equations; varlen: FlashAttention on CUDA in half precision, else as regroup",
     )
+    checkpoint_activations: bool = option(
+        False,
+        "keep only the input of every layer for the gradient and compute the rest again: less "
+        "memory, a third more time; results are the same",
+    )
 
 
 @dataclass

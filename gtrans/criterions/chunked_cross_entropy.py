@@ -1,0 +1,246 @@
+"""Criterions of fairseq that never hold the logits of a whole batch.
+
+``chunked_cross_entropy`` is fairseq's ``label_smoothed_cross_entropy``, for the models of this
+project and fairseq's own Transformers; ``multi_level_cross_entropy`` is its case of a decoder whose
+groups of layers all predict words (GTRANS, Eq 7).
+"""
+
+import inspect
+import math
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import torch
+from fairseq import utils
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+from fairseq.models.transformer import TransformerDecoderBase
+from omegaconf import II
+from torch import Tensor, nn
+
+from gtrans.data.unit_options import option
+from gtrans.errors import GtransError
+from gtrans.models.base.contract import DocumentModel
+from gtrans.modules.chunked_loss import DecoderStates, Losses, chunked_loss
+from gtrans.modules.layer_fusion import fuse_log_probs
+
+_STOCK = "take label_smoothed_cross_entropy."
+
+
+@dataclass
+class ChunkedCrossEntropyConfig(FairseqDataclass):
+    """Options of :class:`ChunkedCrossEntropy` and of its cases."""
+
+    label_smoothing: float = option(0.0, "epsilon of label smoothing, 0: none")
+    report_accuracy: bool = option(False, "also log how many words are predicted right, in percent")
+    ignore_prefix_size: int = option(0, "the first words of every row that have no loss")
+    softmax_rows: Optional[int] = option(
+        None,
+        "most rows of logits in memory at once; each word has one row per group of the decoder "
+        "(default: as many as fill 32 MiB, but at least 128)",
+    )
+    sentence_avg: bool = II("optimization.sentence_avg")
+
+
+@register_criterion("chunked_cross_entropy", dataclass=ChunkedCrossEntropyConfig)
+class ChunkedCrossEntropy(FairseqCriterion):
+    """Cross-entropy with label smoothing, the logits of some words in memory at a time.
+
+    Losses, gradients, options and logs are those of fairseq's ``label_smoothed_cross_entropy``:
+    ``loss`` with label smoothing, ``nll_loss`` and ``ppl`` without, in bits per word, and
+    ``accuracy``.
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        sentence_avg: bool = False,
+        label_smoothing: float = 0.0,
+        softmax_rows: int | None = None,
+        report_accuracy: bool = False,
+        ignore_prefix_size: int = 0,
+    ) -> None:
+        super().__init__(task)
+        if not 0 <= label_smoothing < 1:
+            raise GtransError(
+                f"`--label-smoothing` must be at least 0 and below 1, but is {label_smoothing}."
+            )
+        for flag, value, least in (
+            ("--softmax-rows", softmax_rows, 1), ("--ignore-prefix-size", ignore_prefix_size, 0),
+        ):  # fmt: skip
+            if value is not None and value < least:
+                raise GtransError(f"`{flag}` must be at least {least}, but is {value}.")
+        self.sentence_avg = sentence_avg
+        self.smoothing = label_smoothing
+        self.softmax_rows = softmax_rows
+        self.report_accuracy = report_accuracy
+        self.ignore_prefix_size = ignore_prefix_size
+
+    def forward(
+        self, model: Any, sample: dict[str, Any], reduce: bool = True
+    ) -> tuple[Tensor, int, dict[str, Any]]:
+        """The loss of a batch, the number to divide it by, and the values for the logs.
+
+        Raises:
+            GtransError: the model does not give its states before the output projection.
+        """
+        target = sample["target"]
+        if self.ignore_prefix_size:
+            target = target.clone()
+            target[:, : self.ignore_prefix_size] = self.padding_idx
+        states, target = self._states(model, sample["net_input"], target)
+        real = target.ne(self.padding_idx)
+        groups, words = states.features.shape[:2]
+        weights = states.log_weights.exp()
+        losses = chunked_loss(
+            states.features.flatten(0, 1),
+            states.projection,
+            target.repeat(groups),
+            (weights[:, None] * real).flatten(),
+            self.smoothing,
+            self.softmax_rows,
+            self.report_accuracy,
+        )
+        size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
+        logged = {
+            "loss": losses.total.data,
+            "ntokens": sample["ntokens"],
+            "nsentences": sample["target"].size(0),
+            "sample_size": size,
+            **self._logged(states, losses, real, size),
+        }
+        if losses.predicted is not None:
+            last = losses.predicted.view(groups, words)[-1]
+            logged["n_correct"] = (last.eq(target) & real).sum()
+            logged["total"] = real.sum()
+        return losses.total, size, logged
+
+    def _states(
+        self, model: Any, net_input: dict[str, Any], target: Tensor
+    ) -> tuple[DecoderStates, Tensor]:
+        """The states that predict words, and for each of them the right one."""
+        inner = _unwrapped(model)
+        if isinstance(inner, DocumentModel):
+            states: DecoderStates = model(**net_input, states_only=True)[0]
+            self._check_groups(states.features.size(0))
+            assert states.layout is not None
+            return states, states.layout.pack(target)
+        projection = _output_matrix(inner)
+        features = model(**net_input, features_only=True)[0].flatten(0, 1)
+        single = features.new_zeros(1, dtype=torch.float32)
+        return DecoderStates(features[None], single, projection), target.flatten()
+
+    def _check_groups(self, groups: int) -> None:
+        """Raises GtransError if the decoder has several groups: which loss is meant is open."""
+        if groups > 1:
+            raise GtransError(
+                f"`--criterion chunked_cross_entropy` is for one prediction of every word, but the "
+                f"decoder has {groups} groups; take multi_level_cross_entropy (their losses) or "
+                "label_smoothed_cross_entropy (that of their fused probability)."
+            )
+
+    def _logged(
+        self, states: DecoderStates, losses: Losses, real: Tensor, size: int
+    ) -> dict[str, Any]:
+        """Further sums for the logs."""
+        return {"nll_loss": (losses.plain * real).sum()}
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
+        """Put the sums over workers and batches into the logs."""
+        sums: dict[str, Any] = {}
+        for output in logging_outputs:
+            for name, value in output.items():
+                sums[name] = sums.get(name, 0) + value
+        size, words = sums["sample_size"], sums["ntokens"]
+        bits = math.log(2)
+        metrics.log_scalar("loss", sums["loss"] / size / bits, size, round=3)
+        metrics.log_scalar("nll_loss", sums["nll_loss"] / words / bits, words, round=3)
+        metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["nll_loss"].avg))
+        for name in sorted(sums, key=lambda name: (len(name), name)):
+            if name.startswith("loss_group_"):
+                metrics.log_scalar(name, sums[name] / size / bits, size, round=3)
+            elif name.startswith("weight_group_"):
+                metrics.log_scalar(name, sums[name] / size, size, round=4)
+        if utils.item(sums.get("total", 0)) > 0:
+            for name in ("total", "n_correct"):
+                metrics.log_scalar(name, utils.item(sums[name]))
+            metrics.log_derived("accuracy", _accuracy)
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        """The logs of several workers can be summed."""
+        return True
+
+
+@register_criterion("multi_level_cross_entropy", dataclass=ChunkedCrossEntropyConfig)
+class MultiLevelCrossEntropy(ChunkedCrossEntropy):
+    """``sum_i psi_i CE(P_i)`` over the groups of the decoder (Eq 7), with label smoothing.
+
+    ``nll_loss`` (and ``ppl``) is that of the fused probability (``--probability-fusion``) without
+    smoothing, ``accuracy`` that of the last group. With several groups the logs also have
+    ``loss_group_i``, the smoothed loss of group i, and its weight psi, ``weight_group_i``. A model
+    without groups counts as one group.
+    """
+
+    def _check_groups(self, groups: int) -> None:
+        """Any number of groups has a loss."""
+
+    def _logged(
+        self, states: DecoderStates, losses: Losses, real: Tensor, size: int
+    ) -> dict[str, Any]:
+        groups = states.features.size(0)
+        plain, smoothed = (
+            each.view(groups, -1) * real for each in (losses.plain, losses.smoothed)
+        )
+        fused = fuse_log_probs(-plain, states.log_weights, states.fusion)
+        logged: dict[str, Any] = {"nll_loss": -fused.data.mul(real).sum()}
+        for number in range(groups if groups > 1 else 0):
+            logged[f"loss_group_{number + 1}"] = smoothed[number].sum()
+            # Sums of workers and batches are divided by their sizes again.
+            weight = states.log_weights[number].data.exp()
+            logged[f"weight_group_{number + 1}"] = weight * size
+        return logged
+
+
+def _unwrapped(model: Any) -> Any:
+    """The model itself, out of what distributes it."""
+    while not isinstance(model, DocumentModel) and isinstance(
+        getattr(model, "module", None), nn.Module
+    ):
+        model = model.module
+    return model
+
+
+def _output_matrix(model: Any) -> Tensor:
+    """``(vocabulary, dim)``: what multiplies the features of one of fairseq's own models.
+
+    Raises:
+        GtransError: they are not just multiplied by a matrix.
+    """
+    decoder: Any = getattr(model, "decoder", None)
+    if getattr(decoder, "adaptive_softmax", None) is not None:
+        raise GtransError(
+            "`--criterion chunked_cross_entropy` needs all words in one softmax, but the model has "
+            "`--adaptive-softmax-cutoff`; take fairseq's adaptive_loss."
+        )
+    projection: Any = getattr(decoder, "output_projection", None)
+    if (
+        not isinstance(decoder, TransformerDecoderBase)
+        or type(decoder).output_layer is not TransformerDecoderBase.output_layer
+        or "features_only" not in inspect.signature(model.forward).parameters
+        or not isinstance(projection, nn.Linear)
+        or projection.bias is not None
+    ):
+        raise GtransError(
+            "`--criterion chunked_cross_entropy` needs a model of this project or a Transformer of "
+            f"fairseq's, but got {type(model).__name__}; {_STOCK}"
+        )
+    matrix: Tensor = projection.weight
+    return matrix
+
+
+def _accuracy(meters: Any) -> float:
+    """Percent of words that are predicted right."""
+    return round(float(meters["n_correct"].sum * 100.0 / meters["total"].sum), 3)
