@@ -284,7 +284,7 @@ class DocumentDataset(FairseqDataset):
             return {}
         batch = {
             "id": torch.tensor([sample["id"] for sample in samples]),
-            "numbers": [sample["id"] for sample in samples],
+            "numbers": [int(sample["id"]) for sample in samples],
             "first_sentence": torch.tensor([sample["first_sentence"] for sample in samples]),
             **self.examples.collate(samples),
         }
