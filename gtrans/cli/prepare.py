@@ -19,6 +19,7 @@ from gtrans.text.chinese_words import SEGMENTERS
 from gtrans.text.moses_pipeline import Steps
 from gtrans.text.preparation import prepare
 from gtrans.text.preparation_options import DEFAULT_MERGES, PreparationOptions
+from gtrans.text.workers import all_cores
 
 EXAMPLE = (
     "gtrans prepare --source-lang en --target-lang de --train corpus/train "
@@ -129,8 +130,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     run_group = parser.add_argument_group("run")
     run_group.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="processes (default: 1)"
-    )
+        "--workers", type=int, metavar="N",
+        help="processes; the result does not depend on it (default: all cores)",
+    )  # fmt: skip
     run_group.add_argument("--force", action="store_true", help="repeat all steps, finished or not")
 
 
@@ -201,7 +203,7 @@ def run(args: argparse.Namespace) -> None:
             subword_model=chosen[0] if chosen else None,
             dictionary=dictionary,
             bert=args.bert,
-            workers=args.workers,
+            workers=all_cores() if args.workers is None else args.workers,
             force=args.force,
         )
     )

@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     unit.add_argument(
         "--max-tokens",
         type=int,
-        default=4000,
+        default=16000,
         metavar="N",
         help="source tokens decoded at once, padding included (default: %(default)s)",
     )
@@ -94,6 +94,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "and only scores over documents are possible",
     )
     add_device(unit)
+    unit.add_argument(
+        "--bf16",
+        action="store_true",
+        help="compute in bfloat16: faster on a GPU or a processor with instructions for it "
+        "(avx512_bf16); a word may differ here and there",
+    )
     unit.add_argument(
         "--force", action="store_true", help="translate anew, even if it is finished or in part"
     )
@@ -134,6 +140,7 @@ def run(args: argparse.Namespace) -> None:
             context=context_of(args),
             cpu=args.cpu,
             fp16=args.fp16,
+            bf16=args.bf16,
             force=args.force,
             tokens=args.tokens,
         )

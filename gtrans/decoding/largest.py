@@ -23,7 +23,7 @@ def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
     if blocks <= 2 * count:
         return numbers.topk(count, 1)
     rest = blocks * _BLOCK
-    found = numbers[:, :rest].unflatten(1, (blocks, _BLOCK)).amax(2).topk(count, 1).indices
+    found = numbers[:, :rest].view(rows, blocks, _BLOCK).amax(2).topk(count, 1).indices
     inside = torch.arange(_BLOCK, device=numbers.device)
     index = (found[:, :, None] * _BLOCK + inside).flatten(1)
     if rest < columns:

@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 from gtrans.checkpoint_contents import options_of, reading
 from gtrans.checkpoints import read_checkpoint
 from gtrans.errors import GtransError
+from gtrans.messages import say
 from gtrans.model_identity import ModelIdentity
 
 TASK = "document_translation"
@@ -51,6 +52,7 @@ def load_models(
     overrides: Mapping[str, Any] | None = None,
     cpu: bool = False,
     fp16: bool = False,
+    bf16: bool = False,
 ) -> tuple[list[Any], Any]:
     """Models in evaluation mode, and their task.
 
@@ -64,6 +66,8 @@ def load_models(
         overrides: name of an option -> value instead of the checkpoints'.
         cpu: use the CPU even if there is a CUDA device.
         fp16: half precision.
+        bf16: bfloat16. On a processor without instructions for it, a line says that it does not
+            pay.
 
     Returns:
         the models, on their device, and the
@@ -74,6 +78,10 @@ def load_models(
             that it was not made with, or checkpoints that cannot be an ensemble.
     """
     device = decoding_device(cpu, fp16)
+    if bf16 and fp16:
+        raise GtransError("give either `--bf16` or `--fp16`.")
+    if bf16 and device.type == "cpu" and not torch.cpu._is_avx512_bf16_supported():
+        say("`--bf16` does not help here: this processor has no products in bfloat16")
     import_plugin()
     if data is not None and not Path(data).is_dir():
         raise GtransError(f"{data}: there is no such data folder.")
@@ -96,6 +104,8 @@ def load_models(
         model.eval()
         if fp16:
             model.half()
+        elif bf16:
+            model.bfloat16()
         model.to(device)
     return models, task
 

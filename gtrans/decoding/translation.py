@@ -85,8 +85,9 @@ def _translate(options: TranslationOptions) -> int:
             read_state(Path(options.data))
     digests = [digest(Path(path)) for path in options.paths if Path(path).is_file()]
     models, task = load_models(
-        options.paths, options.data, options.context, cpu=options.cpu, fp16=options.fp16
-    )
+        options.paths, options.data, options.context, cpu=options.cpu, fp16=options.fp16,
+        bf16=options.bf16,
+    )  # fmt: skip
     for path, before in zip(options.paths, digests, strict=True):
         if digest(Path(path)) != before:
             raise GtransError(
@@ -304,6 +305,7 @@ def _made_from(
         "max_doc_tokens": options.max_doc_tokens,
         "device": decoding_device(options.cpu).type,
         "fp16": options.fp16,
+        **({"bf16": True} if options.bf16 else {}),
         **({"tokens": True} if options.tokens else {}),
     }
 

@@ -11,6 +11,8 @@ from gtrans.errors import GtransError
 from gtrans.identity.files import is_file
 
 MIN_DOC_TOKENS = 8
+# Source tokens of a batch: enough rows for fast products, few enough keys for a processor's cache.
+MAX_TOKENS = 16000
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class TranslationOptions:
         cpu: use the CPU even if there is a CUDA device.
         tokens: write Moses' tokens, which the model's pieces make up, instead of plain text.
         fp16: half precision (CUDA).
+        bf16: bfloat16.
         force: translate anew, even if the output or a part of it is finished.
     """
 
@@ -48,11 +51,12 @@ class TranslationOptions:
     search: SearchOptions = field(
         default_factory=lambda: SearchOptions(max_len_a=2.0, max_len_b=50.0)
     )
-    max_tokens: int = 4000
+    max_tokens: int = MAX_TOKENS
     max_doc_tokens: int | None = None
     context: Mapping[str, str] = field(default_factory=dict)
     cpu: bool = False
     fp16: bool = False
+    bf16: bool = False
     tokens: bool = False
     force: bool = False
 

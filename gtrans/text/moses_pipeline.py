@@ -25,7 +25,8 @@ This module imports neither torch nor fairseq.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -61,7 +62,8 @@ _FULL_WIDTH_SPACE = re.compile(f"(?<=[{_FULL_WIDTH}]) +| +(?=[{_FULL_WIDTH}])")
 _DETOKENISER_LANGUAGES = frozenset({"en", "fr", "it", "ga", "fi", "ko"})
 # Tokens that may stand before the first word, as in the Moses truecaser.
 _OPENING = frozenset({"(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"})
-
+# Words whose pieces a pipeline remembers; enough for nearly all words of a text.
+_REMEMBERED_WORDS = 100_000
 
 _CHINESE = "zh"
 
@@ -116,6 +118,7 @@ class MosesPipeline(TextPipeline):
         self._words = steps.segmenter is not None and rules == _CHINESE
         self._best_case = best_case or {}
         self._bpe = bpe
+        self._pieces: dict[str, str] = {}
         self._spaced = rules not in _WRITTEN_WITHOUT_SPACES
         self._normaliser = MosesPunctNormalizer(rules) if self._spaced else None
         # Moses' rules for zh and ja do not split sequences of characters and need a segmenter;
@@ -157,14 +160,30 @@ class MosesPipeline(TextPipeline):
             raise ValueError("this pipeline has no BPE merges")
         words = tokens.split(" ")
         lower = self._truecase(words)
-        pieces: list[str] = self._bpe.segment_tokens(words)
+        pieces = [self._pieces_of(self._bpe, word) for word in words if word]
         return " ".join([LOWER_MARK, *pieces] if lower else pieces)
+
+    def _pieces_of(self, bpe: BPE, word: str) -> str:
+        pieces = self._pieces.get(word)
+        if pieces is None:
+            if len(self._pieces) >= _REMEMBERED_WORDS:
+                self._pieces.clear()
+                bpe.cache.clear()
+            pieces = self._pieces[word] = " ".join(bpe.segment_tokens([word]))
+        return pieces
 
     def truecased(self, tokens: str) -> list[str]:
         """The words that the merges are learnt from and applied to."""
         words = tokens.split(" ")
         self._truecase(words)
         return words
+
+    def count_words(self, lines: Sequence[str]) -> Counter[str]:
+        """How often each word of :meth:`truecased` occurs in some lines."""
+        counts = Counter[str]()
+        for line in lines:
+            counts.update(self.truecased(line))
+        return counts
 
     def unsegment(self, tokens: str) -> str:
         """Tokenised text of BPE tokens; the first word is capitalised unless it is marked."""
@@ -235,6 +254,8 @@ class MosesPipeline(TextPipeline):
 
     def _write(self, token: str) -> str:
         """A token with joint marks as it is written in the tokenised text."""
+        if token.isalnum():  # most tokens: nothing to escape
+            return token
         bare = token.strip(_LEFT + _RIGHT)
         if bare == _SPACE:
             return _SPACE_ESCAPE

@@ -66,7 +66,7 @@ from gtrans.text.prepared_folder import (
 )
 from gtrans.text.subword_model import SubwordModel
 from gtrans.text.truecase import load_best_case, train_best_case
-from gtrans.text.workers import map_lines, run_module
+from gtrans.text.workers import map_chunks, map_lines, run_module
 
 if TYPE_CHECKING:
     from gtrans.modules.bert import WordPieces
@@ -314,7 +314,8 @@ class _Preparation:
 
     def _train_truecase(self) -> None:
         for lang, name in self.truecase.items():
-            train_best_case(self._read(f"train.tok.{lang}"), self.out / name)
+            lines = self._read(f"train.tok.{lang}")
+            train_best_case(lines, self.out / name, self.options.workers)
 
     def _learn_bpe(self) -> None:
         given, languages = self.options.bpe_codes, self.options.languages
@@ -336,8 +337,9 @@ class _Preparation:
         best_case = load_best_case(self.out / self.truecase[lang]) if self.steps.truecase else None
         pipeline = MosesPipeline(lang, self.steps, best_case)
         counts = Counter[str]()
-        for line in self._read(f"train.tok.{lang}"):
-            counts.update(pipeline.truecased(line))
+        lines = self._read(f"train.tok.{lang}")
+        for of_chunk in map_chunks(pipeline.count_words, lines, self.options.workers):
+            counts.update(of_chunk)
         counts.pop("", None)  # from the empty lines
         return counts
 

@@ -8,20 +8,72 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any, TypeVar
 
+from gtrans.errors import GtransError
 from gtrans.text import supervised
+
+Result = TypeVar("Result")
+
+
+def all_cores() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def map_lines(function: Callable[[str], str], lines: Iterable[str], workers: int) -> Iterator[str]:
-    """``function`` of each line, in order, by ``workers`` processes; empty lines stay empty."""
-    if workers == 1:
-        yield from (function(line) if line else "" for line in lines)
+    """``function`` of each line, in order, by ``workers`` processes; empty lines stay empty.
+
+    Raises:
+        GtransError: see :func:`map_chunks`.
+    """
+    for chunk in map_chunks(partial(_of_each, function), lines, workers):
+        yield from chunk
+
+
+def map_chunks(
+    function: Callable[[list[str]], Result], lines: Iterable[str], workers: int
+) -> Iterator[Result]:
+    """``function`` of every few hundred lines, in order, by ``workers`` processes.
+
+    The lines are read only a few chunks ahead of the results that were taken, so memory does not
+    grow with their number. A text of one chunk needs no other process.
+
+    Raises:
+        GtransError: one of the processes was killed.
+    """
+    rest = iter(lines)
+    chunks = iter(lambda: list(islice(rest, _CHUNK)), [])
+    first = list(islice(chunks, 2))
+    if workers == 1 or len(first) < 2:
+        yield from map(function, chain(first, chunks))
         return
-    with multiprocessing.Pool(workers, _start_worker, (function,)) as pool:
-        yield from pool.imap(_work, lines, _CHUNK)
+    pool = ProcessPoolExecutor(workers, initializer=_start_worker, initargs=(function,))
+    try:
+        begun: deque[Future[Result]] = deque()
+        for chunk in chain(first, chunks):
+            begun.append(pool.submit(_work, chunk))
+            if len(begun) > _CHUNKS_AHEAD * workers:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
+    except BrokenProcessPool:
+        raise GtransError(
+            f"`--workers` {workers}: one of the processes was killed, perhaps because memory ran "
+            "out; run the same command again with fewer, and it goes on after the finished steps."
+        ) from None
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def run_module(module: str, arguments: Sequence[str], folder: Path) -> tuple[int, str]:
@@ -49,9 +101,10 @@ def run_module(module: str, arguments: Sequence[str], folder: Path) -> tuple[int
         os.close(theirs)
 
 
-def _start_worker(function: Callable[[str], str]) -> None:
+def _start_worker(function: Callable[[list[str]], Any]) -> None:
     global _worker
     _worker = function
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process tells of an interrupt
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -62,9 +115,14 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _work(line: str) -> str:
-    return _worker(line) if line else ""
+def _work(chunk: list[str]) -> Any:
+    return _worker(chunk)
 
 
-_worker: Callable[[str], str]
+def _of_each(function: Callable[[str], str], chunk: list[str]) -> list[str]:
+    return [function(line) if line else "" for line in chunk]
+
+
+_worker: Callable[[list[str]], Any]
 _CHUNK = 500  # lines handed to a worker at once
+_CHUNKS_AHEAD = 4  # chunks for each worker that are in work, or wait to be written

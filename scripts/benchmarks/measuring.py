@@ -72,6 +72,7 @@ SIZES = {
     "deep": Size(12, 512, 1024, 8, 10_000),  # table VII of GTRANS
     "deep-narrow": Size(24, 64, 128, 2, 8000, decoder_layers=18),
     "vocabulary": Size(2, 512, 1024, 8, 8000),
+    "web": Size(3, 256, 1024, 4, 8000),
     "recipes": Size(3, 128, 256, 4, 500),
     "deep-128": Size(24, 128, 256, 4, 8000, decoder_layers=18),
     "deep-small": Size(24, 512, 1024, 8, 8000, decoder_layers=18),  # gtrans_fusion_small

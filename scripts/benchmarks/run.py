@@ -27,14 +27,15 @@ import measuring
 import memory
 import report
 import shapes
+import test_set
 import training
 import vocabulary
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
 _MODULES = (
-    *(training, allocator, decoding, memory, checkpoints, vocabulary, shapes, chunks),
-    *(contrast, bert_cache, fusion, deep_fusion),
+    *(training, allocator, decoding, test_set, memory, checkpoints, vocabulary, shapes),
+    *(chunks, contrast, bert_cache, fusion, deep_fusion),
 )
 BENCHMARKS = {
     benchmark.name: benchmark

@@ -141,6 +141,22 @@ def test_tokens(tiny: TinyWorld, tmp_path: Path):
         assert pipeline.words(pipeline.encode(sentence)) == expected
 
 
+@pytest.mark.parametrize("supported", [True, False])
+def test_bfloat16(
+    tiny: TinyWorld,
+    tmp_path: Path,
+    supported: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """As many lines as in single precision; where it cannot help, a line says so."""
+    text = (tiny.text / "test.en").read_text(encoding="utf-8")
+    first = "\n".join(text.split("\n")[:6]) + "\n"
+    monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda: supported)
+    assert len(translate(tiny, first, tmp_path, "--bf16", "--cpu")) == 6
+    assert ("`--bf16` does not help here" in capsys.readouterr().err) != supported
+
+
 def test_a_split_without_preparation_gives_tokens(
     tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -34,6 +34,7 @@ RUNS = {
     "contrast": ("--examples", "4", "--rounds", "1", "--vocabulary", "50"),
     "bert-cache": ("--batches", "2", "--max-tokens", "200", "--rounds", "1"),
     "shapes": ("--documents", "2", "--words", "30", "--max-tokens", "300", "--rounds", "1"),
+    "test-set": ("--sentences", "3"),
     "fusion": ("--rounds", "1", "--batches", "1", "2", "--words", "4", "--beam", "2"),
 }  # fmt: skip
 Results = dict[str, Any]
@@ -59,6 +60,7 @@ def folder(tiny: TinyWorld, bert: Path, tmp_path_factory: pytest.TempPathFactory
         [
             name, "--size", "toy", "--device", "cpu", "--out", str(folder), *options,
             *(["--data", str(data)] if name in ("bert-cache", "shapes") else []),
+            *(["--data", str(data)] if name in ("bert-cache", "test-set") else []),
         ]
         for name, options in RUNS.items()
     ]  # fmt: skip
@@ -143,6 +145,14 @@ def test_contrast(results: Results, page: str) -> None:
     assert alone["times"] == 1.0 and alone["candidates"] == 8
     assert batched["difference"] < 1e-4
     assert "| batched | 50 | " in page
+
+
+@pytest.mark.long
+def test_test_set(results: Results, page: str) -> None:
+    stock, ours, narrow = results["test-set"]["rows"]
+    assert stock["rows"] == stock["sentences"] == ours["sentences"] == 3
+    assert stock["times_stock"] == 1.0 and ours["times_stock"] > 0 and narrow["times_stock"] > 0
+    assert "## A whole test set" in page
 
 
 @pytest.mark.long

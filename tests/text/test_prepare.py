@@ -143,6 +143,7 @@ def test_two_workers_and_changed_option(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "out"
+    monkeypatch.setattr("gtrans.text.workers._CHUNK", 2)
     assert main([*command(corpus, out), "--workers", "2"]) == 0
     assert outputs(out) == outputs(prepared)
 
