@@ -7,12 +7,16 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, optim, trainer
+from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
 from gtrans.errors import GtransError
 from gtrans.identity.files import unwritable
 from gtrans.models.base.contract import DocumentModel
+from gtrans.optim.amp import AMPOptimizer
+from gtrans.training.averaged_model import build_ema
+from gtrans.training.micro_batches import dummies_first, train_step
 from gtrans.training.run import load_checkpoint
 from gtrans.training.saving import save_checkpoint
 from gtrans.training.stock import concerned
@@ -21,8 +25,9 @@ from gtrans.training.stock import concerned
 def install() -> None:
     """Let fairseq load and save checkpoints of this project's runs through this package.
 
-    Its other functions that are replaced here report a user's mistake in one line. To be called
-    once in a process. Runs of other models are left as they are.
+    Its other functions that are replaced here report a user's mistake in one line, or are put
+    right: ``--amp``, ``--store-ema``, and what the batches of an update count. To be called once
+    in a process. Otherwise runs of other models are left as they are.
     """
     checkpoint_utils.load_checkpoint = _around(checkpoint_utils.load_checkpoint, load_checkpoint)
     checkpoint_utils.save_checkpoint = _around(checkpoint_utils.save_checkpoint, save_checkpoint)
@@ -31,6 +36,14 @@ def install() -> None:
     save = Trainer.save_checkpoint
     # a method, which a partial would not be
     Trainer.save_checkpoint = lambda *arguments: _save(save, *arguments)
+    # The names that fairseq's trainer reads.
+    optim.AMPOptimizer = AMPOptimizer
+    trainer.build_ema = build_ema
+    of_task, update = FairseqTask.train_step, Trainer.train_step
+    FairseqTask.train_step = lambda *args, **named: train_step(of_task, *args, **named)
+    Trainer.train_step = lambda self, samples, *args, **named: update(
+        self, dummies_first(samples), *args, **named
+    )
 
 
 def _verify_folder(original: Callable[[str], None], save_dir: str) -> None:
