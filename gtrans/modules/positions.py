@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gtrans.errors import GtransError
+from gtrans.modules.packed import to_device
 
 # fairseq's padding_idx + 1.
 OFFSET = 2
@@ -54,7 +55,7 @@ class SinusoidalPositions(nn.Module):
         longest = (_end(positions) if end is None else end) + OFFSET
         if longest > self.table.size(0):
             size = max(longest, 2 * self.table.size(0))
-            self.table = self._build(size).to(self.table)
+            self.table = to_device(self._build(size).to(self.table.dtype), self.table.device)
         return self.table.index_select(0, positions + OFFSET)
 
 
