@@ -49,7 +49,7 @@ _INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_"}
 Thing = TypeVar("Thing")
 
 
-class HostWaits(TorchDispatchMode):
+class HostWaits(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A context in which the waits of the host are counted.
 
     Attributes:
@@ -57,7 +57,7 @@ class HostWaits(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.places: Counter[str] = Counter()
         self._functions = _Functions(self)
 
@@ -75,13 +75,13 @@ class HostWaits(TorchDispatchMode):
         self.places[f"{_place()} {operation}"] += 1
 
     def __enter__(self) -> HostWaits:
-        self._functions.__enter__()
-        super().__enter__()
+        self._functions.__enter__()  # type: ignore[no-untyped-call]
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        self._functions.__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._functions.__exit__(*error)  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -129,7 +129,7 @@ class _Pretended(Tensor):
 
     @staticmethod
     def __new__(cls, held: Tensor) -> _Pretended:
-        tensor: _Pretended = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        tensor: _Pretended = Tensor._make_wrapper_subclass(
             cls,
             held.size(),
             strides=held.stride(),
@@ -145,7 +145,7 @@ class _Pretended(Tensor):
         """``held``: the tensor on the CPU."""
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         return _computed(func, args, kwargs or {})

@@ -49,7 +49,7 @@ class _Giving(pickle.Unpickler):
 
     def persistent_load(self, number: Any) -> Tensor:
         """The tensor of that number."""
-        return self._tensors[number]
+        return self._tensors[int(number)]
 
 
 def pack(thing: Any) -> Packed:
