@@ -103,10 +103,18 @@ def _receive(pipe: int) -> None:
 
 
 def _leave_to_the_parent() -> None:
-    """In a process that loads data: it ends with its parent, and not by these signals."""
-    if signal.getsignal(signal.SIGUSR1) is not signal.SIG_DFL:
-        signal.set_wakeup_fd(-1)
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    """In a process that loads data: of these signals, only its parent's end it."""
+    if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
+        return  # the training is not watched
+    signal.set_wakeup_fd(-1)
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    while signal.sigwaitinfo(SIGNALS).si_pid != os.getppid():
+        pass
+    os._exit(0)
 
 
 def summed(
@@ -158,7 +166,8 @@ def _stop(cfg: Any, trainer: Any, batches: Any, complete: bool) -> None:
     if trainer.data_parallel_world_size > 1:
         # A launcher ends all others as soon as one has ended, also the one that still writes.
         torch.distributed.barrier(trainer.data_parallel_process_group)
-    if _request.master:
+    # torchrun shows each machine only its own processes
+    if _request.master or os.environ.get("LOCAL_RANK") == "0":
         name = signal.Signals(_request.signal or signal.SIGTERM).name
         kept = "nothing is saved (--no-save)" if cfg.no_save else (
             f"the same command goes on with the checkpoint in {cfg.save_dir}"

@@ -189,8 +189,8 @@ def test_a_lost_process_is_an_error_and_the_restarted_job_goes_on(tiny, stock, r
     _, errors = ranks[0].communicate(timeout=60)
     assert ranks[0].returncode not in (0, STOPPED)
     assert "closed" in errors or "reset" in errors, errors
-    at = updates(tmp_path / "lost")
-    assert 10 <= at < 60
+    at = updates(tmp_path / "lost")  # of its last epoch or save
+    assert 0 < at < 60
     for name in ("lost", "whole"):
         again = command(tiny, tmp_path / name, *options)
         for done in stock.together("train", *two_ranks(again[1:])):
