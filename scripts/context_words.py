@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.analysis.context_use import Side, Text, alone, token_scores
-from gtrans.analysis.deciders import SUSPECTS, Change, ContextWord, Deciders, Decision, Suspect, Try
+from gtrans.analysis.deciders import Change, ContextWord, Deciders, Decision, Suspect, Try
 from gtrans.analysis.word_gains import ask
+from gtrans.cli.cxmi import SUSPECTS
 from gtrans.decoding.loading import load_models
 from gtrans.evaluation.substitutes import Substitutes
 from gtrans.identity.files import atomic_writer

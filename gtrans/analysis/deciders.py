@@ -27,9 +27,6 @@ from gtrans.analysis.word_gradients import SIDES, Gradient, Question, word_gradi
 from gtrans.data.units import UnitSpan
 from gtrans.decoding.force_decode import Row, Rows, score_tokens
 
-SUSPECTS = 3
-"""Most words of the context that are replaced, by default."""
-
 TOGETHER = 3
 """Most words that are replaced together."""
 
@@ -138,7 +135,7 @@ class Deciders:
         task: Any,
         text: Text,
         max_tokens: int,
-        most: int = SUSPECTS,
+        most: int,
     ) -> None:
         self.most = most
         self.models, self.task, self.text, self.max_tokens = models, task, text, max_tokens

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from gtrans.analysis.context_use import Text
-from gtrans.analysis.deciders import SUSPECTS, Asked, Deciders, Decision
+from gtrans.analysis.deciders import Asked, Deciders, Decision
 from gtrans.evaluation.cxmi import END, Word
 
 Scores = Sequence[Sequence[Tensor]]
@@ -69,7 +69,7 @@ def gains(
     scores: tuple[Scores, Scores],
     threshold: float,
     max_tokens: int,
-    suspects: int = SUSPECTS,
+    suspects: int,
 ) -> list[Gain]:
     """Every word of the references with its gain, and what decided those that gain.
 

@@ -18,6 +18,7 @@ reference's word. See docs/evaluation.md.
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,6 +129,8 @@ def run(args: argparse.Namespace) -> None:
     for flag in ("threshold", "suspects"):
         if getattr(args, flag) is not None and not args.tokens:
             raise GtransError(f"`--{flag}` is for the words of `--tokens`, which is missing.")
+    if args.threshold is not None and math.isnan(args.threshold):
+        raise GtransError("`--threshold` must be a number of nats or inf, but is nan.")
     if args.suspects is not None and args.suspects < 1:
         raise GtransError(f"`--suspects` must be at least 1, but is {args.suspects}.")
     if args.output:

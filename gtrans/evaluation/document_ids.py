@@ -8,13 +8,14 @@ make no difference. So WMT24++ (``document_id``, ``segment_id``, ``source``, ``t
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gtrans.data.documents import check_length, iterate_raw_lines
 from gtrans.errors import GtransError
+from gtrans.identity.json_files import parse_json
 
 Role = Literal["translation", "reference", "source"]
 
@@ -33,6 +34,7 @@ TEXTS: dict[Role, tuple[str, ...]] = {
 }
 """Names of the column that has the text, the first one that a file has; without ``_`` and ``-``."""
 BAD_SOURCE = "isbadsource"
+_BEGINS_AS_OBJECT = re.compile(r'\s*\{\s*"')
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def read_identified(path: str, role: Role) -> Identified | None:
     """
     lines = enumerate(iterate_raw_lines(path, strip=False), start=1)
     number, first = next(((n, line) for n, line in lines if line.strip()), (0, ""))
-    if _object(first) is not None:
+    if _object(first, f"{path}:{number}") is not None:
         rows = list(_json_rows(path, [(number, first), *lines]))
     elif "\t" in first:
         rest = list(lines)
@@ -98,18 +100,19 @@ def read_identified(path: str, role: Role) -> Identified | None:
         return None
     column = next((name for name in TEXTS[role] if any(name in row for _, row in rows)), "")
     found = Identified(path)
-    last = ""
+    last, names = "", set[tuple[str, str]]()
     for number, row in rows:
         where = f"{path}:{number}"
         document, segments = _segments(where, row, role, column)
         known = found.documents.setdefault(document, [])
         for segment in segments:
             check_length(path, number, segment.texts[0])
-            if segment.name and any(segment.name == other.name for other in known):
+            if segment.name and (document, segment.name) in names:
                 raise GtransError(
                     f"{where}: the segment '{segment.name}' of document '{document}' comes twice; "
                     "give every segment once"
                 )
+            names.add((document, segment.name))
         if known and not segments[0].name and (last != document or len(segments) > 1):
             raise GtransError(
                 f"{where}: document '{document}' comes again; give every document once, or its "
@@ -185,7 +188,8 @@ def by_document(found: Identified, reference: Identified) -> list[list[Segment]]
 def _comes_again(rows: list[list[str]]) -> bool:
     """Whether rows are the same rows twice or more."""
     count = len(rows)
-    return any(rows == rows[:size] * (count // size) for size in range(1, count // 2 + 1))
+    sizes = (size for size in range(1, count // 2 + 1) if count % size == 0)
+    return any(rows[size:] == rows[:-size] for size in sizes)
 
 
 def _compare(
@@ -248,21 +252,21 @@ def _name(cell: str) -> str:
     return cell.strip().lower().replace("_", "").replace("-", "")
 
 
-def _object(line: str) -> dict[str, Any] | None:
-    """The object of a JSON line."""
-    if not line.lstrip().startswith("{"):
+def _object(line: str, place: str) -> dict[str, Any] | None:
+    """The object of a JSON line; None: it is text, which may begin with a brace, too.
+
+    Raises:
+        GtransError: it begins as an object with keys does, but is none.
+    """
+    if not _BEGINS_AS_OBJECT.match(line):
         return None
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    return {_name(key): value for key, value in row.items()}
+    return {_name(key): value for key, value in parse_json(line, place).items()}
 
 
 def _json_rows(path: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in lines:
         if line.strip():
-            row = _object(line)
+            row = _object(line, f"{path}:{number}")
             if row is None:
                 raise GtransError(
                     f"{path}:{number} is no JSON object with a document id, as the lines before "

@@ -92,7 +92,7 @@ def test_every_model_and_unit(case: Case, prepared_with_bert: Path, tiny: TinyWo
     if case.unit == "sentence":
         assert every[0] == pytest.approx(0, abs=1e-5)
         return
-    of_gains = gains(models, task, text, (found, bare), every[6], 400)
+    of_gains = gains(models, task, text, (found, bare), every[6], 400, suspects=3)
     looked_at = [gain for gain in of_gains if gain.decision is not None]
     assert looked_at
     for gain in looked_at:

@@ -63,6 +63,9 @@ def test_is_scored_on_a_contrastive_set(case, checkpoint, prepared_with_bert, tm
     flags = ["--data", str(prepared_with_bert), "--set", str(items), "--json"]
     assert main(["contrast", "--path", str(checkpoint), *flags]) == 0
     assert json.loads(capsys.readouterr().out)["items"] == {"pronoun": {"1": 1}}
+    assert main(["contrast", "--path", str(checkpoint), *flags, "--generate", "--beam", "1"]) == 0
+    outcomes = json.loads(capsys.readouterr().out)["outcomes"]["pronoun"]
+    assert sum(outcomes.values()) == 1
 
 
 def test_is_analysed(case, checkpoint, prepared_with_bert, capsys):

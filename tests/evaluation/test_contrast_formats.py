@@ -14,11 +14,12 @@ import pytest
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import (
     Item,
-    accuracy_table,
     by_distance,
     by_group,
+    outcomes_of,
     pooled,
     read_items,
+    tabulate,
 )
 
 # --- consistency --------------------------------------------------------------------------------
@@ -59,7 +60,7 @@ def test_consistency_as_published(tmp_path: Path) -> None:
 def test_only_the_best_of_a_group_counts(tmp_path: Path) -> None:
     items = read_items(consistency(tmp_path, *[CONSISTENT] * 3), "consistency")
     scores = [[-1.0, -2.0, -3.0], [-2.0, -3.0, -1.0], [-1.0, -1.0, -2.0]]
-    assert accuracy_table(items, scores)["deixis_test"][1].right == 1
+    assert tabulate(items, outcomes_of(items, scores))["deixis_test"][1].right == 1
 
 
 def test_the_right_candidate_listed_twice_does_not_beat_itself(tmp_path: Path) -> None:
@@ -67,8 +68,8 @@ def test_the_right_candidate_listed_twice_does_not_beat_itself(tmp_path: Path) -
     twice = {**CONSISTENT, "dst": [*CONSISTENT["dst"], right]}
     (item,) = read_items(consistency(tmp_path, twice), "consistency")
     assert len(item.candidates) == 4
-    assert accuracy_table([item], [[-1, -2, -3, -1]])["deixis_test"][1].right == 1
-    assert accuracy_table([item], [[-1, -0.5, -3, -1]])["deixis_test"][1].right == 0
+    assert tabulate([item], outcomes_of([item], [[-1, -2, -3, -1]]))["deixis_test"][1].right == 1
+    assert tabulate([item], outcomes_of([item], [[-1, -0.5, -3, -1]]))["deixis_test"][1].right == 0
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def test_lexical_choice(tmp_path: Path) -> None:
         ("2.1", "lexical choice, disambig", "source"),
         ("3.1", "lexical choice, repet, disambig", "source/target"),
     ]
-    table = accuracy_table(items, [[-1.0, -2.0], [-1.0, -2.0], [-2.0, -1.0]])
+    table = tabulate(items, outcomes_of(items, [[-1.0, -2.0], [-1.0, -2.0], [-2.0, -1.0]]))
     assert pooled(by_distance(table).values()).cue == "source/target"
 
 

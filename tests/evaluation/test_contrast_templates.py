@@ -11,11 +11,11 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import (
     Item,
     ReadOptions,
-    accuracy_table,
     by_group,
     outcomes_of,
     preferences,
     read_items,
+    tabulate,
 )
 
 RAIN = (("The dog ate it.", "It rained."), ("Der Hund fraß es.", "{} regnete."), "n")
@@ -92,7 +92,7 @@ def test_all_templates_of_a_folder(templates: Path) -> None:
         "3_gender_step/big",
     ]
     scores = [[-1.0, -2.0, -3.0], [-1.0, -1.0, -2.0], *[[-1.0, -2.0, -3.0]] * 2, [-3.0, -2.0, -1.0]]
-    table = accuracy_table(items, scores)
+    table = tabulate(items, outcomes_of(items, scores))
     assert {name: cells[1].accuracy for name, cells in table.items()} == {
         "2_coreference_step/pleonastic/rain": 1.0,
         "3_gender_step/big": 0.5,

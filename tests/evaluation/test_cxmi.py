@@ -196,6 +196,10 @@ def test_words_add_up_to_sentences_and_name_their_context(
     ("more", "message"),
     [
         (("--threshold", "1"), "`--threshold` is for the words of `--tokens`, which is missing."),
+        (
+            ("--tokens", "--threshold", "nan"),
+            "`--threshold` must be a number of nats or inf, but is nan.",
+        ),
         (("--max-tokens", "0"), "`--max-tokens` must be at least 1, but is 0."),
         (("--context", "0"), "`--context` must be at least 1, but is 0."),
         (("--without-data", "x"), "`--without-data` is the folder of `--without`"),

@@ -61,6 +61,7 @@ def test_the_page_has_at_most_three_files_and_a_test(repo: Path) -> None:
     assert [Path(name).parts[0] for name in files] == ["gtrans", "gtrans", "configs", "tests"]
 
 
+@pytest.mark.long
 def test_the_page_can_be_followed(project: Path, repo: Path) -> None:
     page = (repo / PAGE).read_text(encoding="utf-8")
     printed = {

@@ -11,7 +11,6 @@ from gtrans.evaluation.contrastive.accuracy import (
     WHOLE_BLOCKS,
     Cell,
     Table,
-    accuracy_table,
     by_distance,
     by_group,
     cannot_be_lost,
@@ -26,11 +25,11 @@ from gtrans.evaluation.contrastive.contracat import read_contracat
 from gtrans.evaluation.contrastive.contrapro import read_contrapro
 from gtrans.evaluation.contrastive.control import random_contexts
 from gtrans.evaluation.contrastive.discevalmt import read_discevalmt
+from gtrans.evaluation.contrastive.discourse_zhen import read_discourse_zhen
 from gtrans.evaluation.contrastive.items import Item, ReadOptions
 from gtrans.evaluation.contrastive.jsonl import read_jsonl
 from gtrans.evaluation.contrastive.large_pronoun import read_large_pronoun
 from gtrans.evaluation.contrastive.paired import PairedTest, paired_tests
-from gtrans.evaluation.contrastive.translation_test import read_discourse_zhen
 
 __all__ = [
     "READERS",
@@ -39,7 +38,6 @@ __all__ = [
     "PairedTest",
     "ReadOptions",
     "Table",
-    "accuracy_table",
     "by_distance",
     "by_group",
     "cannot_be_lost",

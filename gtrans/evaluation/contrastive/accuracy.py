@@ -138,11 +138,6 @@ def tabulate(items: Sequence[Item], outcomes: Sequence[bool | None]) -> Table:
     }
 
 
-def accuracy_table(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> Table:
-    """Accuracy by phenomenon and distance; arguments and errors as for :func:`is_right`."""
-    return tabulate(items, outcomes_of(items, scores))
-
-
 def by_group(items: Sequence[Item], outcomes: Sequence[bool | None]) -> dict[str, dict[str, Cell]]:
     """Accuracy in each group of the authors' tables: name of the grouping, value, result.
 
