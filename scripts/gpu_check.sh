@@ -42,7 +42,9 @@ if [[ -z $PYTHON ]]; then
   PYTHON=python3
   [[ -n $WHEELS || ! -x $ROOT/.venv/bin/python ]] || PYTHON=$ROOT/.venv/bin/python
 fi
-"$PYTHON" -c 'import torch' || fail "\`--python $PYTHON\` has no torch; name one that has."
+[[ -z $WHEELS ]] || compgen -G "$WHEELS/*.whl" >/dev/null ||
+  fail "\`--wheels $WHEELS\` holds no wheel; scripts/make_wheels.sh $WHEELS fills it."
+"$PYTHON" -c 'import torch' 2>/dev/null || fail "\`--python $PYTHON\` has no torch; name one that has."
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
 
@@ -64,8 +66,6 @@ environment() {
   touch "$OUT/venv/complete"
 }
 if [[ -n $WHEELS ]]; then
-  compgen -G "$WHEELS/*.whl" >/dev/null ||
-    fail "\`--wheels $WHEELS\` holds no wheel; scripts/make_wheels.sh $WHEELS fills it."
   if [[ ! -e $OUT/venv/complete ]]; then
     rm -rf "$OUT/venv"
     environment >"$OUT/environment.log" 2>&1 ||
