@@ -7,6 +7,7 @@ model's: every reader can rely on what :func:`check_contents` has let through.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -253,6 +254,9 @@ def _check_optimizer(state: Mapping[str, Any], path: str | Path) -> None:
                 raise _wrong(path, _shown(name), "a tensor", value)
             if not isinstance(value, Tensor | Real | None):
                 raise _wrong(path, _shown(name), "a number", value)
+    for name, value in _mapping(state, "scaler", path).items():  # of --amp
+        if not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise _wrong(path, f"the loss scale's {_shown(name)}", "a number from 0", value)
 
 
 def _check_count(entries: Mapping[str, Any], name: str, path: str | Path) -> None:

@@ -54,6 +54,10 @@ KNOWN = (
         _OLD_TORCH,
     ),
     KnownWarning(
+        UserWarning, r"(User provided device_type of 'cuda', but )?CUDA is not available", "",
+        "under --amp fairseq asks for half precision on CUDA, on a CPU this plugin for bf16",
+    ),
+    KnownWarning(
         SyntaxWarning, r"invalid escape sequence", r".*[/\\](fairseq|fairseq_cli|sacremoses)[/\\]",
         "text constants that Python 3.12 wants to be written in another way",
     ),

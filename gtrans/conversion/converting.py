@@ -174,9 +174,8 @@ def convert(program: str, path: Path, target: Path, options: ConversionOptions) 
     for name in (*UNIT_FIELDS, "source_lang", "target_lang"):
         setattr(model_cfg, name, getattr(root.task, name))
     if options.extend_positions is not None:
-        model_cfg.max_positions = extend_positions(
-            state, model_cfg.max_positions, options.extend_positions, path
-        )
+        for name in extend_positions(state, options.extend_positions, path):
+            setattr(model_cfg, name, options.extend_positions)
     check_fit({"cfg": {"model": asdict(model_cfg)}, "model": state}, path)
     model = task.build_model(OmegaConf.structured(model_cfg), from_checkpoint=True)
     model.load_state_dict(state)

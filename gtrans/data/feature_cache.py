@@ -9,7 +9,8 @@ The limit is that of the whole folder. If a new shard does not fit, shards that 
 since this process began are deleted, the longest unused ones first. If that is not enough, the
 new shard is not written: an epoch reads every entry once, so deleting entries of this epoch to
 keep others would help nobody. What cannot be written, because the disk is full or read-only, is
-computed again; that is a warning and ends no training.
+computed again; that is a warning and ends no training. A shard that is damaged is deleted. One that
+cannot be read for another reason, such as too many open files, is left as it is, and is an error.
 """
 
 from __future__ import annotations
@@ -129,22 +130,36 @@ class FeatureCache:
             return False
         if changed == self._seen:
             return False
-        self._seen = changed
-        fresh = [p for p in self._folder.glob(f"[!.]*{_SUFFIX}") if p.name not in self._shards]
+        try:
+            found = list(self._folder.glob(f"[!.]*{_SUFFIX}"))
+        except OSError as error:
+            raise _unreadable(self._folder, error) from error
+        fresh = [path for path in found if path.name not in self._shards]
         opened = [self._open(path) for path in sorted(fresh)]
+        self._seen = changed
         return any(opened)
 
     def _open(self, path: Path) -> bool:
-        from safetensors import safe_open
+        """Open a shard; returns whether there are entries in it.
+
+        Raises:
+            GtransError: it is there and cannot be read, but is not damaged.
+        """
+        from safetensors import SafetensorError, safe_open
 
         try:
             shard: Any = safe_open(path, framework="pt")
             keys = list(shard.keys())
-        except Exception as error:  # damaged, or deleted by another process
+        except SafetensorError as error:  # its contents are damaged
             logger.warning("%s is left out of the feature cache: %s", path, error)
             with suppress(OSError):
                 path.unlink()
             return False
+        except Exception as error:
+            if not path.exists():  # deleted by another process
+                return False
+            # safetensors calls every file that it cannot open missing.
+            raise _unreadable(path, _obstacle(path) or error) from error
         with suppress(OSError):  # the cache may be read-only
             os.utime(path)  # marks it as used
         self._shards[path.name] = shard
@@ -171,3 +186,19 @@ class FeatureCache:
                 path.unlink(missing_ok=True)
                 total -= used
         return total <= self._limit
+
+
+def _obstacle(path: Path) -> OSError | None:
+    """Why a file cannot be opened; None if it can."""
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        return error
+    return None
+
+
+def _unreadable(path: Path, reason: Exception) -> GtransError:
+    return GtransError(
+        f"{path}: the feature cache cannot be read ({reason}); nothing in it is lost: raise the "
+        "limit (ulimit) or give rights, or choose another --bert-cache."
+    )

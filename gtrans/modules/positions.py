@@ -7,6 +7,7 @@ the first token has position ``padding_idx + 1``, and checkpoints rely on it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -21,15 +22,21 @@ class SinusoidalPositions(nn.Module):
     """Sinusoidal embeddings (Vaswani et al. 2017) in fairseq's arrangement.
 
     The first half of a vector holds the sines, the second the cosines. The table is not part
-    of the state dict, and it grows when a longer text comes, so no document is too long.
+    of the state dict, and it grows when a longer text comes, so no document is too long. It is no
+    buffer: ``--broadcast-buffers`` sends those to all processes, whose tables have grown
+    differently.
     """
-
-    table: Tensor
 
     def __init__(self, dim: int, size: int = 1024) -> None:
         super().__init__()
         self.dim = dim
-        self.register_buffer("table", self._build(size), persistent=False)
+        self.table = self._build(size)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SinusoidalPositions:
+        """Move the table with the rest of the model, which torch does with buffers only."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.table = fn(self.table)
+        return self
 
     def _build(self, size: int) -> Tensor:
         half = self.dim // 2

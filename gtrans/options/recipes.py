@@ -35,7 +35,7 @@ FAIRSEQ: Mapping[str, Mapping[str, str]] = {
         "seed": "random seed of parameters, batches and word dropout",
         "cpu": "train on the CPU even if there is a GPU",
         "bf16": "bfloat16, on a GPU or a CPU (docs/training.md)",
-        "amp": "automatic mixed precision, on a GPU",
+        "amp": "mixed precision: fp16 on a GPU, bf16 on a CPU",
         "fp16": "half precision, on a GPU",
         "fp16_no_flatten_grads": "one gradient for each parameter; fp16 with init_from needs it",
         "memory_efficient_fp16": "fp16 without an fp32 copy of the parameters",

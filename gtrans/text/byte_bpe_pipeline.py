@@ -50,7 +50,7 @@ class ByteBpePipeline(TextPipeline):
         super().__init__(lang)
         self._files = merges, symbols, pieces
         library = _library()
-        self._symbols: dict[str, str] = _object_in(symbols)
+        self._symbols: dict[str, str] = _table_in(symbols, str)
         self._written = {symbol: piece for piece, symbol in self._symbols.items()}
         numbers = {piece: number for number, piece in enumerate(self._symbols)}
         try:
@@ -93,11 +93,21 @@ def _library() -> Any:
     return importlib.import_module("tokenizers")
 
 
-def _object_in(path: Path) -> dict[str, Any]:
+def _table_in(path: Path, kind: type[int] | type[str]) -> dict[str, Any]:
+    """The JSON object of a file: pieces, each with its number, or with how it is written."""
     try:
-        return read_object(path, f"; {_DOWNLOADS}.")
+        table = read_object(path, f"; {_DOWNLOADS}.")
     except FileNotFoundError:
         raise GtransError(f"{path}: there is no such file; {_DOWNLOADS}.") from None
+    found: dict[Any, str] = {}
+    for piece, value in table.items():
+        if type(value) is not kind:
+            what = "a number" if kind is int else "a text"
+            raise GtransError(f"{path}: the piece '{piece}' has {value!r:.40}, not {what}.")
+        if value in found:
+            raise GtransError(f"{path}: '{found[value]}' and '{piece}' have the same {value!r}.")
+        found[value] = piece
+    return table
 
 
 def _read_merges(path: Path) -> list[tuple[str, str]]:
@@ -131,7 +141,7 @@ def _read(folder: Path, dictionary: Path | None) -> tuple[dict[str, str], list[s
         GtransError: files that are missing or do not belong together.
     """
     merges, vocabulary = _model_files(folder)
-    numbers: dict[str, int] = _object_in(vocabulary)
+    numbers: dict[str, int] = _table_in(vocabulary, int)
     if vocabulary.name == _FAIRSEQ[1]:
         symbols = {piece: str(number) for piece, number in numbers.items()}
         if dictionary is None:

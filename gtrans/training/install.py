@@ -7,14 +7,18 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, optim, trainer
 from fairseq.distributed import utils as distributed_utils
+from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
 from gtrans.errors import GtransError
 from gtrans.identity.files import unwritable
 from gtrans.models.base.contract import DocumentModel
+from gtrans.optim.amp import AMPOptimizer
 from gtrans.training import launch, stopping
+from gtrans.training.averaged_model import build_ema
+from gtrans.training.micro_batches import dummies_first, train_step
 from gtrans.training.run import load_checkpoint
 from gtrans.training.saving import save_checkpoint
 from gtrans.training.stock import concerned
@@ -25,7 +29,8 @@ def install() -> None:
 
     Processes that a launcher has started find each other, and a signal ends a run with a
     checkpoint. fairseq's other functions that are replaced here report a user's mistake in one
-    line. To be called once in a process. Runs of other models are left as they are.
+    line, or are put right: ``--amp``, ``--store-ema``, and what the batches of an update count. To
+    be called once in a process. Otherwise runs of other models are left as they are.
     """
     checkpoint_utils.load_checkpoint = _around(checkpoint_utils.load_checkpoint, load_checkpoint)
     checkpoint_utils.save_checkpoint = _around(checkpoint_utils.save_checkpoint, save_checkpoint)
@@ -38,6 +43,14 @@ def install() -> None:
         add_up, *arguments, **named
     )
     distributed_utils.call_main = partial(launch.call_main, distributed_utils.call_main)
+    # The names that fairseq's trainer reads.
+    optim.AMPOptimizer = AMPOptimizer
+    trainer.build_ema = build_ema
+    of_task, update = FairseqTask.train_step, Trainer.train_step
+    FairseqTask.train_step = lambda *args, **named: train_step(of_task, *args, **named)
+    Trainer.train_step = lambda self, samples, *args, **named: update(
+        self, dummies_first(samples), *args, **named
+    )
 
 
 def _verify_folder(original: Callable[[str], None], save_dir: str) -> None:

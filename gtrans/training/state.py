@@ -2,7 +2,7 @@
 
 * fp32 parameters: under ``--fp16`` and ``--bf16`` a checkpoint has the parameters in half
   precision only, from which fairseq makes the fp32 copies of a resumed run;
-* the counters of loss scaling (``--fp16``, ``--amp``);
+* the counters of loss scaling (``--fp16``), and of repeated batches (``--amp``);
 * the best validation loss and the number of validations since then (``--patience``), and the
   state of ``--lr-scheduler reduce_lr_on_plateau``;
 * what parts of a task keep from update to update, such as memories, of all processes.
@@ -144,7 +144,6 @@ def _optimizer_state(trainer: Any) -> dict[str, Any]:
         state["fp32"] = [tensor.detach().cpu() for tensor in _fp32_parameters(optimizer)]
     scaler = getattr(optimizer, "scaler", None)
     if isinstance(scaler, torch.amp.GradScaler):
-        state["scaler"] = scaler.state_dict()
         state["retries"] = trainer._amp_retries
     elif scaler is not None:
         state["scaler"] = {
@@ -177,7 +176,6 @@ def _restore_optimizer(trainer: Any, state: dict[str, Any]) -> None:
         logger.info("the precision has changed: parameters are taken from the model as saved")
     scaler = getattr(optimizer, "scaler", None)
     if isinstance(scaler, torch.amp.GradScaler):
-        scaler.load_state_dict(state.get("scaler") or scaler.state_dict())
         trainer._amp_retries = state.get("retries", 0)
     elif scaler is not None:
         vars(scaler).update(state.get("scaler", {}))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from support.contract import cases, classes
+import torch
+from support.contract import Case, build, cases
 from support.tiny_models import StockCommands
 
 TRAINING = (
@@ -16,33 +19,67 @@ TRAINING = (
 )
 
 
+# Of the same class as another architecture, but with a frozen BERT.
+WITH_BERT = Case("bert_context_transformer_tiny", "window", "source")
+
+
 def free_port() -> int:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         return int(server.getsockname()[1])
 
 
-# One of each kind of batch in any run of the tests; all in the long one.
-ALWAYS = ("gtransformer_tiny", "memory_transformer_tiny", "flat_transformer_bert")
+# One of each kind of batch in any run of the tests, and what has once failed; all in the long one.
+ALWAYS = (
+    "gtransformer_tiny-document", "memory_transformer_tiny-stream", str(WITH_BERT),
+    "gtrans_fusion_tiny-sentence-one-group",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "arch",
-    [
-        arch if arch in ALWAYS else pytest.param(arch, marks=pytest.mark.long)
-        for arch in classes()
-    ],
-)
-def test_two_processes_train(arch, stock: StockCommands, prepared_with_bert, tmp_path):
-    case = next(case for case in cases() if case.arch == arch)
+def variants() -> Iterator[Any]:
+    """Every class with every unit, and options of their own."""
+    one_group = ("--encoder-group-size", "2", "--decoder-group-size", "2")
+    for case in (*cases(), WITH_BERT):
+        own = [("", ()), ("-one-group", one_group)] if "fusion" in case.arch else [("", ())]
+        for name, options in own:
+            marks = () if f"{case}{name}" in ALWAYS else pytest.mark.long
+            yield pytest.param(case, options, id=f"{case}{name}", marks=marks)
+
+
+@pytest.mark.parametrize(("case", "options"), list(variants()))
+def test_two_processes_train(
+    case: Case, options: tuple[str, ...], stock: StockCommands, prepared_with_bert, tmp_path
+) -> None:
+    """Also when buffers are sent, and processes have accumulated batches."""
     command = [
         prepared_with_bert, "--user-dir", "gtrans", "--task", "document_translation",
-        *case.flags, *TRAINING, "--save-dir", tmp_path, "--bert-cache", tmp_path / "features",
+        *case.flags, *options, *TRAINING, "--save-dir", tmp_path,
         "--distributed-world-size", "2", "--distributed-no-spawn", "--device-id", "0",
-        "--distributed-backend", "gloo",
+        "--distributed-backend", "gloo", "--broadcast-buffers", "--update-freq", "2",
         "--distributed-init-method", f"tcp://127.0.0.1:{free_port()}",
     ]  # fmt: skip
-    ranks = [[*command, "--distributed-rank", str(rank)] for rank in range(2)]
-    first, second = stock.together("train", *ranks)
+    caches = [tmp_path / f"features{rank}" for rank in range(2)]
+    first, second = stock.together(
+        "train",
+        *(
+            [*command, "--distributed-rank", str(rank), "--bert-cache", caches[rank]]
+            for rank in range(2)
+        ),
+    )
     assert (first.status, second.status) == (0, 0), first.stderr + second.stderr
     assert "done training" in first.stdout + first.stderr
+    if case == WITH_BERT:
+        # The first process has measured the whitening for both; what is measured is written.
+        assert [bool(list(cache.rglob("*.safetensors"))) for cache in caches] == [True, False]
+
+
+def test_every_process_has_the_whitening_of_the_first(monkeypatch, prepared_with_bert) -> None:
+    """Another process measures nothing."""
+    built = build(WITH_BERT, prepared_with_bert)
+    part = built.task.bert
+    distributed = torch.distributed
+    monkeypatch.setattr(distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(distributed, "get_rank", lambda: 1)
+    monkeypatch.setattr(distributed, "broadcast", lambda tensor, source: tensor.fill_(source + 3))
+    part.begin_epoch(1, built.model, None)
+    assert all(bool((sent == 3).all()) for sent in built.model.bert_whitening.buffers())

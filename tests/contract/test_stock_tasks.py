@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from fairseq.data import Dictionary
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import OmegaConf
@@ -46,3 +49,20 @@ def test_refused_or_right(arch: str) -> None:
             logits = model(tokens[None, :length], length[None], read)[0][0]
         scores = logits.log_softmax(-1).gather(1, best["tokens"][:, None])
         assert float(scores.sum()) == pytest.approx(float(best["score"]), abs=1e-4)
+
+
+@pytest.mark.parametrize("option", ["retain_dropout", "print_alignment"])
+@pytest.mark.parametrize("arch", sorted(WORK))
+def test_what_only_fairseqs_layers_follow_is_refused(arch: str, option: str) -> None:
+    """fairseq's commands ask every model for it, and take silence for consent."""
+    model_type = classes()[arch]
+    cfg = OmegaConf.structured(model_type.options)
+    cfg._name = arch
+    for name, value in sizes_of(model_type).items():
+        setattr(cfg, name, value)
+    model = model_type.build_model(cfg, TranslationTask(TranslationConfig(), *[Dictionary()] * 2))
+    generation = GenerationConfig()
+    setattr(generation, option, "hard" if option == "print_alignment" else True)
+    with pytest.raises(GtransError, match=rf"^`--{option.replace('_', '-')}` is not supported"):
+        model.prepare_for_inference_(SimpleNamespace(generation=generation))
+    model.prepare_for_inference_(SimpleNamespace(generation=GenerationConfig()))

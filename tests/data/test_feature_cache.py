@@ -5,14 +5,18 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import resource
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 from torch import Tensor
 
 from gtrans.data.feature_cache import FeatureCache
+from gtrans.errors import GtransError
 
 
 def entry(number: int) -> tuple[str, Tensor]:
@@ -122,3 +126,61 @@ def test_no_cache(tmp_path: Path) -> None:
     cache.flush()
     assert cache.get([entry(1)[0]]) == [None]
     assert not list(tmp_path.iterdir())
+
+
+def test_too_many_open_files_delete_nothing(tmp_path: Path) -> None:
+    """safetensors calls a file that it cannot open missing, or torch fails."""
+    writer = cache(tmp_path)
+    key, features = entry(1)
+    writer.put({key: features})
+    writer.flush()
+    most, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    reader, opened = cache(tmp_path), []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 8, limit))
+    try:
+        with suppress(OSError):
+            while True:
+                opened.append(os.open(os.devnull, os.O_RDONLY))
+        for free in range(2):  # the second time, one file can be opened, but not two
+            if free:
+                os.close(opened.pop())
+            with pytest.raises(GtransError, match=r"cannot be read \(.*Too many open files"):
+                reader.get([key])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, limit))
+        for file in opened:
+            os.close(file)
+    (found,) = reader.get([key])
+    assert found is not None and torch.equal(found, features)
+
+
+def test_a_shard_without_rights_is_an_error(tmp_path: Path, monkeypatch) -> None:
+    writer = cache(tmp_path)
+    key, features = entry(1)
+    writer.put({key: features})
+    writer.flush()
+    (shard,) = tmp_path.rglob("*.safetensors")
+
+    def fail(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(shard))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(safetensors, "safe_open", fail)
+        with pytest.raises(GtransError, match=r"cannot be read \(.*Permission denied"):
+            cache(tmp_path).get([key])
+    assert shard.exists()
+
+
+def test_a_shard_that_another_process_deletes_is_left_out(tmp_path: Path, monkeypatch) -> None:
+    writer = cache(tmp_path)
+    key, features = entry(1)
+    writer.put({key: features})
+    writer.flush()
+    opened = safetensors.safe_open
+
+    def gone(path: Path, **named: object) -> object:
+        path.unlink()
+        return opened(path, **named)
+
+    monkeypatch.setattr(safetensors, "safe_open", gone)
+    assert cache(tmp_path).get([key]) == [None]

@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "messages": set(),
     "identity": {"errors", "messages"},
     "languages": {"errors"},
+    "experiments": {"errors", "shipped"},
     "checkpoint_contents": {"errors"},
     "libraries": {"errors", "shipped"},
     "modules": {"checkpoint_contents", "errors", "libraries"},
@@ -29,7 +30,7 @@ MAY_IMPORT = {
     "corpus": {"errors", "identity", "data.documents", "evaluation.contrastive"},
     "training": {
         *("checkpoint_contents", "checkpoints", "data.unit_options", "data.vocabulary", "errors"),
-        *("identity", "model_identity", "models.base.contract", "text"),
+        *("identity", "model_identity", "models.base.contract", "optim.amp", "text"),
     },
     "evaluation": {
         *("errors", "identity", "languages", "messages", "data.documents", "data.instances"),

@@ -18,7 +18,7 @@ from gtrans.errors import GtransError
 from gtrans.models.base.warm_start import rename
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.modules.embedding import Embedder
-from gtrans.modules.positions import LearnedPositions
+from gtrans.modules.positions import LearnedPositions, SinusoidalPositions
 
 
 def numbered(size: int, offset: int) -> LearnedPositions:
@@ -47,6 +47,18 @@ def test_a_position_after_the_table_is_refused() -> None:
     positions(torch.tensor([3]))
     with pytest.raises(GtransError, match=r"5 tokens, .* only 4 positions; .*--max-doc-tokens"):
         positions(torch.tensor([0, 4]))
+
+
+def test_a_table_that_has_grown_is_not_sent_to_other_processes() -> None:
+    """Tables grow differently in each process; they move and change precision with the model."""
+    model = nn.Sequential(SinusoidalPositions(4, 8))
+    before = model(torch.tensor([5]))
+    model(torch.tensor([100]))
+    assert torch.equal(model(torch.tensor([5])), before)
+    # What --broadcast-buffers sends, and what checkpoints hold.
+    assert list(model.buffers()) == [] and model.state_dict() == {}
+    assert model.bfloat16()(torch.tensor([200])).dtype == torch.bfloat16
+    assert model.to("meta")[0].table.is_meta
 
 
 def test_the_sum_is_normalised() -> None:

@@ -118,6 +118,34 @@ def test_falls_back_where_they_may_not() -> None:
     torch.testing.assert_close(attention(x, x, x, plan), expected)
 
 
+def test_a_warning_says_once_why_they_are_not_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(varlen, "_device_has_kernels", lambda device: device.index == 0)
+    varlen._warn.cache_clear()
+    plan = plans_of(batch_of(SOURCE), batch_of(TARGET)).encoder_group
+    suits: Callable[..., bool] = varlen.suits
+    old_card = Stand()
+    old_card.device = torch.device("cuda", 1)
+    cases: list[tuple[tuple[Any, ...], str]] = [
+        ((Stand(), plan, 2, 0.1), "no attention dropout, which is 0.1"),
+        ((Stand(torch.float32), plan, 2, 0.0), "half precision"),
+        ((old_card, plan, 2, 0.0), "this CUDA device does not have them"),
+        ((torch.zeros(4, 64), plan, 2, 0.0), "they need a CUDA device"),
+    ]
+    for arguments, reason in cases:
+        caplog.clear()
+        for _ in range(3):
+            assert not suits(*arguments)
+        (record,) = caplog.records
+        assert reason in record.getMessage() and "varlen" in record.getMessage()
+    caplog.clear()
+    assert suits(Stand(), plan, 2, 0.0)
+    partial = plans_of(batch_of([[3, 4], [2]]), batch_of([[2], [1]])).cross_group
+    assert not suits(Stand(), partial, 2, 0.0)
+    assert not caplog.records
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="the real kernels need a CUDA device")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", PLANS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import time
@@ -103,6 +104,23 @@ def test_two_processes_become_one_with_twice_as_many_batches(options, tiny, stoc
         # The bias of a key has no effect, so Adam steps by the signs of rounding errors.
         bound = 1e-4 if name.endswith("k_proj.bias") else 1e-5
         assert (weights - states[1]["model"][name]).abs().max() < bound, name
+
+
+@pytest.mark.long
+def test_an_epoch_counts_every_word_once(tiny, stock, tmp_path):
+    """At its end a process has dummies after its batches, and the other process has batches."""
+    options = (*MEMORY, "--max-tokens", "400", "--max-epoch", "1")
+    shown = ("--log-format", "json", "--log-interval", "1")
+    two = in_two(stock, tiny.data, tmp_path / "two", *options, *shown, "--update-freq", "2")
+    one = log_of(
+        train(stock, tiny.data, tmp_path / "one", *options, *shown, "--update-freq", "4")
+    )
+    words = [
+        [float(number) for number in re.findall(r'"wpb": "([0-9.]+)", "bsz"', log)]
+        for log in (one, two)
+    ]
+    # At the end one process reads in one update what two read in several.
+    assert words[0][:4] == words[1][:4] and sum(words[0]) == sum(words[1])
 
 
 @pytest.mark.long

@@ -35,6 +35,7 @@ COMMANDS = {
     "average": "average checkpoints of one training run",
     "convert": "convert a checkpoint of another program",
     "trim-vocab": "reduce a pretrained model to the subword pieces that a corpus uses",
+    "reproduce": "list the tables and figures of the papers, and what each needs",
     "recipes": "list the papers' scripts and configurations, or copy them to a folder",
 }
 

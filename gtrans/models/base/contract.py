@@ -14,6 +14,7 @@ import torch
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
+from gtrans.errors import GtransError
 from gtrans.models.base.presets import DocumentModelConfig, Presets
 from gtrans.modules.bert import BertWeights
 from gtrans.modules.encoder_output import EncoderOutput
@@ -22,6 +23,11 @@ from gtrans.modules.whitening import Whitening
 
 # What a model can read from a BERT (:meth:`DocumentModel.bert_use`).
 BERT_FEATURES, BERT_PIECES = "features", "pieces"
+# Options of fairseq's commands for decoding that its layers follow, and what they are for.
+_OF_STOCK_LAYERS = {
+    "retain_dropout": "dropout", "retain_dropout_modules": "dropout",
+    "print_alignment": "alignments",
+}  # fmt: skip
 
 
 @runtime_checkable
@@ -180,6 +186,20 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """
 
     # ---- search --------------------------------------------------------------------------------
+
+    def prepare_for_inference_(self, cfg: Any) -> None:
+        """As in fairseq.
+
+        Raises:
+            GtransError: its search is to do what it does with fairseq's own layers only.
+        """
+        for name, what in _OF_STOCK_LAYERS.items():
+            if getattr(cfg.generation, name, None):
+                raise GtransError(
+                    f"`--{name.replace('_', '-')}` is not supported: models of gtrans have no "
+                    f"{what} in decoding; leave it out."
+                )
+        super().prepare_for_inference_(cfg)
 
     @abstractmethod
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> SearchState:

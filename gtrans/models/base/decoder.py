@@ -265,6 +265,10 @@ class Decoder(StockDecoder):
     def _run(self, x: Tensor, run: Callable[[int, Tensor], Tensor]) -> Tensor:
         """The layers in use on ``x (tokens, dim)``: ``(groups in use, tokens, dim)``."""
         features, _ = run_layers(self.fusion, self.used_layers, x, run)
+        if self.training and self.probabilities is not None and features.size(0) == 1:
+            # One group has no use for its weight, but DistributedDataParallel needs a gradient,
+            # even a zero one, for every parameter.
+            features = features + 0.0 * self.probabilities.weights.sum()
         return features if self.layer_norm is None else self.layer_norm(features)
 
     def _logits(self, features: Tensor) -> Tensor:

@@ -93,6 +93,8 @@ class BertPart(TaskPart):
         """Raises GtransError if the model with options ``cfg`` was trained with another BERT."""
         for name, here in self.traits.items():
             trained = cfg.get(name)
+            if name == "bert_positions" and (trained or 0) > here:
+                continue  # extended by `gtrans convert --extend-positions`
             if trained is not None and trained != here:
                 which = (
                     f"of width {trained}, that of '{self.data}' ({self.pieces.name}) has {here}"
@@ -200,7 +202,7 @@ class BertPart(TaskPart):
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
         """Write features to disk; measure the whitening of a new model, or check an old one's.
 
-        Every process of a run measures the same units.
+        One process of a run measures it for all.
 
         Raises:
             GtransError: the whitening was measured with another BERT.
@@ -210,9 +212,13 @@ class BertPart(TaskPart):
         if whitening is None:
             return
         if whitening.measured_on is None:
-            features = self._features_of(dataset, whitening.mean.device)
-            whitening.measure(features, self.frozen.fingerprint)
-            self.flush()
+            several = torch.distributed.is_available() and torch.distributed.is_initialized()
+            if not several or torch.distributed.get_rank() == 0:
+                features = self._features_of(dataset, whitening.mean.device)
+                whitening.measure(features, self.frozen.fingerprint)
+                self.flush()
+            for measured in whitening.buffers() if several else ():
+                torch.distributed.broadcast(measured, 0)
         elif whitening.measured_on != self.frozen.fingerprint:
             raise self._another(f"that is not the one of '{self.data}' ({self.pieces.name})")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from gtrans.data.stream import Run, StreamDataset
 from gtrans.modules.memory import MemoryFlow
 from gtrans.tasks.parts import Batch, TaskPart
 
+logger = logging.getLogger(__name__)
+
 
 class MemoryInFlight:
     """The memories of documents between two of their windows.
@@ -19,7 +22,8 @@ class MemoryInFlight:
     A memory is stored under its document and the sentence that comes next, independently of the
     order of calls: a batch that is repeated gets the same memory again, and one that failed
     stores nothing. A memory that is missing is computed by reading the document up to that
-    sentence.
+    sentence. One that is not finite, because half precision has overflowed in the window before,
+    is not used: the document goes on with a new memory, as if it began.
     """
 
     def __init__(self) -> None:
@@ -28,6 +32,8 @@ class MemoryInFlight:
         # Of a checkpoint, also those that another process goes on with: document -> the same
         self._restored: dict[int, dict[int, Tensor | None]] = {}
         self._update = -1
+        # Counted on the device, which this does not wait for.
+        self._not_finite: Tensor | None = None
 
     def clear(self) -> None:
         """Forget all documents."""
@@ -56,7 +62,15 @@ class MemoryInFlight:
             return MemoryFlow()
         blank = torch.zeros_like(known)
         entering = torch.stack([blank if memory is None else memory for memory in memories])
-        return MemoryFlow(entering, fresh.to(entering.device))
+        not_finite = ~entering.isfinite().flatten(1).all(1)
+        before = 0 if self._not_finite is None else self._not_finite
+        self._not_finite = not_finite.sum() + before
+        return MemoryFlow(entering, fresh.to(entering.device) | not_finite)
+
+    def count_not_finite(self) -> int:
+        """How many memories were not finite since the last call."""
+        count, self._not_finite = self._not_finite, None
+        return 0 if count is None else int(count)
 
     def _entering(self, model: Any, dataset: StreamDataset, run: Run) -> Tensor | None:
         if run.position == 0:
@@ -114,6 +128,7 @@ class Streams(TaskPart):
 
     def before_checkpoint(self) -> dict[Any, Any]:
         """The memories of training; each process has documents of its own."""
+        self._report()
         latest = self._in_flight["train"].latest()
         return {document: [place, memory.cpu()] for document, (place, memory) in latest.items()}
 
@@ -125,6 +140,7 @@ class Streams(TaskPart):
 
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
         """Forget the memories, because all documents begin anew, but for those of a checkpoint."""
+        self._report()
         self._training_set = dataset
         for in_flight in self._in_flight.values():
             in_flight.clear()
@@ -151,6 +167,19 @@ class Streams(TaskPart):
         if runs:
             flow = batch.sample["net_input"]["memory"]
             self._in_flight[batch.phase].keep(flow, self._training_set, runs, batch.update)
+
+    def begin_validation(self) -> None:
+        """Tell how many memories were not finite."""
+        self._report()
+
+    def _report(self) -> None:
+        count = sum(in_flight.count_not_finite() for in_flight in self._in_flight.values())
+        if count:
+            logger.warning(
+                "%d windows began with a new memory instead of one that was not finite, because "
+                "half precision has overflowed in the window before",
+                count,
+            )
 
     def _runs(self, batch: Batch) -> list[Run]:
         """The runs of the batch; none if it is a dummy or the model has no memory."""

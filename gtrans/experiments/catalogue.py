@@ -1,0 +1,206 @@
+"""The tables and figures of the papers, from ``exp_gtransformer/experiments/*.yaml``.
+
+A file describes one paper. Numbers are as printed there; printed numbers whose last digit is 0 and
+numbers with a unit are texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+
+from gtrans.errors import GtransError
+from gtrans.shipped import shipped
+
+FOLDER = "exp_gtransformer/experiments"
+Kind = Literal["table", "figure"]
+Recipe = Literal["randinit", "finetune", "mbart", "flat", "memory", "bert", "fusion", "none"]
+Scale = Literal["tiny", "small", "paper"]
+_NAME = re.compile(r"(\d{3})-[TF](?:\d+\.)?\d+")
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One of the papers; ``id``: its number here."""
+
+    id: str
+    title: str
+    authors: str
+    year: int
+    venue: str
+
+
+@dataclass(frozen=True)
+class PrintedRow:
+    """A row of a table, or what is printed of a curve.
+
+    Attributes:
+        label: its name in the paper.
+        values: what is printed in each column; None: nothing.
+        quoted: whether the paper took it from another one.
+    """
+
+    label: str
+    values: tuple[float | int | str | None, ...]
+    quoted: bool = False
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a paper prints; ``columns``: what the values of its rows are."""
+
+    columns: tuple[str, ...]
+    rows: tuple[PrintedRow, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How one row or curve is had here.
+
+    Attributes:
+        label: of the row or curve.
+        recipe: ``exp_gtransformer/run-RECIPE.sh``; none: there is no way.
+        options: for the recipe, and behind ``--`` for training; an option and its value together.
+        baseline: label of the row that it is tested against; empty: none.
+        note: what is missing for it, or why there is no way.
+    """
+
+    label: str
+    recipe: Recipe
+    options: tuple[str, ...]
+    baseline: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or a figure.
+
+    Attributes:
+        name: ``000-T2``: table 2 of paper 000.
+        paper: the paper.
+        kind: what it is.
+        title: what is in it, in a few words.
+        section: where the paper speaks of it.
+        shows: what its reader learns.
+        corpora: names of the corpora.
+        needs: models, analyses and programs.
+        free: whether all it needs can be had freely.
+        not_free: why not, and what would be needed.
+        printed: the paper's numbers.
+        contradictions: of the paper with itself.
+        variants: how its rows or curves are had here; empty for counts of a corpus.
+        scales: how it is shown at each scale; an empty text: not at all.
+        note: what else there is to know.
+    """
+
+    name: str
+    paper: Paper
+    kind: Kind
+    title: str
+    section: str
+    shows: str
+    corpora: tuple[str, ...]
+    needs: tuple[str, ...]
+    free: bool
+    not_free: str
+    printed: Printed
+    contradictions: tuple[str, ...]
+    variants: tuple[Variant, ...]
+    scales: Mapping[Scale, str]
+    note: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, for a JSON file."""
+        return asdict(self)
+
+
+def read_catalogue(folder: Path | None = None) -> list[Experiment]:
+    """All experiments, in the order of the papers; ``folder``: instead of the project's own.
+
+    Raises:
+        GtransError: a file is missing or not as described above.
+    """
+    where = shipped(FOLDER) if folder is None else folder
+    files = sorted(where.glob("*.yaml"))
+    if not files:
+        raise GtransError(f"{where}: there is no file of a paper, such as 000.yaml.")
+    return [experiment for path in files for experiment in _read(path)]
+
+
+def find(experiments: Sequence[Experiment], names: Iterable[str]) -> list[Experiment]:
+    """The experiments of some names; ``000`` is all of that paper.
+
+    Raises:
+        GtransError: there is none of a name.
+    """
+    found = []
+    for name in names:
+        of_name = [e for e in experiments if name.upper() in (e.name, e.paper.id)]
+        if not of_name:
+            raise GtransError(
+                f"there is no experiment '{name}'; `gtrans reproduce --list` names all of them."
+            )
+        found += of_name
+    return found
+
+
+def _read(path: Path) -> list[Experiment]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise GtransError(f"{path}: not readable ({' '.join(str(error).split())}).") from None
+    try:
+        paper = Paper(**content["paper"])
+        found = [_experiment(paper, dict(entry)) for entry in content["experiments"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise GtransError(f"{path}: not the experiments of a paper ({error}).") from None
+    return found
+
+
+def _experiment(paper: Paper, entry: dict[str, Any]) -> Experiment:
+    printed = dict(entry.pop("paper_says"))
+    rows = tuple(
+        PrintedRow(row["label"], tuple(row["values"]), row.get("quoted", False))
+        for row in printed.pop("rows")
+    )
+    columns = tuple(printed.pop("columns"))
+    variants = tuple(
+        Variant(**{**variant, "options": tuple(variant["options"])})
+        for variant in entry.pop("variants")
+    )
+    for key in ("corpora", "needs", "contradictions"):
+        entry[key] = tuple(entry[key])
+    made = Experiment(
+        **entry, paper=paper, printed=Printed(columns, rows, **printed), variants=variants
+    )
+    _check(made)
+    return made
+
+
+def _check(made: Experiment) -> None:
+    match = _NAME.fullmatch(made.name)
+    if match is None or match[1] != made.paper.id:
+        raise ValueError(f"{made.name!r} is no name of a table or figure of {made.paper.id}")
+    if made.kind not in get_args(Kind) or set(made.scales) != set(get_args(Scale)):
+        raise ValueError(f"kind or scales of {made.name}")
+    if made.free == bool(made.not_free):
+        raise ValueError(f"{made.name} is free, or it is said why not")
+    if any(len(row.values) != len(made.printed.columns) for row in made.printed.rows):
+        raise ValueError(f"a row of {made.name} has not a value for each column")
+    labels = [variant.label for variant in made.variants]
+    for variant in made.variants:
+        if variant.recipe not in get_args(Recipe):
+            raise ValueError(f"{made.name}: there is no recipe {variant.recipe!r}")
+        if variant.baseline and variant.baseline not in labels:
+            raise ValueError(f"{made.name}: there is no variant {variant.baseline!r}")
+        if variant.recipe == "none" and not variant.note:
+            raise ValueError(f"{made.name}: why is there no way to {variant.label!r}?")
+    if len(set(labels)) != len(labels):
+        raise ValueError(f"{made.name}: a variant occurs twice")

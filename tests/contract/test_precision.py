@@ -1,0 +1,33 @@
+"""Every class and unit in mixed precision: the loss of fp32, and gradients of fp32 parameters."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support.contract import Case, batch_of, build, cases, loss_of
+
+from gtrans.modules.group_attention import BACKENDS
+
+WITH_BERT = Case("bert_context_transformer_tiny", "window", "source")
+
+
+@pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "varlen"])
+@pytest.mark.parametrize("case", [*cases(), WITH_BERT], ids=str)
+def test_mixed_precision(case, backend, prepared_with_bert) -> None:
+    """bf16 is ``--amp`` on a CPU; fp16 has the types that ``--amp`` has on CUDA."""
+    built = build(case, prepared_with_bert, attention_backend=backend, dropout=0.0)
+    built.model.train()
+    batch = batch_of(built)
+    batch["net_input"] = built.task.complete_input(batch["net_input"])
+    expected = loss_of(built, batch).item()
+    for precision in (torch.bfloat16, torch.float16):
+        built.model.zero_grad()
+        with torch.autocast("cpu", precision):
+            loss = loss_of(built, batch)
+        assert loss.item() == pytest.approx(expected, rel=0.02)
+        loss.backward()
+        for name, parameter in built.model.named_parameters():
+            if parameter.requires_grad:
+                assert parameter.grad is not None, name
+                assert parameter.grad.dtype == torch.float32
+                assert parameter.grad.isfinite().all(), name
