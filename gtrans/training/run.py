@@ -100,10 +100,9 @@ def load_checkpoint(original: Callable[..., Any], cfg: Any, trainer: Any, **furt
             # fairseq adds the suffix of this process's checkpoints itself.
             cfg.restore_file = plan.resume.removesuffix(f"{trainer.checkpoint_suffix}.pt") + ".pt"
             cfg.finetune_from_model = None
+    stopping.watch(trainer)  # here, as all processes have just waited for each other
     with resuming(trainer, cfg):
-        resumed = original(cfg, trainer, **further)
-    stopping.watch(trainer)
-    return resumed
+        return original(cfg, trainer, **further)
 
 
 def _agreed(trainer: Any, work: Callable[[], Plan]) -> Plan:

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from fairseq import checkpoint_utils
 from omegaconf import open_dict
-from torch.multiprocessing import ProcessExitedException
+from torch.multiprocessing.spawn import ProcessExitedException
 
 STOPPED = 75  # EX_TEMPFAIL of sysexits.h: to be tried again
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
