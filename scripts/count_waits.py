@@ -35,7 +35,7 @@ _WORDS = 64
 def waits(work: Callable[[], object], device: measuring.Device) -> Counter[str]:
     """How often ``work`` waits, by the name of the call or operation."""
     activities = [ProfilerActivity.CPU]
-    names = _OPERATIONS
+    names: tuple[str, ...] = _OPERATIONS
     if device.name == "cuda":
         activities.append(ProfilerActivity.CUDA)
         names = _CALLS
