@@ -21,6 +21,7 @@ import decoding
 import deep_fusion
 import deep_init
 import fusion
+import loading
 import measuring
 import memory
 import report
@@ -29,7 +30,8 @@ import training
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
-_MODULES = (training, decoding, test_set, memory, chunks, contrast, bert_cache, fusion, deep_fusion)
+_MODULES = (training, decoding, test_set, memory, chunks, contrast, bert_cache, fusion,
+            deep_fusion, loading)  # fmt: skip
 BENCHMARKS = {
     benchmark.name: benchmark
     for benchmark in (
