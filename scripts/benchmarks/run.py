@@ -23,6 +23,7 @@ import decoding
 import deep_fusion
 import deep_init
 import fusion
+import loading
 import measuring
 import memory
 import report
@@ -35,7 +36,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
 _MODULES = (
     *(training, allocator, decoding, test_set, memory, checkpoints, vocabulary, shapes),
-    *(chunks, contrast, bert_cache, fusion, deep_fusion),
+    *(chunks, contrast, bert_cache, fusion, deep_fusion, loading),
 )
 BENCHMARKS = {
     benchmark.name: benchmark

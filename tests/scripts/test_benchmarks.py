@@ -35,6 +35,7 @@ RUNS = {
     "bert-cache": ("--batches", "2", "--max-tokens", "200", "--rounds", "1"),
     "shapes": ("--documents", "2", "--words", "30", "--max-tokens", "300", "--rounds", "1"),
     "test-set": ("--sentences", "3"),
+    "loading": ("--sentences", "60", "--batches", "2"),
     "fusion": ("--rounds", "1", "--batches", "1", "2", "--words", "4", "--beam", "2"),
 }  # fmt: skip
 Results = dict[str, Any]
@@ -161,6 +162,13 @@ def test_bert_cache(results: Results) -> None:
     assert in_memory["times_memory"] == 1.0
     assert {row["batches"] for row in (computed, cached, in_memory)} == {2}
     assert computed["seconds"] > 0 and cached["word_pieces"] > 0 and cached["bert_width"] == 16
+
+
+@pytest.mark.long
+def test_loading(results: Results, page: str) -> None:
+    (row,) = results["loading"]["rows"]
+    assert row["words_per_second"] > 0 and row["bytes_per_word"] > 2
+    assert "| 60 | " in page
 
 
 @pytest.mark.long
