@@ -86,10 +86,9 @@ def _epoch(data: str, max_tokens: int) -> Iterator[dict[str, Any]]:
 
 
 def _planner(model: Any, shapes: str) -> BatchPlanner:
-    planner: BatchPlanner = model.planner
-    source, target = planner.source, planner.target
+    source, target = model.planner.source, model.planner.target
     return BatchPlanner(
-        replace(source, needs=replace(source.needs, shapes=shapes)),  # type: ignore[type-var]
+        replace(source, needs=replace(source.needs, shapes=shapes)),
         replace(target, needs=replace(target.needs, shapes=shapes)),
     )
 
