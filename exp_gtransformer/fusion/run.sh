@@ -77,7 +77,7 @@ settings() {
   TASK=(--task translation_multi_simple_epoch)
   SAMPLING=(--sampling-method temperature --sampling-temperature 1)
   defaults beam 8 epochs 80
-  # BATCH: tokens of an update.
+  # BATCH: see launching.sh.
   case $corpus in
     iwslt14) defaults source-lang de target-lang en arch gtrans_fusion_small dropout 0.3 gpus 1 \
       bpe-merges 10000 && BATCH=4096 ;;
@@ -113,17 +113,6 @@ settings() {
     [[ -n ${OPTION[data]} ]] || die "\`--data\` is missing: the folder that holds $corpus/."
     defaults references "${OPTION[data]}/$corpus/references"
   fi
-}
-
-# keep_batch: the --update-freq with which an update has BATCH tokens on these GPUs.
-keep_batch() {
-  local gpus=${OPTION[gpus]} visible tokens
-  if [[ -n ${CUDA_VISIBLE_DEVICES+set} && -z ${GIVEN[gpus]+given} ]]; then
-    IFS=, read -ra visible <<<"$CUDA_VISIBLE_DEVICES"
-    gpus=${#visible[@]}
-  fi
-  tokens=$((${OPTION[max-tokens]} * (gpus ? gpus : 1)))
-  defaults update-freq $(((BATCH + tokens - 1) / tokens))
 }
 
 # original PAIR: print the name of the file with the references of a pair.
@@ -208,7 +197,6 @@ in_order() {
 
 parse "$@"
 settings
-keep_batch
 MODEL=$(document_model "fusion-${OPTION[system]}")
 if [[ $MULTILINGUAL == no ]]; then
   [[ -n ${OPTION[bpe-symbols]} ]] || GIVEN[bpe-merges]=yes

@@ -5,6 +5,8 @@
 # shellcheck shell=bash
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck source=launching.sh
+source "$ROOT/exp_gtransformer/lib/launching.sh"
 CORPORA=(iwslt17 nc2016 europarl7)
 
 # Options and their defaults; those of training are the paper's (App. B.2 and C.1).
@@ -16,12 +18,14 @@ declare -A OPTION=(
 declare -A TRAINING_OPTION=(
   [gpus]=4 [update-freq]=1 [max-tokens]=4096 [arch]=gtransformer_base [max-doc-tokens]=512
   [sentence-updates]=0 [document-updates]=0 [patience]=10 [seed]=1 [start]=paper
-  [sentence-checkpoint]="" [beam]=5 [name]=""
+  [sentence-checkpoint]="" [beam]=5 [name]="" [launcher]="" [nodes]=1 [node-rank]=0 [master]=""
 )
 # Folders of OUT that no model may be named after.
 STAGES="data|data-full|mbart|sentence|memory-sentence.*"
 declare -A GIVEN=() # the options that are given on the command line
-DRY_RUN=no
+# PRINT_ONLY: --dry-run. DRY_RUN: it, or this is not the first machine, which alone prepares,
+# translates and scores.
+DRY_RUN=no PRINT_ONLY=no
 # shellcheck disable=SC2034 # the scripts use them: what follows --, and --cpu without a GPU
 EXTRA=() DEVICE=()
 
@@ -72,9 +76,16 @@ EOF
   fi
   cat <<EOF
 
-training; the effective batch is --max-tokens x --gpus x --update-freq
-  --gpus N              GPUs; 0: the CPU (default: ${TRAINING_OPTION[gpus]}, or as many as
-                        CUDA_VISIBLE_DEVICES names)
+training; the effective batch is --max-tokens x --gpus x --nodes x --update-freq
+  --gpus N              GPUs of a machine; 0: the CPU (default: ${TRAINING_OPTION[gpus]}, or as
+                        many as CUDA_VISIBLE_DEVICES names)
+  --launcher NAME       torchrun or srun starts a process for each GPU; --update-freq and
+                        --max-tokens, unless --update-freq is given, are then those with which an
+                        update has as many tokens as in the paper (default: gtrans train does)
+  --nodes N             machines (default: ${TRAINING_OPTION[nodes]}). Under srun the script runs in
+                        the allocation (slurm.sbatch); with torchrun run it on each machine, with
+  --node-rank K           the number of the machine, from 0, and
+  --master HOST:PORT      the first machine and a free port of it; all share --out
   --update-freq N       batches of an update (default: ${TRAINING_OPTION[update-freq]})
   --max-tokens N        tokens of a batch on one GPU (default: ${TRAINING_OPTION[max-tokens]})
   --arch NAME           architecture; \`gtrans options\` lists them
@@ -111,7 +122,7 @@ parse() {
   while (($#)); do
     case $1 in
       -h | --help) usage; exit ;;
-      --dry-run) DRY_RUN=yes && shift ;;
+      --dry-run) DRY_RUN=yes PRINT_ONLY=yes && shift ;;
       --) shift && EXTRA=("$@") && break ;;
       --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
       *)
@@ -174,8 +185,10 @@ check_options() {
     [[ -z ${GIVEN[name]+given} || ${OPTION[name]} =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] ||
       die "\`--name\` must begin with a letter or digit, and have only these, '.', '_' and '-', but \
 is '${OPTION[name]}'."
+    check_launcher
     [[ ! ${OPTION[name]} =~ ^($STAGES)$ ]] ||
       die "\`--name\` is '${OPTION[name]}', a folder that the recipes use themselves; give another."
+    ((OPTION[node-rank] == 0)) || DRY_RUN=yes
     SENTENCE_SEED=${OPTION[seed]} # a variant's --seed is not for the sentence model, which it shares
     [[ -z ${OPTION[name]} ]] || SENTENCE_SEED=${TRAINING_OPTION[seed]}
   fi
@@ -262,8 +275,9 @@ quoted() {
   printf '%s\n' "${line# }"
 }
 
-# run COMMAND...: print it and, unless --dry-run, run it.
+# run COMMAND...: print it and, unless --dry-run, run it; nothing but on the first machine.
 run() {
+  [[ ${OPTION[node-rank]:-0} == 0 ]] || return 0
   printf '$ %s\n' "$(quoted "$@")"
   [[ $DRY_RUN == yes ]] || "$@"
 }
@@ -276,36 +290,6 @@ keep() {
     "${@:2}" | tee "$1.partial"
     mv "$1.partial" "$1"
   fi
-}
-
-# use_devices: the GPUs that gtrans train is to see; it uses all that it sees.
-use_devices() {
-  local gpus visible found tokens
-  if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
-    IFS=, read -ra visible <<<"$CUDA_VISIBLE_DEVICES"
-    [[ -n ${GIVEN[gpus]+given} ]] || OPTION[gpus]=${#visible[@]}
-    gpus=${OPTION[gpus]}
-    ((gpus == 0 || gpus == ${#visible[@]})) ||
-      die "\`--gpus\` is $gpus, but CUDA_VISIBLE_DEVICES='$CUDA_VISIBLE_DEVICES' names \
-${#visible[@]}."
-  fi
-  gpus=${OPTION[gpus]}
-  if ((gpus == 0)); then
-    DEVICE=(--cpu)
-    export CUDA_VISIBLE_DEVICES=""
-  else
-    [[ -n ${CUDA_VISIBLE_DEVICES+set} ]] ||
-      CUDA_VISIBLE_DEVICES=$(seq -s , 0 $((gpus - 1)))
-    export CUDA_VISIBLE_DEVICES
-    if [[ $DRY_RUN == no ]]; then
-      found=$("$(interpreter)" -c "import torch; print(torch.cuda.device_count())")
-      ((found == gpus)) ||
-        die "\`--gpus\` is $gpus, but torch sees $found here; give the number (0: the CPU), and an \
-\`--update-freq\` that keeps the effective batch."
-    fi
-  fi
-  tokens=$((${OPTION[max-tokens]} * (gpus ? gpus : 1) * ${OPTION[update-freq]}))
-  say "CUDA_VISIBLE_DEVICES='$CUDA_VISIBLE_DEVICES', effective batch $tokens tokens"
 }
 
 # prepare EXTRA...: plain text to OUT/data. `gtrans prepare` skips the steps that are finished.

@@ -28,6 +28,7 @@ begin() {
     bpe-merges bpe-symbols workers sentence-data normalise mbart trim; do
     [[ -z ${GIVEN[$key]+given} ]] || arguments+=("--$key" "${OPTION[$key]}")
   done
+  ((OPTION[node-rank] == 0)) || return 0 # the first machine prepares
   [[ $DRY_RUN == no ]] || arguments+=(--dry-run)
   # What follows -- goes to gtrans prepare; --sentence-data decides all of it.
   if [[ -z ${OPTION[sentence-data]} ]]; then
@@ -55,27 +56,6 @@ several() {
 # finished FOLDER: whether the training in it has come to its end.
 finished() {
   [[ -f $1/checkpoint_last.pt ]] && "$(interpreter)" -m gtrans.training.finished "$1"
-}
-
-# fit FOLDER COMMAND...: run a training command, whose output also goes to FOLDER/train.log. The
-# command compares its settings with those of the run in FOLDER, goes on, or ends at once when that
-# run is finished.
-fit() {
-  local folder=$1 log=$1/train.log
-  if [[ $DRY_RUN == yes ]]; then
-    run "${@:2}"
-    return
-  fi
-  mkdir -p "$folder"
-  run "${@:2}" 2>&1 | tee -a "$log" || {
-    if tail -n 20 "$log" | grep -q 'gtrans: error: .*--restart'; then
-      die "$folder: for other settings, \`--name NAME\` makes a variant beside it; \
-\`-- --restart\` starts it anew."
-    fi
-    die "$folder: the training has failed, see $log."
-  }
-  [[ -f $folder/checkpoint_best.pt || -f $folder/checkpoint_last.pt ]] ||
-    die "$folder: the training has written no checkpoint, see $log."
 }
 
 # train MODEL MAX-UPDATE OPTION...: gtrans train into OUT/MODEL.
@@ -106,7 +86,7 @@ start_from() {
   if [[ -n ${OPTION[name]} ]]; then
     local EXTRA=() # for the document model only
   fi
-  if [[ -n ${OPTION[name]} && $DRY_RUN == no ]] && finished "${OPTION[out]}/$1"; then
+  if [[ -n ${OPTION[name]} && $PRINT_ONLY == no ]] && finished "${OPTION[out]}/$1"; then
     say "${OPTION[out]}/$1 is finished and used as it is"
   else
     OPTION[seed]=$2

@@ -47,6 +47,7 @@ fi
 at_least 1 runs min-window
 at_least 0 documents max-window
 [[ -z ${GIVEN[start]+given} ]] || die "\`--start\` is for the G-Transformer (run-finetune.sh)."
+at_once=${OPTION[max-tokens]}
 begin gtransformer/prepare-finetune.sh
 
 case ${OPTION[corpus]} in
@@ -55,10 +56,20 @@ case ${OPTION[corpus]} in
   *) sentence_dropout=0.3 dropout=0.2 warmup=1000 ;;
 esac
 arch=${OPTION[arch]} first=${OPTION[seed]} side_by_side=()
+if [[ -n ${OPTION[launcher]} && -z ${GIVEN[update-freq]+given} ]] && ((OPTION[documents])); then
+  # The documents of an update are shared, not the tokens that are read at once.
+  workers=$((OPTION[nodes] * (OPTION[gpus] ? OPTION[gpus] : 1)))
+  ((OPTION[documents] % workers == 0)) ||
+    die "$workers processes cannot share the ${OPTION[documents]} documents of an update; give a \
+number that divides them, or \`--documents\`."
+  OPTION[documents]=$((OPTION[documents] / workers))
+else
+  at_once=
+fi
 if ((OPTION[documents])); then
   side_by_side=(--batch-size "${OPTION[documents]}")
   say "the memory model reads ${OPTION[documents]} documents side by side, at most \
-${OPTION[max-tokens]} tokens at once"
+${at_once:-${OPTION[max-tokens]}} tokens at once"
 fi
 
 # settings LR WARM-UP DROPOUT: what `train` gives to gtrans train.
@@ -83,9 +94,12 @@ for ((number = 0; number < OPTION[runs]; number++)); do
   model=$(document_model "memory-${OPTION[seed]}" "${OPTION[seed]}")
   OPTION[arch]=$arch
   settings 3e-4 "$warmup" "$dropout"
+  shared=${OPTION[max-tokens]}
+  OPTION[max-tokens]=${at_once:-$shared}
   train "$model" "${OPTION[document-updates]}" --unit stream \
     --min-window "${OPTION[min-window]}" --max-window "${OPTION[max-window]}" \
     "${side_by_side[@]}" --init-from "$SENTENCE" --lr-scale-pretrained 0.2
+  OPTION[max-tokens]=$shared
   evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt" "$BASELINE"
   models+=("${OPTION[out]}/scores.$model.txt")
 done

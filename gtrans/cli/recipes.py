@@ -23,7 +23,7 @@ NEEDS = ()
 SCRIPTS, CONFIGURATIONS = "exp_gtransformer", "configs"
 # what run-bert.sh --make-bert calls
 BERT = "scripts/make_bert.py"
-_SUFFIXES = (".sh", ".yaml", ".md")
+_SUFFIXES = (".sh", ".sbatch", ".yaml", ".md")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -38,7 +38,7 @@ def hand_over(argv: Sequence[str]) -> None:
     from fairseq import options
     from fairseq.data.plasma_utils import PlasmaStore
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-    from fairseq.distributed.utils import call_main
+    from fairseq.distributed import utils as distributed_utils
 
     if any(word.partition("=")[0] in _OF_HYDRA for word in argv):
         if not _HELP & set(argv):
@@ -61,7 +61,7 @@ def hand_over(argv: Sequence[str]) -> None:
             stack.callback(server.server.kill)
         if args.profile:
             stack.enter_context(torch.cuda.profiler.profile())
-        call_main(cfg, work)
+        distributed_utils.call_main(cfg, work)
 
 
 def work(cfg: Any) -> None:

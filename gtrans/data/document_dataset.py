@@ -7,7 +7,7 @@ Units are formed when the corpus is loaded, so that one binarised corpus serves 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,10 +159,15 @@ def check_sides(
 class DocumentDataset(FairseqDataset):
     """Units of a parallel corpus as fairseq batches.
 
-    A batch has ``id (batch,)``, the numbers of the units; ``first_sentence (batch,)``, the
+    A batch has ``id (batch,)``, the numbers of the units, and ``numbers``, the same as a list,
+    which stays on the host; ``first_sentence (batch,)``, the
     number of the first current sentence of each unit in the corpus; ``nsentences`` and
     ``ntokens`` (words and end marks of the target); ``net_input`` and ``target``, see
     :meth:`gtrans.data.examples.ExampleBuilder.collate`.
+
+    Attributes:
+        plan: makes of the ``net_input`` of a batch what a model must know of it besides; it
+            becomes ``net_input["plan"]``. None: batches have no plan.
     """
 
     def __init__(
@@ -193,6 +198,7 @@ class DocumentDataset(FairseqDataset):
         self.examples = examples
         self.shuffle = shuffle
         self.redraw = redraw
+        self.plan: Callable[[Mapping[str, Any]], Any] | None = None
         # For both sides (lines + 1,): tokens of all lines before a line.
         marks = examples.frame.extra
         self._tokens_before = [
@@ -276,11 +282,15 @@ class DocumentDataset(FairseqDataset):
         """Merge examples into a batch; an empty list gives an empty dictionary."""
         if not samples:
             return {}
-        return {
+        batch = {
             "id": torch.tensor([sample["id"] for sample in samples]),
+            "numbers": [int(sample["id"]) for sample in samples],
             "first_sentence": torch.tensor([sample["first_sentence"] for sample in samples]),
             **self.examples.collate(samples),
         }
+        if self.plan is not None:
+            batch["net_input"]["plan"] = self.plan(batch["net_input"])
+        return batch
 
     def num_tokens(self, index: int) -> int:
         """Tokens of the longer side of a unit."""

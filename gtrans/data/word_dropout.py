@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from gtrans.modules.packed import to_device
+
 
 def word_dropout(
     tokens: Tensor, ratio: float, mask: int, keep: Sequence[int], key: Sequence[int]
@@ -29,7 +31,7 @@ def word_dropout(
     """
     generator = torch.Generator()
     generator.manual_seed(zlib.crc32(repr(tuple(key)).encode()))
-    drop = torch.rand(tokens.shape, generator=generator).to(tokens.device) < ratio
+    drop = to_device(torch.rand(tokens.shape, generator=generator), tokens.device) < ratio
     for symbol in keep:
         drop &= tokens.ne(symbol)
     return tokens.masked_fill(drop, mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 
@@ -24,5 +25,6 @@ def forbid_repetitions(log_probs: Tensor, history: Tensor, written: Tensor, size
     newest = history[:, length - size + 1 :]
     repeated = ngrams[:, :, :-1].eq(newest[:, None]).all(2)
     repeated &= history.new_ones(places).cumsum(0).sub(1) >= begin[:, None]
-    rows, places_found = repeated.nonzero(as_tuple=True)
-    log_probs[rows, ngrams[rows, places_found, -1]] = float("-inf")
+    # Added, not put at the places found: the host need not know where they are.
+    added = torch.where(repeated, float("-inf"), 0.0).to(log_probs)
+    log_probs.scatter_add_(1, ngrams[:, :, -1], added)

@@ -22,9 +22,11 @@ encoder (``--context-layers`` above 0), which reads the embedded words of the co
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional
 
+import torch
+import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
@@ -41,11 +43,12 @@ from gtrans.models.base.parts.context import (
     add_context_attention,
     check_context,
 )
+from gtrans.models.base.planning import BatchPlanner, Needs, SourcePlanner
 from gtrans.models.base.presets import register_system, resolve_sizes, size_option
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.layout import DocumentLayout, chosen_tokens
+from gtrans.modules.layout import DocumentLayout, chosen_index, taken
 from gtrans.modules.linear import Linear
 from gtrans.modules.transformer import EncoderLayer, LayerSpec
 from gtrans.modules.whitening import Whitening
@@ -86,6 +89,86 @@ PRESETS = {
 }
 
 
+@dataclass
+class ContextPlan:
+    """The plan of sentences and of their contexts.
+
+    Attributes:
+        sentences: of the sentences to translate.
+        current: ``(batch, length)`` their tokens in the windows
+            (:func:`gtrans.modules.layout.chosen_index`); None: rows are sentences already.
+        neighbours: the tokens of their neighbours, if the context is read as words.
+        layers: of the context encoder; None: there is none.
+        context: lengths of the contexts; None: there are none.
+    """
+
+    sentences: AttentionPlans
+    current: Tensor | None
+    neighbours: Tensor | None
+    layers: AttentionPlans | None
+    context: PackedContext | None
+
+    @property
+    def encoded(self) -> DocumentLayout:
+        """The layout of the encoder's output."""
+        return self.sentences.source
+
+
+@dataclass(frozen=True)
+class ContextPlanner:
+    """Plans windows, or sentences if there is no ``current``.
+
+    Attributes:
+        sentences: plans the sentences to translate.
+        reads: what is read of the context, one of :data:`CONTEXT_INPUTS`; None: nothing.
+        layers: what the layers of the context encoder ask for; None: there is none.
+        eos: ends the sentences of the context, and stands for one that is missing.
+    """
+
+    sentences: SourcePlanner
+    reads: Optional[str]
+    layers: Needs | None
+    eos: int
+
+    def __call__(self, source: Mapping[str, Any]) -> ContextPlan:
+        """The plan of ``net_input`` without decoder input, on the host."""
+        tokens, pad = source["src_tokens"], self.sentences.pad
+        current = layout = None
+        is_neighbour = torch.zeros_like(tokens, dtype=torch.bool)
+        sentences = tokens
+        if "current" in source:
+            window = self.sentences.layout(tokens)
+            is_current = window.sentence.eq(source["current"][window.row])
+            in_window = window.pad(is_current.long()).bool()
+            is_neighbour = tokens.ne(pad) & ~in_window
+            current = chosen_index(in_window)
+            sentences = taken(tokens, current, pad)
+        neighbours = None
+        if self.reads == "words":
+            # Room for `</s>` in rows without neighbours.
+            neighbours = F.pad(chosen_index(is_neighbour), (0, 1), value=-1)
+            neighbours = neighbours[:, : max(neighbours.size(1) - 1, 1)]
+            words = neighbours_of(tokens, neighbours, pad, self.eos)
+            layout = DocumentLayout.of_source(words, pad, self.eos)
+        elif self.reads == "bert" and "context_lengths" in source:
+            layout = DocumentLayout.of_rows(source["context_lengths"])
+        context = layers = None
+        if layout is not None:
+            context = PackedContext.of_lengths(layout.documents.lengths)
+            if self.layers is not None:
+                plans = AttentionPlans(layout, shapes=self.layers.shapes)
+                layers = self.layers.complete(plans, layout)
+        plan = self.sentences.of_tokens(sentences, context)
+        return ContextPlan(plan, current, neighbours, layers, context)
+
+
+def neighbours_of(tokens: Tensor, index: Tensor, pad: int, eos: int) -> Tensor:
+    """The words at ``index`` (:func:`gtrans.modules.layout.chosen_index`); ``</s>`` if none."""
+    words = taken(tokens, index, pad)
+    first = torch.arange(words.size(1), device=words.device) == 0
+    return torch.where(words.eq(pad) & first, eos, words)
+
+
 class ContextEncoder(nn.Module):
     """Trained layers of self-attention over the context of a row."""
 
@@ -95,11 +178,10 @@ class ContextEncoder(nn.Module):
         self.layers = nn.ModuleList(EncoderLayer(spec, "global") for _ in range(layers))
         self.layer_norm = spec.norm() if spec.pre_norm else None
 
-    def forward(self, x: Tensor, layout: DocumentLayout) -> Tensor:
+    def forward(self, x: Tensor, plans: AttentionPlans) -> Tensor:
         """``(context tokens, input dim) -> (context tokens, dim)``."""
         if self.project is not None:
             x = self.project(x)
-        plans = AttentionPlans(layout)
         for layer in self.layers:
             x = layer(x, plans)
         return x if self.layer_norm is None else self.layer_norm(x)
@@ -166,46 +248,46 @@ class BertContextTransformer(Transformer):
                 padding, and ``context_lengths (batch,)``, how many of them each row has.
         """
         src_tokens: Tensor = source["src_tokens"]
-        pad = self.encoder.dictionary.pad()
-        neighbours = None
-        if "current" in source:
-            layout = self.encoder.layout(src_tokens)
-            is_current = layout.pad(layout.sentence.eq(source["current"][layout.row])).bool()
-            neighbours = src_tokens, src_tokens.ne(pad) & ~is_current
-            src_tokens = chosen_tokens(src_tokens, is_current, pad)
+        plan: ContextPlan = source.get("plan") or self.plan(source).source
         context = None
-        if self.context_input == "words":
-            context = self._read_words(src_tokens, neighbours)
-        elif self.whitening is not None and "context_states" in source:
-            states = self.whitening(source["context_states"])
-            lengths: Tensor = source["context_lengths"]
-            if self.context_encoder is not None:
-                states = self.context_encoder(states, DocumentLayout.of_rows(lengths))
-            context = PackedContext(states, lengths)
-        encoded: EncoderOutput = self.encoder(src_tokens, context=context)
+        if plan.context is not None:
+            context = PackedContext(self._context_states(source, plan), plan.context.lengths)
+        if plan.current is not None:
+            src_tokens = taken(src_tokens, plan.current, self.encoder.dictionary.pad())
+        encoded: EncoderOutput = self.encoder(src_tokens, context=context, plan=plan.sentences)
         return encoded
 
-    def _read_words(
-        self, src_tokens: Tensor, neighbours: tuple[Tensor, Tensor] | None
-    ) -> PackedContext:
-        """The context encoder's output on the words of the neighbours.
+    def _context_states(self, source: Mapping[str, Any], plan: ContextPlan) -> Tensor:
+        """``(context tokens, dim)``: what is attended to of the contexts of all rows."""
+        if self.whitening is not None:
+            states: Tensor = self.whitening(source["context_states"])
+        else:
+            states = self._embedded_words(source["src_tokens"], plan)
+        if self.context_encoder is None or plan.layers is None:
+            return states
+        encoded: Tensor = self.context_encoder(states, plan.layers)
+        return encoded
 
-        Args:
-            src_tokens: ``(batch, length)`` current sentences.
-            neighbours: windows ``(batch, length)``, and a mask of the same shape that is True
-                on the words of neighbours; None: there are none.
-        """
-        encoder = self.encoder
-        pad, eos = encoder.dictionary.pad(), encoder.dictionary.eos()
-        tokens = src_tokens.new_full((src_tokens.size(0), 1), pad)
-        if neighbours is not None and bool(neighbours[1].any()):
-            tokens = chosen_tokens(*neighbours, pad)
-        # A row without neighbours has the context `</s>`.
-        tokens[tokens[:, 0].eq(pad), 0] = eos
-        layout = DocumentLayout.of_source(tokens, pad, eos)
-        embedded = encoder.embedded(tokens, layout)
-        assert self.context_encoder is not None
-        return PackedContext(self.context_encoder(embedded, layout), layout.documents.lengths)
+    def _embedded_words(self, src_tokens: Tensor, plan: ContextPlan) -> Tensor:
+        """The embedded words of the neighbours: ``(context tokens, dim)``."""
+        assert plan.neighbours is not None and plan.layers is not None
+        dictionary = self.encoder.dictionary
+        words = neighbours_of(src_tokens, plan.neighbours, dictionary.pad(), dictionary.eos())
+        return self.encoder.embedded(words, plan.layers.source)
+
+    @property
+    def planner(self) -> BatchPlanner:
+        """Makes the plans of sentences and of their contexts."""
+        sentences = self.encoder.planner
+        layers = None
+        if self.context_encoder is not None:
+            layers = replace(sentences.needs, kinds={"encoder": ("global",)}, context=False)
+        eos = self.encoder.dictionary.eos()
+        reads = "bert" if self.whitening is not None else None
+        if self.context_input == "words":
+            reads = "words"
+        source = ContextPlanner(sentences, reads, layers, eos)
+        return BatchPlanner(source, self.decoder.planner)
 
     def new_parameters(self) -> set[str]:
         """Names of the parameters of context attention and of the context encoder."""

@@ -7,7 +7,7 @@ Translation", ACL 2020.
 Eq 2     ``[E(c); E(x)]``: a window of :mod:`gtrans.data.units`, embedded as words
 Eq 3     ``[S(c); S(x)]``: ``embed_segments``, row 0 for the context, row 1 for the sentence
 Eq 4     bottom blocks over context and sentence: ``encoder.layers[:bottom_layers]``
-Eq 5     ``h1[s:t]``: :meth:`FlatTransformerEncoder.read` keeps the tokens of the sentence;
+Eq 5     ``h1[s:t]``: :class:`FlatPlan` keeps the tokens of the sentence;
          the top blocks and the decoder see no others
 §3.2     sizes, one sentence before and one after: ``PRESETS``, ``context_size``
 =======  ==============================================================================
@@ -20,7 +20,7 @@ it is the sentence Transformer.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 import torch
@@ -33,10 +33,12 @@ from gtrans.models.base.bert_encoder import BertEncoder, BertSourceConfig, BertS
 from gtrans.models.base.encoder import Encoder, StackDesign
 from gtrans.models.base.model import Transformer
 from gtrans.models.base.options import UnitTransformerConfig, sizes
+from gtrans.models.base.planning import SourcePlan, SourcePlanner
 from gtrans.models.base.presets import register_system
 from gtrans.modules.attention_plans import AttentionPlans
+from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.layout import DocumentLayout, chosen_tokens
+from gtrans.modules.layout import DocumentLayout, chosen_index, taken
 
 
 @dataclass
@@ -63,6 +65,54 @@ PRESETS = {
 }
 
 
+@dataclass
+class FlatPlan:
+    """The plan of windows, of which the upper layers see the current sentences only.
+
+    Attributes:
+        window: for the bottom layers.
+        sentence: for the others.
+        is_current: ``(window tokens,)`` 1 for those of the current sentences, else 0.
+        kept: ``(sentence tokens,)`` their numbers among those of the windows.
+        shortened: ``(batch, length)`` the tokens that are read
+            (:func:`gtrans.modules.layout.chosen_index`); None: all.
+    """
+
+    window: AttentionPlans
+    sentence: AttentionPlans
+    is_current: Tensor
+    kept: Tensor
+    shortened: Tensor | None = None
+    context: PackedContext | None = None
+
+    @property
+    def encoded(self) -> DocumentLayout:
+        """The layout of the encoder's output."""
+        return self.sentence.source
+
+
+class FlatPlanner(SourcePlanner):
+    """Plans windows, or sentences if there is no ``current``."""
+
+    def __call__(self, source: Mapping[str, Any]) -> SourcePlan:
+        """See the base class."""
+        if "current" not in source:
+            return super().__call__(source)
+        return self.of_windows(source["src_tokens"], source["current"])
+
+    def of_windows(self, tokens: Tensor, current: Tensor) -> FlatPlan:
+        """The plan of windows: arguments as in :meth:`FlatTransformerEncoder.read`."""
+        window = self.layout(tokens)
+        is_current = window.sentence.eq(current[window.row])
+        lengths = torch.bincount(window.row[is_current], minlength=window.shape[0])
+        return FlatPlan(
+            self.of_layout(window),
+            self.of_layout(DocumentLayout.of_rows(lengths)),
+            is_current.long(),
+            is_current.nonzero().squeeze(1),
+        )
+
+
 class FlatTransformerEncoder(Encoder):
     """The unified encoder.
 
@@ -85,8 +135,18 @@ class FlatTransformerEncoder(Encoder):
             size = float(cfg.segment_size) * self.embed.scale
             nn.init.normal_(self.embed_segments.weight, std=size * dim**-0.5)
 
+    @property
+    def planner(self) -> SourcePlanner:
+        """Makes the plan of windows, or of sentences."""
+        base: SourcePlanner = super().planner
+        return FlatPlanner(base.pad, base.closing, base.needs)
+
     def read(
-        self, src_tokens: Tensor, current: Tensor, return_all_layers: bool = False
+        self,
+        src_tokens: Tensor,
+        current: Tensor,
+        return_all_layers: bool = False,
+        plan: FlatPlan | None = None,
     ) -> EncoderOutput:
         """Encode windows; the output holds the tokens of the current sentences only.
 
@@ -95,26 +155,27 @@ class FlatTransformerEncoder(Encoder):
             current: ``(batch,)`` number of the sentence to translate, in its window.
             return_all_layers: put the outputs of all layers into ``layers``: ``(window tokens,
                 dim)`` of the bottom layers, ``(sentence tokens, dim)`` of the others.
+            plan: what :attr:`planner` makes of the windows; None: it is made now.
         """
-        window = self.layout(src_tokens)
-        is_current = window.sentence.eq(current[window.row])
-        segments = None if self.embed_segments is None else self.embed_segments(is_current.long())
+        if plan is None:
+            plan = self.plan({"src_tokens": src_tokens, "current": current})
+        if plan.shortened is not None:
+            src_tokens = taken(src_tokens, plan.shortened, self.dictionary.pad())
+        window = plan.window.source
+        segments = None if self.embed_segments is None else self.embed_segments(plan.is_current)
         x = self.embedded(src_tokens, window, segments)
-        plans, order = AttentionPlans(window), self.embed.order(window.sentence)
+        order = self.embed.order(window.sentence_numbers)
         layers = []
         for layer in self.layers[: self.bottom_layers]:
-            x = layer(x, plans, order)
+            x = layer(x, plan.window, order)
             layers.append(x)
-        x = x.index_select(0, is_current.nonzero().squeeze(1))
-        lengths = torch.bincount(window.row[is_current], minlength=window.shape[0])
-        sentence = DocumentLayout.of_rows(lengths)
-        plans = AttentionPlans(sentence)
+        x = x.index_select(0, plan.kept)
         for layer in self.layers[self.bottom_layers :]:
-            x = layer(x, plans)
+            x = layer(x, plan.sentence)
             layers.append(x)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        return EncoderOutput(x, sentence, None, layers if return_all_layers else [])
+        return EncoderOutput(x, plan.encoded, None, layers if return_all_layers else [])
 
 
 @register_system("flat_transformer", FlatTransformerConfig, PRESETS)
@@ -143,7 +204,7 @@ class FlatTransformer(Transformer):
         """Encode windows, or sentences if ``source`` has no ``current``."""
         if "current" not in source:
             return super().encode(source)
-        return self.encoder.read(source["src_tokens"], source["current"])
+        return self.encoder.read(source["src_tokens"], source["current"], plan=source.get("plan"))
 
     def new_parameters(self) -> set[str]:
         """Names of new parameters: segment embeddings, and those of the base class."""
@@ -162,6 +223,26 @@ BERT_PRESETS = {
 }
 
 
+@dataclass(frozen=True)
+class FlatBertPlanner(FlatPlanner):
+    """Plans shortened windows.
+
+    Attributes:
+        longest: most tokens of a row.
+        marks: the ids of ``[CLS]`` and ``[SEP]``.
+    """
+
+    longest: int
+    marks: tuple[int, int]
+
+    def of_windows(self, tokens: Tensor, current: Tensor) -> FlatPlan:
+        """As in the base class, after shortening."""
+        cls, sep = self.marks
+        shortened, current = bert_windows(tokens, current, self.longest, (cls, self.pad, sep))
+        plan = super().of_windows(taken(tokens, shortened, self.pad), current)
+        return replace(plan, shortened=shortened)
+
+
 class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
     """The unified encoder as a BERT: ``[CLS] context [SEP] sentence [SEP]``.
 
@@ -174,15 +255,13 @@ class FlatBertEncoder(BertEncoder, FlatTransformerEncoder):
         super().__init__(cfg, dictionary, embed_tokens, design)
         self.one_segment = bool(cfg.no_segment_embedding)
 
-    def read(
-        self, src_tokens: Tensor, current: Tensor, return_all_layers: bool = False
-    ) -> EncoderOutput:
-        """As in the base class, after shortening."""
-        dictionary = self.dictionary
+    @property
+    def planner(self) -> SourcePlanner:
+        """Makes the plan of windows as BERT reads them."""
+        base: SourcePlanner = super().planner
         learned: Any = self.embed_positions
-        marks = dictionary.bos(), dictionary.pad(), dictionary.eos()
-        shortened = bert_windows(src_tokens, current, learned.size, marks)
-        return super().read(*shortened, return_all_layers)
+        marks = self.dictionary.bos(), self.dictionary.eos()
+        return FlatBertPlanner(base.pad, base.closing, base.needs, learned.size, marks)
 
     def embedded(
         self, src_tokens: Tensor, layout: DocumentLayout, segments: Tensor | None = None
@@ -204,6 +283,9 @@ def bert_windows(
         current: ``(batch,)`` the number of each row's current sentence.
         longest: most tokens of a row.
         marks: the ids of ``[CLS]``, ``[PAD]`` and ``[SEP]``.
+
+    Returns:
+        which tokens are read (:func:`gtrans.modules.layout.chosen_index`), and the numbers.
     """
     cls, pad, sep = marks
     layout = DocumentLayout.of_source(tokens, pad, sep)
@@ -218,7 +300,7 @@ def bert_windows(
     context = kept & ~is_current & ~(tokens.eq(cls) & is_first)
     kept &= ~(context & context.cumsum(1).le(excess[:, None]))
     before = kept & tokens.eq(sep) & sentence.lt(current[:, None])
-    return chosen_tokens(tokens, kept, pad), before.sum(1)
+    return chosen_index(kept), before.sum(1)
 
 
 @register_system("flat_transformer_bert", FlatBertConfig, BERT_PRESETS)

@@ -31,11 +31,13 @@ from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, StackDesign
 from gtrans.models.base.model import SentenceTransformer
 from gtrans.models.base.options import TransformerConfig, sizes
+from gtrans.models.base.planning import Needs, SourcePlanner, TargetPlanner, planned
 from gtrans.models.base.presets import register_system
+from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.hierarchical_attention import HierarchicalAttention
+from gtrans.modules.hierarchical_attention import HierarchicalAttention, SentencesBefore
 from gtrans.modules.layout import DocumentLayout, Segments
 
 SIDES = ("both", "encoder", "decoder")
@@ -82,6 +84,72 @@ class History:
         return History(source, [sentence.chosen(documents) for sentence in self.target])
 
 
+@dataclass
+class HanPlan:
+    """The plan of rows whose last sentences attend to those before them.
+
+    Attributes:
+        plans: of the Transformer below.
+        current: ``(tokens,)`` the tokens of the last sentences.
+        asking: their runs.
+        before: the sentences before them, if those are in the rows.
+        encoded: the layout of the encoder's output.
+    """
+
+    plans: AttentionPlans
+    current: Tensor
+    asking: Segments
+    before: SentencesBefore
+    encoded: DocumentLayout
+    context: PackedContext | None = None
+
+
+def _han_plan(
+    plans: AttentionPlans, layout: DocumentLayout, words: Tensor, needs: Needs, whole: bool
+) -> HanPlan:
+    """``words (sentences,)``: how many tokens of each may be attended to."""
+    current, asking = last_sentences(layout)
+    before = SentencesBefore(
+        asking, in_window(layout, words), layout.tokens, needs.shapes, needs.backend
+    )
+    encoded = layout if whole else DocumentLayout.of_rows(asking.lengths)
+    return HanPlan(plans, current, asking, before, encoded)
+
+
+@dataclass(frozen=True)
+class HanPlanner(SourcePlanner):
+    """Plans windows, whose last sentence is the current one, or sentences.
+
+    Attributes:
+        keeps_window: see :class:`HanEncoder`.
+    """
+
+    keeps_window: bool
+
+    def __call__(self, source: Mapping[str, Any]) -> HanPlan:
+        """See the base class."""
+        plans = self.of_tokens(source["src_tokens"])
+        layout = plans.source
+        words = layout.sentences.lengths
+        return _han_plan(plans, layout, words, self.needs, self.keeps_window)
+
+
+class HanTargetPlanner(TargetPlanner):
+    """Plans the translations of windows or of sentences."""
+
+    def __call__(
+        self,
+        tokens: Tensor,
+        source: DocumentLayout,
+        context: PackedContext | None,
+        source_of_row: Tensor | None = None,
+    ) -> Any:
+        """As in the base class, a :class:`HanPlan`."""
+        plans = super().__call__(tokens, source, context, source_of_row)
+        words = self.lengths_without_end(plans.words, tokens)
+        return _han_plan(plans, plans.words, words, self.needs, whole=True)
+
+
 class HanEncoder(Encoder):
     """The sentence Transformer's encoder with hierarchical attention on top.
 
@@ -104,6 +172,7 @@ class HanEncoder(Encoder):
         *,
         memory: History | None = None,
         return_all_layers: bool = False,
+        plan: HanPlan | None = None,
     ) -> EncoderOutput:
         """Encode windows, whose last sentence is the current one, or sentences with a history.
 
@@ -113,20 +182,41 @@ class HanEncoder(Encoder):
             memory: the sentences before each row, if rows are single sentences.
             return_all_layers: put the outputs of all layers into ``layers``.
         """
-        encoded = super().forward(src_tokens, return_all_layers=return_all_layers)
-        layout = encoded.layout
-        current, asking = last_sentences(layout)
-        h = encoded.states[current]
+        if plan is None:
+            plan = self.plan({"src_tokens": src_tokens})
+        encoded = super().forward(
+            src_tokens, return_all_layers=return_all_layers, plan=plan.plans
+        )
+        layout, before, keys = encoded.layout, plan.before, encoded.states
+        h = encoded.states[plan.current]
         if memory is not None:
             memory.encoded = encoded
-            before, keys = from_history(memory.source, encoded.states)
-        else:
-            before, keys = in_window(layout, layout.sentences.lengths), encoded.states
-        refined = h if self.han is None else self.han(h, asking, keys, before)
+            before, keys = self._from_history(memory.source, plan.asking, encoded.states)
+        refined = h if self.han is None else self.han(h, keys, before)
         if self.keeps_window or memory is not None:
-            states = encoded.states.index_copy(0, current, refined)
+            states = encoded.states.index_copy(0, plan.current, refined)
             return EncoderOutput(states, layout, encoded.order, encoded.layers)
-        return EncoderOutput(refined, DocumentLayout.of_rows(asking.lengths), None, encoded.layers)
+        return EncoderOutput(refined, plan.encoded, None, encoded.layers)
+
+    @property
+    def planner(self) -> "HanPlanner":
+        """Makes the plan of windows or of sentences."""
+        base: SourcePlanner = super().planner
+        return HanPlanner(base.pad, base.closing, base.needs, self.keeps_window)
+
+    def _from_history(
+        self, sentences: Sequence[PackedContext], asking: Segments, like: Tensor
+    ) -> tuple[SentencesBefore, Tensor]:
+        """Of single sentences: what comes before them, and the states in which it stands."""
+        needs = self.planner.needs
+
+        def plan(asking: Segments, lengths: list[Tensor]) -> SentencesBefore:
+            before, start = from_history(lengths)
+            return SentencesBefore(asking, before, start, needs.shapes, needs.backend)
+
+        lengths = [sentence.lengths for sentence in sentences]
+        before = planned(plan, like.device, asking, lengths)
+        return before, torch.cat([like[:0], *(sentence.states for sentence in sentences)])
 
 
 class HanDecoder(Decoder):
@@ -148,22 +238,39 @@ class HanDecoder(Decoder):
         encoder_out: EncoderOutput,
         memory: Any = None,
         layers: list[Tensor] | None = None,
+        plan: Any = None,
     ) -> tuple[Tensor, DocumentLayout]:
         """As in the base class; the last sentence of every row has seen those before it."""
-        features, layout = super().states(prev_output_tokens, encoder_out, None, layers)
         if self.han is None:
-            return features, layout
-        current, asking = last_sentences(layout)
-        words = self.lengths_without_end(layout, prev_output_tokens)
-        refined = self.han(features[0][current], asking, features[0], in_window(layout, words))
-        return features.index_copy(1, current, refined[None]), layout
+            return super().states(prev_output_tokens, encoder_out, None, layers, plan)
+        if plan is None:
+            plan = self.plan(prev_output_tokens, encoder_out)
+        features, layout = super().states(
+            prev_output_tokens, encoder_out, None, layers, plan.plans
+        )
+        refined = self.han(features[0][plan.current], features[0], plan.before)
+        return features.index_copy(1, plan.current, refined[None]), layout
+
+    @property
+    def planner(self) -> TargetPlanner:
+        """Makes the plan of the decoder's input."""
+        base = super().planner
+        if self.han is None:
+            return base
+        return HanTargetPlanner(base.pad, base.opening, base.eos, base.needs)
 
     def by_themselves(
         self, prev_output_tokens: Tensor, encoder_out: EncoderOutput
     ) -> PackedContext:
         """The states of finished translations, one a row, as later sentences attend to them."""
-        features, layout = super().states(prev_output_tokens, encoder_out)
-        words = self.lengths_without_end(layout, prev_output_tokens)
+        base = super().planner
+        plans, words = planned(
+            base.with_words,
+            prev_output_tokens.device,
+            prev_output_tokens,
+            encoder_out.layout,
+        )
+        features, layout = super().states(prev_output_tokens, encoder_out, plan=plans)
         real = layout.position < words[layout.row]
         return PackedContext(features[0][real], words)
 
@@ -260,7 +367,7 @@ def in_window(layout: DocumentLayout, words: Tensor) -> list[tuple[Tensor, Segme
     """The sentences before the last one of every row, by distance.
 
     ``words (sentences,)``: how many tokens of each are attended to. See
-    :meth:`gtrans.modules.hierarchical_attention.HierarchicalAttention.forward`.
+    :class:`gtrans.modules.hierarchical_attention.SentencesBefore`.
     """
     last = layout.sentence_counts.cumsum(0) - 1
     before = []
@@ -271,18 +378,17 @@ def in_window(layout: DocumentLayout, words: Tensor) -> list[tuple[Tensor, Segme
     return before
 
 
-def from_history(
-    sentences: Sequence[PackedContext], like: Tensor
-) -> tuple[list[tuple[Tensor, Segments]], Tensor]:
+def from_history(lengths: Sequence[Tensor]) -> tuple[list[tuple[Tensor, Segments]], int]:
     """The same of single sentences: all rows have equally many before them.
 
+    ``lengths``: for each distance from 1 the tokens ``(rows,)`` of the sentences so far before.
+
     Returns:
-        what comes before, and the states ``(key tokens, dim)`` in which it stands.
+        what comes before, and how many tokens that is.
     """
     before, start = [], 0
-    for sentence in sentences:
-        rows = torch.arange(len(sentence.lengths), device=like.device)
-        runs = Segments(sentence.segments.starts + start, sentence.lengths)
-        before.append((rows, runs))
-        start += sentence.states.size(0)
-    return before, torch.cat([like[:0], *(sentence.states for sentence in sentences)])
+    for of_sentence in lengths:
+        runs = Segments(of_sentence.cumsum(0) - of_sentence + start, of_sentence)
+        before.append((torch.arange(len(of_sentence)), runs))
+        start += int(of_sentence.sum())
+    return before, start

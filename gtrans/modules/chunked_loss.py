@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from gtrans.modules.autocast import autocast_dtype, without_autocast
 from gtrans.modules.layout import DocumentLayout
 
 # Just below 32 MiB, which the allocator keeps (gtrans.allocator). A piece of fewer rows would be
@@ -100,9 +101,7 @@ def chunked_loss(
         The losses; the gradient of their sum goes to ``features``, ``projection`` and ``weights``.
     """
     rows = rows_of(projection.size(0), rows)
-    dtype = features.dtype
-    if torch.is_autocast_enabled(features.device.type):
-        dtype = torch.get_autocast_dtype(features.device.type)
+    dtype = autocast_dtype(features.device) or features.dtype
     total, smoothed, plain, *predicted = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
         *(features, projection, weights, target, smoothing, rows),
         *(predict, torch.is_grad_enabled(), dtype),
@@ -190,7 +189,7 @@ class _ChunkedLoss(torch.autograd.Function):
         wanted = with_gradient and any(ctx.needs_input_grad[:2])
         ctx.later = wanted and dtype == torch.float16
         columns: tuple[list[Tensor], ...] = ([], [], [])
-        with torch.autocast(features.device.type, enabled=False):
+        with without_autocast(features.device):
             features, projection = features.to(dtype), projection.to(dtype)
             pieces = _Pieces(features, projection, target, smoothing, rows)
             gradients = None
@@ -222,7 +221,7 @@ class _ChunkedLoss(torch.autograd.Function):
         if ctx.later:
             pieces = _Pieces(*inputs, *ctx.settings)
             gradients = _Gradients(pieces, *ctx.needs_input_grad[:2])
-            with torch.autocast(grad.device.type, enabled=False):
+            with without_autocast(grad.device):
                 for part in pieces.parts:
                     log_probs = pieces.log_probs(part)
                     scaled = pieces.gradient(part, log_probs, weights[part] * grad)

@@ -50,21 +50,33 @@ class PackedContext:
     states: Tensor
     lengths: Tensor
 
+    @classmethod
+    def of_lengths(cls, lengths: Tensor) -> PackedContext:
+        """Contexts of these lengths, without their states; for plans, which read none."""
+        return cls(torch.empty(int(lengths.sum()), 0), lengths)
+
     @cached_property
     def segments(self) -> Segments:
         """The context tokens of each row."""
         return Segments(self.lengths.cumsum(0) - self.lengths, self.lengths)
 
-    def plan(self, rows: Segments, tokens: int, chosen: Tensor | None = None) -> AttentionPlan:
+    def plan(
+        self,
+        rows: Segments,
+        tokens: int,
+        chosen: Tensor | None = None,
+        shapes: str = "exact",
+    ) -> AttentionPlan:
         """The plan in which every token sees the context of its row.
 
         Args:
             rows: the rows of the packed queries.
             tokens: number of packed queries.
             chosen: ``(rows,)`` the number of each row's context; None: the row's own number.
+            shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
         """
         context = self.segments if chosen is None else self.segments.chosen(chosen)
-        return AttentionPlan(rows, context, tokens, self.states.size(0), causal=False)
+        return AttentionPlan(rows, context, tokens, self.states.size(0), False, shapes)
 
     def chosen(self, rows: Tensor) -> PackedContext:
         """The contexts of ``rows (n,)``, repeated or reordered."""

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gtrans.modules.layout import DocumentLayout
+from gtrans.modules.layout import DocumentLayout, Positions
 from gtrans.modules.shared_keys import SentenceWindow, SharedSources, TokenTree, columns_below
 
 # Steps between two times that tokens without a hypothesis are dropped.
@@ -78,6 +78,7 @@ class DecodeState:
         self.document = torch.arange(documents, device=device)
         self.sentence = torch.zeros(hypotheses, dtype=torch.long, device=device)
         self.position_in_sentence = torch.full((hypotheses,), -1, dtype=torch.long, device=device)
+        self._most_sentences = source.most_sentences
         self._last_sentence = (source.sentence_counts - 1).repeat_interleave(beam)
         self._group_self = _index_of(self_kinds, without="global")
         self._global_self = _index_of(self_kinds, without="group")
@@ -96,10 +97,17 @@ class DecodeState:
         self.memory = memory
         self.further_sources: list[SharedSources] = []
 
+    def positions(self, by_sentence: bool) -> Positions:
+        """``(hypotheses,)`` position of the current token in its document or sentence."""
+        numbers = self.position_in_sentence
+        return Positions(
+            numbers if by_sentence else torch.full_like(numbers, self.step), self.step + 1
+        )
+
     @property
-    def position(self) -> Tensor:
-        """``(hypotheses,)`` position of the current token in its document."""
-        return torch.full_like(self.position_in_sentence, self.step)
+    def sentence_numbers(self) -> Positions:
+        """``(hypotheses,)`` number of the sentence that each hypothesis is writing."""
+        return Positions(self.sentence, self._most_sentences)
 
     def in_one_sentence(self, kind: str) -> bool:
         """Whether group attention is computed as global attention (:func:`effective_kinds`)."""
@@ -200,7 +208,7 @@ def effective_kinds(kinds: Sequence[str], source: DocumentLayout) -> list[str]:
 
 
 def _of_single_sentences(source: DocumentLayout) -> bool:
-    return int(source.sentence_counts.max()) == 1
+    return source.most_sentences == 1
 
 
 def _index_of(kinds: Sequence[str], without: str) -> dict[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from gtrans.modules.dropout import dropout
-from gtrans.modules.layout import DocumentLayout
+from gtrans.modules.layout import DocumentLayout, Positions
 from gtrans.modules.positions import LearnedPositions, SinusoidalPositions
 
 
@@ -34,24 +34,24 @@ class Embedder(nn.Module):
         self.by_sentence = by_sentence
         self.sinusoid = SinusoidalPositions(dim)
 
-    def positions(self, layout: DocumentLayout) -> Tensor:
-        """``(tokens,)`` position of each packed token, from 0."""
-        return layout.position_in_sentence if self.by_sentence else layout.position
+    def positions(self, layout: DocumentLayout) -> Positions:
+        """The position of each packed token."""
+        return layout.positions(self.by_sentence)
 
-    def order(self, sentence: Tensor) -> Tensor | None:
+    def order(self, sentence: Positions) -> Tensor | None:
         """``(tokens, dim)`` embedded sentence numbers; None if positions do not restart.
 
-        ``sentence (tokens,)``: the number of each token's sentence.
+        ``sentence``: the number of each token's sentence.
         """
         if not self.by_sentence:
             return None
-        order: Tensor = self.sinusoid(sentence)
+        order: Tensor = self.sinusoid(sentence.numbers, sentence.end)
         return order
 
     def forward(
         self,
         tokens: Tensor,
-        positions: Tensor,
+        positions: Positions,
         table: nn.Embedding,
         learned: LearnedPositions | None = None,
         norm: nn.LayerNorm | None = None,
@@ -61,7 +61,7 @@ class Embedder(nn.Module):
 
         Args:
             tokens: ``(tokens,)`` ids.
-            positions: ``(tokens,)`` from 0.
+            positions: of each token.
             table: the word embeddings.
             learned: learned positions; None: sinusoidal ones.
             norm: LayerNorm on the sum, or None.
@@ -73,7 +73,8 @@ class Embedder(nn.Module):
         Raises:
             GtransError: a position after the last learned one.
         """
-        position = (self.sinusoid if learned is None else learned)(positions)
+        embed_position = self.sinusoid if learned is None else learned
+        position = embed_position(positions.numbers, positions.end)
         x = self.scale * table(tokens) + position
         if segments is not None:
             x = x + segments

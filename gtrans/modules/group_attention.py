@@ -17,21 +17,49 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gtrans.modules.gather import Gather, padded_index, with_rows
 from gtrans.modules.layout import Segments
 
 BACKENDS = ("regroup", "dense", "varlen")
 
-# A new bucket begins at a segment that is shorter than this share of the longest one in the
-# bucket. Measured: on a CPU the cost of a bucket is mainly its padding; elsewhere it is also
-# the launch of its kernels.
-_BUCKET_RATIO = {"cpu": 0.87}
-_OTHER_BUCKET_RATIO = 0.7
+# On a CPU a new bucket begins at a segment that is shorter than this share of the longest one in
+# the bucket. Measured: the cost of a bucket is mainly its padding.
+_BUCKET_RATIO = 0.87
+
+SHAPES = ("exact", "rounded")
+"""Buckets as large as what is in them, for a CPU; or of few different shapes, for devices whose
+libraries prepare something for every new shape and where every bucket is a launch."""
+
+_FINE_FROM = 512
+
+
+def shapes_for(device: torch.device) -> str:
+    """The :data:`SHAPES` of a device's buckets."""
+    return "exact" if device.type == "cpu" else "rounded"
+
+
+def rounded_count(segments: int) -> int:
+    """The next of 1 to 8, 10, 12, 14, 16, 20, ..: four numbers between powers of two."""
+    return _next_of(segments, 4)
+
+
+def rounded_width(tokens: int) -> int:
+    """The next of 8, 12, 16, 24, ..: two numbers between powers of two, four above 512.
+
+    Long segments are rounded less, because their attention is what costs most.
+    """
+    return max(_next_of(tokens, 4 if tokens > _FINE_FROM else 2), 8)
+
+
+def _next_of(number: int, between: int) -> int:
+    """The smallest of the ``between`` numbers in every octave that is not below ``number``."""
+    step = max((1 << (number.bit_length() - 1)) // between, 1)
+    return -(-number // step) * step
 
 
 @dataclass(frozen=True)
@@ -56,7 +84,13 @@ class AttentionPlan:
     """
 
     def __init__(
-        self, query: Segments, key: Segments, query_tokens: int, key_tokens: int, causal: bool
+        self,
+        query: Segments,
+        key: Segments,
+        query_tokens: int,
+        key_tokens: int,
+        causal: bool,
+        shapes: str = "exact",
     ) -> None:
         """Pair ``query`` with ``key`` segments.
 
@@ -67,22 +101,25 @@ class AttentionPlan:
             key_tokens: number of packed keys.
             causal: a query sees keys up to its own position only. The queries of a segment
                 are then its last keys, or all of them.
+            shapes: one of :data:`SHAPES`.
         """
         self.query = query
         self.key = key
         self.query_tokens = query_tokens
         self.key_tokens = key_tokens
         self.causal = causal
+        self.shapes = shapes
 
     @classmethod
-    def within(cls, segments: Segments, tokens: int, causal: bool = False) -> AttentionPlan:
+    def within(
+        cls, segments: Segments, tokens: int, causal: bool = False, shapes: str = "exact"
+    ) -> AttentionPlan:
         """Self-attention inside ``segments`` that cover all ``tokens``."""
-        return cls(segments, segments, tokens, tokens, causal)
+        return cls(segments, segments, tokens, tokens, causal, shapes)
 
     @cached_property
-    def _grouping(self) -> tuple[list[Bucket], Tensor, Tensor]:
+    def _grouping(self) -> tuple[list[Bucket], Gather | None, Gather | None]:
         device = self.query.starts.device
-        ratio = _BUCKET_RATIO.get(device.type, _OTHER_BUCKET_RATIO)
         query_sizes, key_sizes = self.query.sizes, self.key.sizes
         longest = [max(pair) for pair in zip(query_sizes, key_sizes, strict=True)]
         # In causal attention a segment may have few queries but many keys.
@@ -94,43 +131,74 @@ class AttentionPlan:
         begin = 0
         while begin < len(order):
             end = begin + 1
-            while end < len(order) and lengths[order[end]] >= ratio * lengths[order[begin]]:
+            while end < len(order) and self._alike(lengths[order[begin]], lengths[order[end]]):
                 end += 1
             members = order[begin:end]
             chosen = torch.tensor(members, device=device)
-            width_q = max(query_sizes[i] for i in members)
-            width_k = max(key_sizes[i] for i in members)
-            query_index.append(padded_index(self.query, chosen, width_q).flatten())
-            keys = padded_index(self.key, chosen, width_k)
-            key_index.append(keys.flatten())
+            count, width_q, width_k = self._shape(
+                len(members),
+                max(query_sizes[i] for i in members),
+                max(key_sizes[i] for i in members),
+            )
+            query_index.append(with_rows(padded_index(self.query, chosen, width_q), count))
+            keys = with_rows(padded_index(self.key, chosen, width_k), count)
+            key_index.append(keys)
             whole = all(query_sizes[i] == key_sizes[i] for i in members)
             mask = None
             if self.causal and not whole:
                 last = self.key.lengths[chosen] - self.query.lengths[chosen]
-                last = last[:, None] + torch.arange(width_q, device=device)
+                last = with_rows(last[:, None] + torch.arange(width_q, device=device), count, 0)
                 mask = torch.arange(width_k, device=device) <= last[:, None, :, None]
             # A causal query never looks beyond itself, so padding after it needs no mask.
             elif not self.causal and any(key_sizes[i] != width_k for i in members):
                 mask = keys.ge(0)[:, None, None, :]
+                # Rows of padding see something, so that their softmax is a number.
+                mask[len(members) :] = True
             causal = self.causal and whole
-            buckets.append(Bucket(len(members), width_q, width_k, mask, causal))
+            buckets.append(Bucket(count, width_q, width_k, mask, causal))
             begin = end
-        return buckets, torch.cat(query_index), torch.cat(key_index)
+        gather = Gather.build(query_index, self.query_tokens)
+        same = self.query is self.key
+        return buckets, gather, gather if same else Gather.build(key_index, self.key_tokens)
+
+    def _alike(self, longest: int, length: int) -> bool:
+        """Whether a segment comes into the bucket of the ``longest`` one."""
+        if self.shapes == "exact":
+            return length >= _BUCKET_RATIO * longest
+        return rounded_width(length) == rounded_width(longest)
+
+    def _shape(self, count: int, query: int, key: int) -> tuple[int, int, int]:
+        """Count and widths of a bucket, given those of what is in it."""
+        if self.shapes == "exact":
+            return count, query, key
+        query, key = rounded_width(query), rounded_width(key)
+        if not self.causal and 2 * min(query, key) >= max(query, key):
+            query = key = max(query, key)
+        return rounded_count(count), query, key
 
     @property
     def buckets(self) -> list[Bucket]:
         """The segments in groups of similar length, longest first."""
         return self._grouping[0]
 
-    @cached_property
+    @property
     def query_gather(self) -> Gather | None:
         """Packed queries to padded buckets; None if these are the same."""
-        return Gather.build(self._grouping[1], self.query_tokens)
+        return self._grouping[1]
 
-    @cached_property
+    @property
     def key_gather(self) -> Gather | None:
         """Packed keys to padded buckets; None if these are the same."""
-        return Gather.build(self._grouping[2], self.key_tokens)
+        return self._grouping[2]
+
+    def prepare(self, backend: str) -> None:
+        """Compute on the host what attention by ``backend`` asks for."""
+        if backend == "dense":
+            _ = self.visible
+            return
+        _ = self._grouping
+        if backend == "varlen":
+            _ = self.boundaries, self.query.sizes, self.key.sizes
 
     @cached_property
     def boundaries(self) -> tuple[Tensor, Tensor] | None:
@@ -175,83 +243,6 @@ def _covers(segments: Segments, tokens: int) -> bool:
         and sum(segments.sizes) == tokens
         and torch.equal(segments.starts, ends - segments.lengths)
     )
-
-
-def padded_index(segments: Segments, chosen: Tensor, width: int) -> Tensor:
-    """``(chosen, width)`` packed indices of the tokens of the segments ``chosen (chosen,)``.
-
-    -1 after the end of a segment.
-    """
-    offsets = torch.arange(width, device=chosen.device)
-    index = segments.starts[chosen][:, None] + offsets
-    after_end = offsets >= segments.lengths[chosen][:, None]
-    if segments.index is not None:
-        index = segments.index[index.masked_fill(after_end, 0)]
-    return index.masked_fill(after_end, -1)
-
-
-def _inverse(index: Tensor, tokens: int) -> Tensor:
-    """``(tokens,)`` where each packed token stands in ``index``; -1 for those that do not."""
-    real = (index >= 0).nonzero().squeeze(1)
-    inverse = real.new_full((tokens,), -1)
-    inverse[index[real]] = real
-    return inverse
-
-
-class Gather:
-    """Pads packed tokens by an index, with a gather as its gradient.
-
-    If no token occurs twice in the index, the gradient is the inverse permutation; autograd's
-    own scatter-add would be several times slower.
-    """
-
-    def __init__(self, index: Tensor, tokens: int) -> None:
-        """``index (padded,)``: the packed token at each padded position, -1 on padding."""
-        self.index = index.clamp(min=0)
-        inverse = _inverse(index, tokens)
-        unused = inverse < 0
-        self.unused = unused if bool(unused.any()) else None
-        self.inverse = inverse.clamp(min=0)
-        self.repeats = int((index >= 0).sum()) > tokens - int(unused.sum())
-
-    @classmethod
-    def build(cls, index: Tensor, tokens: int) -> Gather | None:
-        """As the constructor; None if padded and packed tokens are the same."""
-        if index.numel() == tokens and torch.equal(
-            index, torch.arange(tokens, device=index.device)
-        ):
-            return None
-        return cls(index, tokens)
-
-    def pad(self, packed: Tensor) -> Tensor:
-        """``(tokens, dim) -> (padded, dim)``, with arbitrary states on padding."""
-        if self.repeats:
-            return packed.index_select(0, self.index)
-        out: Tensor = _GatherFunction.apply(  # type: ignore[no-untyped-call]
-            packed, self.index, self.inverse, self.unused
-        )
-        return out
-
-    def pack(self, padded: Tensor) -> Tensor:
-        """``(padded, dim) -> (tokens, dim)``."""
-        return padded.index_select(0, self.inverse)
-
-
-class _GatherFunction(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, packed: Tensor, index: Tensor, inverse: Tensor, unused: Tensor | None
-    ) -> Tensor:
-        ctx.save_for_backward(inverse, unused)
-        return packed.index_select(0, index)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        inverse, unused = ctx.saved_tensors
-        gathered = grad.index_select(0, inverse)
-        if unused is not None:
-            gathered[unused] = 0
-        return gathered, None, None, None
 
 
 def segment_attention(

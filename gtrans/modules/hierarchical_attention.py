@@ -31,6 +31,54 @@ from gtrans.modules.residual import LayerSpec, ResidualLayer
 from gtrans.modules.shared_keys import SharedSources
 
 
+class SentencesBefore:
+    """Which sentences stand before the current ones: the plan of hierarchical attention.
+
+    Attributes:
+        words: for each distance from 1 the current tokens ``(n,)`` that have a sentence so far
+            before them, and the plan by which they attend to its words.
+        some: ``(m,)`` the current tokens that have any; None: there is none.
+        mask: ``(m, 1, 1, distances)`` True where they have one.
+    """
+
+    def __init__(
+        self,
+        asking: Segments,
+        before: Sequence[tuple[Tensor, Segments]],
+        keys: int,
+        shapes: str = "exact",
+        backend: str = "regroup",
+    ) -> None:
+        """Plan on the host.
+
+        Args:
+            asking: the runs of the current sentences.
+            before: for each distance from 1 the numbers of the current sentences that have a
+                sentence so far before them, and the runs of those among the keys.
+            keys: number of key tokens.
+            shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
+            backend: for which attention is prepared.
+        """
+        self.words: list[tuple[Tensor, AttentionPlan]] = []
+        self.some = self.mask = None
+        total = int(asking.lengths.sum())
+        known: list[Tensor] = []
+        for numbers, runs in before:
+            if not numbers.numel():
+                break
+            tokens = _tokens_of(asking.chosen(numbers))
+            lengths = asking.lengths[numbers]
+            own = Segments(lengths.cumsum(0) - lengths, lengths)
+            plan = AttentionPlan(own, runs, tokens.numel(), keys, False, shapes)
+            plan.prepare(backend)
+            self.words.append((tokens, plan))
+            known.append(torch.zeros(total, dtype=torch.bool).index_fill(0, tokens, True))
+        if known:
+            # Whoever has a sentence farther away has the nearest one, too.
+            self.some = known[0].nonzero().squeeze(1)
+            self.mask = torch.stack(known, 1)[self.some][:, None, None, :]
+
+
 class HierarchicalAttention(ResidualLayer):
     """Hierarchical attention on one side; with ``gate_bias`` the gate begins at its sigmoid."""
 
@@ -43,41 +91,28 @@ class HierarchicalAttention(ResidualLayer):
         self.sentence_attn = MultiheadAttention(spec.dim, spec.heads, spec.attention_dropout)
         self.gate = GlobalGate(spec.dim, gate_bias)
 
-    def forward(
-        self, h: Tensor, asking: Segments, keys: Tensor, before: Sequence[tuple[Tensor, Segments]]
-    ) -> Tensor:
+    def forward(self, h: Tensor, keys: Tensor, before: SentencesBefore) -> Tensor:
         """New states of the current sentences.
 
         Args:
             h: ``(tokens, dim)`` of the current sentences, one after the other.
-            asking: their runs in ``h``.
             keys: ``(key tokens, dim)`` states that hold the sentences before them.
-            before: for each distance from 1 the numbers of the current sentences that have a
-                sentence so far before them, and the runs of those in ``keys``.
+            before: which of them are before which.
 
         Returns:
             ``(tokens, dim)``.
         """
-        if not before or not before[0][0].numel():
+        if before.some is None:
             # DistributedDataParallel wants a gradient, if only zero, for every parameter.
             return h + 0.0 * sum(p.sum() for p in self.parameters()) if self.training else h
         queries = self.word_query(h)
         read: list[Tensor] = []
-        known: list[Tensor] = []
-        for numbers, runs in before:
-            tokens = _tokens_of(asking.chosen(numbers))
-            lengths = asking.lengths[numbers]
-            own = Segments(lengths.cumsum(0) - lengths, lengths)
-            plan = AttentionPlan(own, runs, tokens.numel(), keys.size(0), causal=False)
+        for tokens, plan in before.words:
             words = self.word_attn(queries[tokens], keys, keys, plan)
             read.append(words.new_zeros(h.shape).index_copy(0, tokens, words))
-            known.append(h.new_zeros(h.size(0), dtype=torch.bool).index_fill(0, tokens, True))
-        # Whoever has a sentence farther away has the nearest one, too.
-        some = known[0].nonzero().squeeze(1)
-        sentences = torch.stack(read, 1)[some]
-        mask = torch.stack(known, 1)[some][:, None, None, :]
-        refined = self._refined(h[some], sentences, mask)
-        return h.index_copy(0, some, refined.to(h))
+        sentences = torch.stack(read, 1)[before.some]
+        refined = self._refined(h[before.some], sentences, before.mask)
+        return h.index_copy(0, before.some, refined.to(h))
 
     def step(self, h: Tensor, before: Sequence[SharedSources]) -> Tensor:
         """New states of the newest words of hypotheses.

@@ -35,13 +35,26 @@ class Segments:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """The lengths as Python numbers, transferred from the device once."""
+        """The lengths as Python numbers; a plan of a batch has them before it is moved."""
         sizes: list[int] = self.lengths.tolist()
         return sizes
 
     def chosen(self, numbers: Tensor) -> Segments:
         """The segments with these ``numbers (n,)``, in that order."""
         return Segments(self.starts[numbers], self.lengths[numbers], self.index)
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Positions from 0.
+
+    Attributes:
+        numbers: ``(tokens,)``.
+        end: more than any of them, perhaps by far, as a Python number.
+    """
+
+    numbers: Tensor
+    end: int
 
 
 @dataclass(frozen=True)
@@ -147,6 +160,36 @@ class DocumentLayout:
         """Number of real tokens."""
         return int(self.index.numel())
 
+    def positions(self, by_sentence: bool) -> Positions:
+        """The position of every token in its document, or in its sentence."""
+        if by_sentence:
+            return Positions(self.position_in_sentence, self.most_in_sentence)
+        return Positions(self.position, self.most_in_document)
+
+    @property
+    def sentence_numbers(self) -> Positions:
+        """The number of every token's sentence in its document."""
+        return Positions(self.sentence, self.most_sentences)
+
+    @cached_property
+    def most_sentences(self) -> int:
+        """Sentences of the document that has most of them."""
+        return int(self.sentence_counts.max())
+
+    @property
+    def most_in_document(self) -> int:
+        """Tokens of the longest document."""
+        return max(self.documents.sizes, default=0)
+
+    @property
+    def most_in_sentence(self) -> int:
+        """Tokens of the longest sentence."""
+        return max(self.sentences.sizes, default=0)
+
+    def prepare(self, by_sentence: bool) -> None:
+        """Compute on the host what a model with these positions asks for."""
+        _ = self.positions(by_sentence), self.most_sentences
+
     @cached_property
     def position(self) -> Tensor:
         """``(tokens,)`` position of a token in its document, from 0."""
@@ -210,18 +253,22 @@ class DocumentLayout:
         return padded
 
 
-def chosen_tokens(tokens: Tensor, chosen: Tensor, pad: int) -> Tensor:
-    """The chosen tokens of every row, without gaps and padded on the right.
+def chosen_index(chosen: Tensor) -> Tensor:
+    """Where the chosen tokens of every row are, without gaps and padded on the right.
 
     Args:
-        tokens: ``(batch, length)`` ids.
         chosen: ``(batch, length)`` True on those to keep.
-        pad: the id of padding.
 
     Returns:
-        ``(batch, most chosen of a row)``.
+        ``(batch, most chosen of a row)`` their numbers in the flattened batch; -1 on padding.
     """
     lengths = chosen.sum(1)
-    kept = tokens.new_full((tokens.size(0), int(lengths.max())), pad)
-    kept[torch.arange(kept.size(1), device=tokens.device) < lengths[:, None]] = tokens[chosen]
-    return kept
+    index = lengths.new_full((chosen.size(0), int(lengths.max())), -1)
+    real = torch.arange(index.size(1), device=chosen.device) < lengths[:, None]
+    index[real] = chosen.flatten().nonzero().squeeze(1)
+    return index
+
+
+def taken(tokens: Tensor, index: Tensor, pad: int) -> Tensor:
+    """The ids ``tokens (batch, length)`` at ``index`` (:func:`chosen_index`), in its shape."""
+    return tokens.flatten()[index.clamp(min=0)].masked_fill(index < 0, pad)

@@ -22,6 +22,7 @@ it at once. The result is the same as that of one sentence after the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -30,7 +31,8 @@ from torch import Tensor, nn
 from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.dropout import dropout
 from gtrans.modules.encoder_output import EncoderOutput
-from gtrans.modules.group_attention import AttentionPlan, Gather, padded_index
+from gtrans.modules.gather import Gather, padded_index
+from gtrans.modules.group_attention import AttentionPlan, rounded_width
 from gtrans.modules.layout import DocumentLayout, Segments
 from gtrans.modules.positions import OFFSET, SinusoidalPositions
 from gtrans.modules.residual import LayerSpec, ResidualLayer
@@ -126,7 +128,13 @@ class MemoryPlan:
         reading: every sentence sees its own memory.
     """
 
-    def __init__(self, layout: DocumentLayout, size: int, written: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        layout: DocumentLayout,
+        size: int,
+        written: Tensor | None = None,
+        shapes: str = "exact",
+    ) -> None:
         """Plan for a batch.
 
         Args:
@@ -134,6 +142,7 @@ class MemoryPlan:
             size: memory vectors of a document.
             written: ``(sentences,)`` how many tokens of each sentence, from its first, update
                 the memory (None: all of them).
+            shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
         """
         device = layout.index.device
         counts = layout.sentence_counts
@@ -155,18 +164,24 @@ class MemoryPlan:
             by_step.append(sentences)
             segments = Segments(layout.sentences.starts[sentences], lengths[sentences])
             width = max(segments.sizes)
+            if shapes == "rounded":
+                width = rounded_width(width)
             index = padded_index(segments, torch.arange(active, device=device), width)
             full = min(segments.sizes) == width
             self.masks.append(None if full else index.ge(0)[:, None, None, :])
             self._widths.append(width)
-            padded.append(index.flatten())
-        self._gather = Gather.build(torch.cat(padded), layout.tokens)
+            padded.append(index)
+        self._gather = Gather.build(padded, layout.tokens)
         self.to_layout = torch.argsort(torch.cat(by_step))
         starts = torch.arange(len(layout.sentences), device=device) * size
         memories = Segments(starts, torch.full_like(starts, size))
         self.reading = AttentionPlan(
-            layout.sentences, memories, layout.tokens, len(layout.sentences) * size, causal=False
+            layout.sentences, memories, layout.tokens, len(layout.sentences) * size, False, shapes
         )
+
+    def prepare(self, backend: str) -> None:
+        """See :meth:`gtrans.modules.group_attention.AttentionPlan.prepare`."""
+        self.reading.prepare(backend)
 
     def by_step(self, packed: Tensor) -> list[Tensor]:
         """``(tokens, dim)`` -> for every step ``(active, longest, dim)``, padding arbitrary."""
@@ -184,22 +199,33 @@ class MemoryPass:
     """One pass over a batch by the memories of one side."""
 
     def __init__(
-        self, flow: MemoryFlow, layout: DocumentLayout, written: Tensor | None = None
+        self,
+        flow: MemoryFlow,
+        layout: DocumentLayout,
+        written: Tensor | None = None,
+        shapes: str = "exact",
     ) -> None:
         """``flow`` holds the memories at the beginning, and receives those at the end.
 
-        ``layout`` and ``written`` are those of :class:`MemoryPlan`.
+        The other arguments are those of :class:`MemoryPlan`.
         """
         self.flow = flow
         self._layout = layout
         self._written = written
+        self._shapes = shapes
         self._plan: MemoryPlan | None = None
 
     def plan(self, size: int) -> MemoryPlan:
         """The plan of all memories of this side, with ``size`` vectors each."""
         if self._plan is None:
-            self._plan = MemoryPlan(self._layout, size, self._written)
+            self._plan = MemoryPlan(self._layout, size, self._written, self._shapes)
         return self._plan
+
+    def again(self, flow: MemoryFlow) -> MemoryPass:
+        """A pass over the same batch, by the same plan."""
+        following = copy(self)
+        following.flow = flow
+        return following
 
     def repeatable(self, run: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         """``run``, which reads and writes the flow, for calls that all find it as it is now.
@@ -349,7 +375,7 @@ class RecurrentMemory(ResidualLayer):
         if self.slots is not None:
             return self.slots
         numbers = torch.arange(self.memory.size, device=self.initial.device)
-        signal: Tensor = self.sinusoid(numbers)
+        signal: Tensor = self.sinusoid(numbers, self.memory.size)
         return signal.to(self.initial)
 
     def prepare(self, flow: MemoryFlow, documents: int) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gtrans.errors import GtransError
+from gtrans.modules.packed import to_device
 
 # fairseq's padding_idx + 1.
 OFFSET = 2
@@ -45,12 +46,16 @@ class SinusoidalPositions(nn.Module):
         table = torch.cat([angles.sin(), angles.cos()], 1)
         return nn.functional.pad(table, (0, self.dim % 2))
 
-    def forward(self, positions: Tensor) -> Tensor:
-        """``(tokens,)`` positions from 0 -> ``(tokens, dim)``."""
-        longest = _longest(positions) + OFFSET
+    def forward(self, positions: Tensor, end: int | None = None) -> Tensor:
+        """``(tokens,)`` positions from 0 -> ``(tokens, dim)``.
+
+        ``end`` is more than any of them, perhaps by far; None: it is read from them, for which
+        the host waits.
+        """
+        longest = (_end(positions) if end is None else end) + OFFSET
         if longest > self.table.size(0):
             size = max(longest, 2 * self.table.size(0))
-            self.table = self._build(size).to(self.table)
+            self.table = to_device(self._build(size).to(self.table.dtype), self.table.device)
         return self.table.index_select(0, positions + OFFSET)
 
 
@@ -73,13 +78,15 @@ class LearnedPositions(nn.Embedding):
         """The number of positions."""
         return self.num_embeddings - self.offset
 
-    def forward(self, positions: Tensor) -> Tensor:
-        """``(tokens,)`` positions from 0 -> ``(tokens, dim)``.
+    def forward(self, positions: Tensor, end: int | None = None) -> Tensor:
+        """``(tokens,)`` positions from 0 -> ``(tokens, dim)``; ``end``: as for sinusoidal ones.
 
         Raises:
             GtransError: a position after the last one of the table.
         """
-        longest = _longest(positions)
+        longest = end
+        if longest is None or longest > self.size:
+            longest = _end(positions)
         if longest > self.size:
             raise GtransError(
                 f"a text has {longest} tokens, but the model has learned only {self.size} "
@@ -91,5 +98,5 @@ class LearnedPositions(nn.Embedding):
         return embedded
 
 
-def _longest(positions: Tensor) -> int:
+def _end(positions: Tensor) -> int:
     return int(positions.max()) + 1 if positions.numel() else 0

@@ -81,6 +81,16 @@ class SharedPrefixLayout(DocumentLayout):
             begun=begun,
         )
 
+    @property
+    def most_in_document(self) -> int:
+        """Tokens of the longest row."""
+        return self.whole.most_in_document
+
+    @property
+    def most_in_sentence(self) -> int:
+        """Tokens of the longest sentence."""
+        return self.whole.most_in_sentence
+
     @cached_property
     def position(self) -> Tensor:
         """``(tokens,)`` position of a token in its row, from 0."""

@@ -15,7 +15,7 @@ from types import TracebackType
 import gtrans.criterions.chunked_cross_entropy  # noqa: F401
 from gtrans.allocator import keep_memory
 from gtrans.checkpoints import register_safe_globals
-from gtrans.environment import check_environment
+from gtrans.environment import check_environment, choose_kernels
 from gtrans.errors import mistake_in
 from gtrans.known_warnings import hide_known_warnings
 from gtrans.tasks import checkpoint_loading
@@ -41,6 +41,7 @@ keep_memory()
 hide_known_warnings()
 prepare_hydra()
 check_environment()
+choose_kernels()
 register_safe_globals()
 checkpoint_loading.install()
 install()

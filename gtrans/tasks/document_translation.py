@@ -42,6 +42,7 @@ from gtrans.tasks.options import (
 )
 from gtrans.tasks.parts import Batch, Sample, TaskPart
 from gtrans.tasks.parts.bert import BertPart
+from gtrans.tasks.parts.plans import Plans
 from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
 from gtrans.tasks.splits import SplitReader, training_files
@@ -210,6 +211,7 @@ class DocumentTranslationTask(InteractiveTask):
             WordDropout(self.cfg, self._source, self._target, self.frame.symbols),
             *([] if self.bert is None else [self.bert]),
             Streams(self.cfg),
+            *([] if from_checkpoint else [Plans(model)]),
         ]
         return model
 

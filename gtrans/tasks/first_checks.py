@@ -13,6 +13,7 @@ from gtrans.errors import GtransError
 from gtrans.tasks.options import data_folders, model_class
 from gtrans.tasks.split_files import split_pair
 from gtrans.training.folder import LAST, RunFolder
+from gtrans.training.launch import check_launch
 
 
 def check_first(task: Any, root: Any) -> None:
@@ -24,7 +25,8 @@ def check_first(task: Any, root: Any) -> None:
 
     Raises:
         GtransError: options of generation that document search does not support; in training,
-            an architecture that is not this project's, or a missing file to start from.
+            processes that would not train together, an architecture that is not this project's,
+            or a missing file to start from.
     """
     if root is None:
         return
@@ -32,6 +34,7 @@ def check_first(task: Any, root: Any) -> None:
         refuse_unsupported(root.generation)
     if not _trains(root):
         return
+    check_launch(root)
     model = root.get("model")
     # fairseq's older models have their options in a namespace.
     hydra = model is None or isinstance(model, DictConfig)

@@ -8,6 +8,7 @@ from functools import partial, wraps
 from typing import Any
 
 from fairseq import checkpoint_utils, optim, trainer
+from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
@@ -15,6 +16,7 @@ from gtrans.errors import GtransError
 from gtrans.identity.files import unwritable
 from gtrans.models.base.contract import DocumentModel
 from gtrans.optim.amp import AMPOptimizer
+from gtrans.training import launch, stopping
 from gtrans.training.averaged_model import build_ema
 from gtrans.training.micro_batches import dummies_first, train_step
 from gtrans.training.run import load_checkpoint
@@ -25,17 +27,22 @@ from gtrans.training.stock import concerned
 def install() -> None:
     """Let fairseq load and save checkpoints of this project's runs through this package.
 
-    Its other functions that are replaced here report a user's mistake in one line, or are put
-    right: ``--amp``, ``--store-ema``, and what the batches of an update count. To be called once
-    in a process. Otherwise runs of other models are left as they are.
+    Processes that a launcher has started find each other, and a signal ends a run with a
+    checkpoint. fairseq's other functions that are replaced here report a user's mistake in one
+    line, or are put right: ``--amp``, ``--store-ema``, and what the batches of an update count. To
+    be called once in a process. Otherwise runs of other models are left as they are.
     """
     checkpoint_utils.load_checkpoint = _around(checkpoint_utils.load_checkpoint, load_checkpoint)
     checkpoint_utils.save_checkpoint = _around(checkpoint_utils.save_checkpoint, save_checkpoint)
     verify = checkpoint_utils.verify_checkpoint_directory
     checkpoint_utils.verify_checkpoint_directory = partial(_verify_folder, verify)
-    save = Trainer.save_checkpoint
-    # a method, which a partial would not be
+    save, add_up = Trainer.save_checkpoint, Trainer._aggregate_logging_outputs
+    # methods, which partials would not be
     Trainer.save_checkpoint = lambda *arguments: _save(save, *arguments)
+    Trainer._aggregate_logging_outputs = lambda *arguments, **named: stopping.summed(
+        add_up, *arguments, **named
+    )
+    distributed_utils.call_main = partial(launch.call_main, distributed_utils.call_main)
     # The names that fairseq's trainer reads.
     optim.AMPOptimizer = AMPOptimizer
     trainer.build_ema = build_ema

@@ -15,6 +15,7 @@ from fairseq.file_io import PathManager
 from gtrans.checkpoints import write_checkpoint
 from gtrans.errors import GtransError
 from gtrans.identity.files import copy_file
+from gtrans.training import stopping
 from gtrans.training.state import state_of
 
 
@@ -46,7 +47,9 @@ def save_checkpoint(
         _check_finite(trainer, val_loss)
         trainer.task.run.state = state_of(trainer)
     with _whole_files():
-        return original(cfg, trainer, epoch_itr, val_loss, **named)
+        written = original(cfg, trainer, epoch_itr, val_loss, **named)
+    stopping.saved(trainer)
+    return written
 
 
 def _check_finite(trainer: Any, val_loss: float | None) -> None:

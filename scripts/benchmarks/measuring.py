@@ -67,6 +67,7 @@ SIZES = {
     TOY: Size(6, 16, 32, 2, 50),  # to try a benchmark
     "narrow": Size(6, 256, 1024, 8, 8000),
     "small": Size(6, 512, 1024, 4, 8000),  # gtransformer_small
+    "base": Size(6, 512, 2048, 8, 32_000),  # gtransformer_base
     "context-tiny": Size(4, 256, 1024, 4, 8000),  # bert_context_transformer_tiny
     "context-base": Size(4, 512, 2048, 8, 8000),  # bert_context_transformer_base
     "deep": Size(12, 512, 1024, 8, 10_000),  # table VII of GTRANS

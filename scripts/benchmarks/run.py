@@ -24,9 +24,11 @@ import decoding
 import deep_fusion
 import deep_init
 import fusion
+import loading
 import measuring
 import memory
 import report
+import shapes
 import test_set
 import training
 import vocabulary
@@ -34,8 +36,8 @@ import vocabulary
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
 _MODULES = (
-    *(training, autocast, allocator, decoding, test_set, memory, checkpoints, vocabulary, chunks),
-    *(contrast, bert_cache, fusion, deep_fusion),
+    *(training, autocast, allocator, decoding, test_set, memory, checkpoints, vocabulary, shapes),
+    *(chunks, contrast, bert_cache, fusion, deep_fusion, loading),
 )
 BENCHMARKS = {
     benchmark.name: benchmark

@@ -88,10 +88,13 @@ def test_it_generates_what_fairseq_generate_does(tiny, repo):
 
 
 def test_torchrun_starts_one_training(tiny, repo, tmp_path):
-    """Two processes with half of the batches each, which fairseq alone does on GPUs only."""
+    """Two processes with half of the batches each, which fairseq alone does on GPUs only.
+
+    With fairseq's own command; tests/recipes/test_launchers.py has ``gtrans train``.
+    """
     done = python(
         repo, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port(),
-        "-m", "gtrans", "train", tiny.data, *TRAINING, *ON_CPUS, "--save-dir", tmp_path,
+        "-m", "fairseq_cli.train", tiny.data, *STOCK, *TRAINING, *ON_CPUS, "--save-dir", tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "distributed init (rank 1): env://" in done.stdout

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.modules.context_attention import PackedContext
-from gtrans.modules.hierarchical_attention import HierarchicalAttention
+from gtrans.modules.hierarchical_attention import HierarchicalAttention, SentencesBefore
 from gtrans.modules.layout import Segments
 from gtrans.modules.residual import LayerSpec
 
@@ -58,7 +58,7 @@ def test_the_equations_word_by_word():
         (torch.tensor([0, 1]), Segments(torch.tensor([4, 0]), torch.tensor([5, 4]))),
         (torch.tensor([0]), Segments(torch.tensor([0]), torch.tensor([4]))),
     ]
-    found = han(h, asking, keys, before)
+    found = han(h, keys, SentencesBefore(asking, before, len(keys)))
     wanted = [expected(han, word, sentences[::-1]) for word in h[:2]]
     wanted += [expected(han, word, sentences[:1]) for word in h[2:5]]
     torch.testing.assert_close(found[:5], torch.stack(wanted))

@@ -232,7 +232,7 @@ def test_attention_entropies(model: GTransformer) -> None:
     _, extra = model.decoder(prev, encoded, return_all_layers=True)
     source, target = encoded.layout, extra["layout"]
     table = model.encoder.embed_tokens
-    embedded = model.encoder.embed(source.pack(src_tokens), source.position, table)
+    embedded = model.encoder.embed(source.pack(src_tokens), source.positions(False), table)
 
     padding = src_tokens.eq(PAD)
     plan = _padding_plan(padding, source)

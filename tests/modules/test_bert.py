@@ -13,6 +13,7 @@ import torch
 from omegaconf import OmegaConf
 from support.tiny_bert import SENTENCES
 from support.untrained import dictionary, task_for
+from torch import Tensor
 
 from gtrans.errors import GtransError
 from gtrans.models.flat_transformer import FlatBert, FlatBertConfig, bert_windows
@@ -29,6 +30,7 @@ from gtrans.modules.bert import (
     load_bert,
     token_types,
 )
+from gtrans.modules.layout import taken
 
 CPU = torch.device("cpu")
 
@@ -278,16 +280,22 @@ def test_windows_as_bert_reads_them() -> None:
     tokens = torch.tensor(
         [[CLS, a, b, SEP, CLS, c, SEP, CLS, d, SEP], [CLS, d, c, SEP, CLS, a, SEP, PAD, PAD, PAD]]
     )
-    rows, current = bert_windows(tokens, torch.tensor([1, 0]), 512, (CLS, PAD, SEP))
+
+    def windows(current: list[int], longest: int) -> tuple[Tensor, Tensor]:
+        marks = (CLS, PAD, SEP)
+        index, current_after = bert_windows(tokens, torch.tensor(current), longest, marks)
+        return taken(tokens, index, PAD), current_after
+
+    rows, current = windows([1, 0], 512)
     assert rows.tolist() == [
         [CLS, a, b, SEP, c, SEP, d, SEP], [CLS, d, c, SEP, a, SEP, PAD, PAD]
     ]  # fmt: skip
     assert current.tolist() == [1, 0]
     # The oldest context goes first, whole sentences with it; of the sentence nothing goes.
-    rows, current = bert_windows(tokens, torch.tensor([1, 0]), 5, (CLS, PAD, SEP))
+    rows, current = windows([1, 0], 5)
     assert rows.tolist() == [[CLS, c, SEP, d, SEP], [CLS, d, c, SEP, SEP]]
     assert current.tolist() == [0, 0]
-    rows, current = bert_windows(tokens, torch.tensor([2, 1]), 2, (CLS, PAD, SEP))
+    rows, current = windows([2, 1], 2)
     assert rows.tolist() == [[CLS, d, SEP], [CLS, a, SEP]]
 
 

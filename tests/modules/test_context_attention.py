@@ -9,7 +9,7 @@ import torch
 
 from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.context_attention import ContextAttention, ContextGate, PackedContext
-from gtrans.modules.layout import DocumentLayout, chosen_tokens
+from gtrans.modules.layout import DocumentLayout, chosen_index, taken
 
 
 def attention(dim: int = 2, key_dim: int = 3) -> MultiheadAttention:
@@ -114,4 +114,4 @@ def test_drop_net_in_training_is_one_of_the_two_and_the_mean_at_inference() -> N
 def test_chosen_tokens_move_together() -> None:
     tokens = torch.tensor([[5, 6, 7, 8], [9, 4, 3, 1]])
     chosen = torch.tensor([[False, True, False, True], [True, False, False, False]])
-    assert chosen_tokens(tokens, chosen, 1).tolist() == [[6, 8], [9, 1]]
+    assert taken(tokens, chosen_index(chosen), 1).tolist() == [[6, 8], [9, 1]]

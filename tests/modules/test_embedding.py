@@ -18,6 +18,7 @@ from gtrans.errors import GtransError
 from gtrans.models.base.warm_start import rename
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.modules.embedding import Embedder
+from gtrans.modules.layout import Positions
 from gtrans.modules.positions import LearnedPositions, SinusoidalPositions
 
 
@@ -65,7 +66,7 @@ def test_the_sum_is_normalised() -> None:
     table = nn.Embedding(3, 2)
     table.weight.data = torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
     embed = Embedder(2, 10.0, 0.0, by_sentence=False)
-    tokens, positions = torch.tensor([2, 1]), torch.tensor([0, 1])
+    tokens, positions = torch.tensor([2, 1]), Positions(torch.tensor([0, 1]), 2)
     # 10 * [3, 4] + [2, -2]; 10 * [1, 2] + [3, -3]
     plain = torch.tensor([[32.0, 38.0], [13.0, 17.0]])
     found = embed(tokens, positions, table, numbered(4, 2))

@@ -13,8 +13,10 @@ from gtrans.errors import GtransError
 from gtrans.modules.attention import DocumentAttention, GlobalGate, MultiheadAttention
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.group_attention import (
+    SHAPES,
     AttentionPlan,
     dense_attention,
+    rounded_width,
     segment_attention,
 )
 from gtrans.modules.layout import DocumentLayout, Segments
@@ -52,6 +54,29 @@ def test_long_and_odd_documents(name: str) -> None:
     for documents in (one_sentence, thousand, mixed):
         shifted = [[w + 1 for w in d] for d in documents]
         compare(plans_of(batch_of(documents, left=True), batch_of(shifted)), name)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_rounded_shapes_change_nothing(name: str) -> None:
+    """Buckets of few shapes have padding and rows of padding; words and gradients are the same."""
+    source, target = batch_of([[3] * 9, [50], [1, 90, 2]], left=True), batch_of(
+        [[4] * 9, [41], [2, 60, 3]]
+    )
+    layouts = [plans_of(source, target).source, plans_of(source, target).words]
+    results = []
+    for shapes in SHAPES:
+        plan: AttentionPlan = getattr(AttentionPlans(*layouts, shapes=shapes), name)
+        torch.manual_seed(1)
+        sizes = (plan.query_tokens, plan.key_tokens, plan.key_tokens)
+        inputs = [torch.randn(size, 8, dtype=torch.double, requires_grad=True) for size in sizes]
+        weight = torch.randn(plan.query_tokens, 8, dtype=torch.double)
+        output = segment_attention(*inputs, plan, 2)
+        results.append([output, *torch.autograd.grad((output * weight).sum(), inputs)])
+        for bucket in plan.buckets if shapes == "rounded" else ():
+            assert bucket.query == rounded_width(bucket.query)
+            assert bucket.key == rounded_width(bucket.key)
+    for exact, rounded in zip(*results, strict=True):
+        torch.testing.assert_close(rounded, exact, atol=1e-6, rtol=0)
 
 
 def test_expected_numbers() -> None:

@@ -34,7 +34,9 @@ RUNS = {
     ),
     "contrast": ("--examples", "4", "--rounds", "1", "--vocabulary", "50"),
     "bert-cache": ("--batches", "2", "--max-tokens", "200", "--rounds", "1"),
+    "shapes": ("--documents", "2", "--words", "30", "--max-tokens", "300", "--rounds", "1"),
     "test-set": ("--sentences", "3"),
+    "loading": ("--sentences", "60", "--batches", "2"),
     "fusion": ("--rounds", "1", "--batches", "1", "2", "--words", "4", "--beam", "2"),
 }  # fmt: skip
 Results = dict[str, Any]
@@ -59,6 +61,7 @@ def folder(tiny: TinyWorld, bert: Path, tmp_path_factory: pytest.TempPathFactory
     runs = [
         [
             name, "--size", "toy", "--device", "cpu", "--out", str(folder), *options,
+            *(["--data", str(data)] if name in ("bert-cache", "shapes") else []),
             *(["--data", str(data)] if name in ("bert-cache", "test-set") else []),
         ]
         for name, options in RUNS.items()
@@ -166,6 +169,13 @@ def test_bert_cache(results: Results) -> None:
     assert in_memory["times_memory"] == 1.0
     assert {row["batches"] for row in (computed, cached, in_memory)} == {2}
     assert computed["seconds"] > 0 and cached["word_pieces"] > 0 and cached["bert_width"] == 16
+
+
+@pytest.mark.long
+def test_loading(results: Results, page: str) -> None:
+    (row,) = results["loading"]["rows"]
+    assert row["words_per_second"] > 0 and row["bytes_per_word"] > 2
+    assert "| 60 | " in page
 
 
 @pytest.mark.long

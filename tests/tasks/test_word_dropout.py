@@ -21,7 +21,7 @@ def masked(epochs: int, epoch: int, phase: str = "train") -> bool:
     part.begin_epoch(epoch, None, None)
     sides = ("src_tokens", "prev_output_tokens")
     net_input = dict.fromkeys(sides, torch.full((4, 50), dictionary.index("a")))
-    sample = {"id": torch.arange(4), "net_input": net_input}
+    sample = {"numbers": [0, 1, 2, 3], "net_input": net_input}
     read = part.before_batch(Batch(sample, None, phase)).sample["net_input"]
     found = {bool(read[side].eq(dictionary.index(MASK)).any()) for side in read}
     assert len(found) == 1

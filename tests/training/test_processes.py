@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from support.running import command, environment, two_ranks
 from support.runs import (
     G_TRANSFORMER,
     PLUGIN,
@@ -23,24 +21,11 @@ from support.runs import (
     train,
     updates,
 )
-from support.tiny_models import StockCommands, TinyWorld
+from support.tiny_models import StockCommands
 
 from gtrans.checkpoints import read_checkpoint
 
 SAVED = ("--save-interval-updates", "1", "--keep-interval-updates", "1")
-
-
-def command(tiny: TinyWorld, folder: Path, *options: str) -> list[str]:
-    """``fairseq-train`` as a process of its own."""
-    program = Path(sys.executable).with_name("fairseq-train")
-    arguments = (*PLUGIN, *TRAINING, *G_TRANSFORMER, "--disable-validation", *options)
-    return [str(part) for part in (program, tiny.data, *arguments, "--save-dir", folder)]
-
-
-def environment(repo: Path) -> dict[str, str]:
-    return {
-        **os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(repo),
-    }  # fmt: skip
 
 
 @pytest.mark.long
@@ -86,17 +71,8 @@ def test_a_full_disk_is_one_line_and_costs_no_checkpoint(tiny, stock, repo, tmp_
 
 def in_two(stock: StockCommands, data: Path, folder: Path, *options: str) -> str:
     """Train in two processes of the same run; returns both logs."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port = server.getsockname()[1]
-    arguments = [
-        data, *PLUGIN, *TRAINING, "--disable-validation", "--save-dir", folder, *options,
-        *("--distributed-world-size", "2", "--distributed-no-spawn", "--device-id", "0"),
-        *("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"),
-        *("--distributed-init-method", f"tcp://127.0.0.1:{port}"),
-    ]  # fmt: skip
-    ranks = [[*arguments, "--distributed-rank", str(rank)] for rank in range(2)]
-    return "".join(log_of(done) for done in stock.together("train", *ranks))
+    words = [data, *PLUGIN, *TRAINING, "--disable-validation", "--save-dir", folder, *options]
+    return "".join(log_of(done) for done in stock.together("train", *two_ranks(words)))
 
 
 MEMORY = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -29,7 +28,6 @@ from gtrans.options.rendering import (
     task_explanation,
 )
 
-_LAUNCHER = ("MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "WORLD_SIZE")
 _HELP = {"-h", "--help"}
 _CONFIGURATION = ("--config-dir", "--config-name", "--config-path")
 
@@ -80,7 +78,7 @@ def parse(
     parser.prog = f"gtrans {command.__name__.rpartition('.')[2]}"
     usage = f"{parser.prog} DATA [OPTION ...]"
     parser.usage = f"{usage}; '{parser.prog} --help' explains the options"
-    parser.set_defaults(user_dir=gtrans.__path__[0], **_launched())
+    parser.set_defaults(user_dir=gtrans.__path__[0])
     add(parser)
     known, unknown = parser.parse_known_args(words)
     if len(words) < len(argv):
@@ -157,20 +155,3 @@ def _raise_broken_pipe(record: logging.LogRecord) -> None:
     if isinstance(error, BrokenPipeError):
         raise error
     logging.Handler().handleError(record)
-
-
-def _launched() -> dict[str, Any]:
-    """Defaults in a process that torchrun has started.
-
-    fairseq asks for torchrun's variables only if the machine has several GPUs; without them, each
-    process would train alone.
-    """
-    if not all(name in os.environ for name in _LAUNCHER) or os.environ["WORLD_SIZE"] == "1":
-        return {}
-    return {
-        "distributed_init_method": "env://",
-        "distributed_no_spawn": True,
-        "distributed_world_size": int(os.environ["WORLD_SIZE"]),
-        "distributed_rank": int(os.environ["RANK"]),
-        "device_id": int(os.environ["LOCAL_RANK"]),
-    }

@@ -13,6 +13,7 @@ from fairseq.data import Dictionary, data_utils
 from gtrans.checkpoint_contents import options_of
 from gtrans.data.binarised import load_dictionary
 from gtrans.data.symbols import MASK, language_symbol, split_languages
+from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
 
@@ -135,3 +136,22 @@ class CheckpointVocabulary:
         folder = str(self._checkpoint_options.get("save_dir") or "")
         own = re.fullmatch(r"checkpoint(\d+|_\d+_\d+|_best|_last)\.pt", path.name)
         return bool(own) and os.path.isdir(folder) and path.parent.samefile(folder)
+
+
+def check_stock_vocabulary(task: Any) -> None:
+    """Raises GtransError if a checkpoint, whose state fairseq's task has, has other symbols."""
+    recorded = ModelIdentity.of_state(task.state_dict(), "the checkpoint")
+    if recorded is None:
+        return
+    for side in ("source", "target"):
+        dictionary, old = getattr(task, f"{side}_dictionary"), getattr(recorded, side)
+        here = Vocabulary.of(dictionary, len(dictionary))
+        if here.symbols != old.symbols:
+            if recorded.unit:
+                raise GtransError(
+                    "the checkpoint was trained with `--task document_translation`; give that task."
+                )
+            raise GtransError(
+                f"the checkpoint was not made with this data folder, it has another {side} "
+                f"vocabulary ({old.difference(here)}); give the folder it was trained with."
+            )

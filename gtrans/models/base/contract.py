@@ -7,7 +7,7 @@ and overrides what differs. Code that uses a model relies on nothing that is not
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
@@ -155,7 +155,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
                 The logits are then ``(True entries, vocabulary)``, target by target.
             states_only: return the states that :meth:`project` makes logits of, so that the
                 caller need not hold the logits of all tokens.
-            source: the rest of ``net_input``: in windows ``current (batch,)``, the number of
+            source: the rest of ``net_input``: the ``plan`` of the batch (:attr:`planner`;
+                without it the host waits once); in windows ``current (batch,)``, the number of
                 the current sentence in its row; BERT's output for the source; the ``memory``
                 that rows begin with.
 
@@ -171,6 +172,15 @@ class DocumentModel(FairseqEncoderDecoderModel):
     @abstractmethod
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
         """Encode the sources of a batch; ``source`` is ``net_input`` without decoder input."""
+
+    @property
+    @abstractmethod
+    def planner(self) -> Callable[[Mapping[str, Any]], Any]:
+        """Makes the plan of a batch, as an object without parameters.
+
+        What it makes of ``net_input`` on the host, moved to the device of the model, can be given
+        to :meth:`forward` as ``plan``. Then the host does not wait for the device in a pass.
+        """
 
     @abstractmethod
     def new_parameters(self) -> set[str]:

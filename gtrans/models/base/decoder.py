@@ -10,12 +10,14 @@ from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from gtrans.data.frame import Frame
-from gtrans.models.base.encoder import StackDesign, longest_row
+from gtrans.models.base.encoder import StackDesign, longest_row, needs_of
 from gtrans.models.base.options import StackConfig, embedder, positions_and_norm
+from gtrans.models.base.planning import TargetPlanner, planned
 from gtrans.models.base.stock_search import StockDecoder
 from gtrans.modules.attention import DocumentAttention
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.chunked_loss import DecoderStates
+from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.decode_state import DecodeState, effective_kinds
 from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.layer_fusion import (
@@ -25,11 +27,10 @@ from gtrans.modules.layer_fusion import (
     fuse_probabilities,
     run_layers,
 )
-from gtrans.modules.layout import DocumentLayout
+from gtrans.modules.layout import DocumentLayout, Positions
 from gtrans.modules.linear import Linear
-from gtrans.modules.memory import MemoryFlow, MemoryPass
+from gtrans.modules.memory import MemoryFlow
 from gtrans.modules.positions import LearnedPositions
-from gtrans.modules.shared_prefix import SharedPrefixLayout
 from gtrans.modules.transformer import DecoderLayer, context_sources, memory_sources
 
 
@@ -100,6 +101,7 @@ class Decoder(StockDecoder):
         states_only: bool = False,
         return_all_layers: bool = False,
         memory: MemoryFlow | None = None,
+        plan: AttentionPlans | None = None,
     ) -> tuple[Any, dict[str, Any]]:
         """Logits ``(batch, length, vocabulary)`` of every next token.
 
@@ -114,10 +116,11 @@ class Decoder(StockDecoder):
             return_all_layers: the dictionary also holds ``"layers"`` (the embedded input and
                 every layer's output, ``(tokens, dim)`` each) and ``"layout"``.
             memory: as in :meth:`gtrans.models.base.encoder.Encoder.forward`.
+            plan: what :attr:`planner` makes of the input; None: it is made now.
         """
         layers: list[Tensor] = []
         features, layout = self.states(
-            prev_output_tokens, encoder_out, memory, layers if return_all_layers else None
+            prev_output_tokens, encoder_out, memory, layers if return_all_layers else None, plan
         )
         extra: dict[str, Any] = {"attn": None}
         if return_all_layers:
@@ -141,24 +144,18 @@ class Decoder(StockDecoder):
         encoder_out: EncoderOutput,
         memory: MemoryFlow | None = None,
         layers: list[Tensor] | None = None,
+        plan: AttentionPlans | None = None,
     ) -> tuple[Tensor, DocumentLayout]:
         """States before the output projection, ``(groups, tokens, dim)``, and their layout.
 
         The embedded input and every layer's output are appended to ``layers``, if it is given.
         """
-        layout = self.layout(prev_output_tokens)
-        memory_pass = None
-        if memory is not None:
-            lengths = self.lengths_without_end(layout, prev_output_tokens)
-            memory_pass = MemoryPass(memory, layout, lengths)
-        source_of_row = encoder_out.source_of_row
-        if source_of_row is not None:
-            layout = SharedPrefixLayout.of(layout, prev_output_tokens, source_of_row)
-        plans = AttentionPlans(
-            encoder_out.layout, layout, encoder_out.context, source_of_row, memory_pass
-        )
+        if plan is None:
+            plan = self.plan(prev_output_tokens, encoder_out)
+        plans = plan.reading(encoder_out.context, memory)
+        layout = plans.words
         x = self._embedded(layout.pack(prev_output_tokens), self.embed.positions(layout))
-        order = self.embed.order(layout.sentence)
+        order = self.embed.order(layout.sentence_numbers)
         sources = self._sources(encoder_out)
         if layers is not None:
             layers.append(x)
@@ -173,12 +170,30 @@ class Decoder(StockDecoder):
 
         return self._run(x, run), layout
 
+    @property
+    def planner(self) -> TargetPlanner:
+        """Makes the plans of the decoder's input."""
+        needs = needs_of(self, {"decoder": self.self_kinds, "cross": self.cross_kinds})
+        dictionary = self.dictionary
+        return TargetPlanner(dictionary.pad(), self.opening, dictionary.eos(), needs)
+
+    def plan(self, prev_output_tokens: Tensor, encoder_out: EncoderOutput) -> Any:
+        """The plans of input that is on the device of the model."""
+        context, layout = encoder_out.context, encoder_out.layout
+
+        def plans(
+            tokens: Tensor, source: DocumentLayout, lengths: Tensor | None, rows: Tensor | None
+        ) -> Any:
+            known = None if lengths is None else PackedContext.of_lengths(lengths)
+            return self.planner(tokens, source, known, rows)
+
+        lengths = None if context is None else context.lengths
+        read = prev_output_tokens, layout, lengths, encoder_out.source_of_row
+        return planned(plans, prev_output_tokens.device, *read)
+
     def layout(self, prev_output_tokens: Tensor) -> DocumentLayout:
         """The sentence structure of ``prev_output_tokens (batch, length)``."""
-        dictionary = self.dictionary
-        return DocumentLayout.of_target(
-            prev_output_tokens, dictionary.pad(), self.opening, dictionary.eos()
-        )
+        return self.planner.layout(prev_output_tokens)
 
     def search_scores(self, logits: Tensor) -> Tensor:
         """``(.., vocabulary)`` what a search adds up: log-probabilities in single precision.
@@ -252,8 +267,7 @@ class Decoder(StockDecoder):
     def step_states(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
         """States of a :meth:`step` before the output projection: ``(groups, hypotheses, dim)``."""
         state.advance(opens)
-        positions = state.position_in_sentence if self.embed.by_sentence else state.position
-        order = self.embed.order(state.sentence)
+        order = self.embed.order(state.sentence_numbers)
 
         def run(number: int, x: Tensor) -> Tensor:
             output: Tensor = self.layers[number].step(  # type: ignore[operator]
@@ -261,7 +275,7 @@ class Decoder(StockDecoder):
             )
             return output
 
-        return self._run(self._embedded(tokens, positions), run)
+        return self._run(self._embedded(tokens, state.positions(self.embed.by_sentence)), run)
 
     def _run(self, x: Tensor, run: Callable[[int, Tensor], Tensor]) -> Tensor:
         """The layers in use on ``x (tokens, dim)``: ``(groups in use, tokens, dim)``."""
@@ -287,18 +301,7 @@ class Decoder(StockDecoder):
         sources: list[Tensor] = self.transparent(encoder_out.layers)
         return sources
 
-    def lengths_without_end(self, layout: DocumentLayout, prev_output_tokens: Tensor) -> Tensor:
-        """``(sentences,)`` tokens of each sentence of the decoder input, without its end mark.
-
-        In a row ``<s> .. </s> <s> ..`` all sentences but the last one have their end mark in
-        the input. Memory must not depend on that, so it never reads an end mark.
-        """
-        sentences = layout.sentences
-        last = layout.pack(prev_output_tokens)[sentences.starts + sentences.lengths - 1]
-        closed = last.eq(self.dictionary.eos()) & sentences.lengths.gt(1)
-        return sentences.lengths - closed.long()
-
-    def _embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
+    def _embedded(self, tokens: Tensor, positions: Positions) -> Tensor:
         x: Tensor = self.embed(
             tokens, positions, self.embed_tokens, self.embed_positions, self.layernorm_embedding
         )

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from gtrans.data.frame import Frame
 from gtrans.models.base.options import StackConfig, embedder, positions_and_norm
+from gtrans.models.base.planning import Needs, SourcePlanner, planned
 from gtrans.models.base.stock_search import StockEncoder
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.embedding import Embedder
 from gtrans.modules.encoder_output import EncoderOutput
+from gtrans.modules.group_attention import BACKENDS, shapes_for
 from gtrans.modules.layer_fusion import LayerFusion, run_layers
 from gtrans.modules.layout import DocumentLayout
-from gtrans.modules.memory import MemoryFlow, MemoryPass
+from gtrans.modules.memory import MemoryFlow
 from gtrans.modules.positions import LearnedPositions
 from gtrans.modules.transformer import EncoderLayer, LayerSpec
 
@@ -84,7 +87,8 @@ class Encoder(StockEncoder):
         self.embed_tokens = embed_tokens
         self.embed_positions, self.layernorm_embedding = positions_and_norm(cfg)
         self.embed = embedder(cfg, design.by_sentence)
-        self.layers = nn.ModuleList(EncoderLayer(spec, kind) for kind in design.self_kinds)
+        self.self_kinds = tuple(design.self_kinds)
+        self.layers = nn.ModuleList(EncoderLayer(spec, kind) for kind in self.self_kinds)
         self.fusion = design.fusion()
         self.layer_norm = design.norm_after(self.fusion)
         self.used_layers = design.used_layers or len(self.layers)
@@ -98,6 +102,7 @@ class Encoder(StockEncoder):
         return_all_layers: bool = False,
         context: PackedContext | None = None,
         memory: MemoryFlow | None = None,
+        plan: Any = None,
     ) -> EncoderOutput:
         """Encode the sources of a batch.
 
@@ -107,12 +112,15 @@ class Encoder(StockEncoder):
             return_all_layers: put the outputs of all layers into ``layers``.
             context: the context of each row, for context attention.
             memory: the memory with which the rows begin; it receives that with which they end.
+            plan: what :attr:`planner` makes of these rows; None: it is made now.
         """
-        layout = self.layout(src_tokens)
-        memory_pass = None if memory is None else MemoryPass(memory, layout)
-        plans = AttentionPlans(layout, context=context, memory=memory_pass)
+        if plan is None:
+            lengths = {} if context is None else {"context_lengths": context.lengths}
+            plan = self.plan({"src_tokens": src_tokens, **lengths})
+        plans: AttentionPlans = plan.reading(context, memory)
+        layout = plans.source
         x = self.embedded(src_tokens, layout)
-        order = self.embed.order(layout.sentence)
+        order = self.embed.order(layout.sentence_numbers)
         outputs: list[Tensor] = []
 
         def run(number: int, x: Tensor) -> Tensor:
@@ -126,6 +134,16 @@ class Encoder(StockEncoder):
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         return EncoderOutput(x, layout, order, states if self.gives_layers else outputs, context)
+
+    @property
+    def planner(self) -> Any:
+        """Makes the plan of a batch, a :class:`~gtrans.models.base.planning.SourcePlan`."""
+        needs = needs_of(self, {"encoder": self.self_kinds})
+        return SourcePlanner(self.dictionary.pad(), self.closing, needs)
+
+    def plan(self, source: Mapping[str, Any]) -> Any:
+        """The plan of ``source``, which is on the device of the model."""
+        return planned(self.planner, source["src_tokens"].device, dict(source))
 
     def layout(self, src_tokens: Tensor) -> DocumentLayout:
         """The sentence structure of ``src_tokens (batch, length)``."""
@@ -148,6 +166,20 @@ class Encoder(StockEncoder):
     def max_positions(self) -> int:
         """Most tokens of a row; sinusoidal positions have no limit."""
         return longest_row(self.embed_positions, self.embed)
+
+
+def needs_of(side: Any, kinds: Mapping[str, Sequence[str]]) -> Needs:
+    """What the layers of an encoder or decoder with these kinds of attention ask of plans."""
+    layers = list(side.layers)
+    memories = [layer.memory.memory.size for layer in layers if layer.memory is not None]
+    return Needs(
+        kinds,
+        any(layer.context_attn is not None for layer in layers),
+        layers[0].self_attn.backend if layers else BACKENDS[0],
+        side.embed.by_sentence,
+        max(memories, default=0),
+        shapes_for(side.embed_tokens.weight.device),
+    )
 
 
 def longest_row(learned: LearnedPositions | None, embed: Embedder) -> int:

@@ -10,15 +10,16 @@ import torch
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
-from gtrans.model_identity import ModelIdentity
+from gtrans.models.base.checkpoint_vocabulary import check_stock_vocabulary
 from gtrans.models.base.contract import DocumentModel, DocumentTask
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, StackDesign
 from gtrans.models.base.options import StackConfig, check_stack, layer_spec
+from gtrans.models.base.planning import PLANNED, BatchPlan, BatchPlanner, planned
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.modules.attention import MultiheadAttention, new_parameters
+from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import word_table
 from gtrans.modules.encoder_output import EncoderOutput
@@ -99,7 +100,7 @@ class Transformer(DocumentModel):
         options = resolve_sizes(cfg, cls.options, cls.presets)
         if isinstance(task, FairseqTask) and not isinstance(task, DocumentTask):
             cls._refuse_stock_task(options)
-            _check_vocabulary(task)
+            check_stock_vocabulary(task)
         cls.check(options, task)
         return cls.build_from_options(options, task)
 
@@ -225,18 +226,25 @@ class Transformer(DocumentModel):
         predict_at: Tensor | None = None,
         states_only: bool = False,
         memory: Any = None,
+        plan: BatchPlan | None = None,
         **source: Any,
     ) -> tuple[Any, dict[str, Any]]:
         """See :meth:`gtrans.models.base.contract.DocumentModel.forward`.
 
         ``memory`` is the :class:`~gtrans.modules.memory.MemoryFlow` with which the rows begin
-        (None: all rows begin a document); it receives the memory with which they end.
+        (None: all rows begin a document); it receives the memory with which they end. ``plan``
+        is what :attr:`planner` makes of the batch (None: it is made now).
         """
         flow = self._flow(memory)
+        if plan is None:
+            read = {"src_tokens": src_tokens, "prev_output_tokens": prev_output_tokens, **source}
+            plan = self.plan({**read, "source_of_row": source_of_row})
         if self.memory_spec is not None and flow is not None and torch.is_grad_enabled():
             for _ in range(self.memory_spec.passes - 1):
-                self._read(src_tokens, prev_output_tokens, flow)
-        encoded = self.encode({"src_tokens": src_tokens, **source, "memory": flow})
+                self._read(src_tokens, prev_output_tokens, flow, plan)
+        encoded = self.encode(
+            {"src_tokens": src_tokens, **source, "memory": flow, "plan": plan.source}
+        )
         if source_of_row is not None:
             encoded = encoded.reordered(source_of_row)
             encoded = encoded if self.shares_prefixes else encoded.copied()
@@ -246,6 +254,7 @@ class Transformer(DocumentModel):
             predict_at=predict_at,
             states_only=states_only,
             memory=flow,
+            plan=plan.target,
         )
         if flow is not None:
             flow.earlier.clear()
@@ -265,8 +274,20 @@ class Transformer(DocumentModel):
 
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
         """See the contract; the base treats all sentences of a window alike."""
-        encoded: EncoderOutput = self.encoder(source["src_tokens"], memory=source.get("memory"))
+        encoded: EncoderOutput = self.encoder(
+            source["src_tokens"], memory=source.get("memory"), plan=source.get("plan")
+        )
         return encoded
+
+    @property
+    def planner(self) -> BatchPlanner:
+        """See :meth:`gtrans.models.base.contract.DocumentModel.planner`."""
+        return BatchPlanner(self.encoder.planner, self.decoder.planner)
+
+    def plan(self, net_input: Mapping[str, Any]) -> BatchPlan:
+        """The plan of a batch that is on the device of the model; the host waits once."""
+        read = {name: net_input[name] for name in PLANNED if net_input.get(name) is not None}
+        return planned(self.planner, net_input["src_tokens"].device, read)
 
     # ---- search --------------------------------------------------------------------------------
 
@@ -279,7 +300,7 @@ class Transformer(DocumentModel):
         flow = self._flow(source.get("memory"))
         encoded = self.encode({**source, "memory": flow})
         if flow is not None:
-            if int(encoded.layout.sentence_counts.max()) > 1:
+            if encoded.layout.most_sentences > 1:
                 raise ValueError("a memory is decoded sentence by sentence, see StreamSearch")
             flow.encoded = encoded
         return self.decoder.begin(encoded, beam, flow)
@@ -312,7 +333,8 @@ class Transformer(DocumentModel):
     @torch.no_grad()
     def read(self, src_tokens: Tensor, prev_output_tokens: Tensor, memory: Any) -> None:
         """See :meth:`gtrans.models.base.contract.DocumentModel.read`."""
-        self._read(src_tokens, prev_output_tokens, memory)
+        tokens = {"src_tokens": src_tokens, "prev_output_tokens": prev_output_tokens}
+        self._read(src_tokens, prev_output_tokens, memory, self.plan(tokens))
 
     @torch.no_grad()
     def remember(self, prev_output_tokens: Tensor, memory: Any) -> None:
@@ -323,15 +345,25 @@ class Transformer(DocumentModel):
             raise ValueError("the sentences have not been encoded with this memory")
         self._read_target(prev_output_tokens, memory.encoded, memory)
 
-    def _read(self, src_tokens: Tensor, prev_output_tokens: Tensor, flow: MemoryFlow) -> None:
-        encoded: EncoderOutput = self.encoder(src_tokens, memory=flow)
-        self._read_target(prev_output_tokens, encoded, flow)
+    def _read(
+        self,
+        src_tokens: Tensor,
+        prev_output_tokens: Tensor,
+        flow: MemoryFlow,
+        plan: BatchPlan,
+    ) -> None:
+        encoded: EncoderOutput = self.encoder(src_tokens, memory=flow, plan=plan.source)
+        self._read_target(prev_output_tokens, encoded, flow, plan.target)
 
     def _read_target(
-        self, prev_output_tokens: Tensor, encoded: EncoderOutput, flow: MemoryFlow
+        self,
+        prev_output_tokens: Tensor,
+        encoded: EncoderOutput,
+        flow: MemoryFlow,
+        plan: AttentionPlans | None = None,
     ) -> None:
         if any(layer.memory is not None for layer in self.decoder.layers):
-            self.decoder.states(prev_output_tokens, encoded, flow)
+            self.decoder.states(prev_output_tokens, encoded, flow, plan=plan)
 
     # ---- analysis ------------------------------------------------------------------------------
 
@@ -340,25 +372,6 @@ class Transformer(DocumentModel):
     ) -> tuple[DocumentLayout, DocumentLayout]:
         """See :meth:`gtrans.models.base.contract.DocumentModel.layouts`."""
         return self.encoder.layout(src_tokens), self.decoder.layout(prev_output_tokens)
-
-
-def _check_vocabulary(task: FairseqTask) -> None:
-    """Raises GtransError if a checkpoint, whose state fairseq's task has, has other symbols."""
-    recorded = ModelIdentity.of_state(task.state_dict(), "the checkpoint")
-    if recorded is None:
-        return
-    for side in ("source", "target"):
-        dictionary, old = getattr(task, f"{side}_dictionary"), getattr(recorded, side)
-        here = Vocabulary.of(dictionary, len(dictionary))
-        if here.symbols != old.symbols:
-            if recorded.unit:
-                raise GtransError(
-                    "the checkpoint was trained with `--task document_translation`; give that task."
-                )
-            raise GtransError(
-                f"the checkpoint was not made with this data folder, it has another {side} "
-                f"vocabulary ({old.difference(here)}); give the folder it was trained with."
-            )
 
 
 def at_least(least: int, **values: int | None) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.encoder_output import EncoderOutput
+from gtrans.modules.packed import to_device
 
 _STATE = "gtrans"
 
@@ -94,12 +95,13 @@ class StockDecoder(FairseqIncrementalDecoder):
         state = incremental_state.get(_STATE)
         if state is None:
             return
-        parents = new_order.view(-1, state.beam)
+        # The host waits here once a step; what follows from the order it computes itself.
+        parents = new_order.cpu().view(-1, state.beam)
         sources = torch.div(parents[:, 0], state.beam, rounding_mode="floor")
-        numbers = torch.arange(sources.numel(), device=new_order.device)
+        numbers = torch.arange(sources.numel())
         if sources.numel() != state.document.numel() or not torch.equal(sources, numbers):
-            state.keep(sources)
+            state.keep(to_device(sources, new_order.device))
         # The same parents, counted among the sources that are left.
         remaining = (parents - (sources - numbers)[:, None] * state.beam).flatten()
-        if not torch.equal(remaining, torch.arange(remaining.numel(), device=remaining.device)):
-            state.reorder(remaining)
+        if not torch.equal(remaining, torch.arange(remaining.numel())):
+            state.reorder(to_device(remaining, new_order.device))

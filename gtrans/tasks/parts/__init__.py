@@ -1,6 +1,6 @@
 """Parts of a task, which it calls at a few named moments.
 
-The task calls its parts in this order: word dropout, BERT's output, memory.
+The task calls its parts in this order: word dropout, BERT's output, memory, plans.
 """
 
 from __future__ import annotations

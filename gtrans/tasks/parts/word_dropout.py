@@ -36,7 +36,7 @@ class WordDropout(TaskPart):
         over = self._epochs and self._epoch > self._epochs
         if batch.phase != "train" or self._ratio == 0 or over:
             return batch
-        ids = batch.sample["id"].tolist()
+        ids = batch.sample["numbers"]
         net_input = batch.sample["net_input"]
         dropped = {
             name: word_dropout(

@@ -1,0 +1,30 @@
+"""The plans of batches: made where batches are made, unpacked on the device of the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtrans.data.document_dataset import DocumentDataset
+from gtrans.modules.packed import unpack
+from gtrans.tasks.parts import Batch, TaskPart
+
+
+class Plans(TaskPart):
+    """Batches of training and validation come with their plans, so that no pass waits for them.
+
+    See :mod:`gtrans.models.base.planning`.
+    """
+
+    def __init__(self, model: Any) -> None:
+        """``model``: that the batches are for."""
+        self._model = model
+
+    def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
+        """Let the data set plan its batches for the model where the model is now."""
+        if isinstance(dataset, DocumentDataset):
+            dataset.plan = self._model.planner.packed
+
+    def before_batch(self, batch: Batch) -> Batch:
+        """The batch with its plan unpacked."""
+        packed = batch.sample["net_input"].get("plan")
+        return batch if packed is None else batch.with_input(plan=unpack(packed))

@@ -1,0 +1,190 @@
+"""The host never waits for the device in training, and at most twice in a decoding step.
+
+The device is pretended (:mod:`gtrans.modules.host_waits`), so that this is tested without one.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+import pytest
+import torch
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.sequence_generator import SequenceGenerator
+from omegaconf import OmegaConf
+from support.contract import Built, Case, batch_of, build, cases, lengths
+
+from gtrans.modules.group_attention import BACKENDS
+from gtrans.modules.host_waits import HostWaits, pretend
+from gtrans.modules.packed import unpack
+
+# Random numbers of the two devices would differ.
+NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+
+
+def first_units() -> set[str]:
+    """Each class with its first unit."""
+    found: dict[type, str] = {}
+    for case in cases():
+        found.setdefault(case.model, str(case))
+    return set(found.values())
+
+
+def tried(always: set[str]) -> list[Any]:
+    """All cases; those that are not in ``always`` in the long run of the tests only."""
+    marks = [() if str(case) in always else (pytest.mark.long,) for case in cases()]
+    return [
+        pytest.param(case, marks=mark, id=str(case))
+        for case, mark in zip(cases(), marks, strict=True)
+    ]
+
+
+def with_plan(built: Built) -> dict[str, Any]:
+    """A batch as a data worker makes it, on its way to the device."""
+    batch = batch_of(built)
+    packed = built.model.planner.packed(batch["net_input"])
+    batch["net_input"] = built.task.complete_input(batch["net_input"]) | {"plan": packed}
+    return batch
+
+
+def criterion_of(built: Built) -> Any:
+    groups = built.model.decoder.probabilities is not None
+    criterion = CRITERION_REGISTRY[
+        "multi_level_cross_entropy" if groups else "chunked_cross_entropy"
+    ]
+    cfg = OmegaConf.structured(criterion.__dataclass)
+    cfg.label_smoothing, cfg.sentence_avg = 0.1, False
+    return criterion.build_criterion(cfg, built.task)
+
+
+def loss_of(built: Built, batch: dict[str, Any]) -> torch.Tensor:
+    """Loss and gradients of a batch whose plan has arrived."""
+    net_input = {**batch["net_input"], "plan": unpack(batch["net_input"]["plan"])}
+    built.model.zero_grad()
+    loss: torch.Tensor = criterion_of(built)(built.model, {**batch, "net_input": net_input})[0]
+    loss.backward()
+    return loss.detach()
+
+
+@pytest.mark.parametrize("case", tried(first_units()))
+def test_training_does_not_wait(case: Case, prepared_with_bert):
+    built = build(case, prepared_with_bert, **NO_DROPOUT)
+    built.model.train()
+    expected = loss_of(built, with_plan(built))
+    norm = torch.stack([p.grad.norm() for p in built.model.parameters() if p.grad is not None])
+    with HostWaits():
+        pretend(built.model)
+    for backend in BACKENDS:
+        built.model.use_backend(backend)
+        batch = pretend(with_plan(built))
+        with HostWaits() as waits:
+            loss = loss_of(built, batch)
+        assert waits.count == 0, (backend, waits.places)
+        # Buckets of other shapes than on the CPU, which change nothing.
+        torch.testing.assert_close(loss.held, expected, rtol=1e-5, atol=0)
+        grads = [p.grad.held.norm() for p in built.model.parameters() if p.grad is not None]
+        torch.testing.assert_close(torch.stack(grads), norm, rtol=1e-4, atol=1e-4)
+
+
+def test_without_a_plan_the_layout_is_read_once(prepared_with_bert):
+    """As fairseq's own tasks do it."""
+    case = next(case for case in cases() if str(case) == "gtransformer_tiny-document")
+    built = build(case, prepared_with_bert)
+    with HostWaits() as waits:
+        net_input = pretend(batch_of(built)["net_input"])
+        pretend(built.model)(**net_input)[0].float().sum().backward()
+    assert waits.count == 1, waits.places
+
+
+def steps_and_waits(built: Built, words: int, **further: Any) -> tuple[int, HostWaits]:
+    """A search that writes that many words in every sentence."""
+    task, model = built.task, built.model
+    options = {"beam": 2, "max_len_a": 0, "max_len_b": words, "min_len": words, "nbest": 1}
+    generator = task.build_generator([model], Namespace(**options, **further))
+    builder = task.examples
+    found = []
+    for document in built.documents:
+        for span in builder.unit.cut_to_translate(lengths(document.source)):
+            pieces = document.word_pieces
+            found.append(
+                builder.example(
+                    span,
+                    [document.source[n] for n in span.source],
+                    word_pieces=None if pieces is None else [pieces[n] for n in span.source],
+                )
+            )
+    source = builder.collate(found)["net_input"]
+    counts = [lengths(row) for row in builder.sources_to_translate(source)]
+    source = pretend(task.complete_input(source))
+    steps = Steps(model)
+    with HostWaits() as waits:
+        generator.search.search([steps], source, counts)
+    return steps.count, waits
+
+
+class Steps:
+    """A model that counts the steps of its searches."""
+
+    def __init__(self, model: Any) -> None:
+        self._model, self.count = model, 0
+
+    def decode_step(self, *arguments: Any) -> Any:
+        self.count += 1
+        return self._model.decode_step(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
+@pytest.mark.parametrize(
+    "case",
+    tried({
+        "gtransformer_tiny-document", "memory_transformer_tiny-stream",
+        "gtrans_fusion_tiny-sentence",
+    }),
+)  # fmt: skip
+def test_a_step_of_a_search_waits_twice_at_most(case: Case, prepared_with_bert):
+    built = build(case, prepared_with_bert)
+    built.model.eval()
+    with HostWaits():
+        pretend(built.model)
+    # What the beginning and the end of a document cost is the same in both.
+    (few, before), (many, after) = (
+        steps_and_waits(built, words, no_repeat_ngram_size=3) for words in (3, 7)
+    )
+    assert many > few
+    assert after.count - before.count <= 2 * (many - few), after.places - before.places
+
+
+def test_a_free_search_waits_twice_at_most(prepared_with_bert):
+    case = next(case for case in cases() if str(case) == "gtransformer_tiny-document")
+    built = build(case, prepared_with_bert, doc_mode="full", sentence_marks="document")
+    built.model.eval()
+    with HostWaits():
+        pretend(built.model)
+    (few, before), (many, after) = (
+        steps_and_waits(built, words, free=True) for words in (3, 7)
+    )
+    assert many > few
+    assert after.count - before.count <= 2 * (many - few), after.places - before.places
+
+
+def test_a_step_of_fairseqs_search_waits_twice_at_most_in_our_models(prepared_with_bert):
+    case = next(case for case in cases() if str(case) == "gtransformer_tiny-sentence")
+    built = build(case, prepared_with_bert)
+    net_input = batch_of(built)["net_input"]
+    del net_input["prev_output_tokens"]
+
+    def waits_of(words: int) -> HostWaits:
+        generator = SequenceGenerator(
+            [built.model], built.task.target_dictionary, beam_size=2, max_len_b=words, min_len=words
+        )
+        with HostWaits() as waits:
+            generator.generate([built.model], {"net_input": pretend(net_input)})
+        return waits
+
+    with HostWaits():
+        pretend(built.model)
+    before, after = waits_of(4), waits_of(12)
+    assert after.within("gtrans/") - before.within("gtrans/") <= 2 * 8, after.places - before.places

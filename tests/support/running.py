@@ -1,0 +1,44 @@
+"""Trainings as processes of their own, and the words of two that train together."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from support.runs import G_TRANSFORMER, PLUGIN, TRAINING
+from support.tiny_models import TinyWorld
+
+
+def command(tiny: TinyWorld, folder: Path, *options: str) -> list[str]:
+    """``fairseq-train`` as a process of its own."""
+    program = Path(sys.executable).with_name("fairseq-train")
+    arguments = (*PLUGIN, *TRAINING, *G_TRANSFORMER, "--disable-validation", *options)
+    return [str(part) for part in (program, tiny.data, *arguments, "--save-dir", folder)]
+
+
+def environment(repo: Path) -> dict[str, str]:
+    """Of such a process: one thread, no GPU."""
+    return {
+        **os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(repo),
+    }  # fmt: skip
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
+
+
+def two_ranks(words: Sequence[str | Path], ddp: str = "legacy_ddp") -> list[list[str | Path]]:
+    """A command twice, for two processes on the CPU that train together."""
+    together = [
+        *words,
+        *("--distributed-world-size", "2", "--distributed-no-spawn", "--device-id", "0"),
+        *("--distributed-backend", "gloo", "--ddp-backend", ddp),
+        *("--distributed-init-method", f"tcp://127.0.0.1:{free_port()}"),
+    ]
+    return [[*together, "--distributed-rank", str(rank)] for rank in range(2)]

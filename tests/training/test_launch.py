@@ -1,0 +1,130 @@
+"""What a process is told of the others that torchrun or srun has started."""
+
+from __future__ import annotations
+
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+from fairseq.dataclass.configs import FairseqConfig
+from omegaconf import OmegaConf
+from support.runs import refusal, train
+
+from gtrans.errors import GtransError
+from gtrans.training import launch
+from gtrans.training.launch import Launched, check_launch, join, launched
+
+TORCHRUN = {
+    "RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1",
+}  # fmt: skip
+SRUN = {
+    "SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "1", "SLURM_JOB_ID": "7",
+    "SLURM_STEP_ID": "2", "SLURM_STEP_NODELIST": "node[8-9]", "SLURM_NTASKS": "4",
+}  # fmt: skip
+
+
+def options(**distributed):
+    cfg = OmegaConf.structured(FairseqConfig())
+    cfg.common.cpu = True
+    known = {"distributed_world_size": 1, "distributed_backend": "gloo",
+             "ddp_backend": "legacy_ddp"}  # fmt: skip
+    for name, value in {**known, **distributed}.items():
+        cfg.distributed_training[name] = value
+    return cfg
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    """Puts variables in the place of those of this process."""
+
+    def put(variables):
+        monkeypatch.setattr(launch, "launched", lambda: launched(variables))
+
+    return put
+
+
+@pytest.fixture
+def machines(monkeypatch):
+    """scontrol, as it names the machines of a step."""
+    shown = SimpleNamespace(stdout="node8\nnode9\n")
+    monkeypatch.setattr(subprocess, "run", lambda words, **_: shown)
+
+
+def test_what_launchers_say(machines):
+    assert launched(TORCHRUN) == Launched("torchrun", 5, 8, 1, "env://")
+    found = launched(SRUN)
+    assert found is not None
+    assert (found.by, found.rank, found.size, found.local) == ("srun", 3, 4, 1)
+    host, port = found.address.removeprefix("tcp://").split(":")
+    assert host == "node8" and 10000 <= int(port) < 60000
+    given = launched({**SRUN, "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "2222"})
+    assert given is not None and given.address == "tcp://10.0.0.1:2222"
+    inside = launched({**SRUN, **TORCHRUN})
+    assert inside is not None and inside.by == "torchrun"
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {**TORCHRUN, "WORLD_SIZE": "1"},
+        {**SRUN, "SLURM_STEP_NUM_TASKS": "1"},
+        # the shell of a batch file
+        {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "7"},
+        {"RANK": "3", "WORLD_SIZE": "4"},  # of something else
+    ],
+)
+def test_a_process_that_is_alone(variables, environment):
+    environment(variables)
+    cfg = options()
+    join(cfg)
+    check_launch(cfg)
+    assert cfg.distributed_training.distributed_world_size == 1
+
+
+def test_it_joins_the_others(environment):
+    environment(TORCHRUN)
+    cfg = options()
+    join(cfg)
+    told = cfg.distributed_training
+    assert (told.distributed_world_size, told.distributed_rank, told.device_id) == (8, 5, 1)
+    assert told.distributed_no_spawn and told.distributed_init_method == "env://"
+    check_launch(cfg)
+    own = options(distributed_init_method="tcp://me:1", distributed_world_size=2)
+    join(own)
+    assert own.distributed_training.distributed_world_size == 2
+
+
+def test_each_has_a_gpu(environment, machines, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    cfg = options(distributed_backend="nccl", ddp_backend="pytorch_ddp")
+    cfg.common.cpu = False
+    environment(SRUN)  # SLURM shows each process one
+    join(cfg)
+    assert cfg.distributed_training.device_id == 0
+    cfg.distributed_training.distributed_init_method = None
+    environment(TORCHRUN)
+    with pytest.raises(GtransError, match="more processes on this machine than the 1 GPUs"):
+        join(cfg)
+
+
+def test_strangers_are_refused(environment):
+    """Under fairseq-hydra-train the plugin comes too late to tell fairseq."""
+    environment(TORCHRUN)
+    with pytest.raises(GtransError, match="torchrun has started 8 processes, but fairseq has not"):
+        check_launch(options())
+    with pytest.raises(GtransError, match="take --distributed-backend gloo --ddp-backend legacy_"):
+        join(options(ddp_backend="pytorch_ddp"))
+
+
+@pytest.mark.parametrize("backend", ["fully_sharded", "slowmo"])
+def test_what_needs_fairscale_is_refused(backend, tiny, stock, tmp_path):
+    line = refusal(train(stock, tiny.data, tmp_path, "--ddp-backend", backend))
+    assert line.startswith(f"`--ddp-backend {backend}` needs fairscale, which is no longer")
+    assert line.endswith("give --ddp-backend pytorch_ddp.")
+    assert list(tmp_path.glob("*.pt")) == []
+
+
+def test_sharded_optimizers_are_refused():
+    with pytest.raises(GtransError, match="`--zero-sharding os` needs fairscale"):
+        check_launch(options(zero_sharding="os"))
