@@ -13,7 +13,7 @@ from gtrans.errors import GtransError
 from gtrans.tasks.options import data_folders, model_class
 from gtrans.tasks.split_files import split_pair
 from gtrans.training.folder import LAST, RunFolder
-from gtrans.training.launch import check_launch
+from gtrans.training.launch import is_training
 
 
 def check_first(task: Any, root: Any) -> None:
@@ -25,16 +25,14 @@ def check_first(task: Any, root: Any) -> None:
 
     Raises:
         GtransError: options of generation that document search does not support; in training,
-            processes that would not train together, an architecture that is not this project's,
-            or a missing file to start from.
+            an architecture that is not this project's, or a missing file to start from.
     """
     if root is None:
         return
     if root.get("generation") is not None:
         refuse_unsupported(root.generation)
-    if not _trains(root):
+    if not is_training(root):
         return
-    check_launch(root)
     model = root.get("model")
     # fairseq's older models have their options in a namespace.
     hydra = model is None or isinstance(model, DictConfig)
@@ -60,7 +58,7 @@ def check_splits(task: Any, root: Any) -> None:
     Raises:
         GtransError: there is no such split.
     """
-    if not _trains(root):
+    if not is_training(root):
         return
     dataset, folders = root.dataset, data_folders(task)
     wanted = [(folder, str(dataset.train_subset)) for folder in folders]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
-from fairseq import checkpoint_utils, optim, trainer
+from fairseq import checkpoint_utils, optim, tasks, trainer
 from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
@@ -43,6 +43,7 @@ def install() -> None:
         add_up, *arguments, **named
     )
     distributed_utils.call_main = partial(launch.call_main, distributed_utils.call_main)
+    tasks.setup_task = partial(launch.setup_task, tasks.setup_task)
     # The names that fairseq's trainer reads.
     optim.AMPOptimizer = AMPOptimizer
     trainer.build_ema = build_ema

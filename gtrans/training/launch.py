@@ -10,9 +10,11 @@ from typing import Any
 
 import torch
 from fairseq.distributed import utils as distributed_utils
-from omegaconf import open_dict
+from fairseq.models import ARCH_MODEL_REGISTRY
+from omegaconf import DictConfig, open_dict
 
 from gtrans.errors import GtransError
+from gtrans.models.base.contract import DocumentModel
 from gtrans.training import stopping
 
 # What the launchers set; env:// reads torchrun's address itself.
@@ -103,12 +105,14 @@ def call_main(
         named: passed on.
 
     Raises:
-        GtransError: there are more processes on a machine than GPUs, or options that need GPUs
-            where there are none.
+        GtransError: there are more processes on a machine than GPUs, options that need GPUs where
+            there are none, or what :func:`check_launch` refuses.
     """
     join(cfg)
-    distributed_utils.infer_init_method(cfg.distributed_training)
+    check_launch(cfg)
     options = cfg.distributed_training
+    _check_gpus(options)
+    distributed_utils.infer_init_method(options)
     if options.distributed_init_method is None or options.distributed_no_spawn:
         original(cfg, work, **named)
     else:
@@ -150,11 +154,33 @@ def join(cfg: Any) -> None:
         options.device_id = device
 
 
+def _check_gpus(options: Any) -> None:
+    """Raises GtransError where fairseq is to start more processes than there are GPUs.
+
+    It starts one for each GPU, also with ``--cpu``: without GPUs none, and trains nothing.
+    """
+    if options.distributed_world_size <= 1 or options.tpu:
+        return
+    gpus = torch.cuda.device_count()
+    if options.distributed_init_method is not None:
+        # of all machines; how many processes are for this one is not said
+        too_few = gpus == 0 and not options.distributed_no_spawn
+    else:
+        in_slurm = any(f"SLURM_{kind}_NODELIST" in os.environ for kind in ("STEP", "JOB"))
+        too_few = gpus < options.distributed_world_size and not in_slurm
+    if too_few:
+        raise GtransError(
+            f"`--distributed-world-size {options.distributed_world_size}`: fairseq starts a "
+            f"process for each GPU, but torch sees {gpus} here; leave it out, and start the "
+            "processes with torchrun or srun."
+        )
+
+
 def check_launch(cfg: Any) -> None:
     """Refuse a training that would not be the one that was asked for.
 
     Args:
-        cfg: all options of a training.
+        cfg: all options of a training. What this project's models cannot do, other models may.
 
     Raises:
         GtransError: fairseq was told nothing of the other processes of its launcher, which
@@ -163,10 +189,10 @@ def check_launch(cfg: Any) -> None:
     """
     options = cfg.distributed_training
     for (name, value), why in _UNSUPPORTED.items():
-        if str(options.get(name)) == value:
+        if str(options.get(name)) == value and _is_ours(cfg.get("model")):
             flag = f"--{name.replace('_', '-')}"
-            other = " --ddp-backend pytorch_ddp" if name == "ddp_backend" else " none of it"
-            raise GtransError(f"`{flag} {value}` {why}; give{other}.")
+            way = "give --ddp-backend pytorch_ddp" if name == "ddp_backend" else "leave it out"
+            raise GtransError(f"`{flag} {value}` {why}; {way}.")
     found = launched()
     alone = options.distributed_world_size == 1 and options.distributed_init_method is None
     if found is not None and alone:
@@ -174,3 +200,35 @@ def check_launch(cfg: Any) -> None:
             f"{found.by} has started {found.size} processes, but fairseq has not been told, so "
             "that each would train alone; use `gtrans train`, which asks for them."
         )
+
+
+def _is_ours(model: Any) -> bool:
+    """Whether these are options of a model of this project."""
+    # fairseq's older models have their options in a namespace.
+    name = model.get("_name") if isinstance(model, DictConfig) else getattr(model, "arch", None)
+    registered = ARCH_MODEL_REGISTRY.get(str(name))
+    return isinstance(registered, type) and issubclass(registered, DocumentModel)
+
+
+def is_training(cfg: Any) -> bool:
+    """Whether these are all options of a training; None are not."""
+    return cfg is not None and cfg.get("checkpoint") is not None and not cfg.common_eval.path
+
+
+def setup_task(original: Callable[..., Any], cfg: Any, **named: Any) -> Any:
+    """fairseq's ``tasks.setup_task``, which in a training checks the launch.
+
+    ``fairseq-hydra-train`` imports the plugin too late for :func:`call_main`.
+
+    Args:
+        original: fairseq's own.
+        cfg: options of the task.
+        named: passed on.
+
+    Raises:
+        GtransError: see :func:`check_launch`.
+    """
+    root = cfg._get_parent() if isinstance(cfg, DictConfig) else None
+    if is_training(root) and not named.get("from_checkpoint"):
+        check_launch(root)
+    return original(cfg, **named)

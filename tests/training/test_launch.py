@@ -6,10 +6,12 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
+from fairseq import tasks
 from fairseq.dataclass.configs import FairseqConfig
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, open_dict
 from support.runs import refusal, train
 
+from gtrans.decoding.loading import import_plugin
 from gtrans.errors import GtransError
 from gtrans.training import launch
 from gtrans.training.launch import Launched, check_launch, join, launched
@@ -117,14 +119,48 @@ def test_strangers_are_refused(environment):
         join(options(ddp_backend="pytorch_ddp"))
 
 
-@pytest.mark.parametrize("backend", ["fully_sharded", "slowmo"])
-def test_what_needs_fairscale_is_refused(backend, tiny, stock, tmp_path):
-    line = refusal(train(stock, tiny.data, tmp_path, "--ddp-backend", backend))
+@pytest.mark.parametrize(
+    ("backend", "task"), [("slowmo", "document_translation"), ("fully_sharded", "translation")]
+)
+def test_what_needs_fairscale_is_refused(backend, task, tiny, stock, tmp_path):
+    more = ("--task", task, "--arch", "gtrans_fusion_tiny", "--ddp-backend", backend)
+    line = refusal(train(stock, tiny.data, tmp_path, *more))
     assert line.startswith(f"`--ddp-backend {backend}` needs fairscale, which is no longer")
     assert line.endswith("give --ddp-backend pytorch_ddp.")
     assert list(tmp_path.glob("*.pt")) == []
 
 
 def test_sharded_optimizers_are_refused():
-    with pytest.raises(GtransError, match="`--zero-sharding os` needs fairscale"):
-        check_launch(options(zero_sharding="os"))
+    import_plugin()
+    cfg = options(zero_sharding="os")
+    check_launch(cfg)  # of another model
+    cfg.model = {"_name": "gtransformer_tiny"}
+    with pytest.raises(GtransError, match="`--zero-sharding os` needs fairscale.*; leave it out.$"):
+        check_launch(cfg)
+
+
+@pytest.mark.parametrize("address", [(), ("--distributed-init-method", "tcp://127.0.0.1:29777")])
+def test_more_processes_than_gpus_are_refused(address, tiny, stock, tmp_path):
+    """Of which fairseq would start none, and end as if it had trained."""
+    gloo = ("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp")
+    ranks = ("--distributed-world-size", "2", "--distributed-rank", "0")
+    line = refusal(train(stock, tiny.data, tmp_path, *gloo, *ranks, *address))
+    assert line.startswith("`--distributed-world-size 2`: fairseq starts a process for each GPU, ")
+
+
+def test_strangers_are_refused_under_any_task(environment):
+    """fairseq-hydra-train sets up its own tasks as ours."""
+    import_plugin()
+    environment(TORCHRUN)
+    cfg = options()
+    with open_dict(cfg):
+        cfg.task = {"_name": "translation"}
+    with pytest.raises(GtransError, match="torchrun has started 8 processes, but fairseq has not"):
+        tasks.setup_task(cfg.task)
+    cfg.common_eval.path = "model.pt"  # each translates its own part
+    with pytest.raises(AssertionError):
+        launch.setup_task(no_task, cfg.task)
+
+
+def no_task(cfg, **named):
+    raise AssertionError("is set up")
