@@ -46,10 +46,11 @@ def save_checkpoint(
     if not cfg.no_save:
         _check_finite(trainer, val_loss)
         trainer.task.run.state = state_of(trainer)
-    with _whole_files():
-        written = original(cfg, trainer, epoch_itr, val_loss, **named)
-    stopping.saved(trainer)
-    return written
+    with _whole_files() as files:
+        returned = original(cfg, trainer, epoch_itr, val_loss, **named)
+    if files or cfg.no_save:
+        stopping.saved(trainer)
+    return returned
 
 
 def _check_finite(trainer: Any, val_loss: float | None) -> None:
@@ -83,11 +84,17 @@ class _WholeCopies(PathManager):
 
 
 @contextmanager
-def _whole_files() -> Iterator[None]:
-    """While a checkpoint is saved, let fairseq write and copy its files in this way."""
+def _whole_files() -> Iterator[list[str]]:
+    """While a checkpoint is saved, let fairseq write and copy its files in this way.
+
+    Yields:
+        the files that have been written, not copied; only one process writes.
+    """
     write = checkpoint_utils.torch_persistent_save
+    files: list[str] = []
 
     def write_whole(state: dict[str, Any], path: str, async_write: bool = False) -> None:
+        files.append(path)
         if async_write:
             write(state, path, async_write=True)
         else:
@@ -96,7 +103,7 @@ def _whole_files() -> Iterator[None]:
     checkpoint_utils.torch_persistent_save = write_whole
     checkpoint_utils.PathManager = _WholeCopies
     try:
-        yield
+        yield files
     finally:
         checkpoint_utils.torch_persistent_save = write
         checkpoint_utils.PathManager = PathManager

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.distributed import utils as distributed_utils
 from omegaconf import open_dict
 from torch.multiprocessing.spawn import ProcessExitedException
 
@@ -49,7 +50,7 @@ class _Request:
         processes: how many had been told at the last update, in all processes the same number;
             a tensor where it was exchanged.
         master: whether this process speaks for all.
-        saved: updates at the last checkpoint.
+        saved: updates at the last checkpoint that this process has written.
     """
 
     signal: int = 0
@@ -128,7 +129,7 @@ def summed(
 
 
 def saved(trainer: Any) -> None:
-    """Say that a checkpoint has been saved."""
+    """Say that this process has written a checkpoint, or that none is wanted."""
     _request.saved = trainer.get_num_updates()
 
 
@@ -141,13 +142,28 @@ def _then_stop(original: Callable[..., Any]) -> Callable[..., Any]:
         told = _request.signal
         if trainer.data_parallel_world_size > 1:
             told = int(_request.processes)
-        complete = _request.saved == trainer.get_num_updates()
+        if not told or at_its_end:
+            return losses, at_its_end
+        complete = _is_complete(trainer)
         # Between two epochs only fairseq's own checkpoint has the loss that the schedule needs.
-        if told and not at_its_end and (complete or not end_of_epoch):
+        if complete or not end_of_epoch:
             _stop(cfg.checkpoint, trainer, batches, complete)
         return losses, at_its_end
 
     return validate_and_save
+
+
+def _is_complete(trainer: Any) -> bool:
+    """Whether the process that writes has a checkpoint of this update; all must call this."""
+    complete = _request.saved == trainer.get_num_updates()
+    if trainer.data_parallel_world_size > 1:
+        complete = distributed_utils.broadcast_object(
+            complete,
+            src_rank=0,
+            group=trainer.data_parallel_process_group,
+            dist_device=trainer.device,
+        )
+    return complete
 
 
 def _stop(cfg: Any, trainer: Any, batches: Any, complete: bool) -> None:

@@ -92,6 +92,10 @@ def test_the_end_of_an_epoch(tiny, stock, signalling, tmp_path):
         stopped(done, epoch if name == "own" else epoch + 1)
         log_of(train(stock, tiny.data, folder, *options))
         assert differing(*map(outcome, (tmp_path / f"{name}-whole", folder))) == []
+    # Options with which fairseq writes no file at all.
+    no_file = ("--max-update", "40", "--no-last-checkpoints")
+    stopped(train(stock, tiny.data, tmp_path / "no", *no_file, *plugin), epoch + 1)
+    assert updates(tmp_path / "no") == epoch + 1
 
 
 def test_the_last_update_ends_the_run_as_ever(tiny, stock, signalling, tmp_path):
