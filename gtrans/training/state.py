@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
 from torch import Tensor
 
 from gtrans.checkpoint_contents import reading
@@ -59,6 +60,9 @@ def resuming(trainer: Any, cfg: Any) -> Iterator[None]:
         overrides: Any = None,
         reset_meters: bool = False,
     ) -> Any:
+        if not PathManager.isfile(path):
+            return load(path, reset_optimizer, reset_lr_scheduler, overrides, reset_meters)
+        _try_to_build(trainer)
         with reading(path, "the state of its training"):
             extra = load(path, reset_optimizer, reset_lr_scheduler, overrides, reset_meters)
             if not reset_optimizer:
@@ -83,6 +87,14 @@ def resuming(trainer: Any, cfg: Any) -> Iterator[None]:
         yield
     finally:
         del trainer.load_checkpoint
+
+
+def _try_to_build(trainer: Any) -> None:
+    """Raise the errors of building model and optimizer, which are not the checkpoint's."""
+    for name in ("model", "optimizer"):
+        getattr(trainer, name)
+    # It has copies of the parameters, and is built anew of those that are loaded.
+    trainer._optimizer = trainer._lr_scheduler = None
 
 
 def forget() -> None:
