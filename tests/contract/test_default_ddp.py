@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 from support.contract import Case, build, cases
+from support.running import free_port
 from support.tiny_models import StockCommands
 
 TRAINING = (
@@ -21,12 +21,6 @@ TRAINING = (
 
 # Of the same class as another architecture, but with a frozen BERT.
 WITH_BERT = Case("bert_context_transformer_tiny", "window", "source")
-
-
-def free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return int(server.getsockname()[1])
 
 
 # One of each kind of batch in any run of the tests, and what has once failed; all in the long one.

@@ -14,10 +14,9 @@ BOUNDS = {torch.float32: 2e-4, torch.bfloat16: 6e-2, torch.float16: 1e-2}
 
 
 def loss_and_gradients(backend: str, corpus, device: str, dtype: torch.dtype):
-    sizes = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
     built = build(
         Case("gtransformer_tiny", "document"), corpus, attention_backend=backend, dropout=0.0,
-        **{f"{side}_embed_dim": 32 for side in ("encoder",)}, **sizes,
+        encoder_embed_dim=32, encoder_attention_heads=2, decoder_attention_heads=2,
     )  # fmt: skip
     built.model.to(device, dtype).train()
     batch = batch_of(built)
