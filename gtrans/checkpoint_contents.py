@@ -254,9 +254,20 @@ def _check_optimizer(state: Mapping[str, Any], path: str | Path) -> None:
                 raise _wrong(path, _shown(name), "a tensor", value)
             if not isinstance(value, Tensor | Real | None):
                 raise _wrong(path, _shown(name), "a number", value)
-    for name, value in _mapping(state, "scaler", path).items():  # of --amp
+    if "scaler" in state:  # of --amp
+        _check_scaler(_mapping(state, "scaler", path), path)
+
+
+def _check_scaler(scaler: Mapping[str, Any], path: str | Path) -> None:
+    """Raises GtransError unless these are the numbers of torch's ``GradScaler``."""
+    for name in ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"):
+        value, of = scaler.get(name), f"the loss scale's {name}"
         if not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise _wrong(path, f"the loss scale's {_shown(name)}", "a number from 0", value)
+            raise _wrong(path, of, "a number from 0", value)
+        if name == "growth_interval" and value < 1:
+            raise _wrong(path, of, "a number from 1", value)
+        if name != "_growth_tracker" and not value:
+            raise _wrong(path, of, "above 0", value)
 
 
 def _check_count(entries: Mapping[str, Any], name: str, path: str | Path) -> None:
