@@ -91,6 +91,8 @@ use_launcher() {
         --node-rank "${OPTION[node-rank]}" --master-addr "${master%:*}"
         --master-port "${master##*:}" --rdzv-conf timeout=86400)
       LAUNCH+=(--nproc-per-node "$each" --no-python)
+      # torchrun itself passes these on; SIGUSR1 would end it alone (its option --signals-to-handle).
+      export PET_SIGNALS_TO_HANDLE=${PET_SIGNALS_TO_HANDLE:-SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1}
       # Time to save a checkpoint, instead of 30 seconds.
       export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-600}
       ;;

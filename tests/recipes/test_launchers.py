@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -119,8 +118,18 @@ sys.exit(max(task.wait() for task in tasks))
     "scontrol": """#!/bin/sh
 case $1 in
   show) echo localhost; echo localhost ;;
-  requeue) echo "$2" >>"$LOG.requeued" ;;
+  requeue)
+    echo "$2" >>"$LOG.requeued"
+    for task in $(cat "$LOG.tasks"); do kill -0 "$task" && echo "too early" >>"$LOG.requeued"; done
+    ;;
 esac
+""",
+    # does not answer at first, then lists the step until its tasks have ended
+    "squeue": """#!/bin/sh
+[ -e "$LOG.asked" ] || { touch "$LOG.asked"; exit 1; }
+echo "$SLURM_JOB_ID.batch"
+for task in $(cat "$LOG.tasks"); do kill -0 "$task" 2>/dev/null && echo "$SLURM_JOB_ID.3"; done
+exit 0
 """,
 }
 
@@ -218,13 +227,37 @@ def test_two_machines_of_torchrun_train_one_model(recipe, tmp_path):
     assert (tmp_path / "out" / "scores.randinit.txt").exists()
 
 
+# torchrun needs a moment until it knows what it has started.
+WAITING = "trap 'echo told; exit' USR1; sleep 3; echo ready; for n in {1..300}; do sleep 0.2; done"
+
+
+@pytest.mark.long
+def test_torchrun_passes_sigusr1_on(repo):
+    """torchrun alone would end at SIGUSR1, and leave the training behind."""
+    program = Path(sys.executable).with_name("torchrun")
+    script = f"""
+        declare -A OPTION=([launcher]=torchrun [nodes]=1 [gpus]=0)
+        program() {{ printf '%s' '{program}'; }}
+        . exp_gtransformer/lib/launching.sh
+        use_launcher 1
+        exec "${{LAUNCH[@]}}" bash -c "$WAITING"
+    """
+    job = subprocess.Popen(
+        ["bash", "-c", script], cwd=repo, env={**environment(repo), "WAITING": WAITING}, text=True,
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert job.stdout is not None
+    assert job.stdout.readline() == "ready\n"
+    job.send_signal(signal.SIGUSR1)
+    assert job.communicate(timeout=100)[0] == "told\n"
+
+
 @pytest.mark.long
 def test_a_job_of_slurm_goes_on_after_a_signal(recipe, slurm, tmp_path):
     """SLURM tells the batch file, which has it tell the tasks."""
     scancel = Path(slurm["PATH"].partition(":")[0], "scancel")
     scancel.write_text('#!/bin/sh\nkill -USR1 $(cat "$LOG.tasks")\n', encoding="utf-8")
     scancel.chmod(0o755)
-    shutil.copy("/bin/true", scancel.with_name("squeue"))
     batch = ("exp_gtransformer/slurm.sbatch", "run-randinit.sh")
     job = recipe(*batch, **slurm)
     assert job.stdout is not None
