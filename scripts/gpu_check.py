@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import platform
@@ -81,8 +82,21 @@ def steps(device: str, out: Path) -> list[Step]:
     ]  # fmt: skip
 
 
-def run(step: Step, out: Path, seconds: float) -> dict[str, Any]:
-    """Run a step for at most ``seconds``; its outcome, which is also written to its JSON file."""
+def run(step: Step, out: Path, seconds: float, on: Mapping[str, str]) -> dict[str, Any]:
+    """Run a step for at most ``seconds``; its outcome, which is also written to its JSON file.
+
+    What an earlier run has left is deleted first.
+
+    Args:
+        step: what is run.
+        out: the folder for results.
+        seconds: the limit.
+        on: see :func:`machine`.
+    """
+    (out / f"{step.name}.json").unlink(missing_ok=True)
+    (out / step.name / "benchmarks.md").unlink(missing_ok=True)
+    if step.results:
+        (out / step.results).unlink(missing_ok=True)
     begin = time.monotonic()
     status = f"longer than {seconds:.0f} s"
     with (out / f"{step.name}.log").open("w", encoding="utf-8") as log:
@@ -101,7 +115,8 @@ def run(step: Step, out: Path, seconds: float) -> dict[str, Any]:
     outcome: dict[str, Any] = {
         "status": status,
         "seconds": round(time.monotonic() - begin, 1),
-        "command": ["python", *step.words],
+        "command": command(step),
+        "machine": dict(on),
         "last line": next((line for line in reversed(last) if line.strip()), ""),
     }
     results = out / step.results
@@ -111,22 +126,47 @@ def run(step: Step, out: Path, seconds: float) -> dict[str, Any]:
     return outcome
 
 
-def earlier(step: Step, out: Path) -> dict[str, Any] | None:
-    """The outcome of an earlier run, if it has passed."""
+def command(step: Step) -> list[str]:
+    """What a step runs, for people; equal commands do the same."""
+    return [*(f"{name}={value}" for name, value in step.environment.items()), "python", *step.words]
+
+
+def earlier(step: Step, out: Path, on: Mapping[str, str]) -> dict[str, Any] | None:
+    """The outcome of an earlier run of the same command and commit here, if it has passed."""
     path = out / f"{step.name}.json"
     if not path.is_file():
         return None
     outcome: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return outcome if outcome["status"] == PASSED else None
+    same = outcome.get("command") == command(step) and outcome.get("machine") == on
+    return outcome if same and outcome["status"] == PASSED else None
 
 
 def machine(device: str) -> dict[str, str]:
-    """What the numbers were measured on."""
-    found = {"device": device, "python": platform.python_version(), "torch": torch.__version__}
+    """What the numbers were measured on, and of which commit."""
+    found = {
+        "device": device,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "commit": commit(),
+    }
     if device == "cuda":
         found["GPU"] = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
         found["CUDA"] = str(torch.version.cuda)
     return found
+
+
+def commit() -> str:
+    """The commit of the files here; with ``+`` and a digest of what differs from it."""
+    git = ["git", "-C", str(ROOT)]
+    try:
+        head, changes = (
+            subprocess.run([*git, *words], capture_output=True, check=True).stdout
+            for words in (("rev-parse", "--short", "HEAD"), ("diff", "HEAD"))
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    changed = f"+{hashlib.sha256(changes).hexdigest()[:8]}" if changes else ""
+    return head.decode().strip() + changed
 
 
 def summary(on: Mapping[str, str], outcomes: Mapping[str, dict[str, Any]], out: Path) -> str:
@@ -163,12 +203,12 @@ def main() -> int:
     deadline = time.monotonic() + args.seconds
     on, outcomes = machine(args.device), {}
     for step in steps(args.device, args.out):
-        outcome = earlier(step, args.out)
+        outcome = earlier(step, args.out, on)
         left = deadline - time.monotonic()
         if outcome is None and left < 5:
             outcome = {"status": "no time left", "seconds": 0, "last line": ""}
         elif outcome is None:
-            outcome = run(step, args.out, min(step.limit, left))
+            outcome = run(step, args.out, min(step.limit, left), on)
         outcomes[step.name] = outcome
         print(f"{step.name}: {outcome['status']}, {outcome['seconds']} s", flush=True)
         _write(args.out / "summary.md", summary(on, outcomes, args.out))

@@ -5,8 +5,8 @@
 #   PYTHON_VERSION=3.11 scripts/make_wheels.sh DIR
 #   scripts/make_wheels.sh DIR NAME...         these packages of requirements.txt instead
 #
-# Without names: fairseq, and of what it and gtrans import that what is not usually beside torch,
-# transformers, sacrebleu and the tools of the tests. Versions: requirements.txt. A package without a
+# Without names: what fairseq, gtrans and the tests need and torch, transformers, sacrebleu and cython do
+# not bring along. Versions: requirements.txt. A package without a
 # wheel is built here if it is pure Python; fairseq has wheels for Python 3.12 on x86_64 only, for
 # others it is built on such a machine: pip wheel --no-deps fairseq-fixed.
 set -euo pipefail
@@ -24,7 +24,8 @@ PYTHON=python3
 [[ ! -x .venv/bin/python ]] || PYTHON=.venv/bin/python
 NAMES=("${@:2}")
 ((${#NAMES[@]})) || NAMES=(fairseq-fixed hydra-core omegaconf antlr4-python3-runtime bitarray
-  sacremoses subword-nmt mock nltk)
+  cffi pycparser scikit-learn scipy joblib threadpoolctl narwhals cloudpickle sacremoses subword-nmt
+  mock nltk defusedxml pytest iniconfig pluggy pytest-timeout hypothesis sortedcontainers)
 
 fail() {
   echo "make_wheels: error: $*" >&2

@@ -7,9 +7,13 @@ import json
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from support.folders import SCRIPTS
 
 
@@ -44,7 +48,27 @@ def test_a_step_that_hangs_costs_only_its_own_time(check, tmp_path, monkeypatch,
     assert check.main() == 0
     assert (tmp_path / "count").read_text() == "x"  # what has passed is not run again
     assert "| works | passed |" in (tmp_path / "summary.md").read_text()
+    monkeypatch.setattr(check, "commit", lambda: "another")
+    assert check.main() == 0
+    assert (tmp_path / "count").read_text() == "xx"
+    here = check.machine("cpu")
+    assert check.earlier(steps[0], tmp_path, here) is not None
+    assert check.earlier(steps[0], tmp_path, {**here, "device": "cuda"}) is None
+    other = replace(steps[0], environment={"GTRANS_TEST_DEVICE": "cuda"})
+    assert check.earlier(other, tmp_path, here) is None
     capsys.readouterr()
+
+
+def test_a_step_that_fails_has_no_earlier_results(check, tmp_path):
+    words = ["-c", "import sys; sys.exit(1)"]
+    step = check.Step("step", words, 20, results="step/benchmarks.json")
+    (tmp_path / "step").mkdir()
+    for name in ("benchmarks.json", "benchmarks.md"):
+        (tmp_path / "step" / name).write_text("{}")
+    here = check.machine("cpu")
+    outcome = check.run(step, tmp_path, 20, here)
+    assert outcome["status"] == "failed (status 1)" and "results" not in outcome
+    assert "##" not in check.summary(here, {"step": outcome}, tmp_path)
 
 
 def test_mistakes_are_one_line(tmp_path):
@@ -61,6 +85,31 @@ def test_mistakes_are_one_line(tmp_path):
         assert done.returncode == 1 and message in line
 
 
+def needed_by(*names: str) -> set[str]:
+    """Packages, and all that these need and that is installed here."""
+    here = {canonicalize_name(one.metadata["Name"]) for one in metadata.distributions()}
+    found: set[str] = set()
+    more = list(names)
+    while more:
+        name = canonicalize_name(more.pop())
+        if name in found or name not in here:
+            continue
+        found.add(name)
+        for line in metadata.requires(name) or []:
+            needed = Requirement(line)
+            if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+                more.append(needed.name)
+    return found
+
+
+def test_the_wheels_are_what_a_machine_with_torch_lacks():
+    there = needed_by("torch", "transformers", "sacrebleu", "cython")
+    needed = needed_by("fairseq-fixed", "gtrans", "pytest", "pytest-timeout", "hypothesis")
+    text = (SCRIPTS / "make_wheels.sh").read_text(encoding="utf-8")
+    named = text.partition("NAMES=(fairseq-fixed")[2].partition(")")[0].split()
+    assert {"fairseq-fixed", *named} == needed - there - {"gtrans"}
+
+
 def wheel(folder: Path) -> None:
     """A wheel with one module, ``from_a_wheel``."""
     folder.mkdir()
@@ -72,6 +121,31 @@ def wheel(folder: Path) -> None:
             f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
         file.writestr(f"{info}/RECORD", "")
+
+
+@pytest.fixture(scope="module")
+def counting():
+    """``scripts/count_waits.py``."""
+    spec = importlib.util.spec_from_file_location("count_waits", SCRIPTS / "count_waits.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("forward", "step", "status"), [(0, 2.0, 0), (1, 2.0, 1), (0, 2.25, 1)])
+def test_more_waits_than_allowed_are_an_error(
+    counting, forward, step, status, tmp_path, monkeypatch, capsys
+):
+    row = {"backend": "b", "waits of forward and backward": forward}
+    row["waits of a decoding step"] = step
+    monkeypatch.setattr(counting, "count", lambda device, backend: row)
+    monkeypatch.setattr(counting.measuring, "prepare_process", lambda: None)
+    out = tmp_path / "waits.json"
+    monkeypatch.setattr(sys, "argv", ["count_waits", "--device", "cpu", "--out", str(out)])
+    assert counting.main() == status
+    assert json.loads(out.read_text(encoding="utf-8")) == [row]
+    assert ("should be at most" in capsys.readouterr().out) == bool(status)
 
 
 @pytest.mark.long
