@@ -155,7 +155,7 @@ def _then_stop(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_complete(trainer: Any) -> bool:
     """Whether the process that writes has a checkpoint of this update; all must call this."""
-    complete = _request.saved == trainer.get_num_updates()
+    complete: bool = _request.saved == trainer.get_num_updates()
     if trainer.data_parallel_world_size > 1:
         complete = distributed_utils.broadcast_object(
             complete,
