@@ -25,8 +25,6 @@ from gtrans.models.base.contract import DocumentModel
 from gtrans.modules.chunked_loss import DecoderStates, Losses, chunked_loss
 from gtrans.modules.layer_fusion import fuse_log_probs
 
-_STOCK = "take label_smoothed_cross_entropy."
-
 
 @dataclass
 class ChunkedCrossEntropyConfig(FairseqDataclass):
@@ -191,9 +189,7 @@ class MultiLevelCrossEntropy(ChunkedCrossEntropy):
         self, states: DecoderStates, losses: Losses, real: Tensor, size: int
     ) -> dict[str, Any]:
         groups = states.features.size(0)
-        plain, smoothed = (
-            each.view(groups, -1) * real for each in (losses.plain, losses.smoothed)
-        )
+        plain, smoothed = (each.view(groups, -1) * real for each in (losses.plain, losses.smoothed))
         fused = fuse_log_probs(-plain, states.log_weights, states.fusion)
         logged: dict[str, Any] = {"nll_loss": -fused.data.mul(real).sum()}
         for number in range(groups if groups > 1 else 0):
@@ -226,16 +222,16 @@ def _output_matrix(model: Any) -> Tensor:
             "`--adaptive-softmax-cutoff`; take fairseq's adaptive_loss."
         )
     projection: Any = getattr(decoder, "output_projection", None)
+    multiplied = isinstance(projection, nn.Linear) and projection.bias is None
+    layer = getattr(type(decoder), "output_layer", None)
     if (
-        not isinstance(decoder, TransformerDecoderBase)
-        or type(decoder).output_layer is not TransformerDecoderBase.output_layer
+        not multiplied
+        or layer is not TransformerDecoderBase.output_layer
         or "features_only" not in inspect.signature(model.forward).parameters
-        or not isinstance(projection, nn.Linear)
-        or projection.bias is not None
     ):
         raise GtransError(
             "`--criterion chunked_cross_entropy` needs a model of this project or a Transformer of "
-            f"fairseq's, but got {type(model).__name__}; {_STOCK}"
+            f"fairseq's, but got {type(model).__name__}; take label_smoothed_cross_entropy."
         )
     matrix: Tensor = projection.weight
     return matrix

@@ -72,7 +72,7 @@ SIZES = {
     "context-base": Size(4, 512, 2048, 8, 8000),  # bert_context_transformer_base
     "deep": Size(12, 512, 1024, 8, 10_000),  # table VII of GTRANS
     "deep-narrow": Size(24, 64, 128, 2, 8000, decoder_layers=18),
-    "vocabulary": Size(2, 512, 1024, 8, 8000),
+    "vocabulary": Size(2, 1024, 2048, 8, 8000),
     "web": Size(3, 256, 1024, 4, 8000),
     "recipes": Size(3, 128, 256, 4, 500),
     "deep-128": Size(24, 128, 256, 4, 8000, decoder_layers=18),

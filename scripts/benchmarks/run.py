@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import allocator
+import autocast
 import bert_cache
 import changed_defaults
 import checkpoints
@@ -35,7 +36,7 @@ import vocabulary
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
 _MODULES = (
-    *(training, allocator, decoding, test_set, memory, checkpoints, vocabulary, shapes),
+    *(training, autocast, allocator, decoding, test_set, memory, checkpoints, vocabulary, shapes),
     *(chunks, contrast, bert_cache, fusion, deep_fusion, loading),
 )
 BENCHMARKS = {

@@ -45,7 +45,7 @@ FLAGS = {
 RECIPE = (
     *("--share-all-embeddings", "--dropout", "0.3", "--optimizer", "adam"),
     *("--adam-betas", "(0.9, 0.98)", "--lr", "5e-4", "--lr-scheduler", "inverse_sqrt"),
-    *("--warmup-updates", "4000", "--criterion", "label_smoothed_cross_entropy"),
+    *("--warmup-updates", "4000", "--criterion", "chunked_cross_entropy"),
     *("--label-smoothing", "0.1", "--update-freq", "4"),
 )
 RUN = ("--max-tokens", "512", "--num-workers", "0", "--log-format", "json", "--log-interval", "1",

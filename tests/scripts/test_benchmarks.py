@@ -26,6 +26,7 @@ RUNS = {
     "decoding": (*LENGTHS, "--words", "30", "--rounds", "1", "--stock-limit", "30"),
     "memory": ("--lengths", "60"),
     "allocator": ("--words", "60", "--updates", "1", "--rounds", "1"),
+    "autocast": ("--words", "60", "--rounds", "1"),
     "checkpoints": ("--lengths", "60", "--longest", "120"),
     "chunks": (
         "--lengths", "60", "--chunk", "20", "--documents", "2", "--beam", "2", "--rounds", "1",
@@ -113,6 +114,12 @@ def test_memory(results: Results) -> None:
 def test_allocator(results: Results) -> None:
     own, kept = results["allocator"]["rows"]
     assert own["of_own"] == 1.0 and own["faults"] >= kept["faults"]
+
+
+@pytest.mark.long
+def test_autocast(results: Results) -> None:
+    rows = results["autocast"]["rows"]
+    assert [row["system"] for row in rows] == ["stock sentence Transformer", "gtrans"]
 
 
 @pytest.mark.long
