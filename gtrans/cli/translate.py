@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 
 from gtrans.cli.shared.model_options import add_context, add_device, add_model_files, context_of
+from gtrans.decoding.translation_options import MAX_TOKENS
 from gtrans.libraries import ENGINE
 
 EXAMPLE = (
@@ -74,9 +75,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     unit.add_argument(
         "--max-tokens",
         type=int,
-        default=16000,
+        default=MAX_TOKENS,
         metavar="N",
-        help="source tokens decoded at once, padding included (default: %(default)s)",
+        help="source tokens decoded at once, padding included; fewer where the logits of many "
+        "short rows would fill the memory (default: %(default)s)",
     )
     unit.add_argument(
         "--max-doc-tokens",

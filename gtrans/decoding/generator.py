@@ -13,7 +13,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from torch import Tensor
 
 from gtrans.data.examples import ExampleBuilder, source_of
-from gtrans.decoding.batching import make_batches
+from gtrans.decoding.batching import make_batches, rows_at_once
 from gtrans.decoding.document_search import (
     DocumentHypothesis,
     DocumentSearch,
@@ -54,7 +54,11 @@ def refuse_unsupported(generation: Any) -> None:
 
 
 class DocumentGenerator:
-    """Translates batches; built by the task, called by its ``inference_step``."""
+    """Translates batches; built by the task, called by its ``inference_step``.
+
+    Attributes:
+        rows_at_once: the most rows that a batch should have, for the memory of their logits.
+    """
 
     def __init__(
         self,
@@ -107,6 +111,7 @@ class DocumentGenerator:
             free=bool(getattr(generation, "free", False)),
             no_repeat_ngram_size=int(getattr(generation, "no_repeat_ngram_size", 0)),
         )
+        self.rows_at_once = rows_at_once(options.beam, len(dictionary))
         self.search: DocumentSearch | StreamSearch
         if options.free:
             if frame.document_mark is None:
@@ -203,7 +208,7 @@ class DocumentGenerator:
         ]
         translations: dict[int, list[list[dict[str, Any]]]] = {}
         lengths = [example["source"].numel() for example in examples]
-        for batch in make_batches(lengths, _DOCUMENT_TOKENS):
+        for batch in make_batches(lengths, _DOCUMENT_TOKENS, self.rows_at_once):
             net_input = builder.collate([examples[index] for index in batch])["net_input"]
             source = {name: tensor.to(document.device) for name, tensor in net_input.items()}
             translations.update(zip(batch, self.sentences(source), strict=True))

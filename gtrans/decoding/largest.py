@@ -11,6 +11,8 @@ _BLOCK = 64
 def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """What ``topk(count, 1)`` of ``numbers (rows, columns)`` returns, several times faster.
 
+    Of equal numbers it may choose other columns than ``topk``, which promises no order of them.
+
     A block of columns can hold one of the largest numbers only if its own largest number is one of
     the ``count`` largest of all blocks. So one fast pass finds the blocks, and only those are
     searched.

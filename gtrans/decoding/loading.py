@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,8 @@ def load_models(
         overrides: name of an option -> value instead of the checkpoints'.
         cpu: use the CPU even if there is a CUDA device.
         fp16: half precision.
-        bf16: bfloat16. On a processor without instructions for it, a line says that it does not
-            pay.
+        bf16: bfloat16. On an x86 processor without instructions for it, a line says that it
+            does not pay.
 
     Returns:
         the models, on their device, and the
@@ -80,7 +81,7 @@ def load_models(
     device = decoding_device(cpu, fp16)
     if bf16 and fp16:
         raise GtransError("give either `--bf16` or `--fp16`.")
-    if bf16 and device.type == "cpu" and not torch.cpu._is_avx512_bf16_supported():
+    if bf16 and device.type == "cpu" and not _has_bf16_products():
         say("`--bf16` does not help here: this processor has no products in bfloat16")
     import_plugin()
     if data is not None and not Path(data).is_dir():
@@ -108,6 +109,14 @@ def load_models(
             model.bfloat16()
         model.to(device)
     return models, task
+
+
+def _has_bf16_products() -> bool:
+    """Whether this processor multiplies in bfloat16, or may do so for all that torch can tell."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return True
+    asked = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # not in every version
+    return asked is None or bool(asked())
 
 
 def carried_data(path: str) -> dict[str, str]:

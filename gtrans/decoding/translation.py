@@ -30,7 +30,7 @@ from tqdm import tqdm
 from gtrans import __version__
 from gtrans.data.documents import DOCUMENT_LINE, STANDARD_STREAM, check_length, iterate_raw_lines
 from gtrans.data.examples import Example
-from gtrans.decoding.batching import make_batches
+from gtrans.decoding.batching import LEAST_ROW_TOKENS, make_batches
 from gtrans.decoding.document_search import SearchOptions
 from gtrans.decoding.loading import decoding_device, load_models
 from gtrans.decoding.resuming import FinishedBatches, partial_path, run_of_partial
@@ -243,7 +243,7 @@ def translate_lines(
     documents = translator.cut(lines, options.max_doc_tokens)
     examples = list(chain.from_iterable(documents))
     lengths = [example["source"].numel() for example in examples]
-    batches = make_batches(lengths, options.max_tokens)
+    batches = make_batches(lengths, options.max_tokens, translator.generator.rows_at_once)
     texts: list[list[str]] = [[] for _ in examples]
     sentences = sum(not isinstance(line, str) for line in lines)
     kept = partial_path(options.output) if options.is_kept else None
@@ -288,6 +288,7 @@ def _made_from(
     checkpoints: Sequence[str],
 ) -> dict[str, Any]:
     """Everything that the translations depend on."""
+    rows = translator.generator.rows_at_once
     text = hashlib.sha256()
     for line in lines:
         text.update(b"\n")
@@ -305,6 +306,8 @@ def _made_from(
         "max_doc_tokens": options.max_doc_tokens,
         "device": decoding_device(options.cpu).type,
         "fp16": options.fp16,
+        # The limit on rows is named where it makes other batches, of which a part is kept.
+        **({"max_rows": rows} if rows < options.max_tokens // LEAST_ROW_TOKENS else {}),
         **({"bf16": True} if options.bf16 else {}),
         **({"tokens": True} if options.tokens else {}),
     }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gtrans.data.documents import STANDARD_STREAM
-from gtrans.decoding.document_search import SearchOptions
+from gtrans.decoding.search_options import SearchOptions
 from gtrans.errors import GtransError
 from gtrans.identity.files import is_file
 
@@ -32,7 +32,8 @@ class TranslationOptions:
         split: binarised split of ``data``; None: translate ``input``.
         search: beam and lengths.
         max_tokens: most source tokens of a batch, with marks and padding; a longer row is a
-            batch of its own.
+            batch of its own. Short rows are fewer, as
+            :func:`gtrans.decoding.batching.rows_at_once` says.
         max_doc_tokens: most tokens of a document unit; None: the checkpoint's.
         context: options ``context_kind`` and ``context_sentence`` instead of the
             checkpoint's.

@@ -125,11 +125,11 @@ class DecodeState:
         sentence = self.sentence.view(-1, self.beam)
         trees = [tree for tree in self._trees if self.step and self.step % _STEPS_BETWEEN == 0]
         # All that the host must know of this step, in one transfer.
-        wanted = [number for tree in trees for number in tree.unused()]
+        wanted = [tree.unused() for tree in trees]
         window = self._window
         if window is not None:
-            wanted += [*sentence.amin(1), *sentence.amax(1)]
-        numbers = iter(torch.stack(wanted).tolist() if wanted else ())
+            wanted += [sentence.amin(1), sentence.amax(1)]
+        numbers = iter(torch.cat(wanted).tolist() if wanted else ())
         for tree in trees:
             tree.drop_unused(next(numbers), next(numbers))
         if window is not None:

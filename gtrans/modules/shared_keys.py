@@ -69,13 +69,13 @@ class TokenTree:
         used = self._mask[:, :, : self.width]
         used.copy_(used.flatten(0, 1).index_select(0, rows).view_as(used))
 
-    def unused(self) -> tuple[Tensor, Tensor]:
-        """What :meth:`drop_unused` must know: the first unused column, and the most in use.
+    def unused(self) -> Tensor:
+        """``(2,)``, what :meth:`drop_unused` must know: the first unused column, the most in use.
 
-        Both are the smallest and the largest of all documents, tensors of one element.
+        They are the smallest and the largest of all documents.
         """
         used = self._used().long()
-        return used.cumprod(1).sum(1).amin(), used.sum(1).amax()
+        return torch.stack([used.cumprod(1).sum(1).amin(), used.sum(1).amax()])
 
     def drop_unused(self, first: int, most: int) -> None:
         """Drop the tokens that no hypothesis goes back to; see :meth:`unused`."""
@@ -129,16 +129,16 @@ class SentenceWindow:
         self._width = 0
         self.mask = pairs[0].new_zeros(())
 
-    def move(self, spans: Sequence[tuple[int, int]], sentence: Tensor) -> None:
+    def move(self, spans: list[tuple[int, int]], sentence: Tensor) -> None:
         """Read other sentences.
 
         Args:
             spans: first and last sentence that the hypotheses of each document translate.
             sentence: ``(documents, beam)`` the sentence of each.
         """
-        moved = [number for number, span in enumerate(spans) if span != self._spans[number]]
-        if moved:
-            self._spans = list(spans)
+        if spans != self._spans:
+            moved = [number for number, span in enumerate(spans) if span != self._spans[number]]
+            self._spans = spans
             self._fill(moved)
         inside = self._inside[:, None, : self._width] == sentence[:, :, None]
         self.mask = self._data.new_zeros(inside.shape).masked_fill_(~inside, float("-inf"))[:, None]

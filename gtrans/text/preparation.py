@@ -66,7 +66,7 @@ from gtrans.text.prepared_folder import (
 )
 from gtrans.text.subword_model import SubwordModel
 from gtrans.text.truecase import load_best_case, train_best_case
-from gtrans.text.workers import map_chunks, map_lines, run_module
+from gtrans.text.workers import map_chunks, map_lines, run_module, useful_workers
 
 if TYPE_CHECKING:
     from gtrans.modules.bert import WordPieces
@@ -177,9 +177,8 @@ class _Preparation:
         """Learn or copy the models that segment the text; returns their fingerprint."""
         options = self.options
         truecase = list(self.truecase.values()) if self.steps.truecase else []
-        bpe = [CODES_FILE, *(self.vocabulary.values() if self.threshold else ())]
-        if self.model is not None:
-            bpe = list(self.model.files)
+        own = [CODES_FILE, *(self.vocabulary.values() if self.threshold else ())]
+        bpe = own if self.model is None else list(self.model.files)
         if options.reuse is not None:
             source, names = options.reuse, [*truecase, *bpe]
             learnt = fingerprint([digest(source / name) for name in names])
@@ -314,8 +313,7 @@ class _Preparation:
 
     def _train_truecase(self) -> None:
         for lang, name in self.truecase.items():
-            lines = self._read(f"train.tok.{lang}")
-            train_best_case(lines, self.out / name, self.options.workers)
+            train_best_case(self._read(f"train.tok.{lang}"), self.out / name, self.options.workers)
 
     def _learn_bpe(self) -> None:
         given, languages = self.options.bpe_codes, self.options.languages
@@ -345,8 +343,8 @@ class _Preparation:
 
     def _encode(self, split: str) -> None:
         for lang in self.options.languages:
-            lines = self._read(f"{split}.tok.{lang}")
-            self._write(f"{split}.bpe.{lang}", load_pipeline(self.out, lang).segment, lines)
+            pipeline = load_pipeline(self.out, lang)
+            self._write(f"{split}.bpe.{lang}", pipeline.segment, self._read(f"{split}.tok.{lang}"))
 
     def _write_word_pieces(self, split: str, files: list[Path]) -> None:
         assert self.word_pieces is not None
@@ -369,9 +367,11 @@ class _Preparation:
         # Relative prefixes, because fairseq splits a list of prefixes at every comma.
         tests = ",".join(f"text/{split}.bpe" for split in self.inputs if split.startswith("test"))
         command = ["--joined-dictionary"] if len(dictionaries) < 2 else []
-        command += ["--source-lang", self.options.source_lang]
-        command += ["--target-lang", self.options.target_lang]
-        command += ["--destdir", _BINARISE_FOLDER, "--workers", str(self.options.workers)]
+        source, target = self.options.languages
+        command += ["--source-lang", source, "--target-lang", target]
+        longest = max((self.out / "text").glob("*.bpe.*"), key=lambda path: path.stat().st_size)
+        workers = useful_workers(self._read(longest.name), self.options.workers)
+        command += ["--destdir", _BINARISE_FOLDER, "--workers", str(workers)]
         for flag, prefix in (
             ("--trainpref", "text/train.bpe" if "train" in self.inputs else ""),
             ("--validpref", "text/valid.bpe" if "valid" in self.inputs else ""),
@@ -383,8 +383,7 @@ class _Preparation:
             command += [flag, str(path.resolve())]
         status, printed = run_module("fairseq_cli.preprocess", command, self.out)
         if status:
-            log = self.out / _LOG_FILE
-            with atomic_writer(log) as file:
+            with atomic_writer(log := self.out / _LOG_FILE) as file:
                 file.write(printed)
             last = (printed.strip() or "no output").splitlines()[-1]
             raise GtransError(f"fairseq-preprocess failed ({last}); its output is in '{log}'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -44,36 +45,45 @@ def map_lines(function: Callable[[str], str], lines: Iterable[str], workers: int
 def map_chunks(
     function: Callable[[list[str]], Result], lines: Iterable[str], workers: int
 ) -> Iterator[Result]:
-    """``function`` of every few hundred lines, in order, by ``workers`` processes.
+    """``function`` of every few hundred lines, in order, by at most ``workers`` processes.
 
-    The lines are read only a few chunks ahead of the results that were taken, so memory does not
-    grow with their number. A text of one chunk needs no other process.
+    The lines are read only a few chunks for each process ahead of the results that were taken, so
+    memory does not grow with their number. There are no more processes than chunks, and a text of
+    one chunk needs no other process.
 
     Raises:
         GtransError: one of the processes was killed.
     """
     rest = iter(lines)
     chunks = iter(lambda: list(islice(rest, _CHUNK)), [])
-    first = list(islice(chunks, 2))
-    if workers == 1 or len(first) < 2:
+    first = list(islice(chunks, workers))
+    processes = len(first)
+    if processes < 2:
         yield from map(function, chain(first, chunks))
         return
-    pool = ProcessPoolExecutor(workers, initializer=_start_worker, initargs=(function,))
+    pool = ProcessPoolExecutor(processes, initializer=_start_worker, initargs=(function,))
     try:
         begun: deque[Future[Result]] = deque()
         for chunk in chain(first, chunks):
             begun.append(pool.submit(_work, chunk))
-            if len(begun) > _CHUNKS_AHEAD * workers:
+            if len(begun) > _CHUNKS_AHEAD * processes:
                 yield begun.popleft().result()
         while begun:
             yield begun.popleft().result()
     except BrokenProcessPool:
         raise GtransError(
-            f"`--workers` {workers}: one of the processes was killed, perhaps because memory ran "
-            "out; run the same command again with fewer, and it goes on after the finished steps."
+            f"`--workers` {workers}: one of the {processes} processes was killed, perhaps because "
+            "memory ran out; run the same command again with fewer than these, and it goes on "
+            "after the finished steps."
         ) from None
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def useful_workers(lines: Iterable[str], workers: int) -> int:
+    """How many of ``workers`` processes have a chunk of ``lines`` to work on, at least one."""
+    enough = sum(1 for _ in islice(lines, workers * _CHUNK))
+    return max(math.ceil(enough / _CHUNK), 1)
 
 
 def run_module(module: str, arguments: Sequence[str], folder: Path) -> tuple[int, str]:

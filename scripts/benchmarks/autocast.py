@@ -22,7 +22,7 @@ STOCK, OURS = "stock sentence Transformer", "gtrans"
 def measure(args: argparse.Namespace, device: Device) -> Iterator[Row]:
     """CPU seconds of updates in fp32 and under autocast, in turns."""
     dictionary = dictionary_of(args.size)
-    text = documents_of(512, max(args.words // 512, 1), dictionary)
+    text = documents_of(min(args.words, 512), max(args.words // 512, 1), dictionary)
     systems: dict[str, tuple[Trainer, list[Batch]]] = {
         STOCK: (
             Trainer(stock(args.size, dictionary), dictionary),

@@ -30,7 +30,7 @@ class Epoch:
     """Some batches of a training set, in each of the three variants."""
 
     def __init__(self, args: argparse.Namespace, cache: Path) -> None:
-        self.task = _task(args.data, cache)
+        self.task = _task(str(args.data), cache)
         torch.manual_seed(1)
         options = options_of("bert_context_transformer_base", args.size)
         self.model = self.task.build_model(options).train()
@@ -125,8 +125,9 @@ def shown(rows: Rows) -> str:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of this benchmark alone."""
     parser.add_argument(
-        "--data", required=True, metavar="DIR", help="folder made by `gtrans prepare --bert`"
-    )
+        "--data", type=Path, required=True, metavar="DIR",
+        help="folder made by `gtrans prepare --bert`",
+    )  # fmt: skip
     for flag, default, meaning in (
         ("--batches", 20, "batches of a round"), ("--max-tokens", 2000, "tokens of a batch"),
     ):  # fmt: skip

@@ -47,7 +47,7 @@ BENCHMARKS = {
     )
 }  # fmt: skip
 # Settings that do not say what was measured.
-_ELSEWHERE = ("name", "out", "device", "work", "data")
+_ELSEWHERE = ("name", "out", "device", "work")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -93,10 +93,17 @@ class _Raw(argparse.RawDescriptionHelpFormatter):
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     """What the page and a reader of the JSON file must know of a run."""
     return {
-        key: value.name if isinstance(value, Path) else value
+        key: _named(value)
         for key, value in vars(args).items()
         if key not in _ELSEWHERE and value is not None
     }
+
+
+def _named(value: Any) -> Any:
+    """A setting without the folders of this machine."""
+    if isinstance(value, list):
+        return [_named(one) for one in value]
+    return value.name if isinstance(value, Path) else value
 
 
 def run(benchmark: report.Benchmark, args: argparse.Namespace) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def measure(args: argparse.Namespace, device: Device) -> Iterator[Row]:
     """Shapes of the attention of an epoch of documents, exact and rounded, and the CPU time."""
     model = gtransformer(args.size, dictionary_of(args.size))
     with TemporaryDirectory() as folder:
-        for name, data in (("embedded", _embedded(Path(folder))), ("--data", args.data)):
+        for name, data in (("embedded", _embedded(Path(folder))), ("--data", str(args.data))):
             inputs = list(_epoch(data, args.max_tokens))
             counts = {
                 shapes: len({s for one in inputs for s in _shapes(_planner(model, shapes)(one))})
@@ -121,8 +121,9 @@ def _table(rows: Rows) -> str:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of this benchmark alone."""
     parser.add_argument(
-        "--data", required=True, metavar="DIR", help="en-de folder made by `gtrans prepare`"
-    )
+        "--data", type=Path, required=True, metavar="DIR",
+        help="en-de folder made by `gtrans prepare`",
+    )  # fmt: skip
     for flag, default, meaning in (
         ("--max-tokens", 4096, "tokens of a batch"),
         ("--words", 512, "words of a document of the training steps"),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import platform
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -23,8 +24,8 @@ from support.translating import FAST, Interrupted, command, error, interrupt_aft
 
 from gtrans.cli import main
 from gtrans.data.documents import iterate_raw_lines
-from gtrans.decoding import loading, translation
-from gtrans.decoding.batching import make_batches
+from gtrans.decoding import batching, loading, translation
+from gtrans.decoding.batching import make_batches, rows_at_once
 from gtrans.text.plain_text import PLACEHOLDER
 from gtrans.text.prepared_folder import load_pipeline
 
@@ -149,12 +150,33 @@ def test_bfloat16(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    """As many lines as in single precision; where it cannot help, a line says so."""
+    """The models are in bfloat16; where that cannot help, a line says so."""
+    loaded = []
+
+    def load_and_keep(*arguments: Any, **options: Any) -> tuple[list[Any], Any]:
+        models, task = loading.load_models(*arguments, **options)
+        loaded.extend(models)
+        return models, task
+
+    monkeypatch.setattr(translation, "load_models", load_and_keep)
     text = (tiny.text / "test.en").read_text(encoding="utf-8")
     first = "\n".join(text.split("\n")[:6]) + "\n"
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda: supported)
     assert len(translate(tiny, first, tmp_path, "--bf16", "--cpu")) == 6
+    assert {parameter.dtype for parameter in loaded[0].parameters()} == {torch.bfloat16}
     assert ("`--bf16` does not help here" in capsys.readouterr().err) != supported
+
+
+def test_where_torch_cannot_tell_of_bfloat16_nothing_is_said(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda: False)
+    assert not loading._has_bf16_products()
+    monkeypatch.delattr("torch.cpu._is_avx512_bf16_supported")
+    assert loading._has_bf16_products()
+    monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda: False, raising=False)
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert loading._has_bf16_products()
 
 
 def test_a_split_without_preparation_gives_tokens(
@@ -179,15 +201,50 @@ def test_a_split_without_preparation_gives_tokens(
 # ---- batches and resuming ------------------------------------------------------------------------
 
 
-@given(st.lists(st.integers(1, 600), max_size=40), st.integers(1, 2000))
-def test_batches_hold_every_instance_once(lengths: list[int], max_tokens: int):
-    batches = make_batches(lengths, max_tokens)
+@given(
+    st.lists(st.integers(1, 600), max_size=40),
+    st.integers(1, 2000),
+    st.none() | st.integers(1, 30),
+)
+def test_batches_hold_every_instance_once(
+    lengths: list[int], max_tokens: int, max_rows: int | None
+):
+    batches = make_batches(lengths, max_tokens, max_rows)
     assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
     for batch in batches:
         longest = max(lengths[index] for index in batch)
         assert len(batch) == 1 or len(batch) * longest <= max_tokens
+        assert max_rows is None or len(batch) <= max_rows
     firsts = [lengths[batch[0]] for batch in batches]
     assert firsts == sorted(firsts, reverse=True)
+
+
+def test_a_large_vocabulary_means_fewer_rows(
+    tiny: TinyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The same translation in other batches, which an unfinished one of old batches is not."""
+    assert rows_at_once(5, 30_000) == 250
+    assert rows_at_once(5, 250_027) == 29
+    assert rows_at_once(10**6, 10**6) == 1
+    single = (
+        *("--input", tiny.text / "test.en", *FAST),
+        *("--max-doc-tokens", "8", "--max-tokens", "320"),
+    )
+    whole, output = tmp_path / "whole", tmp_path / "out"
+    with monkeypatch.context() as patch:
+        decoded = interrupt_after(-1, patch)
+        assert main(command(tiny, *single, "--output", whole)) == 0
+    assert max(decoded) > 3
+    with monkeypatch.context() as patch:
+        interrupt_after(1, patch)
+        with pytest.raises(Interrupted):
+            main(command(tiny, *single, "--output", output))
+    symbols = len(Dictionary.load(str(tiny.data / "dict.de.txt")))
+    monkeypatch.setattr(batching, "MOST_LOGITS", (3 * 2 + 1) * symbols)
+    decoded = interrupt_after(-1, monkeypatch)
+    assert main(command(tiny, *single, "--output", output)) == 0
+    assert max(decoded) == 3
+    assert output.read_text("utf-8") == whole.read_text("utf-8")
 
 
 def test_an_interrupted_run_goes_on(

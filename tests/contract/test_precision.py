@@ -1,10 +1,10 @@
-"""Every class and unit in mixed precision: the loss of fp32, and gradients of fp32 parameters."""
+"""Every class and unit in other precisions: training mixed, as in fp32; decoding in bf16."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from support.contract import Case, batch_of, build, cases, loss_of
+from support.contract import Case, batch_of, build, cases, loss_of, searched_and_read
 
 from gtrans.modules.group_attention import BACKENDS
 
@@ -31,3 +31,14 @@ def test_mixed_precision(case, backend, prepared_with_bert) -> None:
                 assert parameter.grad is not None, name
                 assert parameter.grad.dtype == torch.float32
                 assert parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("case", [*cases(), WITH_BERT], ids=str)
+def test_decoding_in_bf16(case, prepared_with_bert) -> None:
+    """``--bf16``: the search has the scores of one pass in the same precision."""
+    built = build(case, prepared_with_bert)
+    built.model.bfloat16()
+    pairs = list(searched_and_read(built))
+    assert len(pairs) >= 3
+    for written, read in pairs:
+        assert written == pytest.approx(read, rel=0.01, abs=0.05)

@@ -160,7 +160,30 @@ def test_test_set(results: Results, page: str) -> None:
     stock, ours, narrow = results["test-set"]["rows"]
     assert stock["rows"] == stock["sentences"] == ours["sentences"] == 3
     assert stock["times_stock"] == 1.0 and ours["times_stock"] > 0 and narrow["times_stock"] > 0
-    assert "## A whole test set" in page
+    longer = stock["tokens"] / ours["tokens"]
+    assert ours["times_per_token"] == pytest.approx(ours["times_stock"] * longer)
+    assert results["test-set"]["settings"]["data"] == "data"
+    assert "## A whole test set\n\nThe test set of data translated" in page
+
+
+@pytest.mark.long
+def test_test_set_with_models_of_the_user(tiny: TinyWorld, tmp_path: Path) -> None:
+    tiny.run.succeed(
+        "train", tiny.data, "--arch", "transformer", "--share-all-embeddings", "--cpu",
+        "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16", "--encoder-layers", "1",
+        "--decoder-embed-dim", "16", "--decoder-ffn-embed-dim", "16", "--decoder-layers", "1",
+        "--optimizer", "adam", "--max-tokens", "1024", "--max-update", "1", "--disable-validation",
+        "--save-dir", tmp_path / "stock", "--no-epoch-checkpoints", "--num-workers", "0",
+    )  # fmt: skip
+    done = run(
+        "test-set", "--data", tiny.data, "--sentences", "3", "--out", tmp_path, "--checkpoints",
+        tiny.checkpoints["document"], tmp_path / "stock/checkpoint_last.pt",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "benchmarks.json").read_text("utf-8"))["test-set"]
+    assert found["settings"]["checkpoints"] == ["checkpoint_last.pt", "checkpoint_last.pt"]
+    assert [row["models"] for row in found["rows"]] == ["trained"] * 3
+    assert all(row["tokens"] >= 3 and row["seconds"] > 0 for row in found["rows"])
 
 
 @pytest.mark.long

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 
 from gtrans.errors import GtransError
 from gtrans.text.truecase import train_best_case
-from gtrans.text.workers import map_chunks, map_lines
+from gtrans.text.workers import map_chunks, map_lines, useful_workers
 
 LINES = [f"the word {n % 7} Word WORD {n}" if n % 5 else "" for n in range(3000)]
 
@@ -39,6 +41,28 @@ def test_memory_does_not_grow_with_the_text() -> None:
     assert max(ahead[30_000:]) <= max(ahead[:10_000])
 
 
+def _own_process(lines: list[str]) -> int:
+    time.sleep(0.1)
+    return os.getpid()
+
+
+def test_no_more_processes_than_chunks_of_work() -> None:
+    """Each costs a start, so that a small text on many cores would be slower than on few."""
+    for lines, most in ((400, 1), (1200, 3)):
+        before = set(multiprocessing.active_children())
+        started: set[object] = set()
+        processes = set()
+        for process in map_chunks(_own_process, ["line"] * lines, 40):
+            started |= set(multiprocessing.active_children()) - before
+            processes.add(process)
+        assert len(started) <= most
+        assert len(processes) <= most
+        assert (os.getpid() in processes) == (most == 1)
+        assert useful_workers(["line"] * lines, 40) == most
+    assert useful_workers(["line"] * 10**5, 40) == 40
+    assert useful_workers([], 40) == 1
+
+
 def test_truecaser_of_any_number_of_processes(tmp_path: Path) -> None:
     for workers in (1, 3):
         train_best_case(LINES, tmp_path / str(workers), workers)
@@ -55,7 +79,7 @@ def _failing(lines: list[str]) -> int:
 
 
 def test_errors_of_a_process() -> None:
-    with pytest.raises(GtransError, match="one of the processes was killed, perhaps because"):
+    with pytest.raises(GtransError, match="one of the 2 processes was killed, perhaps because"):
         list(map_chunks(_killed, ["line"] * 2000, 2))
     with pytest.raises(GtransError, match="'line' is wrong"):
         list(map_chunks(_failing, ["line"] * 2000, 2))
