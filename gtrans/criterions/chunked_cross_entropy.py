@@ -82,7 +82,13 @@ class ChunkedCrossEntropy(FairseqCriterion):
 
         Raises:
             GtransError: the model does not give its states before the output projection.
+            ValueError: ``reduce`` is False; only the sum of the losses has a gradient.
         """
+        if not reduce:
+            raise ValueError(
+                "chunked_cross_entropy has the sum of the losses only (reduce=True); for those of "
+                "each word take label_smoothed_cross_entropy"
+            )
         target = sample["target"]
         if self.ignore_prefix_size:
             target = target.clone()
@@ -125,6 +131,8 @@ class ChunkedCrossEntropy(FairseqCriterion):
             assert states.layout is not None
             return states, states.layout.pack(target)
         projection = _output_matrix(inner)
+        if projection is not inner.decoder.embed_tokens.weight:
+            _refuse_unused_search(model)
         features = model(**net_input, features_only=True)[0].flatten(0, 1)
         single = features.new_zeros(1, dtype=torch.float32)
         return DecoderStates(features[None], single, projection), target.flatten()
@@ -209,6 +217,22 @@ def _unwrapped(model: Any) -> Any:
     return model
 
 
+def _refuse_unused_search(model: Any) -> None:
+    """Raises GtransError if what distributes the model looks for parameters without gradient.
+
+    It would take a matrix that is multiplied outside the model's forward for one of them.
+    """
+    wrapper = model
+    while isinstance(getattr(wrapper, "module", None), nn.Module):
+        if getattr(wrapper, "find_unused_parameters", False) is True:
+            raise GtransError(
+                "`--find-unused-parameters` with `--criterion chunked_cross_entropy` needs a "
+                "Transformer whose output matrix is an embedding; leave the flag out, or give "
+                "`--share-decoder-input-output-embed` or label_smoothed_cross_entropy."
+            )
+        wrapper = wrapper.module
+
+
 def _output_matrix(model: Any) -> Tensor:
     """``(vocabulary, dim)``: what multiplies the features of one of fairseq's own models.
 
@@ -238,5 +262,6 @@ def _output_matrix(model: Any) -> Tensor:
 
 
 def _accuracy(meters: Any) -> float:
-    """Percent of words that are predicted right."""
-    return round(float(meters["n_correct"].sum * 100.0 / meters["total"].sum), 3)
+    """Percent of words that are predicted right; NaN if there are none, as in fairseq."""
+    total = float(meters["total"].sum)
+    return round(float(meters["n_correct"].sum) * 100 / total, 3) if total > 0 else math.nan

@@ -172,5 +172,6 @@ class ExampleBuilder:
 
 
 def source_of(net_input: Mapping[str, Any]) -> dict[str, Any]:
-    """``net_input`` without the decoder's input."""
-    return {name: value for name, value in net_input.items() if name != "prev_output_tokens"}
+    """``net_input`` without the decoder's input and what a training set plans for both."""
+    target = ("prev_output_tokens", "plan")
+    return {name: value for name, value in net_input.items() if name not in target}

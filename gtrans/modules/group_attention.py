@@ -302,8 +302,7 @@ def scaled_attention(
 ) -> Tensor:
     """``scaled_dot_product_attention``, in training on a CPU in single precision.
 
-    There the gradient of half precision takes three to six times as long on sentences, and no less
-    on documents (measured with torch 2.13 and avx512_bf16).
+    There the gradient of half precision takes longer (torch 2.13 with avx512_bf16).
 
     Args:
         query: ``(groups, heads, queries, dim)``.

@@ -65,6 +65,17 @@ _FREE: dict[str, frozenset[str]] = {
 }
 
 
+CHUNKED = "chunked_cross_entropy"
+
+
+def losses_alike(model: Any) -> frozenset[str]:
+    """The criterions with the same options, losses and gradients, for models of this class."""
+    names = {CHUNKED, "label_smoothed_cross_entropy"}
+    if all(option.name != "decoder_group_size" for option in fields(model.options)):
+        names.add("multi_level_cross_entropy")
+    return frozenset(names)
+
+
 def group_of(options: Any, group: str) -> Settings:
     """A group of options; those of fairseq's older tasks are a namespace with all options."""
     found = options.get(group) or {}
@@ -107,7 +118,8 @@ def differences(recorded: Options, now: Options, model: Any) -> list[str]:
 def _settings(group: str, options: Options, model: Any) -> Settings:
     """The compared options of a group, with defaults for those that are missing."""
     known = _dataclass(group, options, model)
-    settings: Settings = {"_name": options.get("_name")}
+    name = options.get("_name")
+    settings: Settings = {"_name": CHUNKED if name in losses_alike(model) else name}
     if group == "task" and known is None:
         others = _names_of_other_groups(model)
         return {name: value for name, value in options.items() if name not in others}

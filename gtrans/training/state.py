@@ -18,11 +18,13 @@ from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.file_io import PathManager
 from torch import Tensor
 
 from gtrans.checkpoint_contents import reading
 from gtrans.errors import GtransError
+from gtrans.training.settings import losses_alike
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +65,7 @@ def resuming(trainer: Any, cfg: Any) -> Iterator[None]:
         if not PathManager.isfile(path):
             return load(path, reset_optimizer, reset_lr_scheduler, overrides, reset_meters)
         _try_to_build(trainer)
-        with reading(path, "the state of its training"):
+        with reading(path, "the state of its training"), _same_criterion(trainer):
             extra = load(path, reset_optimizer, reset_lr_scheduler, overrides, reset_meters)
             if not reset_optimizer:
                 _check_means(trainer, path)
@@ -102,6 +104,30 @@ def forget() -> None:
     _set_early_stop({})
     if hasattr(checkpoint_utils.save_checkpoint, "best"):
         del checkpoint_utils.save_checkpoint.best
+
+
+@contextmanager
+def _same_criterion(trainer: Any) -> Iterator[None]:
+    """While a checkpoint is read, a criterion with the same losses counts as the trainer's.
+
+    fairseq compares the names of their classes.
+    """
+    read = checkpoint_utils.load_checkpoint_to_cpu
+    alike = {CRITERION_REGISTRY[name] for name in losses_alike(type(trainer.get_model()))}
+    own = type(trainer.get_criterion())
+
+    def load_checkpoint_to_cpu(*arguments: Any, **named: Any) -> Any:
+        state = read(*arguments, **named)
+        entry = (state.get("optimizer_history") or [{}])[-1]
+        if own in alike and entry.get("criterion_name") in {kind.__name__ for kind in alike}:
+            entry["criterion_name"] = own.__name__
+        return state
+
+    checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
+    try:
+        yield
+    finally:
+        checkpoint_utils.load_checkpoint_to_cpu = read
 
 
 # ---- early stopping ------------------------------------------------------------------------------

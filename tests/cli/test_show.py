@@ -11,6 +11,7 @@ import pytest
 
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.cli import main
+from gtrans.decoding.translation_options import MAX_TOKENS
 from gtrans.model_identity import STATE
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def test_a_translation(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFi
     assert found["made from"]["preparation"] == prepared
     record = tmp_path / "out.de.made.json"
     whole = record.read_text()
-    record.write_text(whole.replace('"max_tokens": 4000', '"max_tokens": 9'))
+    record.write_text(whole.replace(f'"max_tokens": {MAX_TOKENS}', '"max_tokens": 9'))
     assert main(["show", str(output)]) == 1
     record.write_text(whole)
     output.write_text("something else\n", encoding="utf-8")

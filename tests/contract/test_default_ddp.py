@@ -7,20 +7,18 @@ from typing import Any
 
 import pytest
 import torch
-from support.contract import Case, build, cases
+from support.contract import WITH_BERT, Case, build, cases
 from support.running import free_port
 from support.tiny_models import StockCommands
 
 TRAINING = (
     *("--optimizer", "adam", "--lr", "0.003", "--max-tokens", "300", "--max-update", "3"),
-    *("--criterion", "label_smoothed_cross_entropy", "--disable-validation", "--no-save"),
+    *("--disable-validation", "--no-save", "--label-smoothing", "0.1"),
     *("--num-workers", "0", "--cpu", "--bert-cache-gb", "0.1", "--log-format", "json"),
     *("--log-interval", "1"),
 )
 
 
-# Of the same class as another architecture, but with a frozen BERT.
-WITH_BERT = Case("bert_context_transformer_tiny", "window", "source")
 
 
 # One of each kind of batch in any run of the tests, and what has once failed; all in the long one.
@@ -33,14 +31,23 @@ ALWAYS = (
 def variants() -> Iterator[Any]:
     """Every class with every unit, and options of their own."""
     one_group = ("--encoder-group-size", "2", "--decoder-group-size", "2")
-    for case in (*cases(), WITH_BERT):
-        own = [("", ()), ("-one-group", one_group)] if "fusion" in case.arch else [("", ())]
-        for name, options in own:
+    for case in cases():
+        fusion = "fusion" in case.arch
+        own = [("", ()), ("-one-group", one_group)] if fusion else [("", ())]
+        own.append(("-tied", ("--share-decoder-input-output-embed",)))
+        for name, further in own:
+            # as in the recipes
+            criterion = "multi_level_cross_entropy" if fusion else "chunked_cross_entropy"
+            options = (*further, "--criterion", criterion)
             marks = () if f"{case}{name}" in ALWAYS else pytest.mark.long
             yield pytest.param(case, options, id=f"{case}{name}", marks=marks)
 
 
-@pytest.mark.parametrize(("case", "options"), list(variants()))
+VARIANTS = list(variants())
+assert set(ALWAYS) <= {variant.id for variant in VARIANTS}
+
+
+@pytest.mark.parametrize(("case", "options"), VARIANTS)
 def test_two_processes_train(
     case: Case, options: tuple[str, ...], stock: StockCommands, prepared_with_bert, tmp_path
 ) -> None:

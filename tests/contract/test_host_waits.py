@@ -13,7 +13,7 @@ import torch
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
-from support.contract import Built, Case, batch_of, build, cases, lengths
+from support.contract import WITH_BERT, Built, Case, batch_of, build, cases, lengths
 
 from gtrans.modules.group_attention import BACKENDS
 from gtrans.modules.host_waits import HostWaits, pretend
@@ -24,11 +24,11 @@ NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.
 
 
 def first_units() -> set[str]:
-    """Each class with its first unit."""
+    """Each class with its first unit, and a frozen BERT."""
     found: dict[type, str] = {}
     for case in cases():
         found.setdefault(case.model, str(case))
-    return set(found.values())
+    return {*found.values(), str(WITH_BERT)}
 
 
 def tried(always: set[str]) -> list[Any]:
@@ -60,7 +60,8 @@ def criterion_of(built: Built) -> Any:
 
 def loss_of(built: Built, batch: dict[str, Any]) -> torch.Tensor:
     """Loss and gradients of a batch whose plan has arrived."""
-    net_input = {**batch["net_input"], "plan": unpack(batch["net_input"]["plan"])}
+    packed = batch["net_input"]["plan"]
+    net_input = {**batch["net_input"], "plan": None if packed is None else unpack(packed)}
     built.model.zero_grad()
     loss: torch.Tensor = criterion_of(built)(built.model, {**batch, "net_input": net_input})[0]
     loss.backward()
@@ -85,6 +86,30 @@ def test_training_does_not_wait(case: Case, prepared_with_bert):
         torch.testing.assert_close(loss.held, expected, rtol=1e-5, atol=0)
         grads = [p.grad.held.norm() for p in built.model.parameters() if p.grad is not None]
         torch.testing.assert_close(torch.stack(grads), norm, rtol=1e-4, atol=1e-4)
+    dropping = build(case, prepared_with_bert)
+    with HostWaits():
+        pretend(dropping.model.train())
+    batch = pretend(with_plan(dropping))
+    unplanned = {**batch, "net_input": {**batch["net_input"], "plan": None}}
+    for sample, expected_waits in ((batch, 0), (unplanned, 1)):
+        with HostWaits() as waits:
+            loss_of(dropping, sample)
+        assert waits.count == expected_waits, waits.places
+
+
+def test_a_batch_of_a_training_set_is_translated(prepared_with_bert):
+    """As in validation with translations; its plan is also one of the reference."""
+    case = next(case for case in cases() if str(case) == "gtransformer_tiny-document")
+    built = build(case, prepared_with_bert)
+    task, model = built.task, built.model
+    options = {"beam": 2, "max_len_a": 0, "max_len_b": 4, "min_len": 1, "nbest": 1}
+    generator = task.build_generator([model], Namespace(**options))
+    written = []
+    for batch in (batch_of(built), with_plan(built)):
+        batch["first_sentence"] = torch.arange(batch["target"].size(0)) * 10
+        found = task.inference_step(generator, [model], batch)
+        written.append([best[0]["tokens"].tolist() for best in found])
+    assert written[0] == written[1] and len(written[0]) == 6
 
 
 def test_without_a_plan_the_layout_is_read_once(prepared_with_bert):

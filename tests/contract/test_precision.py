@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support.contract import Case, batch_of, build, cases, loss_of, searched_and_read
+from support.contract import batch_of, build, cases, loss_of, searched_and_read
 
 from gtrans.modules.group_attention import BACKENDS
 
-WITH_BERT = Case("bert_context_transformer_tiny", "window", "source")
-
 
 @pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "varlen"])
-@pytest.mark.parametrize("case", [*cases(), WITH_BERT], ids=str)
+@pytest.mark.parametrize("case", cases(), ids=str)
 def test_mixed_precision(case, backend, prepared_with_bert) -> None:
     """bf16 is ``--amp`` on a CPU; fp16 has the types that ``--amp`` has on CUDA."""
     built = build(case, prepared_with_bert, attention_backend=backend, dropout=0.0)
@@ -33,7 +31,7 @@ def test_mixed_precision(case, backend, prepared_with_bert) -> None:
                 assert parameter.grad.isfinite().all(), name
 
 
-@pytest.mark.parametrize("case", [*cases(), WITH_BERT], ids=str)
+@pytest.mark.parametrize("case", cases(), ids=str)
 def test_decoding_in_bf16(case, prepared_with_bert) -> None:
     """``--bf16``: the search has the scores of one pass in the same precision."""
     built = build(case, prepared_with_bert)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,11 +12,15 @@ import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data import Dictionary
+from fairseq.distributed import ModuleProxyWrapper
 from fairseq.logging import metrics
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from support.contract import Case, batch_of, build, cases
 from support.fusion_models import fusion_model
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
 
+from gtrans.criterions import chunked_cross_entropy as criterion
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.errors import GtransError
 from gtrans.modules import chunked_loss as module
@@ -140,3 +146,45 @@ def test_what_has_no_single_softmax_is_refused() -> None:
         ChunkedCrossEntropy(task)(model, stock_batch())
     with pytest.raises(GtransError, match="3 groups; take multi_level_cross_entropy"):
         ChunkedCrossEntropy(task)(fusion_model(), stock_batch())
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[None]:
+    """This process, as the only one of a distributed training."""
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1
+    )
+    yield
+    distributed.destroy_process_group()
+
+
+def looking_for_unused(model: Any) -> Any:
+    """The model as ``--find-unused-parameters`` distributes it."""
+    return ModuleProxyWrapper(DistributedDataParallel(model, find_unused_parameters=True))
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_find_unused_parameters(tied: bool, alone: None, prepared_with_bert: Path) -> None:
+    """DistributedDataParallel takes what forward does not use for done, once."""
+    case = next(case for case in cases() if str(case) == "gtransformer_tiny-document")
+    built = build(case, prepared_with_bert, dropout=0.0, share_decoder_input_output_embed=tied)
+    compare(looking_for_unused(built.model.train()), built.task, batch_of(built), 0.1)
+
+
+def test_find_unused_parameters_of_a_stock_transformer(alone: None) -> None:
+    model, task = stock_model(share_decoder_input_output_embed=True)
+    compare(looking_for_unused(model), task, stock_batch(), 0.1)
+    model, task = stock_model()
+    with pytest.raises(GtransError, match="give `--share-decoder-input-output-embed`"):
+        ChunkedCrossEntropy(task)(looking_for_unused(model), stock_batch())
+
+
+def test_losses_of_single_words_are_refused() -> None:
+    model, task = stock_model()
+    with pytest.raises(ValueError, match="take label_smoothed_cross_entropy"):
+        ChunkedCrossEntropy(task)(model, stock_batch(), reduce=False)
+
+
+def test_the_accuracy_of_no_words_is_no_number() -> None:
+    nothing = SimpleNamespace(sum=0)
+    assert math.isnan(criterion._accuracy({"n_correct": nothing, "total": nothing}))

@@ -24,9 +24,10 @@ from gtrans.decoding.force_decode import score_documents
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import (
     Item,
-    accuracy_table,
+    outcomes_of,
     random_contexts,
     read_items,
+    tabulate,
     wilson_interval,
 )
 
@@ -105,7 +106,7 @@ def test_right_means_strictly_the_highest():
         small_item("other", phenomenon="ellipsis"),
     ]
     scores = [[-1, -2], [-2, -1], [-1, -1], [math.nan, -1], [-1, -2, -3], [-2, -3, -1], [-1, -2]]
-    table = accuracy_table(items, scores)
+    table = tabulate(items, outcomes_of(items, scores))
     assert list(table) == ["pronoun", "ellipsis"]
     assert list(table["pronoun"]) == [1, 2]
     cell = table["pronoun"][1]
@@ -113,7 +114,7 @@ def test_right_means_strictly_the_highest():
     assert cell.interval == wilson_interval(1, 5)
     assert table["pronoun"][2].accuracy == table["ellipsis"][1].accuracy == 1.0
     with pytest.raises(ValueError, match="item win has 3 scores"):
-        accuracy_table(items[:1], [[-1, -2, -3]])
+        outcomes_of(items[:1], [[-1, -2, -3]])
 
 
 def test_items_of_the_embedded_corpus_are_read_as_written(tmp_path: Path):
@@ -190,7 +191,7 @@ def test_without_context_exactly_half_is_right(limit: int):
     items = generated(10)
     task = task_for("sentence", words=vocabulary_of(items))
     scores = score_items([untrained(task)], task, SPLIT, items, max_tokens=limit)
-    table = accuracy_table(items, scores)
+    table = tabulate(items, outcomes_of(items, scores))
     assert set(table) == set(PHENOMENA)
     for cells in table.values():
         assert {distance: cell.accuracy for distance, cell in cells.items()} == dict.fromkeys(
@@ -346,8 +347,8 @@ def test_the_command_reads_published_sets(
 
 
 def test_the_control_is_shown_next_to_the_true_context():
-    table = accuracy_table([small_item()], [[-1, -2]])
-    control = accuracy_table([small_item()], [[-2, -1]])
+    table = tabulate([small_item()], outcomes_of([small_item()], [[-1, -2]]))
+    control = tabulate([small_item()], outcomes_of([small_item()], [[-2, -1]]))
     first, row = lines(table, control)
     assert first.endswith("cue     random context")
     assert row.split() == ["pronoun", "1", "100.0", "20.7-100.0", "1", "source", "0.0"]

@@ -10,7 +10,7 @@ import pytest
 
 from gtrans.cli import main
 from gtrans.cli.shared.contrast_report import lines
-from gtrans.evaluation.contrastive import READERS, Item, accuracy_table, read_items
+from gtrans.evaluation.contrastive import READERS, Item, outcomes_of, read_items, tabulate
 
 ITEM = {
     "id": "1", "phenomenon": "p", "distance": 1, "cue": "source", "source": ["a", "b"],
@@ -125,7 +125,7 @@ def test_labels_do_not_reach_the_terminal_raw(
     path.write_text(json.dumps({**ITEM, "phenomenon": label, "cue": label}), encoding="utf-8")
     (item,) = read_items(path)
     assert isinstance(item, Item) and item.phenomenon == label
-    heading, row = lines(accuracy_table([item], [[1.0, 0.0]]), None)
+    heading, row = lines(tabulate([item], outcomes_of([item], [[1.0, 0.0]])), None)
     escaped = r"\u001b[2J\u009b31m\u202egnp.\u000a\u2028x"
     assert row.startswith(f"{escaped}  ") and row.endswith(escaped)
     assert heading.index("distance") > row.index("x")

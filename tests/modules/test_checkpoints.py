@@ -13,6 +13,7 @@ from gtrans.criterions.chunked_cross_entropy import MultiLevelCrossEntropy
 
 # One of each kind of batch in any run of the tests, all in the long one.
 ALWAYS = ("gtransformer_tiny", "memory_transformer_tiny", "bert_context_transformer_tiny")
+assert set(ALWAYS) <= {case.arch for case in cases()}
 DROPOUT = {"dropout": 0.3, "attention_dropout": 0.2, "activation_dropout": 0.2}
 
 

@@ -230,6 +230,18 @@ def test_the_page_in_docs_is_made_from_its_numbers(tmp_path: Path) -> None:
     assert made == (REPO / "docs" / "benchmarks.md").read_text("utf-8")
 
 
+def test_sections_that_other_pages_quote_exist() -> None:
+    page = (REPO / "docs" / "benchmarks.md").read_text("utf-8")
+    sections = set(re.findall(r"^## (.+)$", page, re.MULTILINE))
+    quoted = {
+        " ".join(name.split())
+        for other in (REPO / "README.md", REPO / "CHANGELOG.md", *(REPO / "docs").glob("*.md"))
+        for name in re.findall(r'benchmarks\.md[`)]*,\s+"([^"]+)"', other.read_text("utf-8"))
+    }
+    assert "Shapes of attention" in quoted
+    assert quoted <= sections, quoted - sections
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -77,6 +77,10 @@ class Case:
         return flags
 
 
+# The smallest architecture of its class reads no BERT's output.
+WITH_BERT = Case("bert_context_transformer_tiny", "window", "source")
+
+
 def classes() -> dict[str, type[DocumentModel]]:
     """Each model class once, by its smallest architecture."""
     import_plugin()
@@ -89,13 +93,13 @@ def classes() -> dict[str, type[DocumentModel]]:
 
 
 def cases() -> list[Case]:
-    """Every class with every unit and context side that it declares."""
+    """Every class with every unit and context side that it declares, and a frozen BERT."""
     found = []
     for arch, model in classes().items():
         for unit in model.units:
             sides = model.context_sides if unit == "window" else (None,)
             found += [Case(arch, unit, side) for side in sides]
-    return found
+    return [*found, WITH_BERT]
 
 
 def undeclared() -> list[Case]:

@@ -76,6 +76,17 @@ def test_what_is_free_may_change(folder, tiny, stock):
     assert updates(folder) == 3
 
 
+def test_a_criterion_with_the_same_losses_is_free(folder, tiny, stock):
+    chunked = ("--criterion", "chunked_cross_entropy")
+    log = log_of(train(stock, tiny.data, folder, *chunked, updates=3))
+    assert "(epoch 1 @ 2 updates)" in log
+    assert updates(folder) == 3
+    log_of(train(stock, tiny.data, folder, updates=4))
+    assert updates(folder) == 4
+    line = refusal(train(stock, tiny.data, folder, *chunked, "--label-smoothing", "0.1", updates=5))
+    assert "other settings: --label-smoothing 0.0 -> 0.1;" in line
+
+
 @pytest.mark.long
 def test_another_context_or_bert_is_another_run(prepared_with_bert, stock, tmp_path):
     bert = (

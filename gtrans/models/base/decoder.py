@@ -128,7 +128,9 @@ class Decoder(StockDecoder):
         if predict_at is not None:
             features = _choose(features, layout, predict_at)
         if states_only:
+            # A view, so that DistributedDataParallel finds the matrix among what the output needs.
             projection = self.output_projection.weight
+            projection = projection.view_as(projection)
             weights, fusion = self.log_weights(), self.probability_fusion
             return DecoderStates(features, weights, projection, layout, fusion), extra
         if predict_at is not None:

@@ -60,7 +60,7 @@ class StackConfig(DocumentModelConfig):
     checkpoint_activations: bool = option(
         False,
         "keep only the input of every layer for the gradient and compute the rest again: less "
-        "memory, a third more time; results are the same",
+        "memory, more time; results are the same",
     )
 
 

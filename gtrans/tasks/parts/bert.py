@@ -227,7 +227,8 @@ class BertPart(TaskPart):
         logger.info("measuring BERT's output on %d units of the training set", len(chosen))
         for begin in range(0, len(chosen), _MEASURED_AT_ONCE):
             units = chosen[begin : begin + _MEASURED_AT_ONCE].tolist()
-            batch = dataset.collater([dataset[unit] for unit in units])
+            # The data set's own batches have plans, too.
+            batch = dataset.examples.collate([dataset[unit] for unit in units])
             pieces = batch["net_input"]["word_pieces"].to(device)
             yield self.complete({"word_pieces": pieces})["context_states"]
 
