@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 from collections.abc import Callable
 from functools import partial, wraps
@@ -18,6 +19,7 @@ from gtrans.models.base.contract import DocumentModel
 from gtrans.optim.amp import AMPOptimizer
 from gtrans.training import launch, stopping
 from gtrans.training.averaged_model import build_ema
+from gtrans.training.background import end_loading
 from gtrans.training.micro_batches import dummies_first, train_step
 from gtrans.training.run import load_checkpoint
 from gtrans.training.saving import save_checkpoint
@@ -32,6 +34,7 @@ def install() -> None:
     line, or are put right: ``--amp``, ``--store-ema``, and what the batches of an update count. To
     be called once in a process. Otherwise runs of other models are left as they are.
     """
+    atexit.register(end_loading)
     checkpoint_utils.load_checkpoint = _around(checkpoint_utils.load_checkpoint, load_checkpoint)
     checkpoint_utils.save_checkpoint = _around(checkpoint_utils.save_checkpoint, save_checkpoint)
     verify = checkpoint_utils.verify_checkpoint_directory
