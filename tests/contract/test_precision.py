@@ -6,10 +6,10 @@ import pytest
 import torch
 from support.contract import batch_of, build, cases, loss_of, searched_and_read
 
-from gtrans.modules.group_attention import BACKENDS
 
-
-@pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "varlen"])
+@pytest.mark.parametrize(
+    "backend", ["regroup", pytest.param("dense", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_mixed_precision(case, backend, prepared_with_bert) -> None:
     """bf16 is ``--amp`` on a CPU; fp16 has the types that ``--amp`` has on CUDA."""

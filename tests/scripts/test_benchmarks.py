@@ -246,9 +246,11 @@ def test_sections_that_other_pages_quote_exist() -> None:
     ("arguments", "message"),
     [
         (("fusion", "--size", "toy"), "`--size toy` needs `--out DIR`"),
-        (("fusion", "--rounds", "0", "--out", "o"), "`--rounds` must be at least 1, but is 0."),
-        (("contrast", "--device", "cuda-fp16"), "invalid choice: 'cuda-fp16'"),
-        (("speed",), "invalid choice: 'speed'"),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in (
+            (("fusion", "--rounds", "0", "--out", "o"), "`--rounds` must be at least 1, but is 0."),
+            (("contrast", "--device", "cuda-fp16"), "invalid choice: 'cuda-fp16'"),
+            (("speed",), "invalid choice: 'speed'"),
+        )),
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], message: str) -> None:

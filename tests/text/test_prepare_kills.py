@@ -179,6 +179,7 @@ def test_killed_after_a_change_of_options(
     assert contents(out) == before
 
 
+@pytest.mark.long
 def test_an_input_in_its_own_folder(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
