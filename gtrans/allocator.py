@@ -1,7 +1,8 @@
 """Keeps glibc's allocator from giving memory back to the system that the next layer asks for.
 
 glibc maps large blocks one by one and unmaps them when they are freed, so that training on a CPU
-gets the same memory from the system again and again, zeroed, page by page: 5 to 15% of its time.
+gets the same memory from the system again and again, zeroed, page by page. What that costs:
+docs/benchmarks.md, "Memory from the system".
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class DocumentDataset(FairseqDataset):
     :meth:`gtrans.data.examples.ExampleBuilder.collate`.
 
     Attributes:
-        plan: makes of the ``net_input`` of a batch what a model must know of it besides; it
+        planner: makes of the ``net_input`` of a batch what a model must know of it besides; it
             becomes ``net_input["plan"]``. None: batches have no plan.
     """
 
@@ -198,7 +198,7 @@ class DocumentDataset(FairseqDataset):
         self.examples = examples
         self.shuffle = shuffle
         self.redraw = redraw
-        self.plan: Callable[[Mapping[str, Any]], Any] | None = None
+        self.planner: Callable[[Mapping[str, Any]], Any] | None = None
         # For both sides (lines + 1,): tokens of all lines before a line.
         marks = examples.frame.extra
         self._tokens_before = [
@@ -288,8 +288,8 @@ class DocumentDataset(FairseqDataset):
             "first_sentence": torch.tensor([sample["first_sentence"] for sample in samples]),
             **self.examples.collate(samples),
         }
-        if self.plan is not None:
-            batch["net_input"]["plan"] = self.plan(batch["net_input"])
+        if self.planner is not None:
+            batch["net_input"]["plan"] = self.planner(batch["net_input"])
         return batch
 
     def num_tokens(self, index: int) -> int:

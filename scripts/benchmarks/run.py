@@ -29,14 +29,14 @@ import measuring
 import memory
 import report
 import shapes
-import test_set
 import training
 import vocabulary
+import whole_set
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
 _MODULES = (
-    *(training, autocast, allocator, decoding, test_set, memory, checkpoints, vocabulary, shapes),
+    *(training, autocast, allocator, decoding, whole_set, memory, checkpoints, vocabulary, shapes),
     *(chunks, contrast, bert_cache, fusion, deep_fusion, loading),
 )
 BENCHMARKS = {

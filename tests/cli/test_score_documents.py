@@ -5,24 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.score_corpus import text, write
+from support.score_corpus import ADDED as EXTRA
+from support.score_corpus import NEWS, NEWS_TRANSLATED, text, write
 from support.score_tools import jsonl, refusal, score
 
 from gtrans.cli import main
 
-REFERENCES = [
-    ["Parliament votes on new law", "The vote was held on Tuesday evening in the capital.",
-     "Opponents of the bill had announced protests.", "Nobody was hurt."],
-    ["The team won its third match.", "The coach praised the young goalkeeper Anna Berg.",
-     "They play again on Saturday."],
-]  # fmt: skip
-TRANSLATIONS = [
-    ["Parliament is voting over a new law", "On Tuesday evening, the vote was in the capital.",
-     "The opponents of the bill announced protests.", "No one was hurt."],
-    ["The team has won its third match.", "The coach praised goalkeeper Anna Berg.",
-     "On Saturday, they play again."],
-]  # fmt: skip
-EXTRA = "Subscribe to our newsletter for more stories from around the world!"
+REFERENCES, TRANSLATIONS = NEWS[:2], NEWS_TRANSLATED[:2]
 
 
 @pytest.fixture

@@ -9,26 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.score_corpus import ADDED as EXTRA
+from support.score_corpus import NEWS as REFERENCES
+from support.score_corpus import NEWS_TRANSLATED as TRANSLATIONS
 from support.score_corpus import text, write
 from support.score_tools import jsonl
 
 from gtrans.cli import main
 
-REFERENCES = [
-    ["Parliament votes on new law", "The vote was held on Tuesday evening in the capital.",
-     "Opponents of the bill had announced protests.", "Nobody was hurt."],
-    ["The team won its third match.", "The coach praised the young goalkeeper Anna Berg.",
-     "They play again on Saturday."],
-    ["It will rain in the north tomorrow.", "In the south, the sun will shine."],
-]  # fmt: skip
-TRANSLATIONS = [
-    ["Parliament is voting over a new law", "On Tuesday evening, the vote was in the capital.",
-     "The opponents of the bill announced protests.", "No one was hurt."],
-    ["The team has won its third match.", "The coach praised goalkeeper Anna Berg.",
-     "On Saturday, they play again."],
-    ["Tomorrow it will rain in the north.", "The sun will shine in the south."],
-]  # fmt: skip
-EXTRA = "Subscribe to our newsletter for more stories from around the world!"
 ROWS = [(f"doc-{d}", k, s) for d, doc in enumerate(TRANSLATIONS) for k, s in enumerate(doc)]
 
 

@@ -13,7 +13,7 @@ import torch
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
-from support.contract import WITH_BERT, Built, Case, batch_of, build, cases, lengths
+from support.contract import WITH_BERT, Built, Case, batch_of, build, cases, sources_of
 
 from gtrans.modules.group_attention import BACKENDS
 from gtrans.modules.host_waits import HostWaits, pretend
@@ -127,20 +127,7 @@ def steps_and_waits(built: Built, words: int, **further: Any) -> tuple[int, Host
     task, model = built.task, built.model
     options = {"beam": 2, "max_len_a": 0, "max_len_b": words, "min_len": words, "nbest": 1}
     generator = task.build_generator([model], Namespace(**options, **further))
-    builder = task.examples
-    found = []
-    for document in built.documents:
-        for span in builder.unit.cut_to_translate(lengths(document.source)):
-            pieces = document.word_pieces
-            found.append(
-                builder.example(
-                    span,
-                    [document.source[n] for n in span.source],
-                    word_pieces=None if pieces is None else [pieces[n] for n in span.source],
-                )
-            )
-    source = builder.collate(found)["net_input"]
-    counts = [lengths(row) for row in builder.sources_to_translate(source)]
+    source, counts, _ = sources_of(built)
     source = pretend(task.complete_input(source))
     steps = Steps(model)
     with HostWaits() as waits:

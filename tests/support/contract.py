@@ -249,17 +249,16 @@ def loss_of(built: Built, batch: Any) -> Tensor:
     )
 
 
-@torch.no_grad()
-def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
-    """For every row: the score of what the search wrote, and of the same words in one pass."""
-    task, model = built.task, built.model
-    model.eval()
-    builder, unit = task.examples, task.examples.unit
-    options = {"beam": 2, "max_len_a": 0, "max_len_b": 4, "min_len": 1, "nbest": 1}
-    generator = task.build_generator([model], Namespace(**options))
-    found, spans = [], []
+def sources_of(built: Built) -> tuple[dict[str, Any], list[list[int]], list[tuple[Any, Any]]]:
+    """What a search reads of all documents.
+
+    Returns:
+        the batch of sources, the words of each sentence of its rows, and of each row its document
+        and span.
+    """
+    builder, found, spans = built.task.examples, [], []
     for document in built.documents:
-        for span in unit.cut_to_translate(lengths(document.source)):
+        for span in builder.unit.cut_to_translate(lengths(document.source)):
             pieces = document.word_pieces
             found.append(
                 builder.example(
@@ -270,7 +269,18 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
             )
             spans.append((document, span))
     source = builder.collate(found)["net_input"]
-    counts = [lengths(row) for row in builder.sources_to_translate(source)]
+    return source, [lengths(row) for row in builder.sources_to_translate(source)], spans
+
+
+@torch.no_grad()
+def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
+    """For every row: the score of what the search wrote, and of the same words in one pass."""
+    task, model = built.task, built.model
+    model.eval()
+    builder, unit = task.examples, task.examples.unit
+    options = {"beam": 2, "max_len_a": 0, "max_len_b": 4, "min_len": 1, "nbest": 1}
+    generator = task.build_generator([model], Namespace(**options))
+    source, counts, spans = sources_of(built)
     searched = generator.search.search([model], task.complete_input(source), counts)
     hypotheses = [best[0] for best in searched]
     written: list[float] = []

@@ -16,6 +16,22 @@ HYPOTHESES = [
     ["One dog saw the cat in the garden.", "It barked at a cat the whole day long."],
 ]
 INSTANCES = [[range(2), range(2, 3)], [range(2)]]
+# Documents, each of whose sentences is translated in other words; a sentence that is in none.
+NEWS = [
+    ["Parliament votes on new law", "The vote was held on Tuesday evening in the capital.",
+     "Opponents of the bill had announced protests.", "Nobody was hurt."],
+    ["The team won its third match.", "The coach praised the young goalkeeper Anna Berg.",
+     "They play again on Saturday."],
+    ["It will rain in the north tomorrow.", "In the south, the sun will shine."],
+]  # fmt: skip
+NEWS_TRANSLATED = [
+    ["Parliament is voting over a new law", "On Tuesday evening, the vote was in the capital.",
+     "The opponents of the bill announced protests.", "No one was hurt."],
+    ["The team has won its third match.", "The coach praised goalkeeper Anna Berg.",
+     "On Saturday, they play again."],
+    ["Tomorrow it will rain in the north.", "The sun will shine in the south."],
+]  # fmt: skip
+ADDED = "Subscribe to our newsletter for more stories from around the world!"
 
 
 def scores(

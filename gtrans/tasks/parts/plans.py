@@ -22,7 +22,7 @@ class Plans(TaskPart):
     def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
         """Let the data set plan its batches for the model where the model is now."""
         if isinstance(dataset, DocumentDataset):
-            dataset.plan = self._model.planner.packed
+            dataset.planner = self._model.planner.packed
 
     def before_batch(self, batch: Batch) -> Batch:
         """The batch with its plan unpacked."""
