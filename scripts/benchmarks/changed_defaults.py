@@ -91,7 +91,9 @@ CHANGES = (
     Change(
         "rates with a BERT", "flat-bert", "flat", "bert", "one", "two, 0.2 to 1",
         common=("--systems", "bert", "--bert", "{work}/bert"),
-        training=("--warmup-updates", "100", "--lr", "1e-3", "--dropout", "0.1"),
+        training=(
+            *_TRAINING, "--lr", "1e-3", "--encoder-layers", "2", "--encoder-ffn-embed-dim", "512",
+        ),
         changed_training=("--optimizer", "two_rate_adam"),
     ),
     Change(
