@@ -181,7 +181,7 @@ def _train(
     splits = (("train", "train"), ("valid", "valid"), ("test", "test"))
     updates = ("--updates",) if change.recipe == "fusion" else ("--document-updates",)
     limits = [*updates, str(args.updates)]
-    if change.recipe == "memory" or change.folder == "zhang":
+    if change.recipe == "memory":
         limits += ["--sentence-updates", str(args.updates)]
     run_command(
         args.work, f"{label}.recipe", str(RECIPES / f"run-{change.recipe}.sh"),
