@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from gtrans.data.instances import split_instances
@@ -43,6 +43,7 @@ class UnitSettings(Protocol):
     """The options that units are made from (:class:`gtrans.data.unit_options.UnitConfig`)."""
 
     max_doc_tokens: int
+    instance_context: int | None
     context_before: int | None
     context_after: int | None
     context_kind: Any
@@ -56,8 +57,8 @@ class Unit(ABC):
 
     Attributes:
         name: value of ``--unit``.
-        has_current: rows are windows around one sentence, whose number the model gets as
-            ``current``.
+        has_current: the source has context around the current sentences; the model gets the
+            number of the first of them as ``current``.
     """
 
     name: ClassVar[str]
@@ -93,6 +94,10 @@ class Unit(ABC):
     def neighbours(self) -> str:
         """What neighbours are replaced by, one of :data:`CONTEXT_KINDS`."""
         return "true"
+
+    def current(self, number: int) -> slice:
+        """The current sentences of a row, if the first of them has this number."""
+        return slice(number, number + 1)
 
     @property
     def writes_neighbours(self) -> bool:
@@ -249,7 +254,9 @@ class DocumentUnit(Unit):
 
     @classmethod
     def from_settings(cls, settings: UnitSettings) -> DocumentUnit:
-        """The limit is ``max_doc_tokens``."""
+        """The limit is ``max_doc_tokens``; with ``instance_context`` instances have context."""
+        if settings.instance_context:
+            return ContinuedUnit(int(settings.max_doc_tokens), int(settings.instance_context))
         return cls(int(settings.max_doc_tokens))
 
     def cut(
@@ -262,7 +269,39 @@ class DocumentUnit(Unit):
 
     def limited_to(self, max_doc_tokens: int) -> DocumentUnit:
         """The same unit with another limit."""
-        return DocumentUnit(max_doc_tokens)
+        return replace(self, max_doc_tokens=max_doc_tokens)
+
+
+@dataclass(frozen=True)
+class ContinuedUnit(DocumentUnit):
+    """Consecutive sentences of a document, and source sentences before them as context.
+
+    Attributes:
+        before: how many; fewer at the beginning of the document.
+    """
+
+    has_current = True
+
+    before: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises GtransError for options out of range."""
+        super().__post_init__()
+        if self.before < 0:
+            raise GtransError(f"`--instance-context` must be at least 0, but is {self.before}.")
+
+    def cut(
+        self, source_lengths: Sequence[int], target_lengths: Sequence[int] | None = None
+    ) -> list[UnitSpan]:
+        """One row for each instance; the limit is that of the instance alone."""
+        return [
+            replace(span, source=range(max(span.source.start - self.before, 0), span.source.stop))
+            for span in super().cut(source_lengths, target_lengths)
+        ]
+
+    def current(self, number: int) -> slice:
+        """All sentences from the first one of the instance."""
+        return slice(number, None)
 
 
 @dataclass(frozen=True)

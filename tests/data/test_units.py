@@ -67,7 +67,8 @@ def window(**options: Any) -> ExampleBuilder:
 def settings(**options: Any) -> SimpleNamespace:
     """Options of units; those left out are open."""
     open_options = {
-        "max_doc_tokens": 512, "context_before": None, "context_after": None,
+        "max_doc_tokens": 512, "instance_context": None,
+        "context_before": None, "context_after": None,
         "context_kind": "true", "context_sentence": None, "context_sides": None,
     }  # fmt: skip
     return SimpleNamespace(**{**open_options, **options})

@@ -16,6 +16,7 @@ from gtrans.models.base.contract import DocumentModel, DocumentTask
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder, StackDesign
 from gtrans.models.base.options import StackConfig, check_stack, layer_spec
+from gtrans.models.base.parts.fusion import check_fusion, decoder_groups, group_fusion, used_groups
 from gtrans.models.base.planning import PLANNED, BatchPlan, BatchPlanner, planned
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.modules.attention import MultiheadAttention, new_parameters
@@ -120,6 +121,8 @@ class Transformer(DocumentModel):
     def check(cls, cfg: Any, task: Any) -> None:
         """Raises GtransError for options that contradict each other; ``cfg`` has all sizes."""
         check_stack(cfg, task)
+        check_fusion(cfg)
+        used_groups(cfg, cls.groups(cfg))
 
     @classmethod
     def build_from_options(cls: type[Model], cfg: Any, task: Any) -> Model:
@@ -161,6 +164,11 @@ class Transformer(DocumentModel):
         return side == "encoder" or not cfg.no_decoder_final_norm
 
     @classmethod
+    def groups(cls, cfg: Any) -> int:
+        """The number of groups of decoder layers that predict words; 1: the decoder is plain."""
+        return decoder_groups(cfg)
+
+    @classmethod
     def design(cls, cfg: Any, side: str) -> StackDesign:
         """How the stack of one side (``encoder`` or ``decoder``) is built."""
         kinds = cls.attention_kinds(cfg)
@@ -169,8 +177,12 @@ class Transformer(DocumentModel):
             spec=cls.layer_spec(cfg, side),
             self_kinds=kinds.decoder if is_decoder else kinds.encoder,
             cross_kinds=kinds.cross if is_decoder else (),
+            fusion=lambda spec: group_fusion(cfg, side, spec.pre_norm),
             by_sentence=cls.positions_restart(cfg),
             final_norm=cls.ends_with_norm(cfg, side),
+            used_layers=None if is_decoder else cfg.keep_encoder_layers,
+            groups=used_groups(cfg, cls.groups(cfg)) if is_decoder else None,
+            probability_fusion=str(cfg.probability_fusion),
         )
 
     def load_state_dict(
@@ -372,14 +384,6 @@ class Transformer(DocumentModel):
     ) -> tuple[DocumentLayout, DocumentLayout]:
         """See :meth:`gtrans.models.base.contract.DocumentModel.layouts`."""
         return self.encoder.layout(src_tokens), self.decoder.layout(prev_output_tokens)
-
-
-def at_least(least: int, **values: int | None) -> None:
-    """Raises GtransError for an option in ``values`` (name=value) that is below ``least``."""
-    for name, value in values.items():
-        if value is None or value < least:
-            flag = name.replace("_", "-")
-            raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
 
 
 class SentenceTransformer(Transformer):
