@@ -26,6 +26,8 @@ class Analysis:
         unit: the unit that it reads.
         units: how many of them were read.
         seen: attention and gates.
+        fusion: what layer fusion has learned
+            (:meth:`gtrans.models.base.contract.DocumentModel.learned_of_groups`).
         reach: gradients, if they were measured.
     """
 
@@ -34,6 +36,7 @@ class Analysis:
     unit: str
     units: int
     seen: Measurements
+    fusion: dict[str, list[float]]
     reach: Reach | None
 
 
@@ -82,7 +85,8 @@ def analyse(
                 raise not_finite([model])
     rows = sum(len(sample["id"]) for sample in batches)
     updates = int(history[-1].get("num_updates", 0))
-    return Analysis(path, updates, str(task.cfg.unit), rows, seen, reach)
+    fusion = model.learned_of_groups()
+    return Analysis(path, updates, str(task.cfg.unit), rows, seen, fusion, reach)
 
 
 def _on(net_input: dict[str, Any], device: Any) -> dict[str, Any]:
@@ -133,5 +137,6 @@ def as_json(found: Analysis) -> dict[str, Any]:
         "units": found.units,
         "attention": attention,
         "gates": gates,
+        "fusion": found.fusion,
         "gradients": gradients,
     }

@@ -29,7 +29,8 @@ from fairseq.dataclass import ChoiceEnum
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import reads_plain_documents
-from gtrans.models.base.model import AttentionKinds, Transformer
+from gtrans.models.base.encoder import AttentionKinds
+from gtrans.models.base.model import Transformer
 from gtrans.models.base.options import (
     PLAIN_SWITCHES,
     POST_NORM,

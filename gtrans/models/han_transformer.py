@@ -13,8 +13,7 @@ Hierarchical Attention Networks", EMNLP 2018.
 What is attended to are the states that a sentence has by itself, without a context of its
 own; so they are the same wherever a window begins, and a translation that is finished is
 read once and then kept (:class:`History`). With the decoder's side a document is translated
-sentence after sentence. Each of the decoder's groups (:mod:`gtrans.models.base.parts.fusion`)
-attends to its own states of the sentences before, by the same hierarchical attention.
+sentence after sentence. Fused groups of the decoder attend to their own states, each to its own.
 """
 
 from collections.abc import Mapping, Sequence

@@ -306,7 +306,7 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
     batch = builder.collate(read)
     logits = model(**task.complete_input(batch["net_input"]))[0].float()
     target = batch["target"]
-    log_probs = logits.log_softmax(-1).gather(2, target[:, :, None]).squeeze(2)
+    log_probs = model.search_scores(logits).gather(2, target[:, :, None]).squeeze(2)
     sums = (log_probs * target.ne(task.frame.pad)).sum(1).tolist()
     yield from zip(written, sums, strict=True)
 

@@ -291,6 +291,10 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     # ---- analysis ------------------------------------------------------------------------------
 
+    def learned_of_groups(self) -> dict[str, list[float]]:
+        """What layer fusion has learned, by what it is; empty without fusion."""
+        return {}
+
     @abstractmethod
     def layouts(
         self, src_tokens: Tensor, prev_output_tokens: Tensor

@@ -64,6 +64,28 @@ class StackDesign:
         return None if ends_normalised else self.spec.norm()
 
 
+@dataclass(frozen=True)
+class AttentionKinds:
+    """The kind of attention of every layer, the bottom layer first.
+
+    Kinds are those of :data:`gtrans.modules.attention.KINDS`.
+
+    Attributes:
+        encoder, decoder: kinds of self-attention.
+        cross: kinds of cross-attention.
+    """
+
+    encoder: Sequence[str]
+    decoder: Sequence[str]
+    cross: Sequence[str]
+
+    @classmethod
+    def all(cls, kind: str, cfg: StackConfig) -> AttentionKinds:
+        """The same kind everywhere."""
+        encoder, decoder = int(cfg.encoder_layers or 0), int(cfg.decoder_layers or 0)
+        return cls([kind] * encoder, [kind] * decoder, [kind] * decoder)
+
+
 class Encoder(StockEncoder):
     """Embeds a batch of rows and runs the layers on the packed tokens.
 

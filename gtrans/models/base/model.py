@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -14,8 +13,8 @@ from gtrans.errors import GtransError
 from gtrans.models.base.checkpoint_vocabulary import check_stock_vocabulary
 from gtrans.models.base.contract import DocumentModel, DocumentTask
 from gtrans.models.base.decoder import Decoder
-from gtrans.models.base.encoder import Encoder, StackDesign
-from gtrans.models.base.options import StackConfig, check_stack, layer_spec
+from gtrans.models.base.encoder import AttentionKinds, Encoder, StackDesign
+from gtrans.models.base.options import check_stack, layer_spec
 from gtrans.models.base.parts.fusion import check_fusion, decoder_groups, group_fusion, used_groups
 from gtrans.models.base.planning import PLANNED, BatchPlan, BatchPlanner, planned
 from gtrans.models.base.presets import resolve_sizes
@@ -40,28 +39,6 @@ _NEW_PARTS = (
 )
 
 Model = TypeVar("Model", bound="Transformer")
-
-
-@dataclass(frozen=True)
-class AttentionKinds:
-    """The kind of attention of every layer, the bottom layer first.
-
-    Kinds are those of :data:`gtrans.modules.attention.KINDS`.
-
-    Attributes:
-        encoder, decoder: kinds of self-attention.
-        cross: kinds of cross-attention.
-    """
-
-    encoder: Sequence[str]
-    decoder: Sequence[str]
-    cross: Sequence[str]
-
-    @classmethod
-    def all(cls, kind: str, cfg: StackConfig) -> AttentionKinds:
-        """The same kind everywhere."""
-        encoder, decoder = int(cfg.encoder_layers or 0), int(cfg.decoder_layers or 0)
-        return cls([kind] * encoder, [kind] * decoder, [kind] * decoder)
 
 
 class Transformer(DocumentModel):
@@ -378,6 +355,14 @@ class Transformer(DocumentModel):
             self.decoder.states(prev_output_tokens, encoded, flow, plan=plan)
 
     # ---- analysis ------------------------------------------------------------------------------
+
+    def learned_of_groups(self) -> dict[str, list[float]]:
+        """Gates of the encoder's groups and the decoder's layers; its groups' weights psi."""
+        gates = {"encoder gates": self.encoder.fusion, "decoder gates": self.decoder.fusion}
+        found = {name: fusion.gates() for name, fusion in gates.items()}
+        if self.decoder.probabilities is not None:
+            found["decoder weights"] = self.decoder.log_weights().exp()
+        return {name: values.tolist() for name, values in found.items() if values is not None}
 
     def layouts(
         self, src_tokens: Tensor, prev_output_tokens: Tensor
