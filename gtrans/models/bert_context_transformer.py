@@ -225,12 +225,12 @@ class BertContextTransformer(Transformer):
 
     def add_parts(self, cfg: Any) -> None:
         """Add the context encoder and context attention."""
+        self.reads_instances = cfg.unit == "document"
         if cfg.bert_integration == "none":
             return
         spec = self.layer_spec(cfg, "encoder")
         width = spec.dim if cfg.context_input == "words" else int(cfg.bert_dim)
         self.context_input = str(cfg.context_input)
-        self.reads_instances = cfg.unit == "document"
         if self.context_input == "bert":
             self.whitening = Whitening(width, cfg.raw_bert_states)
         if cfg.context_layers:

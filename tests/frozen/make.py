@@ -105,6 +105,15 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         *("--encoder-layers", "4", "--decoder-layers", "2"),
         *("--encoder-group-size", "2", "--decoder-group-size", "1"),
     ),
+    "gtransformer-fusion": (
+        *(*DOCUMENT, "--arch", "gtransformer_tiny", *SIZES, SHARED, *ONE_GLOBAL),
+        *("--encoder-group-size", "1", "--decoder-group-size", "1"),
+        *("--criterion", "multi_level_cross_entropy"),
+    ),
+    "gtransformer_context": (
+        *(*DOCUMENT, "--arch", "gtransformer_context_tiny", *SIZES, SHARED, *ONE_GLOBAL),
+        *(*CROSS_ENTROPY, "--max-doc-tokens", "24"),
+    ),
     "gtrans_fusion-dlcl": (*FUSION, *CROSS_ENTROPY, *TWO_LAYERS, "--system", "dlcl"),
 }
 # Its optimizer is kept too, so that it can be resumed as it was left.
