@@ -135,9 +135,15 @@ def systems() -> dict[str, tuple[str, ...]]:
 def copy_data(generation: Path, target: Path) -> None:
     """Copy a frozen data folder, and say in it where its BERT is now."""
     shutil.copytree(generation / "data", target)
-    state = json.loads((target / "prepare.json").read_text(encoding="utf-8"))
-    state["bert"]["name"] = str(generation / "bert")
-    (target / "prepare.json").write_text(json.dumps(state), encoding="utf-8")
+    name_bert(target, str(generation / "bert"))
+
+
+def name_bert(data: Path, name: str) -> None:
+    """Say in a data folder where its BERT is."""
+    state = json.loads((data / "prepare.json").read_text(encoding="utf-8"))
+    state["bert"]["name"] = name
+    whole = json.dumps(state, indent=2) + "\n"
+    (data / "prepare.json").write_text(whole, encoding="utf-8")
 
 
 def answers(generation: Path, system: str, data: Path, scratch: Path) -> dict[str, Any]:
@@ -217,14 +223,14 @@ def prepare(generation: Path, work: Path) -> None:
     run(sys.executable, "-m", "gtrans", "prepare", "--source-lang", "en", "--target-lang", "de",
         *splits, *way, "--out", data, cwd=REPO)  # fmt: skip
     if (generation / "data").is_dir():
+        # Checkpoints carry the name of the BERT, which is no place of this machine.
+        (work / "bert").symlink_to(generation / "bert")
+        name_bert(data, "bert")
         return
     # Neither training text nor logs; the BERT is found next to the data folder.
     unneeded = shutil.ignore_patterns("train.*", "valid.*", "text", "preprocess.log")
     shutil.copytree(data, generation / "data", ignore=unneeded)
-    state = json.loads((data / "prepare.json").read_text(encoding="utf-8"))
-    state["bert"]["name"] = "bert"
-    whole = json.dumps(state, indent=2) + "\n"
-    (generation / "data" / "prepare.json").write_text(whole, encoding="utf-8")
+    name_bert(generation / "data", "bert")
     for lang in ("en", "de"):
         shutil.copy(text / f"test.{lang}", generation)
 
