@@ -22,10 +22,10 @@ DEEP = (
     *("--decoder-attention-heads", "4", "--criterion", "multi_level_cross_entropy"),
     *("--lr", "0.002", "--warmup-updates", "100"),
 )
-SENTENCE = (*DEEP, "--unit", "sentence", "--max-tokens", "2048", "--max-update", "700")
+SENTENCE = (*DEEP, "--unit", "sentence", "--max-tokens", "2048", "--max-update", "800")
 DOCUMENT = (
     *(*DEEP, "--unit", "document", "--positions", "sentence", "--gate-bias", "2"),
-    *("--lr-scale-pretrained", "0.5", "--max-tokens", "4096", "--max-update", "600"),
+    *("--lr-scale-pretrained", "0.5", "--max-tokens", "4096", "--max-update", "1000"),
 )
 FUSION = ("--encoder-group-size", "3", "--decoder-group-size", "2")
 

@@ -25,7 +25,7 @@ from gtrans.modules.layer_fusion import (
 
 @dataclass
 class FusionConfig:
-    """Layer fusion."""
+    """Layer fusion (docs/combining.md); off with group sizes of 0."""
 
     encoder_group_size: int = option(
         0,
