@@ -22,8 +22,8 @@ def context_model(**options: Any) -> Any:
 @pytest.mark.parametrize(
     ("options", "updates", "least", "most"),
     [
-        ({}, 150, 0.95, 1.0), ({"han_context": True}, 150, 0.95, 1.0),
-        ({"bert_integration": "none"}, 60, 0.4, 0.6),
+        ({}, 150, 0.95, 1.0), ({"bert_integration": "none"}, 60, 0.4, 0.6),
+        pytest.param({"han_context": True}, 400, 0.95, 1.0, marks=pytest.mark.long),
     ],
 )  # fmt: skip
 def test_an_instance_learns_what_stands_before_it(
