@@ -23,6 +23,7 @@ from gtrans.decoding.document_search import (
 )
 from gtrans.decoding.free_search import FreeSearch
 from gtrans.decoding.loading import not_finite
+from gtrans.decoding.overlap_search import OverlapSearch
 from gtrans.decoding.stream_search import StreamSearch
 from gtrans.errors import GtransError
 
@@ -112,7 +113,7 @@ class DocumentGenerator:
             no_repeat_ngram_size=int(getattr(generation, "no_repeat_ngram_size", 0)),
         )
         self.rows_at_once = rows_at_once(options.beam, len(dictionary))
-        self.search: DocumentSearch | StreamSearch
+        self.search: DocumentSearch
         if options.free:
             if frame.document_mark is None:
                 raise GtransError(
@@ -121,7 +122,14 @@ class DocumentGenerator:
                     f"documents end; this model reads the unit {examples.unit.name} with the marks "
                     f"'{frame.marks}': leave `--free` out."
                 )
+            if examples.unit.tokens_at_once is not None:
+                raise GtransError(
+                    "`--overlap` needs sentences whose translations are known one by one, which "
+                    "`--free` does not have; leave one of them out."
+                )
             self.search = FreeSearch(vocabulary, options)
+        elif examples.unit.tokens_at_once is not None:
+            self.search = OverlapSearch(vocabulary, options, frame, examples.unit)
         elif examples.unit.sentence_by_sentence:
             self.search = StreamSearch(vocabulary, options, frame)
         else:
@@ -207,7 +215,7 @@ class DocumentGenerator:
             builder.example(span, sentences[span.source.start : span.source.stop]) for span in spans
         ]
         translations: dict[int, list[list[dict[str, Any]]]] = {}
-        lengths = [example["source"].numel() for example in examples]
+        lengths = builder.lengths(examples)
         for batch in make_batches(lengths, _DOCUMENT_TOKENS, self.rows_at_once):
             net_input = builder.collate([examples[index] for index in batch])["net_input"]
             source = {name: tensor.to(document.device) for name, tensor in net_input.items()}

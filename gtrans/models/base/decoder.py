@@ -14,7 +14,7 @@ from gtrans.models.base.encoder import StackDesign, longest_row, needs_of
 from gtrans.models.base.options import StackConfig, embedder, positions_and_norm
 from gtrans.models.base.planning import TargetPlanner, planned
 from gtrans.models.base.stock_search import StockDecoder
-from gtrans.modules.attention import DocumentAttention
+from gtrans.modules.attention import DocumentAttention, ProjectedKeys
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.chunked_loss import DecoderStates
 from gtrans.modules.context_attention import PackedContext
@@ -224,9 +224,44 @@ class Decoder(StockDecoder):
         return self.probabilities.log_weights(self.groups)
 
     def begin(
-        self, encoder_out: EncoderOutput, beam: int, memory: MemoryFlow | None = None
+        self,
+        encoder_out: EncoderOutput,
+        beam: int,
+        memory: MemoryFlow | None = None,
+        prefix: Tensor | None = None,
     ) -> DecodeState:
-        """The state before the first token, with ``beam`` hypotheses for every source."""
+        """The state before the first token, with ``beam`` hypotheses for every source.
+
+        Args:
+            encoder_out: the encoded sources.
+            beam: hypotheses of each source.
+            memory: the memories with which the sources begin.
+            prefix: ``(documents, longest)`` decoder input, padded on the right, that all
+                hypotheses of a document have read already, some whole sentences of it: it is
+                read in one pass. None: nothing.
+        """
+        state = self._begin(encoder_out, beam, memory)
+        if prefix is not None:
+            self._read(prefix, encoder_out, state)
+        return state
+
+    def _read(self, prefix: Tensor, encoder_out: EncoderOutput, state: DecodeState) -> None:
+        """Let ``state`` begin behind ``prefix (documents, longest)``."""
+        attentions = []
+        for number in state.layers_of_document:
+            attention: DocumentAttention = self.layers[number].self_attn  # type: ignore[assignment]
+            attentions.append(attention.global_attn or attention)
+        with ProjectedKeys(attentions) as projected:
+            _, layout = self.states(prefix, encoder_out)
+        pairs = None
+        if attentions:
+            keys, values = zip(*projected.pairs, strict=True)
+            pairs = tuple(torch.stack([layout.align(x) for x in part]) for part in (keys, values))
+        state.begin_behind(layout, pairs)
+
+    def _begin(
+        self, encoder_out: EncoderOutput, beam: int, memory: MemoryFlow | None
+    ) -> DecodeState:
         layout, order = encoder_out.layout, encoder_out.order
         used = self.used_layers
         kinds = effective_kinds(self.cross_kinds[:used], layout)

@@ -298,12 +298,13 @@ class Transformer(DocumentModel):
         memory with which it begins.
         """
         flow = self._flow(source.get("memory"))
+        prefix = source.get("prefix")
         encoded = self.encode({**source, "memory": flow})
         if flow is not None:
             if encoded.layout.most_sentences > 1:
                 raise ValueError("a memory is decoded sentence by sentence, see StreamSearch")
             flow.encoded = encoded
-        return self.decoder.begin(encoded, beam, flow)
+        return self.decoder.begin(encoded, beam, flow, prefix)
 
     def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:
         """See :meth:`gtrans.models.base.decoder.Decoder.step`."""
