@@ -24,6 +24,7 @@ from gtrans.decoding.document_search import (
 from gtrans.decoding.free_search import FreeSearch
 from gtrans.decoding.loading import not_finite
 from gtrans.decoding.overlap_search import OverlapSearch
+from gtrans.decoding.part_search import FinishedParts
 from gtrans.decoding.stream_search import StreamSearch
 from gtrans.errors import GtransError
 
@@ -135,7 +136,9 @@ class DocumentGenerator:
         else:
             self.search = DocumentSearch(vocabulary, options)
 
-    def documents(self, source: Mapping[str, Tensor]) -> list[list[DocumentHypothesis]]:
+    def documents(
+        self, source: Mapping[str, Tensor], finished: FinishedParts | None = None
+    ) -> list[list[DocumentHypothesis]]:
         """The hypotheses of every row, the best first, at least one each.
 
         They hold only the current sentences of the row.
@@ -143,6 +146,8 @@ class DocumentGenerator:
         Args:
             source: ``net_input`` of
                 :meth:`gtrans.data.examples.ExampleBuilder.collate`.
+            finished: keeps the parts of documents that are translated in parts (``--overlap``);
+                those that it has are not translated again, and only the best hypothesis is known.
 
         Raises:
             GtransError: the models' probabilities are NaN.
@@ -153,7 +158,10 @@ class DocumentGenerator:
             [sentence.numel() - 1 for sentence in row]
             for row in self.examples.sources_to_translate(source)
         ]
-        hypotheses = self.search.search(self.models, self._complete(source), source_lengths)
+        if isinstance(self.search, OverlapSearch):
+            hypotheses = self.search.search(self.models, source, source_lengths, finished)
+        else:
+            hypotheses = self.search.search(self.models, self._complete(source), source_lengths)
         # With finite probabilities the search always finds a hypothesis.
         if not all(of_row and math.isfinite(of_row[0].score) for of_row in hypotheses):
             raise not_finite(self.models)

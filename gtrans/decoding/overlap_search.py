@@ -18,8 +18,13 @@ from torch import Tensor
 from gtrans.data.frame import Frame
 from gtrans.data.instances import MARKS_PER_SENTENCE
 from gtrans.data.units import Unit, UnitSpan
-from gtrans.decoding.document_search import DocumentHypothesis, SearchOptions, SearchVocabulary
-from gtrans.decoding.part_search import PartSearch
+from gtrans.decoding.document_search import (
+    DocumentHypothesis,
+    SearchOptions,
+    SearchVocabulary,
+    SentenceHypothesis,
+)
+from gtrans.decoding.part_search import FinishedParts, PartSearch
 from gtrans.models.base.contract import SearchableModel
 
 
@@ -28,6 +33,7 @@ class _Document:
     """A document in translation.
 
     Attributes:
+        number: its row.
         sentences: its source sentences, with end symbols.
         lengths: their words.
         spans: its instances.
@@ -35,6 +41,7 @@ class _Document:
         best: the best translation so far, sentence by sentence.
     """
 
+    number: int
     sentences: list[Tensor]
     lengths: Sequence[int]
     spans: list[UnitSpan]
@@ -71,6 +78,12 @@ class _Instance:
     beginning: Tensor | None
 
 
+def _known(sentences: list[list[int]]) -> DocumentHypothesis:
+    """A part that was translated before, of which the tokens are kept."""
+    parts = [SentenceHypothesis(tokens, [0.0] * len(tokens)) for tokens in sentences]
+    return DocumentHypothesis(parts, 0.0, [], [])
+
+
 class OverlapSearch(PartSearch):
     """Beam search for one or several models over documents, instance by instance."""
 
@@ -87,15 +100,25 @@ class OverlapSearch(PartSearch):
         models: Sequence[SearchableModel],
         source: Mapping[str, Tensor],
         source_lengths: Sequence[Sequence[int]],
+        finished: FinishedParts | None = None,
     ) -> list[list[DocumentHypothesis]]:
         """See :meth:`gtrans.decoding.document_search.DocumentSearch.search`.
 
-        Rows are whole documents.
+        Rows are whole documents, their parts are instances. A document with finished parts has
+        one hypothesis.
         """
         documents = [
-            _Document(self.frame.sentences(row), lengths, self.unit.cut(lengths), [], [])
-            for row, lengths in zip(source["src_tokens"], source_lengths, strict=True)
+            _Document(number, self.frame.sentences(row), lengths, self.unit.cut(lengths), [], [])
+            for number, (row, lengths) in enumerate(
+                zip(source["src_tokens"], source_lengths, strict=True)
+            )
         ]
+        for document in documents if finished is not None else []:
+            for part in range(len(document.spans)):
+                known = finished.get(document.number, part)
+                if known is None:
+                    break
+                document.add([_known(known)])
         while True:
             instances = [
                 self._instance(document, span) for document in documents for span in document.next
@@ -108,6 +131,10 @@ class OverlapSearch(PartSearch):
             for rows in (begun, others):
                 if rows and not self._translate(models, rows):
                     return [[] for _ in documents]
+            for instance in instances if finished is not None else []:
+                document = instance.document
+                best = [sentence.tokens for sentence in document.parts[-1][0].sentences]
+                finished.add(document.number, len(document.parts) - 1, best)
 
     def _translate(self, models: Sequence[SearchableModel], rows: Sequence[_Instance]) -> bool:
         """Translate instances that all have a beginning or all have none.

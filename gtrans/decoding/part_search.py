@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from gtrans.data.frame import Frame
 from gtrans.decoding.document_search import (
@@ -12,6 +13,16 @@ from gtrans.decoding.document_search import (
     SearchVocabulary,
     SentenceHypothesis,
 )
+
+
+class FinishedParts(Protocol):
+    """Keeps the best translation of parts, so that an interrupted search can go on behind them."""
+
+    def get(self, document: int, part: int) -> list[list[int]] | None:
+        """The tokens of each sentence of a part, with ``</s>``; None if it is not translated."""
+
+    def add(self, document: int, part: int, sentences: list[list[int]]) -> None:
+        """Keep a part; ``document`` is its row in the batch."""
 
 
 class PartSearch(DocumentSearch):

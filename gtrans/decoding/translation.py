@@ -33,6 +33,7 @@ from gtrans.data.examples import Example
 from gtrans.decoding.batching import LEAST_ROW_TOKENS, make_batches
 from gtrans.decoding.document_search import SearchOptions
 from gtrans.decoding.loading import decoding_device, load_models, set_instances
+from gtrans.decoding.part_search import FinishedParts
 from gtrans.decoding.resuming import FinishedBatches, partial_path, run_of_partial
 from gtrans.decoding.translation_options import TranslationOptions
 from gtrans.decoding.translation_record import (
@@ -211,15 +212,20 @@ class Translator:
                 of_document.append(self.examples.example(span, ids, word_pieces=pieces))
         return examples
 
-    def decode(self, examples: Sequence[Example]) -> list[list[str]]:
-        """For each row the translations of its current sentences (one text, in free search)."""
+    def decode(
+        self, examples: Sequence[Example], finished: FinishedParts | None = None
+    ) -> list[list[str]]:
+        """For each row the translations of its current sentences (one text, in free search).
+
+        ``finished`` keeps the parts of rows that are translated in parts.
+        """
         source = {
             name: tensor.to(self.device)
             for name, tensor in self.examples.collate(examples)["net_input"].items()
         }
         texts = [
             [self._text(sentence.tokens) for sentence in hypotheses[0].sentences]
-            for hypotheses in self.generator.documents(source)
+            for hypotheses in self.generator.documents(source, finished)
         ]
         return [[" ".join(of_row)] for of_row in texts] if self.free else texts
 
@@ -253,7 +259,8 @@ def translate_lines(
         for number, batch in enumerate(batches):
             translations = finished.get(number)
             if translations is None:
-                translations = _decode(translator, [examples[index] for index in batch], options)
+                rows = [examples[index] for index in batch]
+                translations = _decode(translator, rows, options, finished.parts(number))
                 finished.add(number, translations)
             for index, of_row in zip(batch, translations, strict=False):
                 texts[index] = of_row
@@ -264,15 +271,18 @@ def translate_lines(
             f"'{kept}' was changed: it has {found} translations, but {expected} are needed; "
             "`--force` translates anew."
         )
-    rows = iter(texts)
-    return [list(chain.from_iterable(islice(rows, len(rows_of)))) for rows_of in documents]
+    in_order = iter(texts)
+    return [list(chain.from_iterable(islice(in_order, len(of)))) for of in documents]
 
 
 def _decode(
-    translator: Translator, batch: list[Example], options: TranslationOptions
+    translator: Translator,
+    batch: list[Example],
+    options: TranslationOptions,
+    finished: FinishedParts,
 ) -> list[list[str]]:
     try:
-        return translator.decode(batch)
+        return translator.decode(batch, finished)
     except torch.cuda.OutOfMemoryError:
         raise GtransError(
             f"`--max-tokens` {options.max_tokens}: out of memory on the GPU, with {len(batch)} "
