@@ -113,9 +113,9 @@ class OverlapSearch(PartSearch):
                 zip(source["src_tokens"], source_lengths, strict=True)
             )
         ]
-        for document in documents if finished is not None else []:
+        for document in documents:
             for part in range(len(document.spans)):
-                known = finished.get(document.number, part)
+                known = None if finished is None else finished.get(document.number, part)
                 if known is None:
                     break
                 document.add([_known(known)])
@@ -131,7 +131,9 @@ class OverlapSearch(PartSearch):
             for rows in (begun, others):
                 if rows and not self._translate(models, rows):
                     return [[] for _ in documents]
-            for instance in instances if finished is not None else []:
+            if finished is None:
+                continue
+            for instance in instances:
                 document = instance.document
                 best = [sentence.tokens for sentence in document.parts[-1][0].sentences]
                 finished.add(document.number, len(document.parts) - 1, best)

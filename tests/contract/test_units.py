@@ -92,7 +92,7 @@ def test_search_in_instances_that_overlap_is_one_pass(case, prepared_with_bert, 
     """Of every instance the scores of its own words, behind what it only reads."""
     if case.unit != "document":
         pytest.skip("only documents have instances")
-    built = build(case, prepared_with_bert, sentence_marks=marks, overlap=1, max_doc_tokens=14)
+    built = build(case, prepared_with_bert, sentence_marks=marks, overlap=1, max_doc_tokens=10)
     pairs = list(searched_and_read(built))
     assert len(pairs) >= 4  # of three documents
     for written, read in pairs:

@@ -224,44 +224,9 @@ class Decoder(StockDecoder):
         return self.probabilities.log_weights(self.groups)
 
     def begin(
-        self,
-        encoder_out: EncoderOutput,
-        beam: int,
-        memory: MemoryFlow | None = None,
-        prefix: Tensor | None = None,
+        self, encoder_out: EncoderOutput, beam: int, memory: MemoryFlow | None = None
     ) -> DecodeState:
-        """The state before the first token, with ``beam`` hypotheses for every source.
-
-        Args:
-            encoder_out: the encoded sources.
-            beam: hypotheses of each source.
-            memory: the memories with which the sources begin.
-            prefix: ``(documents, longest)`` decoder input, padded on the right, that all
-                hypotheses of a document have read already, some whole sentences of it: it is
-                read in one pass. None: nothing.
-        """
-        state = self._begin(encoder_out, beam, memory)
-        if prefix is not None:
-            self._read(prefix, encoder_out, state)
-        return state
-
-    def _read(self, prefix: Tensor, encoder_out: EncoderOutput, state: DecodeState) -> None:
-        """Let ``state`` begin behind ``prefix (documents, longest)``."""
-        attentions = []
-        for number in state.layers_of_document:
-            attention: DocumentAttention = self.layers[number].self_attn  # type: ignore[assignment]
-            attentions.append(attention.global_attn or attention)
-        with ProjectedKeys(attentions) as projected:
-            _, layout = self.states(prefix, encoder_out)
-        pairs = None
-        if attentions:
-            keys, values = zip(*projected.pairs, strict=True)
-            pairs = tuple(torch.stack([layout.align(x) for x in part]) for part in (keys, values))
-        state.begin_behind(layout, pairs)
-
-    def _begin(
-        self, encoder_out: EncoderOutput, beam: int, memory: MemoryFlow | None
-    ) -> DecodeState:
+        """The state before the first token, with ``beam`` hypotheses for every source."""
         layout, order = encoder_out.layout, encoder_out.order
         used = self.used_layers
         kinds = effective_kinds(self.cross_kinds[:used], layout)
@@ -290,6 +255,30 @@ class Decoder(StockDecoder):
             context_sources(self.layers, encoder_out.context),
             None if memory is None else memory_sources(self.layers, memory, layout.shape[0]),
         )
+
+    def read_prefix(self, prefix: Tensor, encoder_out: EncoderOutput, state: DecodeState) -> None:
+        """Let a search begin behind some whole sentences, which are read in one pass.
+
+        Args:
+            prefix: ``(documents, longest)`` decoder input, padded on the right, that all
+                hypotheses of a document have read.
+            encoder_out: the encoded sources.
+            state: that of :meth:`begin`; updated in place.
+        """
+        attentions = []
+        for number in state.layers_of_document:
+            attention: DocumentAttention = self.layers[number].self_attn  # type: ignore[assignment]
+            attentions.append(attention.global_attn or attention)
+        with ProjectedKeys(attentions) as projected:
+            _, layout = self.states(prefix, encoder_out)
+        pairs = None
+        if attentions:
+            keys, values = zip(*projected.pairs, strict=True)
+            pairs = (
+                torch.stack([layout.align(key) for key in keys]),
+                torch.stack([layout.align(value) for value in values]),
+            )
+        state.begin_behind(layout, pairs)
 
     def step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
         """Logits ``(hypotheses, vocabulary)`` after one more token of every hypothesis.
