@@ -32,7 +32,8 @@ from gtrans.data.documents import DOCUMENT_LINE, STANDARD_STREAM, check_length, 
 from gtrans.data.examples import Example
 from gtrans.decoding.batching import LEAST_ROW_TOKENS, make_batches
 from gtrans.decoding.document_search import SearchOptions
-from gtrans.decoding.loading import decoding_device, load_models
+from gtrans.decoding.loading import decoding_device, load_models, set_instances
+from gtrans.decoding.part_search import FinishedParts
 from gtrans.decoding.resuming import FinishedBatches, partial_path, run_of_partial
 from gtrans.decoding.translation_options import TranslationOptions
 from gtrans.decoding.translation_record import (
@@ -88,6 +89,7 @@ def _translate(options: TranslationOptions) -> int:
         options.paths, options.data, options.context, cpu=options.cpu, fp16=options.fp16,
         bf16=options.bf16,
     )  # fmt: skip
+    set_instances(task, options.max_doc_tokens, options.overlap)
     for path, before in zip(options.paths, digests, strict=True):
         if digest(Path(path)) != before:
             raise GtransError(
@@ -192,7 +194,7 @@ class Translator:
         self.free = search.free
         self.examples = self.generator.examples
 
-    def cut(self, lines: Sequence[_Line], max_doc_tokens: int | None) -> list[list[Example]]:
+    def cut(self, lines: Sequence[_Line]) -> list[list[Example]]:
         """The rows of each document, in order, as examples."""
         documents: list[list[_Sentence]] = [[]]
         for line in lines:
@@ -201,8 +203,6 @@ class Translator:
             else:
                 documents[-1].append(line)
         unit = self.examples.unit
-        if max_doc_tokens is not None:
-            unit = unit.limited_to(max_doc_tokens)
         examples: list[list[Example]] = [[] for _ in documents]
         for of_document, document in zip(examples, documents, strict=True):
             for span in unit.cut_to_translate([len(sentence.ids) - 1 for sentence in document]):
@@ -212,15 +212,20 @@ class Translator:
                 of_document.append(self.examples.example(span, ids, word_pieces=pieces))
         return examples
 
-    def decode(self, examples: Sequence[Example]) -> list[list[str]]:
-        """For each row the translations of its current sentences (one text, in free search)."""
+    def decode(
+        self, examples: Sequence[Example], finished: FinishedParts | None = None
+    ) -> list[list[str]]:
+        """For each row the translations of its current sentences (one text, in free search).
+
+        ``finished`` keeps the parts of rows that are translated in parts.
+        """
         source = {
             name: tensor.to(self.device)
             for name, tensor in self.examples.collate(examples)["net_input"].items()
         }
         texts = [
             [self._text(sentence.tokens) for sentence in hypotheses[0].sentences]
-            for hypotheses in self.generator.documents(source)
+            for hypotheses in self.generator.documents(source, finished)
         ]
         return [[" ".join(of_row)] for of_row in texts] if self.free else texts
 
@@ -240,9 +245,9 @@ def translate_lines(
 
     ``run`` is the fingerprint under which finished batches are kept, if the output is a file.
     """
-    documents = translator.cut(lines, options.max_doc_tokens)
+    documents = translator.cut(lines)
     examples = list(chain.from_iterable(documents))
-    lengths = [example["source"].numel() for example in examples]
+    lengths = translator.examples.lengths(examples)
     batches = make_batches(lengths, options.max_tokens, translator.generator.rows_at_once)
     texts: list[list[str]] = [[] for _ in examples]
     sentences = sum(not isinstance(line, str) for line in lines)
@@ -254,7 +259,8 @@ def translate_lines(
         for number, batch in enumerate(batches):
             translations = finished.get(number)
             if translations is None:
-                translations = _decode(translator, [examples[index] for index in batch], options)
+                rows = [examples[index] for index in batch]
+                translations = _decode(translator, rows, options, finished.parts(number))
                 finished.add(number, translations)
             for index, of_row in zip(batch, translations, strict=False):
                 texts[index] = of_row
@@ -265,15 +271,18 @@ def translate_lines(
             f"'{kept}' was changed: it has {found} translations, but {expected} are needed; "
             "`--force` translates anew."
         )
-    rows = iter(texts)
-    return [list(chain.from_iterable(islice(rows, len(rows_of)))) for rows_of in documents]
+    in_order = iter(texts)
+    return [list(chain.from_iterable(islice(in_order, len(of)))) for of in documents]
 
 
 def _decode(
-    translator: Translator, batch: list[Example], options: TranslationOptions
+    translator: Translator,
+    batch: list[Example],
+    options: TranslationOptions,
+    finished: FinishedParts,
 ) -> list[list[str]]:
     try:
-        return translator.decode(batch)
+        return translator.decode(batch, finished)
     except torch.cuda.OutOfMemoryError:
         raise GtransError(
             f"`--max-tokens` {options.max_tokens}: out of memory on the GPU, with {len(batch)} "
@@ -304,6 +313,7 @@ def _made_from(
         "context": dict(options.context),
         "max_tokens": options.max_tokens,
         "max_doc_tokens": options.max_doc_tokens,
+        **({"overlap": options.overlap} if options.overlap else {}),
         "device": decoding_device(options.cpu).type,
         "fp16": options.fp16,
         # The limit on rows is named where it makes other batches, of which a part is kept.

@@ -33,6 +33,11 @@ def check_first(task: Any, root: Any) -> None:
         refuse_unsupported(root.generation)
     if not is_training(root):
         return
+    if task.get("overlap"):
+        raise GtransError(
+            f"`--overlap {task.overlap}` is for decoding; in training leave it out (`--recut` lets "
+            "a model meet every sentence at every place of an instance)."
+        )
     model = root.get("model")
     # fairseq's older models have their options in a namespace.
     hydra = model is None or isinstance(model, DictConfig)
@@ -67,11 +72,6 @@ def check_splits(task: Any, root: Any) -> None:
         wanted += [(folders[0], name) for name in names.split(",")]
     for folder, split in wanted:
         split_pair(folder, split, task.source_lang, task.target_lang)
-
-
-def _trains(root: Any) -> bool:
-    """Whether these are all options of a training."""
-    return root is not None and root.get("checkpoint") is not None and not root.common_eval.path
 
 
 def _suffix(checkpoint: Any) -> str:
