@@ -109,7 +109,9 @@ settings() {
     sentence-data sentence-seed patience; do
     [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for the G-Transformer (run-finetune.sh)."
   done
+  without sentence
   if [[ $MULTILINGUAL == yes ]]; then
+    without prepare
     [[ ${OPTION[langs]} == *,* ]] || die "\`--langs\` is missing: English, then all others."
     [[ $corpus != opus100 || -n ${OPTION[xlmr]} ]] ||
       die "\`--xlmr\` is missing: the folder of XLM-R base (none: random parameters)."

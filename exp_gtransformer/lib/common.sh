@@ -226,7 +226,7 @@ check_prepared_elsewhere() {
     [[ -z ${GIVEN[$key]+given} ]] ||
       die "\`--$key\` cannot be combined with \`--prepared\`, which decides it."
   done
-  ((${#FOR_PREPARE[@]} == 0)) || die "'prepare:' cannot be combined with \`--prepared\`."
+  without prepare
 }
 
 # find_text: set TRAIN_TEXT, VALID_TEXT, TEST_TEXT, prefixes of files that are there; with --prepared

@@ -66,6 +66,12 @@ words_of() {
   WORDS+=("${own[@]}")
 }
 
+# without STAGE: end if words behind -- are for this stage, which a call does not have.
+without() {
+  local -n words=FOR_${1^^}
+  ((${#words[@]} == 0)) || die "'$1:' stands behind --, but this call has no such stage."
+}
+
 # check_stages ARGUMENT...: the values of --stage and --only; the arguments are those of the script.
 check_stages() {
   local made name

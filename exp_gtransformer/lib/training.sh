@@ -20,8 +20,13 @@ SENTENCE="" BASELINE=""
 # begin PREPARE-SCRIPT [FILE]: devices, text, and the corpus, which `gtrans prepare` makes in OUT/data
 # unless it is there and made from the same; FILE: what the script makes besides.
 begin() {
-  local prepare_script=$1
-  [[ -z ${OPTION[sentence-data]} || -n ${OPTION[sentence-checkpoint]} ]] ||
+  local prepare_script=$1 sentence=${OPTION[sentence-checkpoint]}
+  if [[ -n $sentence ]]; then
+    without sentence
+    [[ $DRY_RUN == yes || -f $sentence ]] ||
+      die "$sentence: there is no such file (\`--sentence-checkpoint\`)."
+  fi
+  [[ -z ${OPTION[sentence-data]} || -n $sentence ]] ||
     die "\`--sentence-data\` needs \`--sentence-checkpoint\`, the model of that vocabulary."
   find_text
   use_devices
@@ -100,11 +105,7 @@ train() {
 start_from() {
   local seed=${OPTION[seed]} folder=${OPTION[out]}/$1
   SENTENCE=${OPTION[sentence-checkpoint]} BASELINE=
-  if [[ -n $SENTENCE ]]; then
-    [[ $DRY_RUN == yes || -f $SENTENCE ]] ||
-      die "$SENTENCE: there is no such file (\`--sentence-checkpoint\`)."
-    return
-  fi
+  [[ -z $SENTENCE ]] || return 0
   SENTENCE=$folder/checkpoint_best.pt BASELINE=$1 STAGE_OF[$1]=sentence
   [[ -z ${GIVEN[sentence-seed]+given} ]] || SEED_OF[$1]=$2
   if [[ -n ${OPTION[name]} ]]; then
