@@ -61,7 +61,8 @@ $(stage_usage)
   --prepared DIR        bilingual: take OUT/data of another run
 
 What follows -- goes to gtrans train. OUT/MODEL goes on only with the settings that it began with;
-for others give a --name, or -- --restart to start anew. $(stage_words_usage)
+for others give a --name, or -- --restart to start anew.
+$(stage_words_usage)
 EOF
 }
 

@@ -27,12 +27,11 @@ stages: a run can be made in parts
 EOF
 }
 
-# stage_words_usage: print what the help says of the words in front of options behind --.
+# stage_words_usage: print what the help says of words that stand before options behind --.
 stage_words_usage() {
   cat <<EOF
-Behind a word
-prepare: sentence: document: translate: or score: options are for that stage alone, such as
--- --warmup-updates 400 document: --dropout 0.2 translate: --lenpen 0.8
+Behind one of the words prepare: sentence: document: translate: score: options are for that stage
+alone, such as -- --warmup-updates 400 document: --dropout 0.2 translate: --lenpen 0.8
 EOF
 }
 

@@ -23,6 +23,8 @@ begin() {
   local prepare_script=$1 sentence=${OPTION[sentence-checkpoint]}
   if [[ -n $sentence ]]; then
     without sentence
+    [[ -z ${GIVEN[sentence-seed]+given} ]] ||
+      die "\`--sentence-seed\` cannot be combined with \`--sentence-checkpoint\`, a model that exists."
     [[ $DRY_RUN == yes || -f $sentence ]] ||
       die "$sentence: there is no such file (\`--sentence-checkpoint\`)."
   fi
@@ -109,7 +111,7 @@ start_from() {
   SENTENCE=$folder/checkpoint_best.pt BASELINE=$1 STAGE_OF[$1]=sentence
   [[ -z ${GIVEN[sentence-seed]+given} ]] || SEED_OF[$1]=$2
   if [[ -n ${OPTION[name]} ]]; then
-    local EXTRA=() # for the document model only
+    local EXTRA=() FOR_TRANSLATE=() FOR_SCORE=() # for the document model only
   fi
   if [[ -n ${OPTION[name]} && $PRINT_ONLY == no && ${#FOR_SENTENCE[@]} == 0 ]] &&
     makes sentence "$1" "$SENTENCE" && finished "$1"; then

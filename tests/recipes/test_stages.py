@@ -191,8 +191,9 @@ def test_options_reach_the_stage_that_they_belong_to(script):
     assert memory.endswith(" --seed 1 --memory-layers 0-1 --dropout 0.5 --memory-size 8")
     assert translate.endswith(" --lenpen 2") and score.endswith(" --details")
     named = script("run-memory", *PLACE, "--runs", "1", "--name", "x", "--dry-run", "--", *words)
-    _, sentence, *_ = commands(named)
+    _, sentence, translate, score, _, of_variant, _ = commands(named)
     assert sentence.endswith(" --seed 1 --lr 1")
+    assert not translate.endswith(" --lenpen 2") and of_variant.endswith(" --lenpen 2")
 
 
 def test_the_bert_of_a_sentence_model_without_one(script, stand_ins):
