@@ -94,6 +94,7 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
     )
     dataset_impl: Any = II("dataset.dataset_impl")
     train_subset: str = II("dataset.train_subset")
+    valid_subset: str = II("dataset.valid_subset")
     seed: int = II("common.seed")
     update_freq: Any = II("optimization.update_freq")
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
+from omegaconf import open_dict
 
 from gtrans.data.selection import Selection
 from gtrans.data.unit_options import option
@@ -75,9 +76,6 @@ class ValidationConfig:
     )
 
 
-VALIDATION_FIELDS = tuple(field.name for field in fields(ValidationConfig))
-
-
 def selection_of(cfg: Any) -> Selection:
     """The part of the training set that the options of a task name.
 
@@ -90,3 +88,14 @@ def selection_of(cfg: Any) -> Selection:
         int(cfg.sample_instances),
         int(cfg.sample_seed),
     )
+
+
+def read_everything(cfg: Any) -> None:
+    """Forget the part of the training set that a model was trained on, for its other commands.
+
+    Args:
+        cfg: options of the task in a checkpoint, which are changed.
+    """
+    with open_dict(cfg):
+        for field in fields(SampleConfig):
+            cfg[field.name] = field.default
