@@ -132,8 +132,13 @@ class EvalBleu(TaskPart):
     """
 
     def __init__(self, task: Any, model: Any) -> None:
-        """``task``: that this is a part of; ``model``: that is trained."""
+        """``task``: that this is a part of; ``model``: that is trained.
+
+        Raises:
+            GtransError: the data folder does not say how pieces become text.
+        """
         self._task, self._model = task, model
+        self._pipeline = load_pipeline(task.data_folder, str(task.cfg.target_lang))
         self._options = how_to_translate(task.cfg.eval_bleu_args)
         self._translator: Translator | None = None
         self._sets: list[_ValidationSet] = []
@@ -197,9 +202,8 @@ class EvalBleu(TaskPart):
     def _translate(self, of: _ValidationSet) -> list[list[str]]:
         """The translated sentences of each document, or its translation in free search."""
         if self._translator is None:  # the model is on its device only now
-            pipeline = load_pipeline(self._task.data_folder, str(self._task.cfg.target_lang))
-            search = self._options.search
-            self._translator = Translator([self._model], self._task, pipeline.decode, search)
+            of_pieces, search = self._pipeline.decode, self._options.search
+            self._translator = Translator([self._model], self._task, of_pieces, search)
         translator = self._translator
         cut = translator.cut(lines_of_dataset(of.dataset), self._options.max_doc_tokens)
         documents = [rows for rows in cut if rows][: len(of.references)]
