@@ -23,7 +23,7 @@ from gtrans.text.prepared_folder import check_recorded
 
 
 @dataclass
-class DocumentTranslationConfig(ValidationConfig, SampleConfig, UnitConfig, FairseqDataclass):
+class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, FairseqDataclass):
     """Data, streams, BERT, word dropout and starting points."""
 
     data: Optional[str] = option(
