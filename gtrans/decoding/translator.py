@@ -108,7 +108,8 @@ class Translator:
 
     def batches(self, examples: Sequence[Example], max_tokens: int) -> list[list[int]]:
         """Which examples are decoded together (:func:`gtrans.decoding.batching.make_batches`)."""
-        return make_batches(self.examples.lengths(examples), max_tokens, self.generator.rows_at_once)
+        lengths = self.examples.lengths(examples)
+        return make_batches(lengths, max_tokens, self.generator.rows_at_once)
 
     def decode(
         self, examples: Sequence[Example], finished: FinishedParts | None = None

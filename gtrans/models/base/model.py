@@ -294,7 +294,7 @@ class Transformer(DocumentModel):
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
         """See :meth:`gtrans.models.base.contract.DocumentModel.begin_decoding`.
 
-        In a model with memories every source is a sentence that begins with ``source["memory"]``.
+        With memories every source is one sentence, which begins with ``source["memory"]``.
         """
         flow = self._flow(source.get("memory"))
         encoded = self.encode({**source, "memory": flow})
