@@ -59,8 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--analysis",
         nargs="+",
         default=[],
-        metavar="[NAME=]FILE",
-        help="what 'gtrans analyse --json' printed: entropy of attention and gates",
+        metavar="FILE.json",
+        help="numbers that 'gtrans analyse --plot' wrote beside its pictures, drawn in the page: "
+        "entropy, gates, gradients, ..",
     )
     more.add_argument(
         "--items",
@@ -102,20 +103,16 @@ def run(args: argparse.Namespace) -> None:
     from gtrans.report.page import html
 
     names = system_names([_named(word) for word in args.run], "RUN")
-    analyses = _paths(args.analysis, "--analysis")
-    items = _paths(args.items, "--items")
+    files = system_names(args.items, "--items")
+    items = {name: Path(path) for name, path in files.items()}
     runs = [read_run(name, Path(path), args.ref, args.src) for name, path in names.items()]
     inputs = [path for one in runs for path in one.inputs]
-    inputs += [*analyses.values(), *items.values(), *map(Path, args.set)]
+    inputs += [*map(Path, (*args.analysis, *args.set)), *items.values()]
     check_output("--output", args.output, inputs)
-    page = html(_contents(args, runs, analyses, items))
+    page = html(_contents(args, runs, items))
     with atomic_writer(args.output, inputs) as file:
         file.write(page)
     say(f"gtrans: {args.output} has {len(page.encode()) / 1e6:.1f} MB")
-
-
-def _paths(words: Sequence[str], flag: str) -> dict[str, Path]:
-    return {name: Path(path) for name, path in system_names(words, flag).items()}
 
 
 def _named(word: str) -> str:
@@ -126,14 +123,11 @@ def _named(word: str) -> str:
 
 
 def _contents(
-    args: argparse.Namespace,
-    runs: Sequence[Run],
-    analyses: Mapping[str, Path],
-    items: Mapping[str, Path],
+    args: argparse.Namespace, runs: Sequence[Run], items: Mapping[str, Path]
 ) -> Contents:
     from gtrans.report import contrast
     from gtrans.report.charts import draw_intervals
-    from gtrans.report.curves import analysis_charts, training_charts
+    from gtrans.report.figures import analysis_charts, training_charts
     from gtrans.report.page import Contents, Group, TestTable
     from gtrans.report.scores import by_label, side_by_side
     from gtrans.report.texts import check_scores, for_reader, measure_chrf, read_test_sets
@@ -157,8 +151,8 @@ def _contents(
     models = _trainings(runs)
     charts = training_charts(models) if models else []
     groups = [Group("training", "Training", charts)] if charts else []
-    if analyses:
-        groups.append(Group("analysis", "Attention and gates", analysis_charts(analyses)))
+    if args.analysis:
+        groups.append(Group("analysis", "Analyses", analysis_charts(args.analysis)))
     contents = Contents(runs, tables, models, groups, reader=reader)
     if items:
         sets = _items(args)

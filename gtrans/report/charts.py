@@ -4,51 +4,45 @@ from __future__ import annotations
 
 import importlib
 import io
-import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+from gtrans.analysis.figures import Figure, Panel
+from gtrans.analysis.plots import COLOURS, MARKS, draw, figure_class, repeatable
 from gtrans.report.scores import ScoresOfTest
 
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
-# Colours that are told apart without seeing red and green (Okabe and Ito 2008), and what the style
-# sheet calls them: it has darker and lighter ones for the two themes.
-_SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
+# Sentinels for what matplotlib draws in black and grey; the style sheet has the colours of both
+# themes, also for the series.
 _INK, _GRID = "#123456", "#654321"
 _VARIABLES = {
-    **{colour: f"var(--series-{number})" for number, colour in enumerate(_SERIES)},
+    **{colour.lower(): f"var(--series-{number})" for number, colour in enumerate(COLOURS)},
     _INK: "var(--ink)",
     _GRID: "var(--rule)",
 }
-_DASHES = ("-", "--", "-.", ":")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _SETTINGS = {
-    "svg.fonttype": "none",  # text stays text, in the fonts of the page
-    "text.parse_math": False,  # a name with a dollar sign is a name
-    "font.size": 10,
     "text.color": _INK,
     "axes.edgecolor": _INK,
     "axes.labelcolor": _INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "axes.titlelocation": "left",
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.color": _GRID,
     "grid.linewidth": 0.6,
     "xtick.color": _INK,
     "ytick.color": _INK,
     "legend.frameon": False,
-    "legend.fontsize": 9,
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
 }
 # The metrics whose intervals are drawn, if the tables have them.
 _DRAWN = ("s_bleu", "d_bleu", "chrf", "meteor")
-
-Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -60,52 +54,20 @@ class Chart:
     svg: str
 
 
-@dataclass(frozen=True)
-class Panel:
-    """What is drawn in one frame: lines by their names, and dotted the limit of each."""
-
-    title: str
-    x: str
-    y: str
-    lines: Mapping[str, Points]
-    limits: Mapping[str, Points] = field(default_factory=dict)
+def draw_figure(identity: str, title: str, figure: Figure) -> Chart:
+    """A figure of :mod:`gtrans.analysis`."""
+    words = "; ".join(filter(None, map(_ends, figure.panels)))
+    return Chart(title or figure.title, words, _svg(identity, lambda: draw(figure)))
 
 
-def draw_panels(identity: str, title: str, words: str, panels: Sequence[Panel]) -> Chart:
-    """Frames side by side, at most two in a row, with one legend for lines of the same names."""
-    columns = min(2, len(panels))
-    rows = (len(panels) + columns - 1) // columns
-    names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
-
-    def draw(figure: Any) -> None:
-        every = figure.subplots(rows, columns, squeeze=False).flatten()
-        handles: dict[str, Any] = {}
-        for axes, panel in zip(every, panels, strict=False):
-            for name, points in panel.lines.items():
-                place = names.index(name)
-                style = {
-                    "color": _SERIES[place % len(_SERIES)],
-                    "linestyle": _DASHES[place // len(_SERIES) % len(_DASHES)],
-                    "linewidth": 1.6,
-                }
-                if len(points) < 40:
-                    style |= {"marker": _MARKERS[place % len(_MARKERS)], "markersize": 4}
-                (handles[name],) = axes.plot(*zip(*points, strict=True), **style)
-                if limit := panel.limits.get(name):
-                    dotted = style | {"linestyle": ":", "linewidth": 1.0, "marker": None}
-                    axes.plot(*zip(*limit, strict=True), **dotted)
-            axes.set_title(panel.title, fontsize=10, loc="left")
-            axes.set_xlabel(panel.x)
-            axes.set_ylabel(panel.y)
-            if all(float(x).is_integer() for line in panel.lines.values() for x, _ in line):
-                axes.xaxis.get_major_locator().set_params(integer=True)
-        for axes in every[len(panels) :]:
-            axes.set_visible(False)
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center",
-                      ncols=min(4, max(1, 90 // (6 + max(map(len, names))))))  # fmt: skip
-
-    height = 3.0 * rows + 0.28 * (1 + len(names) // 4)
-    return Chart(title, words, _svg(identity, (4.6 * columns, height), draw))
+def _ends(panel: Panel) -> str:
+    """A panel in words: where its lines end."""
+    ends = [
+        f"{one.label} {one.points[-1].y:.3g}"
+        for one in panel.series
+        if one.points and one.kind != "limit"
+    ]
+    return f"{panel.title} ({panel.y_label}) at the end: {', '.join(ends)}" if ends else ""
 
 
 def draw_intervals(identity: str, title: str, scores: ScoresOfTest) -> Chart | None:
@@ -120,7 +82,10 @@ def draw_intervals(identity: str, title: str, scores: ScoresOfTest) -> Chart | N
         return None
     names = list(scores.rows)
 
-    def draw(figure: Any) -> None:
+    def drawn() -> Any:
+        figure = figure_class()(
+            figsize=(2.0 + 2.1 * len(columns), 0.9 + 0.34 * len(names)), layout="constrained"
+        )
         every = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
         for axes, column in zip(every, columns, strict=True):
             for place, name in enumerate(names):
@@ -132,12 +97,13 @@ def draw_intervals(identity: str, title: str, scores: ScoresOfTest) -> Chart | N
                 ends = [[max(0.0, cell.score - low)], [max(0.0, high - cell.score)]]
                 axes.errorbar(
                     cell.score, place, xerr=ends, capsize=3, markersize=5,
-                    marker=_MARKERS[place % len(_MARKERS)], color=_SERIES[place % len(_SERIES)],
+                    marker=MARKS[place % len(MARKS)], color=COLOURS[place % len(COLOURS)],
                 )  # fmt: skip
-            axes.set_title(column.label, fontsize=10, loc="left")
+            axes.set_title(column.label, fontsize="medium")
             axes.set_yticks(range(len(names)), names)
             axes.set_ylim(len(names) - 0.5, -0.5)
             axes.locator_params(axis="x", nbins=4)
+        return figure
 
     words = "; ".join(
         f"{column.label}: "
@@ -148,23 +114,18 @@ def draw_intervals(identity: str, title: str, scores: ScoresOfTest) -> Chart | N
         )
         for column in columns
     )
-    size = (2.0 + 2.1 * len(columns), 0.9 + 0.34 * len(names))
-    return Chart(title, words, _svg(identity, size, draw))
+    return Chart(title, words, _svg(identity, drawn))
 
 
-def _svg(identity: str, size: tuple[float, float], draw: Callable[[Any], None]) -> str:
-    """The SVG of a figure; ``identity`` keeps its names apart from those of other figures."""
-    # fairseq makes every library log at level INFO.
-    for library in ("matplotlib", "PIL"):
-        logging.getLogger(library).setLevel(logging.ERROR)
-    matplotlib = importlib.import_module("matplotlib")
-    figures = importlib.import_module("matplotlib.figure")
-    drawn = io.BytesIO()
-    with matplotlib.rc_context({**_SETTINGS, "svg.hashsalt": identity}):
-        figure = figures.Figure(figsize=size, layout="constrained")
-        draw(figure)
-        figure.savefig(drawn, format="svg", metadata={"Date": None})
-    root = ElementTree.fromstring(drawn.getvalue())
+def _svg(identity: str, drawn: Callable[[], Any]) -> str:
+    """The SVG of a figure of matplotlib; ``identity`` keeps its names apart from those of others.
+
+    Its text stays text, in the fonts of the page.
+    """
+    content = io.BytesIO()
+    with repeatable(), importlib.import_module("matplotlib").rc_context(_SETTINGS):
+        drawn().savefig(content, format="svg", metadata={"Date": None})
+    root = ElementTree.fromstring(content.getvalue())
     for found in root.findall(f"{{{_SVG}}}metadata"):
         root.remove(found)
     width, height = (float(value) for value in root.attrib["viewBox"].split()[2:])
@@ -185,6 +146,11 @@ def _fitted(name: str, value: str, identity: str) -> str:
         return value.replace("#", f"#{identity}-", 1)
     value = value.replace("url(#", f"url(#{identity}-")
     if name in ("style", "fill", "stroke"):
-        value = re.sub(r"#[0-9a-f]{6}", lambda found: _VARIABLES.get(found[0], found[0]), value)
+        value = re.sub(r"#[0-9a-f]{6}\b", _of_page, value)
         value = re.sub(r"(font(?:-family)?: [^;]*?)'[^;]*", r"\1system-ui, sans-serif", value)
     return value
+
+
+def _of_page(colour: re.Match[str]) -> str:
+    """A colour of the style sheet; any other, lighter where the page is dark."""
+    return _VARIABLES.get(colour[0], f"color-mix(in oklab, {colour[0]} var(--shade), white)")

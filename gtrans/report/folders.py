@@ -9,16 +9,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from gtrans.analysis.history import LOG
+from gtrans.decoding.translation_record import SUFFIX, read_record
 from gtrans.errors import GtransError
 from gtrans.identity.json_files import read_object
 from gtrans.report.training import Training, read_training
 
 _TRANSLATION = "test."
+_OUTPUTS = ("--json", "--csv", "--latex", "--details")  # of `gtrans score`
 _WAY_OUT = "run its recipe again, which makes what is missing"
 
 
@@ -61,7 +62,7 @@ class Run:
     tables: list[ScoreTable] = field(default_factory=list)
     trained: dict[str, Training] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def systems(self) -> dict[str, Path]:
         """The translation of each model that is in a table."""
         return {name: file for table in self.tables for name, file in table.systems.items()}
@@ -100,11 +101,12 @@ def read_run(
                 f"{log.parent}: its training has not come to its end ({log.name}); {_WAY_OUT}."
             )
         run.trained[log.parent.name] = training
-    languages = _languages(path)
     for table in sorted(path.glob("scores.*.txt")):
         words = _command(table)
         if words is not None:
-            run.tables.append(_read_table(table, words, languages, references, source))
+            run.tables.append(_read_table(table, words, references, source))
+    if references and (words := _words_for(run)):
+        run.tables.append(_read_table(path / "scores.txt", words, references, source))
     untested = [model for model in run.trained if model not in run.systems]
     if not run.tables or untested:
         missing = path / f"scores.{untested[0] if untested else 'MODEL'}.txt"
@@ -112,13 +114,33 @@ def read_run(
     return run
 
 
-def _languages(path: Path) -> tuple[str, str]:
-    """Source and target language of the prepared corpus, if the folder has it."""
+def _source_language(data: Path) -> str:
+    """The source language of a prepared corpus; empty if it is not there."""
     try:
-        state = read_object(path / "data" / "prepare.json")
+        return str(read_object(data / "prepare.json").get("source_lang") or "")
     except FileNotFoundError:
-        return "", ""
-    return str(state.get("source_lang") or ""), str(state.get("target_lang") or "")
+        return ""
+
+
+def _words_for(run: Run) -> list[str]:
+    """A ``gtrans score`` of the translations that are in no table, those of sentence models first.
+
+    A workflow may keep its scores elsewhere.
+    """
+    files = [
+        file
+        for file in sorted(run.path.glob(f"{_TRANSLATION}*.*"))
+        if not file.name.endswith(SUFFIX) and _model(file.name) not in run.systems
+    ]
+    files.sort(key=lambda file: "sentence" not in _model(file.name))
+    if not files:
+        return []
+    record = read_record(files[0])
+    names = {} if record is None else record.names
+    found = ["--hyp", *(f"{_model(file.name)}={file}" for file in files), "--ref", ""]
+    found += ["--target-lang", files[0].suffix[1:]]
+    found += ["--src", str(names["input"])] if names.get("input") else []
+    return [*found, "--data", str(names["data"])] if names.get("data") else found
 
 
 def _command(table: Path) -> list[str] | None:
@@ -139,11 +161,7 @@ def _command(table: Path) -> list[str] | None:
 
 
 def _read_table(
-    table: Path,
-    words: Sequence[str],
-    languages: tuple[str, str],
-    references: Sequence[str],
-    source: str | None,
+    table: Path, words: Sequence[str], references: Sequence[str], source: str | None
 ) -> ScoreTable:
     """A table, with the files that it was made from as they lie now."""
     folder = table.parent
@@ -153,8 +171,12 @@ def _read_table(
         name, equals, typed = word.partition("=")
         file = folder / Path(typed if equals else word).name
         systems[name if equals else _model(file.name)] = _there(file, table)
+    for flag in _OUTPUTS:
+        given.pop(flag, None)
     data = folder / "data"
-    if data.is_dir() and "--data" in given:
+    if not data.is_dir():
+        data = Path(*given.get("--data", [str(data)]))
+    if "--data" in given:
         given["--data"] = [str(data)]
     if references:
         given["--ref"] = list(references)
@@ -174,7 +196,7 @@ def _read_table(
         systems,
         found,
         src[0] if src else None,
-        (languages[0], (given.get("--target-lang") or [languages[1]])[0]),
+        (_source_language(data), (given.get("--target-lang") or [""])[0]),
         _read_scores(scores, list(systems)) if scores.is_file() else None,
     )
 
