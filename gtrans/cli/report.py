@@ -48,8 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline",
         metavar="SYSTEM",
-        help="the system that the documents are compared with, as the page calls it (default: the "
-        "first of the first table with several systems)",
+        help="compare all systems with this one, as the page calls it: scores are computed anew, "
+        "with tests (default: the tests that the runs have; documents are compared with the first "
+        "system of the first table with several)",
     )
     moved = parser.add_argument_group("test text, where it is not where the runs had it")
     moved.add_argument("--ref", nargs="+", default=[], metavar="FILE", help="its reference")
@@ -130,7 +131,13 @@ def _contents(
     from gtrans.report.figures import analysis_charts, training_charts
     from gtrans.report.page import Contents, Group, TestTable
     from gtrans.report.scores import by_label, side_by_side
-    from gtrans.report.texts import check_scores, for_reader, measure_chrf, read_test_sets
+    from gtrans.report.texts import (
+        check_scores,
+        compared_with,
+        for_reader,
+        measure_chrf,
+        read_test_sets,
+    )
 
     tests = read_test_sets(runs)
     known = [label for test in tests for label in test.systems]
@@ -140,14 +147,15 @@ def _contents(
         )
     tables, reader = [], []
     for number, test in enumerate(tests):
+        if args.baseline in test.systems:
+            test = compared_with(test, args.baseline)
         chrf = measure_chrf(test)
         scores = [table.scores or _computed(table) for table, _ in test.tables]
         check_scores(test, chrf, by_label(test, scores))
-        baseline = args.baseline if args.baseline in test.systems else test.baseline
         found = side_by_side(test, scores)
         chart = draw_intervals(f"intervals-{number}", "Scores with 95% intervals", found)
-        tables.append(TestTable(test.title, baseline, found, chart))
-        reader.append(for_reader(test, chrf, baseline))
+        tables.append(TestTable(test.title, test.baseline, found, chart))
+        reader.append(for_reader(test, chrf, test.baseline))
     models = _trainings(runs)
     charts = training_charts(models) if models else []
     groups = [Group("training", "Training", charts)] if charts else []
@@ -168,7 +176,8 @@ def _computed(table: ScoreTable) -> Mapping[str, Any]:
     from gtrans.cli import score
     from gtrans.evaluation.report import to_json
 
-    say(f"gtrans: {table.path} has no {table.path.stem}.json beside it, so it is computed again")
+    files = ", ".join(file.name for file in table.systems.values())
+    say(f"gtrans: the scores of {files} are computed")
     parser = argparse.ArgumentParser(prog="gtrans score", exit_on_error=False)
     score.add_arguments(parser)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,7 +95,8 @@ def side_by_side(test: TestSet, scores: Sequence[Mapping[str, Any]]) -> ScoresOf
                 if before is not cell:
                     before.changes += [one for one in cell.changes if one not in before.changes]
                 signatures.setdefault(key, {})[str(entry.get("signature", ""))] = None
-        notes |= dict.fromkeys(map(str, found.get("notes", ())))
+        for note in found.get("notes", ()):
+            notes[_with_labels(str(note), labels)] = None
     columns = [
         Column(key, _label(key), _higher(key), [text for text in texts if text])
         for key, texts in signatures.items()
@@ -116,6 +118,12 @@ def by_label(test: TestSet, scores: Sequence[Mapping[str, Any]]) -> dict[str, di
         for (_, labels), found in zip(test.tables, scores, strict=True)
         for name, label in labels.items()
     }
+
+
+def _with_labels(note: str, labels: Mapping[str, str]) -> str:
+    """A note with the labels of the systems that it names."""
+    names = "|".join(sorted(map(re.escape, labels), key=len, reverse=True))
+    return re.sub(rf"(?<![\w.+-])(?:{names})(?![\w+-])", lambda name: labels[name[0]], note)
 
 
 def _label(key: str) -> str:

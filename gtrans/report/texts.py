@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,27 @@ def read_test_sets(runs: Sequence[Run]) -> list[TestSet]:
     return list(found.values())
 
 
+def compared_with(test: TestSet, baseline: str) -> TestSet:
+    """The test set with one table of all systems instead of its own, ``baseline`` first.
+
+    The table has the options of that of the baseline, and no scores yet.
+    """
+    own = next(table for table, labels in test.tables if baseline in labels.values())
+    files = {
+        label: table.systems[name]
+        for table, labels in test.tables
+        for name, label in labels.items()
+    }
+    order = sorted(files, key=lambda label: label != baseline)
+    # A label may have characters that a name on the command line may not.
+    names = {f"system{number}": label for number, label in enumerate(order)}
+    words = ["--hyp", *(f"{name}={files[label]}" for name, label in names.items())]
+    others = own.words[1 + len(own.systems) :]
+    systems = {name: files[label] for name, label in names.items()}
+    table = replace(own, words=[*words, *others], systems=systems, scores=None)
+    return replace(test, tables=[(table, names)])
+
+
 def _key(documents: Documents) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, documents))
 
@@ -132,7 +153,7 @@ def for_reader(test: TestSet, chrf: Measurement | None, baseline: str) -> dict[s
         system: [_finite(chrf.compute(row.tolist())) for row in rows]
         for system, rows in chrf.statistics.items()
     }
-    systems = list(test.aligned)
+    systems = [label for label in test.systems if label in test.aligned]
     base = test.aligned.get(baseline)
     documents, place = [], 0
     for number, reference in enumerate(test.references):

@@ -182,7 +182,7 @@ def test_json_beside_a_table_is_taken(tmp_path: Path, capsys: pytest.CaptureFixt
     found["systems"]["finetune"]["s_bleu"]["score"] = 12.345
     write(run / "scores.finetune.json", json.dumps(found))
     assert main(["report", str(run), "--output", str(page)]) == 0
-    assert "computed again" not in capsys.readouterr().err
+    assert "are computed" not in capsys.readouterr().err
     assert "12.3" in page.read_text()
     write(run / "test.finetune.en", text(BASELINE))
     page.unlink()

@@ -60,7 +60,7 @@ def test_unfinished_runs_are_one_line(
     spoil(run)
     assert main(["report", str(run), "--output", str(page)]) == 1
     lines = capsys.readouterr().err.splitlines()
-    (line,) = (line for line in lines if "computed again" not in line)
+    (line,) = (line for line in lines if "are computed" not in line)
     assert line.startswith("gtrans: error: ") and words in line
     assert not page.exists() and not list(tmp_path.glob(".page*"))
 

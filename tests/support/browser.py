@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,6 +21,16 @@ def chromium() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
+# A program that moves the pipes to the numbers 3 and 4 of the protocol, and becomes the browser.
+_MOVE = """
+import fcntl, os, sys
+read, write = (fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3])
+os.dup2(read, 3)
+os.dup2(write, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
 class Browser:
     """One page of a browser.
 
@@ -31,9 +42,8 @@ class Browser:
         """Start it; ``profile``: a folder of its own."""
         to_read, self._write = os.pipe()
         self._read, to_write = os.pipe()
-        # The numbers 3 and 4 are those of the protocol: a shell moves the pipes there.
         command = [
-            "sh", "-c", f'exec "$@" 3<&{to_read} 4>&{to_write}', "sh", program, "--headless=new",
+            sys.executable, "-c", _MOVE, str(to_read), str(to_write), program, "--headless=new",
             "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
             "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank",
         ]  # fmt: skip
