@@ -124,12 +124,13 @@ def _svg(identity: str, drawn: Callable[[], Any]) -> str:
     """
     content = io.BytesIO()
     with repeatable(), importlib.import_module("matplotlib").rc_context(_SETTINGS):
-        drawn().savefig(content, format="svg", metadata={"Date": None})
+        canvas = importlib.import_module("matplotlib.backends.backend_svg").FigureCanvasSVG(drawn())
+        canvas.print_svg(content, metadata={"Date": None})
     root = ElementTree.fromstring(content.getvalue())
     for found in root.findall(f"{{{_SVG}}}metadata"):
         root.remove(found)
     width, height = (float(value) for value in root.attrib["viewBox"].split()[2:])
-    root.attrib |= {"width": f"{width:.0f}", "height": f"{height:.0f}", "aria-hidden": "true"}
+    root.attrib |= {"width": f"{width:.0f}pt", "height": f"{height:.0f}pt", "aria-hidden": "true"}
     for element in root.iter():
         for name, value in element.attrib.items():
             element.attrib[name] = _fitted(name, value, identity)

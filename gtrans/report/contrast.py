@@ -78,13 +78,17 @@ def _judged(entry: Mapping[str, Any], item: Item, place: str) -> Judged:
     if isinstance(translation, str):
         outcome = entry.get("outcome")
         return Judged(None if outcome is None else outcome == Outcome.RIGHT, [], translation)
-    right, numbers = entry.get("correct"), isinstance(scores, list)
-    if not numbers or len(scores or ()) != len(item.candidates) or right not in (True, False, None):
+    right = entry.get("correct")
+    try:
+        numbers = [float(score) for score in scores or ()]
+    except (TypeError, ValueError):
+        numbers = []
+    if len(numbers) != len(item.candidates) or right not in (True, False, None):
         raise GtransError(
             f"{place}: it has neither 'translation' nor 'scores' of {len(item.candidates)} "
             "candidates; give what `gtrans contrast --output` wrote."
         )
-    return Judged(right, item.right_first([float(score) for score in scores or ()]), "")
+    return Judged(right, item.right_first(numbers), "")
 
 
 def accuracies(

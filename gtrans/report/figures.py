@@ -53,14 +53,15 @@ def analysis_charts(paths: Sequence[str]) -> list[Chart]:
     for number, path in enumerate(paths):
         try:
             figure = _figure(read_json(Path(path)))
+            title = figure.title or Path(path).stem
+            charts.append(draw_figure(f"analysis-{number}", title, figure))
         except FileNotFoundError:
             raise GtransError(f"`--analysis` {path}: there is no such file.") from None
-        except (KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise GtransError(
                 f"`--analysis` {path}: it is not what `gtrans analyse --plot` writes beside its "
                 "pictures."
             ) from None
-        charts.append(draw_figure(f"analysis-{number}", figure.title or Path(path).stem, figure))
     return charts
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import METRICS
 from gtrans.evaluation.report import p_value
+from gtrans.report.folders import ScoreTable
 from gtrans.report.texts import TestSet
 
 SIGNIFICANT = 0.05
@@ -83,9 +84,9 @@ def side_by_side(test: TestSet, scores: Sequence[Mapping[str, Any]]) -> ScoresOf
     for (table, labels), found in zip(test.tables, scores, strict=True):
         for name, label in labels.items():
             for key, entry in found["systems"][name].items():
-                if not isinstance(entry, dict) or not isinstance(entry.get("score"), float):
+                cell = _read_cell(entry, labels, table)
+                if cell is None:
                     continue
-                cell = _cell(entry, labels)
                 before = rows[label].setdefault(key, cell)
                 if not math.isclose(before.score, cell.score, abs_tol=1e-6):
                     raise GtransError(
@@ -134,9 +135,21 @@ def _higher(key: str) -> bool:
     return METRICS[key].higher_is_better if key in METRICS else True
 
 
+def _read_cell(entry: Any, labels: Mapping[str, str], table: ScoreTable) -> Cell | None:
+    """A score; None where there is none, as of lexical consistency without repeated terms."""
+    try:
+        return None if entry.get("score") is None else _cell(entry, labels)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        raise GtransError(
+            f"{table.path.with_suffix('.json')}: it is not what `gtrans score --json` writes; run "
+            "the recipe again."
+        ) from None
+
+
 def _cell(entry: Mapping[str, Any], labels: Mapping[str, str]) -> Cell:
     interval = (entry.get("confidence") or {}).get("interval")
-    cell = Cell(entry["score"], (interval[0], interval[1]) if interval else None)
+    ends = (float(interval[0]), float(interval[1])) if interval else None
+    cell = Cell(float(entry["score"]), ends)
     comparison = entry.get("comparison")
     if comparison:
         test = comparison.get("paired_randomisation")
@@ -145,9 +158,9 @@ def _cell(entry: Mapping[str, Any], labels: Mapping[str, str]) -> Cell:
         cell.changes.append(
             Change(
                 labels.get(baseline, next(iter(labels.values()))),
-                comparison["difference"],
+                float(comparison["difference"]),
                 "" if p is None else p_value(p),
-                comparison["direction"],
+                str(comparison["direction"]),
                 p is not None and p < SIGNIFICANT,
             )
         )

@@ -210,7 +210,7 @@ def check_scores(
     """
     for label in test.aligned if chrf is not None else ():
         entry = scores[label].get(CHRF)
-        if entry is None or entry["signature"] != chrf.signature:
+        if not isinstance(entry, dict) or entry.get("signature") != chrf.signature:
             continue
         if not math.isclose(entry["score"], chrf.score(label), abs_tol=1e-6):
             table = next(table for table, labels in test.tables if label in labels.values())

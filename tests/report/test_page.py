@@ -11,6 +11,7 @@ import pytest
 from support.run_folders import BASELINE, HOSTILE, SOURCE, contrastive_set, finished_run
 from support.score_corpus import HYPOTHESES, text, write
 
+from gtrans.analysis.figures import Figure, Panel, Point, Series, to_json
 from gtrans.cli import main
 
 VOID = {"meta", "input", "br", "link", "img"}
@@ -62,16 +63,13 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> str:
     first = finished_run(folder / "<b>a")
     second = finished_run(folder / "second", {"sentence": HYPOTHESES})
     sets, a, b = contrastive_set(folder)
-    analysis = [
-        {"updates": 5, "attention": [{"side": "encoder", "kind": "self", "range": "group",
-         "layer": 1, "entropy": 1.5, "most": 2.0}],
-         "gates": [{"side": "encoder", "kind": "self", "layer": 1, "open": 0.25}]}
-    ]  # fmt: skip
-    found = write(folder / "analysis.json", json.dumps(analysis))
+    lines = (Series(HOSTILE, (Point(1, 1.5), Point(2, 0.25))),)
+    figure = Figure("Entropy", (Panel("encoder", "layer", "bits", lines),))
+    found = write(folder / "analysis.json", json.dumps(to_json(figure)))
     page = folder / "page.html"
     assert main([
         "report", f"first={first}", str(second), "--output", str(page), "--items", f"a={a}",
-        f"b={b}", "--set", sets, "--analysis", f"of={found}",
+        f"b={b}", "--set", sets, "--analysis", found,
     ]) == 0  # fmt: skip
     return page.read_text(encoding="utf-8")
 
@@ -104,10 +102,10 @@ def test_charts_are_drawings_with_words(content: str) -> None:
     page = Page(content)
     words = [attributes["aria-label"] for attributes, _ in page.all("div")
              if attributes.get("role") == "img"]  # fmt: skip
-    assert any("Training loss at the end" in str(one) for one in words)
+    assert any("training: loss" in str(one) and "finetune 5.9" in str(one) for one in words)
     assert any("weight_group_2 0.7" in str(one) for one in words)
-    assert any("encoder self 0.25" in str(one) for one in words)
-    assert len(page.all("svg")) == len(words) == 5
+    assert any(f"encoder (bits) at the end: {HOSTILE} 0.25" in str(one) for one in words)
+    assert len(page.all("svg")) == len(words) == 4
     assert "DejaVu" not in content  # the fonts of the page
 
 

@@ -65,15 +65,29 @@ def test_unfinished_runs_are_one_line(
     assert not page.exists() and not list(tmp_path.glob(".page*"))
 
 
+def test_runs_without_tables_and_another_baseline(tmp_path: Path) -> None:
+    """A workflow keeps its scores elsewhere; with a baseline all are in one table."""
+    run, page = finished_run(tmp_path / "out"), tmp_path / "page.html"
+    (run / "scores.finetune.txt").unlink()
+    words = ["--ref", str(tmp_path / "test.en"), "--src", str(tmp_path / "test.de")]
+    assert main(["report", str(run), *words, "--output", str(page)]) == 0
+    first = page.read_text()
+    assert "lexical consistency" in first and '"systems":["sentence","finetune"]' in first
+    words += ["--baseline", "finetune"]
+    assert main(["report", str(run), *words, "--output", str(page)]) == 0
+    assert '"systems":["finetune","sentence"]' in page.read_text()
+    assert "system0" not in page.read_text()
+
+
 def test_options_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, (sets, a, _) = finished_run(tmp_path / "out"), contrastive_set(tmp_path)
-    bad = write(tmp_path / "bad.json", json.dumps([{"layer": 1}]))
+    bad = write(tmp_path / "bad.json", json.dumps({"panels": [{"layer": 1}]}))
     for words, message in (
         ((str(tmp_path / "nowhere"),), "there is no such run folder"),
         ((str(run), "--baseline", "none"), "there are sentence, finetune"),
         ((str(run), "--items", a), "belong together"),
         ((str(run), "--items", bad, "--set", sets), "it has 1 items, but the sets have 2"),
-        ((str(run), "--analysis", bad), "is not what `gtrans analyse --json` prints"),
+        ((str(run), "--analysis", bad), "is not what `gtrans analyse --plot` writes"),
         ((str(run), str(run)), "have the same name 'out'"),
     ):
         assert main(["report", *words, "--output", str(tmp_path / "page.html")]) == 1
