@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gtrans.cli.shared.system_names import system_names
 from gtrans.errors import GtransError
@@ -178,13 +178,20 @@ def _computed(table: ScoreTable) -> Mapping[str, Any]:
 
     files = ", ".join(file.name for file in table.systems.values())
     say(f"gtrans: the scores of {files} are computed")
-    parser = argparse.ArgumentParser(prog="gtrans score", exit_on_error=False)
+    parser = _OfTable(prog="gtrans score")
+    parser.table = table.path
     score.add_arguments(parser)
-    try:
-        args = parser.parse_args(table.words)
-    except argparse.ArgumentError as error:
-        raise GtransError(f"{table.path}: its first line is no `gtrans score` ({error}).") from None
-    return to_json(score.report_of(args))
+    return to_json(score.report_of(parser.parse_args(table.words)))
+
+
+class _OfTable(argparse.ArgumentParser):
+    """The options of ``gtrans score``, whose mistakes are those of a table of scores."""
+
+    table: Path
+
+    def error(self, message: str) -> NoReturn:
+        """Raise GtransError instead of ending the program."""
+        raise GtransError(f"{self.table}: its first line is no `gtrans score` ({message}).")
 
 
 def _trainings(runs: Sequence[Run]) -> dict[str, Any]:

@@ -208,7 +208,9 @@ def check_scores(
         GtransError: chrF2 is another one. A table with several references or with other options
             of chrF2 is not checked.
     """
-    for label in test.aligned if chrf is not None else ():
+    if chrf is None:
+        return
+    for label in test.aligned:
         entry = scores[label].get(CHRF)
         if not isinstance(entry, dict) or entry.get("signature") != chrf.signature:
             continue

@@ -39,7 +39,7 @@ class Page(HTMLParser):
         assert name == tag
         self.found.append((name, attributes, "".join(parts)))
         if self.open:
-            self.open[-1][2].extend(parts)
+            self.open[-1][2].extend([*parts, " "] if tag in ("td", "th") else parts)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, dict(attrs), ""))
