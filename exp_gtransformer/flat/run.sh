@@ -34,6 +34,7 @@ done
 listed systems "${SYSTEMS[@]}"
 [[ " ${LISTED[*]} " == *" zhang "* || -z ${GIVEN[sentence-seed]+given} ]] ||
   die "\`--sentence-seed\` is for \`--systems zhang\`, which has a sentence model."
+[[ " ${LISTED[*]} " == *" "@(zhang|sentence)" "* ]] || without sentence
 [[ " ${LISTED[*]} " == *" bert "* ]] || unset 'OPTION[bert]' # `begin` prepares for a BERT if it is set
 begin gtransformer/prepare-bpe.sh
 
@@ -63,6 +64,7 @@ for system in "${LISTED[@]}"; do
       ;;
   esac
   model=$(document_model "$system" "$(several "$system")")
+  # shellcheck disable=SC2004 # of stages.sh, by name
   [[ $system != sentence ]] || STAGE_OF[$model]=sentence
   train "$model" "${OPTION[document-updates]}" "${settings[@]}" --adam-eps 1e-8
   evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt"

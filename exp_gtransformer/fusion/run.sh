@@ -61,7 +61,8 @@ $(stage_usage)
   --prepared DIR        bilingual: take OUT/data of another run
 
 What follows -- goes to gtrans train. OUT/MODEL goes on only with the settings that it began with;
-for others give a --name, or -- --restart to start anew. $(stage_words_usage)
+for others give a --name, or -- --restart to start anew.
+$(stage_words_usage)
 EOF
 }
 
@@ -80,7 +81,7 @@ settings() {
   TASK=(--task translation_multi_simple_epoch)
   SAMPLING=(--sampling-method temperature --sampling-temperature 1)
   defaults beam 8 epochs 80
-  # BATCH: see launching.sh.
+  # shellcheck disable=SC2034 # BATCH: see launching.sh.
   case $corpus in
     iwslt14) defaults source-lang de target-lang en arch gtrans_fusion_small dropout 0.3 gpus 1 \
       bpe-merges 10000 && BATCH=4096 ;;
@@ -109,7 +110,9 @@ settings() {
     sentence-data sentence-seed patience; do
     [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for the G-Transformer (run-finetune.sh)."
   done
+  without sentence
   if [[ $MULTILINGUAL == yes ]]; then
+    without prepare
     [[ ${OPTION[langs]} == *,* ]] || die "\`--langs\` is missing: English, then all others."
     [[ $corpus != opus100 || -n ${OPTION[xlmr]} ]] ||
       die "\`--xlmr\` is missing: the folder of XLM-R base (none: random parameters)."
@@ -144,6 +147,7 @@ train_fusion() {
     --max-tokens "${OPTION[max-tokens]}" --update-freq "${OPTION[update-freq]}" \
     --max-epoch "${OPTION[epochs]}" --max-update "${OPTION[updates]}" \
     --best-checkpoint-metric loss --save-dir "$folder" --seed "${OPTION[seed]}" "${DEVICE[@]}" "${WORDS[@]}"
+  # shellcheck disable=SC2004,SC2034 # of stages.sh, by name
   TRAINED[$MODEL]=yes
 }
 

@@ -35,6 +35,7 @@ for key in start sentence-checkpoint sentence-seed; do
   [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for fine-tuning from a sentence model."
 done
 listed systems "${SYSTEMS[@]}"
+[[ " ${LISTED[*]} " == *" sentence "* ]] || without sentence
 trimmed=${DATA%/*}/mbart/model.pt # beside the corpus, which may be that of --prepared
 made=()
 [[ ${OPTION[trim]} == no ]] || made=("$trimmed")
@@ -74,6 +75,7 @@ for system in "${LISTED[@]}"; do
     gtransformer) unit+=(--doc-mode partial --sentence-marks mbart) ;;
   esac
   name=$(document_model "mbart-$system" "$(several "$system")")
+  # shellcheck disable=SC2004 # of stages.sh, by name
   [[ $system != sentence ]] || STAGE_OF[$name]=sentence
   train "$name" "$updates" "${unit[@]}"
   evaluate "$name" "${OPTION[out]}/$name/checkpoint_best.pt"
