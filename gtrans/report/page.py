@@ -83,6 +83,7 @@ def html(contents: Contents) -> str:
         script=markup(script),
         script_hash=f"sha256-{digest}",
         significant=SIGNIFICANT,
+        breakable=markup("_<wbr>"),  # a long value may go on in the next line
         runs=contents.runs,
         sections=[{"id": name, "title": title} for name, title in sections],
         tests=contents.tests,

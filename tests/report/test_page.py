@@ -14,7 +14,7 @@ from support.score_corpus import HYPOTHESES, text, write
 from gtrans.analysis.figures import Figure, Panel, Point, Series, to_json
 from gtrans.cli import main
 
-VOID = {"meta", "input", "br", "link", "img"}
+VOID = {"wbr", "meta", "input", "br", "link", "img"}
 
 
 class Page(HTMLParser):
