@@ -58,8 +58,7 @@ class Unit(ABC):
 
     Attributes:
         name: value of ``--unit``.
-        has_current: the source has context around the current sentences; the model gets the
-            number of the first of them as ``current``.
+        has_current: rows have context; the model gets their first current sentence as ``current``.
     """
 
     name: ClassVar[str]
@@ -328,10 +327,8 @@ class ContinuedUnit(DocumentUnit):
         if self.before < 0:
             raise GtransError(f"`--instance-context` must be at least 0, but is {self.before}.")
         if self.overlap:
-            raise GtransError(
-                f"`--overlap {self.overlap}` is for models that read no sentences before an "
-                "instance by `--instance-context`; leave it out."
-            )
+            problem = "the model reads the sentences before an instance by --instance-context"
+            raise GtransError(f"`--overlap {self.overlap}`: {problem}; leave it out.")
 
     def cut(
         self, source_lengths: Sequence[int], target_lengths: Sequence[int] | None = None
