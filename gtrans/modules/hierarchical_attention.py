@@ -140,7 +140,7 @@ class HierarchicalAttention(ResidualLayer):
         attention = self.word_attn
         pairs = {
             group: (sentence.align(attention.k_proj(h)), sentence.align(attention.v_proj(h)))
-            for group, h in enumerate(sentence.states.split(self.spec.dim, 1))
+            for group, h in enumerate(torch.split(sentence.states, self.spec.dim, 1))
         }
         return SharedSources.of_layers(pairs, sentence.lengths)
 

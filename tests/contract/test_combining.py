@@ -18,6 +18,7 @@ from support.contract import Built, Case, batch_of, build, classes, loss_of, sea
 from gtrans.decoding.loading import import_plugin
 from gtrans.errors import GtransError
 from gtrans.models.base.presets import resolve_sizes
+from gtrans.tasks.options import DocumentTranslationConfig
 
 PAGE = Path(__file__).parents[2] / "docs" / "combining.md"
 CONTEXT = "--instance-context 2"
@@ -59,7 +60,9 @@ class Row:
         cfg = model.options()
         known = {field.name for field in dataclasses.fields(cfg)}
         # As the command line and configuration files do it.
-        resolve_sizes({**given, "_name": self.arch}, model.options, model.presets)
+        of_task = {field.name for field in dataclasses.fields(DocumentTranslationConfig)}
+        of_model = {name: value for name, value in given.items() if name not in of_task}
+        resolve_sizes({**of_model, "_name": self.arch}, model.options, model.presets)
         if self.arch == "gtransformer_mbart_large":
             given |= {"langs": "en,de", "share_all_embeddings": False}
         given |= {name: value for name, value in SMALL.items() if name in known}

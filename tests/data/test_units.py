@@ -69,7 +69,7 @@ def window(**options: Any) -> ExampleBuilder:
 def settings(**options: Any) -> SimpleNamespace:
     """Options of units; those left out are open."""
     open_options = {
-        "max_doc_tokens": 512, "instance_context": None,
+        "max_doc_tokens": 512, "overlap": 0, "instance_context": None,
         "context_before": None, "context_after": None,
         "context_kind": "true", "context_sentence": None, "context_sides": None,
     }  # fmt: skip
@@ -80,7 +80,7 @@ ANY_UNIT = st.one_of(
     st.just(SentenceUnit()),
     st.just(StreamUnit()),
     st.builds(DocumentUnit, st.integers(8, 60)),
-    st.builds(ContinuedUnit, st.integers(8, 60), st.integers(0, 3)),
+    st.builds(ContinuedUnit, st.integers(8, 60), before=st.integers(0, 3)),
     st.builds(
         WindowUnit,
         before=st.integers(0, 3),
@@ -175,7 +175,7 @@ def test_units_by_name_and_options() -> None:
 
 def test_limits_concern_documents_only() -> None:
     assert DocumentUnit(20).limited_to(9) == DocumentUnit(9)
-    assert ContinuedUnit(20, 2).limited_to(9) == ContinuedUnit(9, 2)
+    assert ContinuedUnit(20, before=2).limited_to(9) == ContinuedUnit(9, before=2)
     assert len(DocumentUnit(8).unlimited().cut([100] * 50)) == 1
     for unit in (SentenceUnit(), WindowUnit(2), StreamUnit()):
         assert unit.limited_to(9) == unit.unlimited() == unit
