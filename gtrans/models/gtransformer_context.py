@@ -95,6 +95,7 @@ class GTransformerContext(BertContextTransformer, GTransformer):
     """G-Transformer with context attention: it also reads the sentences before its instance."""
 
     units = ("document", "sentence")
+    context_sides = ("source",)
     instance_context = 3
 
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
