@@ -7,8 +7,8 @@ compared. None of the addresses could be tried where this was written.
 
 Text is as published: one sentence per line, an empty line between documents. OUT/NAME/corpus.json
 has the counts of what was kept and dropped, and the digests of the files that were read. The names
-are those of the run scripts (`--data OUT --corpus NAME`) and of `gtrans reproduce --list`; `own` is a
-corpus of one's own, DIR/{train,dev,test}.LANG.
+are those of the run scripts (`--data OUT --corpus NAME`) and of `gtrans reproduce --list`; `own` is
+a corpus of one's own, DIR/{train,dev,test}.LANG.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def _downloaded(args: argparse.Namespace, corpus: Corpus) -> Path:
         at = f" from {' and '.join(by_hand)}" if by_hand else f" ({corpus.licence})"
         raise GtransError(
             f"{corpus.name} cannot be fetched by a program; get its files yourself{at}, and give "
-            f"their folder with `--from` (`gtrans get-corpus --list {corpus.name}` says what is needed)"
+            f"their folder with `--from` (`gtrans get-corpus --list {corpus.name}` names them)"
         )
     folder = Path(args.downloads or args.out / "downloads")
     folder.mkdir(parents=True, exist_ok=True)

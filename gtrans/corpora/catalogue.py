@@ -141,7 +141,7 @@ class Corpus:
     def splits(self, form: Form) -> list[str]:
         """The splits that a form makes."""
         made = list(form.splits)
-        return made[:1] + ["dev"] + made[1:] if self.hold_out else made
+        return [*made[:1], "dev", *made[1:]] if self.hold_out else made
 
     def pairs(self) -> list[tuple[str, str]]:
         """Its language pairs, source and target."""

@@ -1,8 +1,8 @@
 """Fetch a file from its public home: with retries, going on where it stopped, with checksums.
 
 ``FILE.download.json`` beside a file says where it is from and has its SHA-256, taken at the first
-download. A later one, or a file that has changed meanwhile, is compared with it. What has arrived of
-an unfinished download is ``FILE.part``; it is continued only if the server says that the file is
+download. A later one, or a file that has changed meanwhile, is compared with it. What has arrived
+of an unfinished download is ``FILE.part``; it is continued only if the server says that the file is
 still the same one.
 """
 
@@ -68,7 +68,7 @@ def download(url: str, target: Path, md5: str = "", pause: float = 2.0) -> None:
         if target.is_file() and record.sha256:
             if digest(target) != record.sha256:
                 raise GtransError(
-                    f"{target} is not what was downloaded (SHA-256 {record.sha256}); remove it, and "
+                    f"{target} is not what was downloaded (SHA-256 {record.sha256}); remove it and "
                     "run the command again"
                 )
             return
@@ -105,7 +105,7 @@ def _fetch_patiently(url: str, part: Path, place: Path, record: _Record, pause: 
         except urllib.error.HTTPError as error:
             if error.code in _FINAL:
                 raise GtransError(
-                    f"{url} answers {error.code} ({error.reason}); look for the file elsewhere, and "
+                    f"{url} answers {error.code} ({error.reason}); look for the file elsewhere and "
                     "give its folder with `--from`"
                 ) from None
             reason = f"{error.code} ({error.reason})"

@@ -18,6 +18,7 @@ from gtrans.text.prepared_folder import STATE_FILE, read_state
 
 _TEXT = re.compile(r"(.+)\.([A-Za-z_-]+)")
 _PIECES = re.compile(r"(train|valid|test\d*)\.bpe\.\w+")
+WORDS, PIECES = "words", "pieces"
 # What the papers call a split is DEV here; that of a folder of `gtrans prepare` is "valid".
 _SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "test": "test"}
 _COLUMNS = {
@@ -38,7 +39,7 @@ class Printed:
     Attributes:
         experiment, row, column: where.
         paper: what is printed.
-        here: the number of this corpus; None: it has no such split.
+        here: the number of this corpus; None: it has no such split, or is not in pieces.
     """
 
     experiment: str
@@ -93,7 +94,7 @@ def report(
 
     Args:
         path: a folder with ``SPLIT.LANG``, or one of ``gtrans prepare``.
-        languages: source and target; empty: those of the folder.
+        languages: source and target; empty: those of ``corpus`` or of the folder.
         max_doc_tokens: longest instance.
         corpus: whose numbers in the papers are compared; None: none.
 
@@ -102,15 +103,15 @@ def report(
     """
     dictionaries: list[set[str]] = []
     if (path / STATE_FILE).is_file():
-        unit = "pieces"
+        unit = PIECES
         state = read_state(path)
         pair = (str(state["source_lang"]), str(state["target_lang"]))
         names = {m[1] for found in path.glob("text/*") if (m := _PIECES.fullmatch(found.name))}
         files = {name: [path / "text" / f"{name}.bpe.{lang}" for lang in pair] for name in names}
         dictionaries = [_symbols(path / f"dict.{lang}.txt") for lang in pair]
     else:
-        unit = "words"
-        pair = _languages(path, languages)
+        unit = WORDS
+        pair = _languages(path, languages, corpus)
         names = {m[1] for found in path.glob(f"*.{pair[0]}*") if (m := _name(found))}
         names = {name for name in names if _has(path / name, pair[1])}
         files = {name: [resolve(str(path / name), lang) for lang in pair] for name in names}
@@ -122,7 +123,7 @@ def report(
     order = sorted(files, key=lambda name: ([*_SPLITS, name].index(name), name))
     splits = {name: count(*files[name], max_doc_tokens) for name in order}
     compare(splits, "train", dictionaries)
-    printed = [] if corpus is None else list(_printed(corpus, splits))
+    printed = [] if corpus is None else list(_printed(corpus, splits, unit))
     return Report(str(path), pair, unit, max_doc_tokens, splits, printed)
 
 
@@ -134,7 +135,7 @@ def _has(prefix: Path, lang: str) -> bool:
     return any(Path(f"{prefix}.{lang}{end}").is_file() for end in ("", ".gz"))
 
 
-def _languages(path: Path, given: Sequence[str]) -> tuple[str, str]:
+def _languages(path: Path, given: Sequence[str], corpus: Corpus | None) -> tuple[str, str]:
     """Source and target of a folder of text.
 
     Raises:
@@ -142,6 +143,8 @@ def _languages(path: Path, given: Sequence[str]) -> tuple[str, str]:
     """
     if given:
         return given[0], given[1]
+    if corpus is not None and corpus.source:
+        return corpus.source, corpus.target
     if not path.is_dir():
         raise GtransError(f"{path}: there is no such folder.")
     found = sorted(
@@ -149,10 +152,9 @@ def _languages(path: Path, given: Sequence[str]) -> tuple[str, str]:
     )
     if len(found) != 2:
         raise GtransError(
-            f"{path}: texts of {len(found)} languages ({', '.join(found) or 'none'}); name two with "
+            f"{path}: texts of {len(found)} languages ({', '.join(found) or 'none'}); name two, "
             "`--source-lang` and `--target-lang`"
         )
-    # The project's corpora are from or to English; the order changes no count but the source's.
     return found[0], found[1]
 
 
@@ -162,8 +164,8 @@ def _symbols(dictionary: Path) -> set[str]:
     return {line.rpartition(" ")[0] for line in iterate_raw_lines(dictionary, strip=False)}
 
 
-def _printed(corpus: Corpus, splits: dict[str, Split]) -> Iterator[Printed]:
-    """What the papers' tables print of a corpus, in their order."""
+def _printed(corpus: Corpus, splits: dict[str, Split], unit: str) -> Iterator[Printed]:
+    """What the papers' tables print of a corpus, in their order; their instances have pieces."""
     catalogue = read_catalogue()
     by_name = {_SPLITS.get(name, name): split for name, split in splits.items()}
     for name, row in corpus.tables.items():
@@ -172,7 +174,8 @@ def _printed(corpus: Corpus, splits: dict[str, Split]) -> Iterator[Printed]:
         for column, value in zip(experiment.printed.columns, values, strict=True):
             if value is not None:
                 split, what = column_of(column)
-                yield Printed(name, row, column, value, _number(by_name.get(split), what))
+                here = None if "instance" in what and unit != PIECES else by_name.get(split)
+                yield Printed(name, row, column, value, _number(here, what))
 
 
 def column_of(column: str) -> tuple[str, str]:

@@ -1,8 +1,8 @@
 """Training text of IWSLT, ``train.tags.SRC-TGT.LANG``: transcripts of TED talks.
 
 Lines with tags say what a talk is (``<url>``, ``<talkid>``, ``<title>``, ..; in 2017 also
-``<doc>``, ``<reviewer>``, ``<translator>``); every other line is a sentence, as it is: it is no XML,
-so nothing is unescaped. A talk begins where lines with tags follow a sentence.
+``<doc>``, ``<reviewer>``, ``<translator>``); every other line is a sentence, as it is: it is no
+XML, so nothing is unescaped. A talk begins where lines with tags follow a sentence.
 """
 
 from __future__ import annotations
