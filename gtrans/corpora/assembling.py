@@ -20,7 +20,7 @@ from gtrans.corpora.subtitles import read_groups
 from gtrans.corpora.talks import read_talks
 from gtrans.corpora.units import read_articles, read_units
 from gtrans.errors import GtransError
-from gtrans.identity.digests import digest
+from gtrans.identity.digests import digest, fingerprint
 from gtrans.identity.files import atomic_writer, copy_file, replacing
 from gtrans.messages import json_text, say
 
@@ -56,7 +56,7 @@ class Made:
     Attributes:
         form: which form was read.
         splits: counts by split, and by pair if there are several.
-        files: digests of what was read, by its name.
+        files: digests of what was read, by its first name in the catalogue.
     """
 
     form: str
@@ -86,10 +86,16 @@ def assemble(wanted: Wanted, source: Path) -> Made:
             _write_pair(wanted, form, found, languages, made)
         for folder, names in form.copies.items():
             _copy_all(wanted.folder / folder, finder.find((name,) for name in names))
-        read = {path for path in found.values() if path.is_file()}
-        made.files = {path.name: digest(path) for path in sorted(read)}
+        made.files = {names[0]: _digest(path) for names, path in found.items()}
         _record(wanted, made)
     return made
+
+
+def _digest(path: Path) -> str:
+    """Of a file, or of all files of a folder."""
+    if path.is_file():
+        return digest(path)
+    return fingerprint({file.name: digest(file) for file in sorted(path.iterdir())})
 
 
 def _splits(wanted: Wanted, form: Form) -> list[str]:
