@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -21,11 +22,12 @@ from gtrans.corpora.talks import read_talks
 from gtrans.corpora.units import read_articles, read_units
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest, fingerprint
-from gtrans.identity.files import atomic_writer, copy_file, replacing
+from gtrans.identity.files import atomic_writer, copy_file, locked, replacing
 from gtrans.messages import json_text, say
 
 RECORD = "corpus.json"
 TRAIN, DEV = "train", "dev"
+_UNPACKED = ".unpacked-"
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,11 @@ def assemble(wanted: Wanted, source: Path) -> Made:
         GtransError: a file is missing or is not as its form has it, or nothing can be written.
     """
     wanted.folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=wanted.folder) as unpacked:
-        finder = Finder(source, Path(unpacked))
+    with locked(wanted.folder), ExitStack() as stack:
+        for left in wanted.folder.glob(f"{_UNPACKED}*"):  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        temporary = tempfile.TemporaryDirectory(prefix=_UNPACKED, dir=wanted.folder)
+        finder = Finder(source, Path(stack.enter_context(temporary)))
         form, found = _choose(wanted, finder)
         made = Made(form.name)
         for languages in wanted.pairs:

@@ -122,13 +122,13 @@ def read_set(source: Path, target: Path, reference: int = 0) -> Pairs:
         if count > 1:
             yield None
         yield from _match(left.sentences, other.sentences)
+    if not count:
+        raise GtransError(f"{source}: no <doc> with a <seg>; it is no test set in XML or SGM")
     if (rest := next(right, None)) is not None:
         raise GtransError(
             f"{source} has {count} documents, but {target} has more ('{rest.name}', line "
             f"{rest.line}); the two files do not belong together"
         )
-    if not count:
-        raise GtransError(f"{source}: no <doc> with a <seg>; it is no test set in XML or SGM")
 
 
 def references_of(path: Path) -> list[str]:
