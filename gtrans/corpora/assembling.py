@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -80,6 +80,15 @@ def assemble(wanted: Wanted, source: Path) -> Made:
         GtransError: a file is missing or is not as its form has it, or nothing can be written.
     """
     wanted.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return _assemble(wanted, source)
+    except BaseException:
+        with suppress(OSError):
+            wanted.folder.rmdir()  # if nothing is in it
+        raise
+
+
+def _assemble(wanted: Wanted, source: Path) -> Made:
     with locked(wanted.folder), ExitStack() as stack:
         for left in wanted.folder.glob(f"{_UNPACKED}*"):  # by a process that was killed
             shutil.rmtree(left, ignore_errors=True)
@@ -167,7 +176,7 @@ def _pairs_of(
     source, target = languages
     first, last = paths[0], paths[-1]
     if part.reader == "lines":
-        return read_lines(first, last, part.boundary)  # type: ignore[arg-type]
+        return read_lines(first, last, part.boundary)
     if part.reader == "talks":
         return read_talks(first, last, part.headings)
     if part.reader == "columns":
