@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import threading
+import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
+from gtrans.cli import main
+from gtrans.corpora import catalogue
+from gtrans.corpora.catalogue import corpus_named
 from gtrans.corpora.download import ATTEMPTS, download
 from gtrans.errors import GtransError
 
@@ -138,6 +144,32 @@ def test_a_missing_file_is_one_line_at_once(home: Home, tmp_path: Path) -> None:
     home.behaviour = ["404"]
     assert "answers 404" in fetch(home, tmp_path / "x")
     assert len(home.ranges) == 1 and not (tmp_path / "x").exists()
+
+
+def test_the_command_downloads_and_reads(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The archive of a corpus at an address of this machine; the second time, it is there."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for split in ("train", "dev", "test"):
+            for lang in ("en", "de"):
+                name = f"selective-attn-master/data/Europarl7/concatenated_en2de_{split}_{lang}.txt"
+                archive.writestr(name, f"<d>\r\n{lang}\r\n")
+    home.content = packed.getvalue()
+    corpus = corpus_named("europarl7")
+    there = replace(corpus.forms[0], homes=(catalogue.Home(home.url, "corpus.zip"),))
+    monkeypatch.setattr(
+        "gtrans.cli.get_corpus.corpus_named", lambda name: replace(corpus, forms=(there,))
+    )
+    for _ in range(2):
+        assert main(["get-corpus", "europarl7", "--out", str(tmp_path)]) == 0
+        assert "test: 1 documents, 1 sentence pairs" in capsys.readouterr().out
+    assert (tmp_path / "europarl7" / "train.de").read_text() == "de\n"
+    assert (tmp_path / "downloads" / "corpus.zip").is_file() and len(home.ranges) == 1
+    (tmp_path / "downloads" / "corpus.zip").write_bytes(b"PK")
+    assert main(["get-corpus", "europarl7", "--out", str(tmp_path)]) == 1
+    assert "is not what was downloaded" in capsys.readouterr().err
 
 
 def test_only_the_web(tmp_path: Path) -> None:
