@@ -7,7 +7,7 @@ empty on the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -137,13 +137,6 @@ def references_of(path: Path) -> list[str]:
 
 
 def _match(source: dict[str, str], target: dict[str, str]) -> Iterator[tuple[str, str]]:
-    for name, sentence in source.items():
-        yield sentence, target.get(name, "")
-    yield from _only(target, source)
-
-
-def _only(target: dict[str, str], source: Iterable[str]) -> Iterator[tuple[str, str]]:
-    known = set(source)
-    for name, sentence in target.items():
-        if name not in known:
-            yield "", sentence
+    """The pairs of a document: those of the source in its order, then what only the target has."""
+    for name in dict.fromkeys([*source, *target]):
+        yield source.get(name, ""), target.get(name, "")
