@@ -86,6 +86,8 @@ def test_mistyped_command_is_one_line_and_status_2(capsys):
 LIGHT = [
     "gtrans",
     "gtrans.cli",
+    "gtrans.corpora.assembling",
+    "gtrans.corpora.report",
     "gtrans.corpus.writing",
     "gtrans.data.documents",
     "gtrans.errors",
@@ -93,11 +95,10 @@ LIGHT = [
     "gtrans.identity.step_record",
     "gtrans.text.preparation",
 ]
+LIGHT_COMMANDS = ["make-corpus", "get-corpus", "corpus-report", "prepare", "score"]
 
 
-@pytest.mark.parametrize(
-    "module", [*LIGHT, *map(module_of, ("make-corpus", "prepare", "score"))]
-)
+@pytest.mark.parametrize("module", [*LIGHT, *map(module_of, LIGHT_COMMANDS)])
 def test_imports_neither_torch_nor_fairseq(module, repo):
     loaded = python(f"import sys, {module}; print(*sys.modules)", repo).split()
     assert module in loaded
