@@ -86,6 +86,17 @@ class Unit(ABC):
             target_lengths: the same of the target; None: as long as the source.
         """
 
+    def cut_anew(
+        self, source_lengths: Sequence[int], target_lengths: Sequence[int], share: float
+    ) -> list[UnitSpan]:
+        """As :meth:`cut`, at other places.
+
+        Args:
+            source_lengths, target_lengths: as in :meth:`cut`.
+            share: size of the first row as a share of the limit, above 0 and at most 1.
+        """
+        return self.cut(source_lengths, target_lengths)
+
     def cut_to_translate(self, source_lengths: Sequence[int]) -> list[UnitSpan]:
         """The rows of one document that is to be translated."""
         return self.cut(source_lengths)
@@ -281,6 +292,14 @@ class DocumentUnit(Unit):
                 spans.append(UnitSpan(read, read, own, own))
             return spans
         instances = split_instances(source_lengths, lengths, self.max_doc_tokens)
+        return [UnitSpan(instance, instance, instance, instance) for instance in instances]
+
+    def cut_anew(
+        self, source_lengths: Sequence[int], target_lengths: Sequence[int], share: float
+    ) -> list[UnitSpan]:
+        """The first instance has ``share`` of the tokens of the others."""
+        first = max(1, round(share * self.max_doc_tokens))
+        instances = split_instances(source_lengths, target_lengths, self.max_doc_tokens, first)
         return [UnitSpan(instance, instance, instance, instance) for instance in instances]
 
     def cut_to_translate(self, source_lengths: Sequence[int]) -> list[UnitSpan]:

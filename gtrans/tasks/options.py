@@ -58,6 +58,11 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
         "in decoding with --unit document: an instance begins with the last N sentences of the "
         "instance before and their translations (as `gtrans translate --overlap`)",
     )
+    recut: bool = option(
+        False,
+        "with --unit document: cut documents at other places in every epoch of training, so that "
+        "a model meets every sentence at every place of an instance",
+    )
     context_redraw: bool = option(
         False,
         "with --context-kind random: draw other words in every epoch of training; otherwise a "

@@ -188,7 +188,9 @@ def test_configurations_name_every_option(path):
     }
     options = {field.name for field in fields(model)} - by_the_task
     assert set(content["model"]) == options | {"_name"}
-    elsewhere = {"dataset_impl", "train_subset", "seed", "update_freq"}
+    elsewhere = {"dataset_impl", "train_subset", "valid_subset", "seed", "update_freq"}
+    if content["task"]["unit"] != "document":
+        elsewhere |= {"overlap", "recut"}
     if content["task"]["unit"] != "stream":
         elsewhere |= {"min_window", "max_window"}
     arch = content["model"]["_name"]
