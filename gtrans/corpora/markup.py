@@ -23,7 +23,7 @@ from gtrans.errors import GtransError
 Item = TypeVar("Item")
 
 _BARE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
-_LONGEST_TAG = 100_000  # characters
+_LONGEST_TAG = 2_000  # characters; an open tag is parsed again with every line that follows
 
 
 class Markup(HTMLParser, ABC, Generic[Item]):
