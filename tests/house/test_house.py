@@ -148,7 +148,7 @@ def test_metadata(repo):
         "mbart": ["safetensors", "sentencepiece", "transformers"],
         "zh": ["jieba"],
         "plots": ["matplotlib"],
-        "tensorboard": ["tensorboardX"],
+        "tensorboard": ["tensorboardx"],
         "report": ["jinja2", "matplotlib"],
         "dev": ["hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff"],
     }.items():
