@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
-import resource
 import statistics
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from gtrans.analysis import resident
 from gtrans.analysis.figures import Figure, Panel, Series, mean_of_runs
 from gtrans.data.examples import Example
 from gtrans.decoding.loading import load_models
@@ -26,7 +24,6 @@ from gtrans.errors import GtransError
 from gtrans.known_warnings import hide_known_warnings
 
 _MEGABYTE = 2**20
-_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 @dataclass(frozen=True)
@@ -104,6 +101,8 @@ def costs(
 
 def _prepare() -> None:
     hide_known_warnings()
+    for name in ("fairseq", "gtrans"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     torch.set_num_threads(1)
 
 
@@ -116,8 +115,10 @@ def _measure(path: str, data: str | None, tokens: int, text: Text, cpu: bool, fp
     # Libraries load parts of themselves by the first sentence.
     _translate(translator, _rows(translator, chunk, chunk, text))
     rows = _rows(translator, tokens, chunk, text)
-    before = _begin(device)
     seconds = [_timed(translator, rows, device) for _ in range(text.rounds)]
+    # By itself, because it takes more time when freed memory is given back.
+    before = _begin(device)
+    _translate(translator, rows)
     peak = _peak(device)
     return Cost(
         tokens, statistics.median(seconds), peak / _MEGABYTE, max(peak - before, 0) / _MEGABYTE
@@ -174,26 +175,12 @@ def _begin(device: Any) -> int:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
         return torch.cuda.memory_allocated()
-    with suppress(OSError):
-        _CLEAR.write_text("5")  # Linux: the peak begins anew
-    return _status("VmRSS") or _peak(device)
+    return resident.forget_peak()
 
 
 def _peak(device: Any) -> int:
-    """Bytes of the largest memory since :func:`_begin`, of the whole process where that fails."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated()
-    unit = 1 if sys.platform == "darwin" else 1024
-    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _status(name: str) -> int:
-    """A number of bytes in Linux' description of this process; 0: there is none."""
-    with suppress(OSError):
-        for line in _STATUS.read_text(encoding="ascii").splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) * 1024
-    return 0
+    """Bytes of the largest memory since :func:`_begin`."""
+    return torch.cuda.max_memory_allocated() if device.type == "cuda" else resident.peak()
 
 
 def cost_figure(found: Mapping[str, Sequence[Cost]], text: Text, title: str = "") -> Figure:
