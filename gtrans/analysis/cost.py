@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from typing import Any
@@ -21,7 +21,6 @@ from gtrans.decoding.loading import load_models
 from gtrans.decoding.search_options import SearchOptions
 from gtrans.decoding.translation import Translator
 from gtrans.errors import GtransError
-from gtrans.known_warnings import hide_known_warnings
 
 _MEGABYTE = 2**20
 
@@ -72,8 +71,15 @@ def cost(path: str, data: str | None, tokens: int, text: Text, cpu: bool, fp16: 
         GtransError: see there.
     """
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, spawn, initializer=_prepare) as pool:
-        return pool.submit(_measure, path, data, tokens, text, cpu, fp16).result()
+    with ProcessPoolExecutor(1, spawn, initializer=resident.begin_process) as pool:
+        try:
+            return pool.submit(_measure, path, data, tokens, text, cpu, fp16).result()
+        except BrokenProcessPool:
+            raise GtransError(
+                f"{path}: the process that translated {tokens} tokens was ended from outside, "
+                "perhaps for want of memory; give shorter --lengths, a smaller --beam or fewer "
+                "--documents."
+            ) from None
 
 
 def costs(
@@ -99,14 +105,8 @@ def costs(
     }
 
 
-def _prepare() -> None:
-    hide_known_warnings()
-    for name in ("fairseq", "gtrans"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    torch.set_num_threads(1)
-
-
 def _measure(path: str, data: str | None, tokens: int, text: Text, cpu: bool, fp16: bool) -> Cost:
+    torch.set_num_threads(1)
     models, task = load_models([path], data, cpu=cpu, fp16=fp16)
     device = next(models[0].parameters()).device
     chunk = min(text.chunk, tokens)

@@ -175,7 +175,15 @@ def _draw_line(axes: Any, series: Series) -> None:
     )
     style = ":" if limit else "--" if series.dashed else "-"
     colour = _colour(series)
-    axes.plot(x, y, style, marker=mark, markersize=4, color=colour, label=plain(series.label))
+    axes.plot(
+        x,
+        y,
+        style,
+        marker=mark,
+        markersize=12 if mark == "_" else 4,
+        color=colour,
+        label=plain(series.label),
+    )
     if any(p.low is not None for p in points):
         low = [p.y if p.low is None else p.low for p in points]
         high = [p.y if p.high is None else p.high for p in points]

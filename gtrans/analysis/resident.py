@@ -1,15 +1,24 @@
-"""The resident memory of this process: what it has, and the most that it had."""
+"""A process that measures itself: its resident memory, and the most that it had."""
 
 from __future__ import annotations
 
+import logging
 import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 from gtrans.allocator import give_back_memory
+from gtrans.known_warnings import hide_known_warnings
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def begin_process() -> None:
+    """Hide what libraries log while they are imported, in a new process that measures itself."""
+    hide_known_warnings()
+    for name in ("fairseq", "gtrans"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def forget_peak() -> int:
