@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gtrans.analysis.maps import Axis, Map, as_json
-from gtrans.analysis.plots import figure_class, picture, plain, repeatable, write_together
+from gtrans.analysis.plots import figure_class, plain, write_together
 
 INDEX, NUMBERS = "index.html", "maps.json"
 _MANY_WORDS = 100  # more have no names along the side, only numbers of sentences
@@ -75,7 +76,7 @@ def write_gallery(maps: Sequence[Map], folder: Path, title: str, text: str, head
     Raises:
         GtransError: a file cannot be written; then none is.
     """
-    contents: dict[Path, bytes] = {}
+    contents: dict[Path, str | Callable[[], Any]] = {}
     links, figures = [], []
     for one in maps:
         drawings = [(one.name, one.title, one.weights.mean(0))]
@@ -85,9 +86,9 @@ def write_gallery(maps: Sequence[Map], folder: Path, title: str, text: str, head
                 for number, weights in enumerate(one.weights, 1)
             ]
         for name, caption, weights in drawings:
-            with repeatable():
-                drawn = draw_map(weights.numpy(), one.queries, one.keys, caption)
-                contents[folder / f"{name}.svg"] = picture(drawn, ".svg")
+            contents[folder / f"{name}.svg"] = partial(
+                draw_map, weights.numpy(), one.queries, one.keys, caption
+            )
             safe = html.escape(caption)
             links.append(f'<li><a href="#{name}">{safe}</a></li>')
             figures.append(
@@ -101,5 +102,5 @@ def write_gallery(maps: Sequence[Map], folder: Path, title: str, text: str, head
         figures="".join(figures),
     )
     for name, content in ((NUMBERS, f"{numbers}\n"), (INDEX, page)):
-        contents[folder / name] = content.encode()
+        contents[folder / name] = content
     write_together(contents)

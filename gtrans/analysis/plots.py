@@ -7,8 +7,9 @@ import io
 import json
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,22 +81,25 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def picture(drawn: Any, suffix: str) -> bytes:
-    """The file of a figure of matplotlib, in the format of a suffix."""
-    content = io.BytesIO()
-    drawn.savefig(content, dpi=150, format=suffix[1:], metadata=_DATE.get(suffix))
-    return content.getvalue()
-
-
-def write_together(contents: Mapping[Path, bytes]) -> None:
+def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
     """Write files of which either all are there, or none.
+
+    Args:
+        contents: of every file its text, or what draws a figure of matplotlib, whose format is
+            the suffix of the file.
 
     Raises:
         GtransError: one cannot be written.
     """
-    with replacing(*contents) as temporary:
-        for path, content in zip(temporary, contents.values(), strict=True):
-            path.write_bytes(content)
+    with replacing(*contents) as temporary, repeatable():
+        for written, (path, content) in zip(temporary, contents.items(), strict=True):
+            if isinstance(content, str):
+                written.write_text(content, encoding="utf-8")
+                continue
+            # In memory first, because its library does not say why a file could not be written.
+            drawn, kind = io.BytesIO(), path.suffix
+            content().savefig(drawn, dpi=150, format=kind[1:], metadata=_DATE.get(kind))
+            written.write_bytes(drawn.getvalue())
 
 
 def write_figure(figure: Figure, paths: Iterable[str]) -> None:
@@ -105,12 +109,12 @@ def write_figure(figure: Figure, paths: Iterable[str]) -> None:
         GtransError: a file cannot be written; then none is.
     """
     texts = {".csv": to_csv(figure), ".json": json.dumps(to_json(figure), indent=2) + "\n"}
-    contents: dict[Path, bytes] = {}
+    contents: dict[Path, str | Callable[[], Any]] = {}
     for path in map(Path, paths):
-        with repeatable():
-            contents[path] = picture(draw(figure), path.suffix)
-        contents |= {file: texts[file.suffix].encode() for file in numbers_beside(path)}
-    write_together(contents)
+        contents[path] = partial(draw, figure)
+        contents |= {file: texts[file.suffix] for file in numbers_beside(path)}
+    if contents:
+        write_together(contents)
 
 
 def draw(figure: Figure) -> Any:
