@@ -23,7 +23,9 @@ _EXTRAS = {
     "tokenizers": "mbart",
     "safetensors": "mbart",
     "matplotlib": "plots",
+    "jinja2": "report",
     "jieba": "zh",
+    "tensorboardX": "tensorboard",
 }
 
 

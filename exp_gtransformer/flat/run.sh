@@ -32,6 +32,9 @@ for key in start sentence-checkpoint sentence-data sentence-updates; do
   [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for fine-tuning (run-finetune.sh)."
 done
 listed systems "${SYSTEMS[@]}"
+[[ " ${LISTED[*]} " == *" zhang "* || -z ${GIVEN[sentence-seed]+given} ]] ||
+  die "\`--sentence-seed\` is for \`--systems zhang\`, which has a sentence model."
+[[ " ${LISTED[*]} " == *" "@(zhang|sentence)" "* ]] || without sentence
 [[ " ${LISTED[*]} " == *" bert "* ]] || unset 'OPTION[bert]' # `begin` prepares for a BERT if it is set
 begin gtransformer/prepare-bpe.sh
 
@@ -61,6 +64,8 @@ for system in "${LISTED[@]}"; do
       ;;
   esac
   model=$(document_model "$system" "$(several "$system")")
+  # shellcheck disable=SC2004 # of stages.sh, by name
+  [[ $system != sentence ]] || STAGE_OF[$model]=sentence
   train "$model" "${OPTION[document-updates]}" "${settings[@]}" --adam-eps 1e-8
   evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt"
 done

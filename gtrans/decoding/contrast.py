@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from gtrans.decoding.force_decode import MAX_TOKENS, EncodedDocument, score_documents
-from gtrans.decoding.translation import Translator, lines_of_text, translate_lines
+from gtrans.decoding.translation import translate_lines
 from gtrans.decoding.translation_options import TranslationOptions
+from gtrans.decoding.translator import Translator, lines_of_text
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
 from gtrans.text.pipeline import TextPipeline
@@ -26,6 +27,7 @@ def score_items(
     pipelines: tuple[Encoder, Encoder],
     items: Sequence[Item],
     *,
+    whole: bool = True,
     max_tokens: int = MAX_TOKENS,
     progress: str | None = None,
 ) -> list[list[float]]:
@@ -40,6 +42,7 @@ def score_items(
         pipelines: of source and target, for example from
             :func:`gtrans.text.prepared_folder.load_pipeline`.
         items: any number of items, in plain text (:meth:`Item.as_text`).
+        whole: see :func:`gtrans.decoding.force_decode.score_documents`.
         max_tokens: most tokens of a batch, as in
             :func:`gtrans.decoding.force_decode.score_documents`.
         progress: name of a progress bar on standard error.
@@ -69,6 +72,7 @@ def score_items(
             documents,
             first=first,
             plain=plain,
+            whole=whole,
             max_tokens=max_tokens,
             progress=progress,
         )

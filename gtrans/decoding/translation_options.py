@@ -35,6 +35,7 @@ class TranslationOptions:
             batch of its own. Short rows are fewer, as
             :func:`gtrans.decoding.batching.rows_at_once` says.
         max_doc_tokens: most tokens of a document unit; None: the checkpoint's.
+        overlap: sentences of the instance before that an instance of a document begins with.
         context: options ``context_kind`` and ``context_sentence`` instead of the
             checkpoint's.
         cpu: use the CPU even if there is a CUDA device.
@@ -54,6 +55,7 @@ class TranslationOptions:
     )
     max_tokens: int = MAX_TOKENS
     max_doc_tokens: int | None = None
+    overlap: int = 0
     context: Mapping[str, str] = field(default_factory=dict)
     cpu: bool = False
     fp16: bool = False
@@ -73,6 +75,7 @@ class TranslationOptions:
         if self.split is not None and self.data is None:
             raise GtransError("`--split` needs `--data`, the folder of the binarised split.")
         for flag, value, least in (
+            ("overlap", self.overlap, 0),
             ("max-tokens", self.max_tokens, 1),
             ("max-doc-tokens", self.max_doc_tokens, MIN_DOC_TOKENS),
         ):

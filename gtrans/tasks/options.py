@@ -18,11 +18,12 @@ from gtrans.data.unit_options import UnitConfig, option
 from gtrans.data.units import UNITS, Unit, unit_of
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import DocumentModel, reads_plain_documents
+from gtrans.tasks.run_options import SampleConfig, ValidationConfig, selection_of
 from gtrans.text.prepared_folder import check_recorded
 
 
 @dataclass
-class DocumentTranslationConfig(UnitConfig, FairseqDataclass):
+class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, FairseqDataclass):
     """Data, streams, BERT, word dropout and starting points."""
 
     data: Optional[str] = option(
@@ -51,6 +52,11 @@ class DocumentTranslationConfig(UnitConfig, FairseqDataclass):
         "drawn for every update (0: whole documents, which converge best in the paper). With "
         "--batch-size, the number of documents, longer windows make larger updates; without it "
         "as many documents as fill --max-tokens are read",
+    )
+    overlap: int = option(
+        0,
+        "in decoding with --unit document: an instance begins with the last N sentences of the "
+        "instance before and their translations (as `gtrans translate --overlap`)",
     )
     context_redraw: bool = option(
         False,
@@ -93,6 +99,7 @@ class DocumentTranslationConfig(UnitConfig, FairseqDataclass):
     )
     dataset_impl: Any = II("dataset.dataset_impl")
     train_subset: str = II("dataset.train_subset")
+    valid_subset: str = II("dataset.valid_subset")
     seed: int = II("common.seed")
     update_freq: Any = II("optimization.update_freq")
 
@@ -147,6 +154,7 @@ def check_options(cfg: Any) -> None:
     for unit in UNITS.values():
         unit.from_settings(cfg)
     stream_options(cfg)
+    selection_of(cfg)
     if not 0 <= cfg.word_dropout < 1:
         raise GtransError(
             f"`--word-dropout` must be at least 0 and below 1, but is {cfg.word_dropout}."
@@ -169,9 +177,15 @@ def task_unit(cfg: Any) -> Unit:
     """The unit that the options describe; documents if they name none.
 
     Raises:
-        GtransError: an option out of range.
+        GtransError: an option out of range, or an overlap of other units than documents.
     """
-    return unit_of(None if cfg.unit is None else str(cfg.unit), cfg)
+    unit = unit_of(None if cfg.unit is None else str(cfg.unit), cfg)
+    if cfg.overlap and unit.tokens_at_once is None:
+        raise GtransError(
+            f"`--overlap {cfg.overlap}` is for models that read documents, but this one reads the "
+            f"unit {unit.name}; leave it out."
+        )
+    return unit
 
 
 def stream_options(cfg: Any) -> StreamOptions:

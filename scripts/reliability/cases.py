@@ -261,5 +261,10 @@ _TABLE = [
         ("out/data/**/*", "out/*/checkpoint*.pt", "out/test.*", "out/scores.*"),
         2, CHECKPOINT, whole=True,
     ),
+    _gtrans(
+        "report", "`gtrans report`", "report.html",
+        *("report", "{recipe}/out", "--output", "report.html"),
+        needs=("python", "-c", "import jinja2, matplotlib"),
+    ),
 ]  # fmt: skip
 CASES = {case.name: case for case in _TABLE}

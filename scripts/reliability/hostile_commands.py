@@ -124,7 +124,7 @@ def _write_sets(folder: Path) -> None:
 
 
 def _write_pretrained(kit: Path) -> None:
-    """Models as other programs write them, those of the tests."""
+    """Models as other programs write them, and a finished run folder, those of the tests."""
     sys.path.append(str(ROOT / "tests"))
     authors_format, pretrained_models, reference = (
         importlib.import_module(f"support.{name}")
@@ -136,6 +136,7 @@ def _write_pretrained(kit: Path) -> None:
     reference.write_corpus(kit / "toy-authors", ["valid"])
     (kit / "authors").mkdir()
     authors_format.save_fixture(kit / "authors" / "model.pt")
+    importlib.import_module("support.run_folders").finished_run(kit / "finished")
 
 
 _LANGUAGES = ("--source-lang", "en", "--target-lang", "de")
@@ -247,6 +248,9 @@ COMMANDS: tuple[Command, ...] = (
             output="new.tsv"),
     _gtrans(("analyse", "--path", "document.pt", "--data", "data", "--units", "4", *_FORCED),
             ("document.pt", "data"), ("document.pt", "data/valid.*", *_PREPARED)),
+    _gtrans(("report", "finished", "--ref", "test.en", "--src", "test.de", "--output", "new.html"),
+            ("finished", "test.en", "test.de"), ("finished/*", "finished/*/*", "test.*"),
+            output="new.html"),
     _gtrans(("average", "--last-updates", "2", "--output", "new.pt", "run"), ("run",),
             ("run/checkpoint_1_*",), output="new.pt"),
     _gtrans(("convert", "--from", "huggingface", "--data", "toy", *_LANGUAGES, "hugging", "new.pt"),

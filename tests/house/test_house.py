@@ -141,15 +141,17 @@ def test_metadata(repo):
     assert "gtrans.cli" in metadata["packages"]
     assert not any(package.startswith("tests") for package in metadata["packages"])
     extras = metadata["extras_require"]
-    assert set(extras) == {"build", "bert", "mbart", "zh", "plots", "dev"}
+    assert set(extras) == {"build", "bert", "mbart", "zh", "plots", "report", "tensorboard", "dev"}
     for name, wanted in {
         "bert": ["transformers"],
         "mbart": ["safetensors", "sentencepiece", "transformers"],
         "zh": ["jieba"],
         "plots": ["matplotlib"],
+        "tensorboard": ["tensorboardX"],
+        "report": ["jinja2", "matplotlib"],
         "dev": ["hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff"],
     }.items():
-        assert sorted({line.split("==")[0] for line in extras[name]}) == wanted
+        assert sorted({line.split("==")[0].lower() for line in extras[name]}) == wanted
     required = {line.split("==")[0] for line in metadata["install_requires"]}
     assert {"sacrebleu", "sacremoses", "subword-nmt"} <= required
     assert not required & {"torch", "torchaudio", "fairseq-fixed"}
