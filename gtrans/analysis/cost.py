@@ -19,7 +19,7 @@ from gtrans.analysis.figures import Figure, Panel, Series, mean_of_runs
 from gtrans.data.examples import Example
 from gtrans.decoding.loading import load_models
 from gtrans.decoding.search_options import SearchOptions
-from gtrans.decoding.translation import Translator
+from gtrans.decoding.translator import Translator
 from gtrans.errors import GtransError
 
 _MEGABYTE = 2**20

@@ -15,7 +15,7 @@ from gtrans.analysis.cost import Text
 from gtrans.cli import main
 from gtrans.decoding.loading import load_models
 from gtrans.decoding.search_options import SearchOptions
-from gtrans.decoding.translation import Translator
+from gtrans.decoding.translator import Translator
 
 
 def test_memory_is_what_was_taken_since(repo: Path) -> None:
