@@ -231,7 +231,7 @@ _TABLE = [
         *("--output", "out.jsonl"),
     ),
     _gtrans(
-        "analyse", "`gtrans analyse`", "plot.svg",
+        "analyse", "`gtrans analyse`", "plot.*",
         *("analyse", *_MODEL, "--units", "20", "--plot", "plot.svg"),
         needs=("python", "-c", "import matplotlib"),
     ),
