@@ -1,0 +1,186 @@
+"""What is measured of finished models, and how a number is found in it.
+
+``exp_gtransformer/experiments/measures.yaml`` has the commands and the columns of tables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from gtrans.errors import GtransError
+from gtrans.experiments.catalogue import FOLDER
+from gtrans.shipped import shipped
+
+ROW, BASELINE = "row", "baseline"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is measured of a model.
+
+    Attributes:
+        reads: the form of what is read.
+        argv: a command that prints JSON about one model; empty: its run folder is read.
+        against: a command for a model and its baseline.
+        instead: ``against`` measures all that ``argv`` does.
+        corpora: where it can be had; empty: everywhere.
+    """
+
+    reads: Literal["score", "contrast", "json", "history"]
+    argv: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    instead: bool = False
+    corpora: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        measure: name of the measure.
+        at: where the number stands in it.
+        interval: where its 95% interval stands, if the form does not say so itself.
+        better: which direction is.
+    """
+
+    measure: str
+    at: tuple[str, ...]
+    interval: tuple[str, ...] = ()
+    better: Literal["higher", "lower"] = "higher"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One number of one run.
+
+    Attributes:
+        value: the number.
+        interval: its 95% interval.
+        signature: of sacreBLEU, where it has one.
+        p: of the test against the baseline, of the same seed.
+        test: which one that is.
+    """
+
+    value: float
+    interval: tuple[float, float] | None = None
+    signature: str = ""
+    p: float | None = None
+    test: str = ""
+
+
+def read_measures(path: Path | None = None) -> tuple[dict[str, Measure], dict[str, Column]]:
+    """All measures and columns; ``path``: instead of the project's own file.
+
+    Raises:
+        GtransError: the file is missing or not as it describes itself.
+    """
+    file = path or shipped(FOLDER) / "measures.yaml"
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        measures = {name: Measure(**_tuples(it)) for name, it in content["measures"].items()}
+        columns = {name: Column(**_tuples(it)) for name, it in content["columns"].items()}
+    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        raise GtransError(f"{file}: not measures and columns ({error}).") from None
+    for name, column in columns.items():
+        if column.measure not in measures:
+            raise GtransError(f"{file}: column {name} is of no measure '{column.measure}'.")
+    return measures, columns
+
+
+def _tuples(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+
+
+def read_number(
+    measure: Measure, column: Column, one: Path | None, against: Path | None
+) -> Reading | None:
+    """A number of a run; None if it is not there, as s-BLEU of a translation without sentences.
+
+    Args:
+        measure: what was measured.
+        column: which number.
+        one: what the measure has printed of the model, or its run folder.
+        against: what it has printed of the model and its baseline.
+    """
+    if measure.reads == "history":
+        return None if one is None else _from_history(one, column)
+    alone = None if one is None else _content(one)
+    both = None if against is None else _content(against)
+    if measure.reads == "score":
+        return _from_scores(both or alone or {}, column)
+    if measure.reads == "contrast":
+        return _from_contrast(alone or {}, both or {}, column)
+    value = _at(alone, column.at)
+    interval = _at(alone, column.interval) if column.interval else None
+    return None if value is None else Reading(float(value), interval and tuple(interval))
+
+
+def _content(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise GtransError(f"{path}: not readable ({error}).") from None
+
+
+def _at(content: Any, place: Sequence[str]) -> Any:
+    for key in place:
+        if not isinstance(content, dict) or key not in content:
+            return None
+        content = content[key]
+    return content
+
+
+def _from_scores(content: Mapping[str, Any], column: Column) -> Reading | None:
+    """Of ``gtrans score --json``."""
+    found = _at(content, ["systems", ROW, *column.at])
+    if found is None or found.get("score") is None:
+        return None
+    interval = _at(found, ["confidence", "interval"])
+    p = _at(found, ["comparison", "paired_randomisation", "p_value"])
+    return Reading(
+        found["score"],
+        None if interval is None else (interval[0], interval[1]),
+        found.get("signature", ""),
+        p,
+        "" if p is None else "paired approximate randomisation",
+    )
+
+
+def _from_contrast(
+    alone: Mapping[str, Any], both: Mapping[str, Any], column: Column
+) -> Reading | None:
+    """Of ``gtrans contrast --json``; ``at`` is nothing, a phenomenon, or that and a distance."""
+    phenomenon, distance = (*column.at, "", "")[:2]
+    if phenomenon and distance:
+        value = _at(alone, ["contrastive", phenomenon, distance])
+        interval = _at(alone, ["intervals", phenomenon, distance])
+    else:
+        place = ["by_phenomenon", phenomenon] if phenomenon else ["all"]
+        whole = _at(alone, ["by_distance", distance] if distance else place) or {}
+        value, interval = whole.get("accuracy"), whole.get("interval")
+    if value is None:
+        return None
+    tests = _at(both, ["others", ROW, "mcnemar"]) or {}
+    p = None if distance else _at(tests, [phenomenon or "all", "p"])
+    return Reading(
+        100 * value,
+        None if interval is None else (100 * interval[0], 100 * interval[1]),
+        p=p,
+        test="" if p is None else "exact McNemar",
+    )
+
+
+def _from_history(folder: Path, column: Column) -> Reading | None:
+    """The best value of a run's log."""
+    from gtrans.analysis.history import read_history
+
+    values = [value for _, value in read_history(folder).series(*column.at)]
+    best = max if column.better == "higher" else min
+    return Reading(best(values)) if values else None
