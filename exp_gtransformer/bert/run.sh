@@ -51,9 +51,10 @@ if [[ -n ${GIVEN[make-bert]+given} ]]; then
   [[ ${OPTION[make-bert]} =~ ^([1-9][0-9]?)x([1-9][0-9]{1,3})$ ]] ||
     die "\`--make-bert\` must be LAYERSxWIDTH, such as 12x768, but is '${OPTION[make-bert]}'."
   layers=${BASH_REMATCH[1]} width=${BASH_REMATCH[2]}
-  find_text
-  OPTION[bert]=${OPTION[out]}/bert
-  if [[ $DRY_RUN == yes || ! -f ${OPTION[bert]}/model.safetensors ]]; then
+  OPTION[bert]=${OPTION[out]}/bert GIVEN[bert]=yes
+  made=${OPTION[bert]}/model.safetensors
+  if makes prepare bert "$made" && [[ $DRY_RUN == yes || ! -f $made ]]; then
+    find_text
     run "$(interpreter)" "$ROOT/scripts/make_bert.py" \
       --text "$(text_file "$TRAIN_TEXT" "${OPTION[source-lang]}")" --out "${OPTION[bert]}" \
       --layers "$layers" --dim "$width" --heads $((width < 64 ? 1 : width / 64)) \

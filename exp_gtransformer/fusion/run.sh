@@ -57,8 +57,11 @@ makes of translation and reference, as in the paper, and sacreBLEU.
   --dry-run             print the commands only, check no file
   --help                this text
 
+$(stage_usage)
+  --prepared DIR        bilingual: take OUT/data of another run
+
 What follows -- goes to gtrans train. OUT/MODEL goes on only with the settings that it began with;
-for others give a --name, or -- --restart to start anew.
+for others give a --name, or -- --restart to start anew. $(stage_words_usage)
 EOF
 }
 
@@ -103,7 +106,7 @@ settings() {
   at_least 1 epochs
   local key
   for key in max-doc-tokens sentence-updates document-updates start sentence-checkpoint \
-    sentence-data patience; do
+    sentence-data sentence-seed patience; do
     [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for the G-Transformer (run-finetune.sh)."
   done
   if [[ $MULTILINGUAL == yes ]]; then
@@ -111,6 +114,8 @@ settings() {
     [[ $corpus != opus100 || -n ${OPTION[xlmr]} ]] ||
       die "\`--xlmr\` is missing: the folder of XLM-R base."
     [[ -n ${OPTION[data]} ]] || die "\`--data\` is missing: the folder that holds $corpus/."
+    [[ -z ${GIVEN[prepared]+given} ]] ||
+      die "\`--prepared\` is for bilingual corpora; \`--data\` names what is binarised."
     defaults references "${OPTION[data]}/$corpus/references"
   fi
 }
@@ -129,6 +134,7 @@ test.$target-$source.$target; \`--references\` names the folder of the original 
 # train_fusion TASK-OPTION...: gtrans train into OUT/MODEL.
 train_fusion() {
   local folder=${OPTION[out]}/$MODEL
+  words_of document
   fit "$folder" "$(program gtrans)" train "$BINARISED" "$@" \
     --arch "${OPTION[arch]}" --system "${OPTION[system]}" --share-all-embeddings \
     --ffn-init linear --decoder-group-fusion last --probability-fusion geometric \
@@ -137,7 +143,7 @@ train_fusion() {
     --criterion multi_level_cross_entropy --label-smoothing 0.1 \
     --max-tokens "${OPTION[max-tokens]}" --update-freq "${OPTION[update-freq]}" \
     --max-epoch "${OPTION[epochs]}" --max-update "${OPTION[updates]}" \
-    --best-checkpoint-metric loss --save-dir "$folder" --seed "${OPTION[seed]}" "${DEVICE[@]}" "${EXTRA[@]}"
+    --best-checkpoint-metric loss --save-dir "$folder" --seed "${OPTION[seed]}" "${DEVICE[@]}" "${WORDS[@]}"
 }
 
 # tokens LANG FILE: print its lines as Moses tokenises them, for wmt14 without hyphens in words, as
@@ -148,17 +154,19 @@ tokens() {
   gzip -dcf "$2" | sed 's/^<d>[[:space:]]*$//' | "$(program sacremoses)" -l "$1" -q tokenize | "${split[@]}"
 }
 
-# as_in_the_paper LANG HYPOTHESIS REFERENCE STEM SCORES: BLEU of the tokens of both texts, added to
-# SCORES. Tokens of our own preparation would not do: they keep case and spaces as marks (@lower@, @/@),
-# which would count as words.
+# as_in_the_paper LANG HYPOTHESIS REFERENCE STEM SCORES: BLEU of the tokens of both texts, to SCORES.txt
+# and SCORES.json. Tokens of our own preparation would not do: they keep case and spaces as marks
+# (@lower@, @/@), which would count as words.
 as_in_the_paper() {
   local scores=$5
+  makes score "$MODEL" "$scores.txt" "$scores.json" || return 0
+  needs translate "$2"
   if [[ $DRY_RUN == no ]]; then
     tokens "$1" "$2" >"$4.hypothesis.tokens"
     tokens "$1" "$3" >"$4.reference.tokens"
   fi
-  keep "$scores" run "$(program gtrans)" score --hyp "$4.hypothesis.tokens" \
-    --ref "$4.reference.tokens" --metrics s_bleu --tokenize none --resample none
+  keep "$scores.txt" run "$(program gtrans)" score --hyp "$4.hypothesis.tokens" \
+    --ref "$4.reference.tokens" --metrics s_bleu --tokenize none --resample none --json "$scores.json"
 }
 
 # generate PAIR CHECKPOINT TASK-OPTION...: translations of the binarised test split, as they come.
@@ -166,7 +174,8 @@ generate() {
   local log=${OPTION[out]}/generated.$MODEL.$1.txt command
   command=("$(program gtrans)" generate "$BINARISED" "${@:3}"
     --source-lang "${1%-*}" --target-lang "${1#*-}" --path "$2" --beam "${OPTION[beam]}"
-    "${PIECES[@]}" --required-batch-size-multiple 1 "${LENGTHS[@]}" "${DEVICE[@]}")
+    "${PIECES[@]}" --required-batch-size-multiple 1 "${LENGTHS[@]}" "${DEVICE[@]}"
+    "${FOR_TRANSLATE[@]}")
   if [[ $DRY_RUN == yes ]]; then
     run "${command[@]}"
   else
@@ -203,15 +212,20 @@ if [[ $MULTILINGUAL == no ]]; then
   GIVEN[source-lang]=yes GIVEN[target-lang]=yes
   find_text
   use_devices
-  prepare
-  check_prepared
-  BINARISED=${OPTION[out]}/data
-  train_fusion --unit sentence --source-lang "${OPTION[source-lang]}" \
-    --target-lang "${OPTION[target-lang]}" --no-epoch-checkpoints
-  evaluate "$MODEL" "${OPTION[out]}/$MODEL/checkpoint_best.pt"
+  if [[ -z ${OPTION[prepared]} ]] && makes prepare data "$DATA/prepare.json"; then
+    prepare "${FOR_PREPARE[@]}"
+    check_prepared
+  fi
+  has_corpus
+  BINARISED=$DATA checkpoint=${OPTION[out]}/$MODEL/checkpoint_best.pt
+  if makes document "$MODEL" "$checkpoint"; then
+    train_fusion --unit sentence --source-lang "${OPTION[source-lang]}" \
+      --target-lang "${OPTION[target-lang]}" --no-epoch-checkpoints
+  fi
+  evaluate "$MODEL" "$checkpoint"
   lang=${OPTION[target-lang]}
   as_in_the_paper "$lang" "${OPTION[out]}/test.$MODEL.$lang" "$(text_file "$TEST_TEXT" "$lang")" \
-    "${OPTION[out]}/test.$MODEL" "${OPTION[out]}/tokenised.$MODEL.txt"
+    "${OPTION[out]}/test.$MODEL" "${OPTION[out]}/tokenised.$MODEL"
 else
   BINARISED=${OPTION[data]}/${OPTION[corpus]}
   IFS=, read -ra langs <<<"${OPTION[langs]}"
@@ -225,18 +239,27 @@ else
   [[ -z ${OPTION[xlmr]} ]] || start=(--init-xlmr "${OPTION[xlmr]}")
   limits=("${LENGTHS[@]}")
   ((${#LENGTHS[@]} == 0)) || limits+=(--max-target-positions 256)
-  train_fusion "${task[@]}" "${SAMPLING[@]}" "${limits[@]}" --keep-last-epochs 5 "${start[@]}"
   checkpoint=${OPTION[out]}/$MODEL/average5.pt
-  run "$(program gtrans)" average --last-epochs 5 --output "$checkpoint" "${OPTION[out]}/$MODEL"
+  if makes document "$MODEL" "$checkpoint"; then
+    train_fusion "${task[@]}" "${SAMPLING[@]}" "${limits[@]}" --keep-last-epochs 5 "${start[@]}"
+    run "$(program gtrans)" average --last-epochs 5 --output "$checkpoint" "${OPTION[out]}/$MODEL"
+  fi
   for pair in "${pairs[@]}"; do
     lang=${pair#*-}
     reference=$(original "$pair")
     stem=${OPTION[out]}/generated.$MODEL.$pair
-    generate "$pair" "$checkpoint" "${task[@]}"
-    [[ $DRY_RUN == yes ]] || in_order "$pair" "$reference"
-    keep "${OPTION[out]}/scores.$MODEL.$pair.txt" run "$(program gtrans)" score \
-      --hyp "$stem.$lang" --ref "$reference" --metrics s_bleu --target-lang "$lang" --resample none
+    if makes translate "$MODEL" "$stem.$lang"; then
+      needs_model "$MODEL" "$checkpoint"
+      generate "$pair" "$checkpoint" "${task[@]}"
+      [[ $DRY_RUN == yes ]] || in_order "$pair" "$reference"
+    fi
+    table=${OPTION[out]}/scores.$MODEL.$pair
+    if makes score "$MODEL" "$table.txt" "$table.json"; then
+      needs translate "$stem.$lang"
+      keep "$table.txt" run "$(program gtrans)" score --hyp "$stem.$lang" --ref "$reference" \
+        --metrics s_bleu --target-lang "$lang" --resample none --json "$table.json" "${FOR_SCORE[@]}"
+    fi
     as_in_the_paper "$lang" "$stem.$lang" "$reference" "$stem" \
-      "${OPTION[out]}/tokenised.$MODEL.$pair.txt"
+      "${OPTION[out]}/tokenised.$MODEL.$pair"
   done
 fi

@@ -17,7 +17,11 @@ SYSTEMS=(randinit finetune)
 OPTION[systems]=$(IFS=, && printf '%s' "${SYSTEMS[*]}")
 OPTION[corpus]=$(IFS=, && printf '%s' "${CORPORA[*]}")
 parse "$@"
-for key in train-prefix valid-prefix test-prefix sentence-checkpoint sentence-data; do
+behind=()
+for word in "$@"; do
+  [[ $word != -- && ${#behind[@]} == 0 ]] || behind+=("$word")
+done
+for key in train-prefix valid-prefix test-prefix sentence-checkpoint sentence-data prepared only; do
   [[ -z ${GIVEN[$key]+given} ]] ||
     die "\`--$key\` is for one corpus (run-finetune.sh, run-randinit.sh)."
 done
@@ -37,17 +41,18 @@ for corpus in "${corpora[@]}"; do
     arguments=(--corpus "$corpus" --out "$out/$corpus")
     for key in "${!GIVEN[@]}"; do
       case $key:$system in
-        corpus:* | out:* | systems:* | name:* | start:randinit | sentence-updates:randinit) ;;
+        corpus:* | out:* | systems:* | name:* | start:randinit | sentence-*:randinit) ;;
         *) arguments+=("--$key" "${OPTION[$key]}") ;;
       esac
     done
     [[ -z ${OPTION[name]} ]] || arguments+=(--name "$(document_model "" "$(several "$system")")")
-    [[ $DRY_RUN == no ]] || arguments+=(--dry-run)
-    bash "$ROOT/exp_gtransformer/gtransformer/run-$system.sh" "${arguments[@]}" -- "${EXTRA[@]}"
+    [[ $PRINT_ONLY == no ]] || arguments+=(--dry-run)
+    [[ $OUTPUTS_ONLY == no ]] || arguments+=(--outputs)
+    bash "$ROOT/exp_gtransformer/gtransformer/run-$system.sh" "${arguments[@]}" "${behind[@]}"
   done
 done
 
-[[ $DRY_RUN == no ]] || exit 0
+if [[ $DRY_RUN == yes ]] || ! chosen score; then exit 0; fi
 for corpus in "${corpora[@]}"; do
   for scores in "$out/$corpus"/scores.*.txt; do
     if [[ -f $scores ]]; then printf '\n%s\n' "$scores" && cat "$scores"; fi

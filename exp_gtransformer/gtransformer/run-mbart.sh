@@ -35,12 +35,16 @@ for key in start sentence-checkpoint; do
   [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for fine-tuning from a sentence model."
 done
 listed systems "${SYSTEMS[@]}"
-begin gtransformer/prepare-mbart.sh
+trimmed=${DATA%/*}/mbart/model.pt # beside the corpus, which may be that of --prepared
+made=()
+[[ ${OPTION[trim]} == no ]] || made=("$trimmed")
+begin gtransformer/prepare-mbart.sh "${made[@]}"
 
 # The published file does not say which symbols it has; a trimmed or converted one does.
 model=("${OPTION[mbart]}/model.pt")
 if [[ ${OPTION[trim]} == yes ]]; then
-  model=("${OPTION[out]}/mbart/model.pt")
+  needs prepare "$trimmed"
+  model=("$trimmed")
 elif [[ $DRY_RUN == yes || -f ${OPTION[mbart]}/dict.txt ]]; then
   model+=(--init-dict "${OPTION[mbart]}/dict.txt")
 fi
@@ -70,6 +74,7 @@ for system in "${LISTED[@]}"; do
     gtransformer) unit+=(--doc-mode partial --sentence-marks mbart) ;;
   esac
   name=$(document_model "mbart-$system" "$(several "$system")")
+  [[ $system != sentence ]] || STAGE_OF[$name]=sentence
   train "$name" "$updates" "${unit[@]}"
   evaluate "$name" "${OPTION[out]}/$name/checkpoint_best.pt"
 done

@@ -20,7 +20,7 @@ SEARCH=(--max-len-a 1.2 --max-len-b 10)
 OPTION[system]=gtransformer
 parse "$@"
 one_of system gtransformer document
-for key in start sentence-checkpoint sentence-data sentence-updates; do
+for key in start sentence-checkpoint sentence-data sentence-updates sentence-seed; do
   [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for fine-tuning (run-finetune.sh)."
 done
 begin gtransformer/prepare-randinit.sh

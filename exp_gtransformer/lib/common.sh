@@ -7,6 +7,8 @@
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=launching.sh
 source "$ROOT/exp_gtransformer/lib/launching.sh"
+# shellcheck source=stages.sh
+source "$ROOT/exp_gtransformer/lib/stages.sh"
 CORPORA=(iwslt17 nc2016 europarl7)
 
 # Options and their defaults; those of training are the paper's (App. B.2 and C.1).
@@ -19,15 +21,18 @@ declare -A TRAINING_OPTION=(
   [gpus]=4 [update-freq]=1 [max-tokens]=4096 [arch]=gtransformer_base [max-doc-tokens]=512
   [sentence-updates]=0 [document-updates]=0 [patience]=10 [seed]=1 [start]=paper
   [sentence-checkpoint]="" [beam]=5 [name]="" [launcher]="" [nodes]=1 [node-rank]=0 [master]=""
+  [stage]=$(IFS=, && printf '%s' "${STAGES[*]}") [only]="" [prepared]="" [sentence-seed]=""
 )
 # Folders of OUT that no model may be named after.
-STAGES="data|data-full|mbart|sentence|memory-sentence.*"
+FOLDERS="data|data-full|mbart|sentence|memory-sentence.*"
 declare -A GIVEN=() # the options that are given on the command line
 # PRINT_ONLY: --dry-run. DRY_RUN: it, or this is not the first machine, which alone prepares,
 # translates and scores.
 DRY_RUN=no PRINT_ONLY=no
-# shellcheck disable=SC2034 # the scripts use them: what follows --, and --cpu without a GPU
-EXTRA=() DEVICE=()
+# shellcheck disable=SC2034 # the scripts use it: --cpu without a GPU
+DEVICE=()
+# The folder of the corpus: OUT/data, or that of --prepared.
+DATA=
 
 # die MESSAGE: end with one line.
 die() {
@@ -36,7 +41,7 @@ die() {
 }
 
 say() {
-  printf '%s: %s\n' "$NAME" "$1" >&2
+  [[ $OUTPUTS_ONLY == yes ]] || printf '%s: %s\n' "$NAME" "$1" >&2
 }
 
 # ---- options -------------------------------------------------------------------------------------
@@ -102,20 +107,27 @@ training; the effective batch is --max-tokens x --gpus x --nodes x --update-freq
                         sentence model translates (default: ${TRAINING_OPTION[start]})
   --sentence-checkpoint CKPT
                         fine-tune this model; no sentence model is trained
+  --sentence-seed N     seed of the sentence model (default: that of --seed, of a variant
+                        ${TRAINING_OPTION[seed]})
   --beam N              hypotheses kept in decoding (default: ${TRAINING_OPTION[beam]})
   --name NAME           a variant, beside other models in OUT: name of the document model, its
                         translations and scores (NAME-SYSTEM if several are trained). The corpus
                         and a finished sentence model are shared: --seed and what follows -- are
                         then for the document model only
 
-What follows -- goes to gtrans train, in every stage. OUT/MODEL goes on only with the settings that
-it began with; for others give a --name, or -- --restart to start anew.
+$(stage_usage)
+  --prepared DIR        use OUT/data of another run; nothing is prepared, and the options of the
+                        preparation are left out
+
+What follows -- goes to gtrans train, for every model that has such options. OUT/MODEL goes on only
+with the settings that it began with; for others give a --name, or -- --restart to start anew.
+$(stage_words_usage)
 EOF
 }
 
 # parse ARGUMENT...: fill OPTION, GIVEN, EXTRA, DRY_RUN and check the values.
 parse() {
-  local key flag
+  local key flag arguments=("$@")
   if [[ $TRAINS == yes ]]; then
     for key in "${!TRAINING_OPTION[@]}"; do OPTION[$key]=${TRAINING_OPTION[$key]}; done
   fi
@@ -123,7 +135,11 @@ parse() {
     case $1 in
       -h | --help) usage; exit ;;
       --dry-run) DRY_RUN=yes PRINT_ONLY=yes && shift ;;
-      --) shift && EXTRA=("$@") && break ;;
+      --outputs)
+        [[ $TRAINS == yes ]] || die "\`--outputs\` is for the run scripts."
+        OUTPUTS_ONLY=yes DRY_RUN=yes PRINT_ONLY=yes && shift
+        ;;
+      --) shift && share_out "$@" && break ;;
       --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
       *)
         flag=$1 key=${1#--}
@@ -136,6 +152,7 @@ parse() {
     esac
   done
   check_options
+  [[ $TRAINS == no ]] || check_stages "${arguments[@]}"
 }
 
 # at_least LEAST KEY...: these options are whole numbers.
@@ -158,13 +175,14 @@ one_of() {
 
 # listed KEY VALUE...: the option is a list of these values, separated by commas; it goes to LISTED.
 listed() {
-  local key=$1 value
-  IFS=, read -ra LISTED <<<"${OPTION[$key]}"
+  local key=$1 given=${OPTION[$1]} value
+  IFS=, read -ra LISTED <<<"$given"
   ((${#LISTED[@]})) || die "\`--$key\` names nothing."
   for value in "${LISTED[@]}"; do
     OPTION[$key]=$value
     one_of "$key" "${@:2}"
   done
+  OPTION[$key]=$given
 }
 
 check_options() {
@@ -186,33 +204,53 @@ check_options() {
       die "\`--name\` must begin with a letter or digit, and have only these, '.', '_' and '-', but \
 is '${OPTION[name]}'."
     check_launcher
-    [[ ! ${OPTION[name]} =~ ^($STAGES)$ ]] ||
+    [[ ! ${OPTION[name]} =~ ^($FOLDERS)$ ]] ||
       die "\`--name\` is '${OPTION[name]}', a folder that the recipes use themselves; give another."
     ((OPTION[node-rank] == 0)) || DRY_RUN=yes
     SENTENCE_SEED=${OPTION[seed]} # a variant's --seed is not for the sentence model, which it shares
     [[ -z ${OPTION[name]} ]] || SENTENCE_SEED=${TRAINING_OPTION[seed]}
+    if [[ -n ${GIVEN[sentence-seed]+given} ]]; then
+      at_least 0 sentence-seed
+      SENTENCE_SEED=${OPTION[sentence-seed]}
+    fi
+    [[ -z ${GIVEN[prepared]+given} ]] || check_prepared_elsewhere
   fi
+  DATA=${OPTION[prepared]:-${OPTION[out]}/data}
 }
 
-# find_text: set TRAIN_TEXT, VALID_TEXT, TEST_TEXT, prefixes of files that are there.
+# check_prepared_elsewhere: --prepared decides what the other options of the preparation do.
+check_prepared_elsewhere() {
+  local key
+  [[ -n ${OPTION[prepared]} ]] || die "\`--prepared\` names no folder."
+  for key in bpe-merges bpe-symbols normalise sentence-data bert make-bert bert-updates; do
+    [[ -z ${GIVEN[$key]+given} ]] ||
+      die "\`--$key\` cannot be combined with \`--prepared\`, which decides it."
+  done
+  ((${#FOR_PREPARE[@]} == 0)) || die "'prepare:' cannot be combined with \`--prepared\`."
+}
+
+# find_text: set TRAIN_TEXT, VALID_TEXT, TEST_TEXT, prefixes of files that are there; with --prepared
+# only TEST_TEXT, no other is needed.
 find_text() {
-  local corpus=${OPTION[corpus]} split lang
-  TRAIN_TEXT=${OPTION[train-prefix]} VALID_TEXT=${OPTION[valid-prefix]}
-  TEST_TEXT=${OPTION[test-prefix]}
+  local corpus=${OPTION[corpus]} splits=(train valid test) split lang prefix
+  [[ -z ${OPTION[prepared]:-} ]] || splits=(test)
   if [[ -n $corpus && " ${CORPORA[*]} " != *" $corpus "* ]]; then
     die "\`--corpus\` '$corpus' is unknown; known are ${CORPORA[*]} (any other corpus: \
 --train-prefix, --valid-prefix, --test-prefix)."
   fi
-  if [[ -z $TRAIN_TEXT || -z $VALID_TEXT || -z $TEST_TEXT ]]; then
-    [[ -n $corpus ]] || die "\`--corpus\` is missing; known are ${CORPORA[*]}."
-    [[ -n ${OPTION[data]} ]] || die "\`--data\` is missing: the folder that holds $corpus/."
-    TRAIN_TEXT=${TRAIN_TEXT:-${OPTION[data]}/$corpus/train}
-    VALID_TEXT=${VALID_TEXT:-${OPTION[data]}/$corpus/dev}
-    TEST_TEXT=${TEST_TEXT:-${OPTION[data]}/$corpus/test}
-  fi
+  for split in "${splits[@]}"; do
+    prefix=${OPTION[$split-prefix]}
+    if [[ -z $prefix ]]; then
+      [[ -n $corpus ]] || die "\`--corpus\` is missing; known are ${CORPORA[*]}."
+      [[ -n ${OPTION[data]} ]] || die "\`--data\` is missing: the folder that holds $corpus/."
+      prefix=${OPTION[data]}/$corpus/${split/valid/dev}
+    fi
+    printf -v "${split^^}_TEXT" '%s' "$prefix"
+  done
   for lang in "${OPTION[source-lang]}" "${OPTION[target-lang]}"; do
-    for split in "$TRAIN_TEXT" "$VALID_TEXT" "$TEST_TEXT"; do
-      text_file "$split" "$lang" >/dev/null
+    for split in "${splits[@]}"; do
+      prefix=${split^^}_TEXT
+      text_file "${!prefix}" "$lang" >/dev/null
     done
   done
 }
@@ -294,7 +332,7 @@ keep() {
 
 # prepare EXTRA...: plain text to OUT/data. `gtrans prepare` skips the steps that are finished.
 prepare() {
-  local vocabulary gtrans merges=${OPTION[bpe-merges]} state=${OPTION[out]}/data/prepare.json
+  local vocabulary gtrans merges=${OPTION[bpe-merges]} state=$DATA/prepare.json
   # Models of OUT share its corpus, which changes only if that is asked for.
   if [[ $DRY_RUN == no && -z ${GIVEN[bpe-merges]+given} && -f $state ]]; then
     merges=$(sed -n 's/.*"merges": *\([1-9][0-9]*\).*/\1/p' "$state")
@@ -312,21 +350,30 @@ prepare() {
   run "$gtrans" prepare --source-lang "${OPTION[source-lang]}" \
     --target-lang "${OPTION[target-lang]}" \
     --train "$TRAIN_TEXT" --valid "$VALID_TEXT" --test "$TEST_TEXT" \
-    "${vocabulary[@]}" --workers "${OPTION[workers]}" --out "${OPTION[out]}/data" "$@"
+    "${vocabulary[@]}" --workers "${OPTION[workers]}" --out "$DATA" "$@"
+}
+
+# prepared_files: set PREPARED_FILES, the files of a corpus, in DATA; with a BERT its stream, too.
+prepared_files() {
+  local source=${OPTION[source-lang]} target=${OPTION[target-lang]} split lang stem kind
+  PREPARED_FILES=("$DATA/prepare.json" "$DATA/dict.$source.txt" "$DATA/dict.$target.txt")
+  for split in train valid test; do
+    stem=$DATA/$split.$source-$target
+    for kind in idx bin; do
+      for lang in "$source" "$target" ${OPTION[bert]:+"$source.bert"}; do
+        PREPARED_FILES+=("$stem.$lang.$kind")
+      done
+    done
+  done
 }
 
 # check_prepared: end if the corpus in OUT/data is not complete.
 check_prepared() {
-  local pair=${OPTION[source-lang]}-${OPTION[target-lang]} data=${OPTION[out]}/data file split lang
-  local files=(prepare.json "dict.${OPTION[source-lang]}.txt" "dict.${OPTION[target-lang]}.txt")
+  local file
   [[ $DRY_RUN == no ]] || return 0
-  for split in train valid test; do
-    for lang in "${OPTION[source-lang]}" "${OPTION[target-lang]}"; do
-      files+=("$split.$pair.$lang.idx" "$split.$pair.$lang.bin")
-    done
+  prepared_files
+  for file in "${PREPARED_FILES[@]}"; do
+    [[ -s $file ]] || die "$file: missing or empty after the preparation."
   done
-  for file in "${files[@]}"; do
-    [[ -s $data/$file ]] || die "$data/$file: missing or empty after the preparation."
-  done
-  say "the corpus in $data is complete"
+  say "the corpus in $DATA is complete"
 }

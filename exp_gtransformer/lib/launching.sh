@@ -46,7 +46,7 @@ ${#visible[@]}."
     [[ -n ${CUDA_VISIBLE_DEVICES+set} ]] ||
       CUDA_VISIBLE_DEVICES=$(seq -s , 0 $((gpus - 1)))
     export CUDA_VISIBLE_DEVICES
-    if [[ $PRINT_ONLY == no ]]; then
+    if [[ $PRINT_ONLY == no ]] && { chosen sentence || chosen document || chosen translate; }; then
       found=$("$(interpreter)" -c "import torch; print(torch.cuda.device_count())")
       ((found == gpus)) ||
         die "\`--gpus\` is $gpus, but torch sees $found here; give the number (0: the CPU), and an \

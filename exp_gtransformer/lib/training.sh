@@ -14,9 +14,11 @@ COMMON_SETTINGS=(
 SEARCH=()
 # What else the preparation is told by a script.
 PREPARE=()
+# The checkpoint that document models start from, and its name if it is a model of OUT.
+SENTENCE="" BASELINE=""
 
-# begin PREPARE-SCRIPT: devices, text, and the corpus in OUT/data; what is prepared already is skipped
-# by `gtrans prepare`, which sees by itself whether it is made from the same.
+# begin PREPARE-SCRIPT [FILE]: devices, text, and the corpus, which `gtrans prepare` makes in OUT/data
+# unless it is there and made from the same; FILE: what the script makes besides.
 begin() {
   local prepare_script=$1
   [[ -z ${OPTION[sentence-data]} || -n ${OPTION[sentence-checkpoint]} ]] ||
@@ -24,18 +26,37 @@ begin() {
   find_text
   use_devices
   local key arguments=()
-  for key in train-prefix valid-prefix test-prefix source-lang target-lang out data corpus \
-    bpe-merges bpe-symbols workers sentence-data normalise mbart trim; do
-    [[ -z ${GIVEN[$key]+given} ]] || arguments+=("--$key" "${OPTION[$key]}")
-  done
-  ((OPTION[node-rank] == 0)) || return 0 # the first machine prepares
-  [[ $DRY_RUN == no ]] || arguments+=(--dry-run)
-  # What follows -- goes to gtrans prepare; --sentence-data decides all of it.
-  if [[ -z ${OPTION[sentence-data]} ]]; then
-    [[ -z ${OPTION[bert]+known} ]] || PREPARE+=(--bert "${OPTION[bert]}")
+  if [[ -z ${OPTION[prepared]} ]] && makes prepare data "$DATA/prepare.json" "${@:2}" &&
+    ((OPTION[node-rank] == 0)); then # the first machine prepares
+    for key in train-prefix valid-prefix test-prefix source-lang target-lang out data corpus \
+      bpe-merges bpe-symbols workers sentence-data normalise mbart trim; do
+      [[ -z ${GIVEN[$key]+given} ]] || arguments+=("--$key" "${OPTION[$key]}")
+    done
+    [[ $PRINT_ONLY == no ]] || arguments+=(--dry-run)
+    # --sentence-data decides all but the BERT that is asked for.
+    [[ -z ${OPTION[sentence-data]} ]] || PREPARE=()
+    [[ -z ${OPTION[bert]:-} || -n ${OPTION[sentence-data]} && -z ${GIVEN[bert]+given} ]] ||
+      PREPARE+=(--bert "${OPTION[bert]}")
+    PREPARE+=("${FOR_PREPARE[@]}")
     ((${#PREPARE[@]} == 0)) || arguments+=(-- "${PREPARE[@]}")
+    bash "$ROOT/exp_gtransformer/$prepare_script" "${arguments[@]}"
   fi
-  bash "$ROOT/exp_gtransformer/$prepare_script" "${arguments[@]}"
+  has_corpus
+}
+
+# has_corpus: end if a file of the corpus is missing, before anything is trained.
+has_corpus() {
+  local file
+  [[ $DRY_RUN == no ]] || return 0
+  prepared_files
+  for file in "${PREPARED_FILES[@]}"; do
+    [[ -s $file ]] || case $file in
+      *.bert.*) die "$file: there is no such file, $DATA has no word pieces of a BERT; \`--bert\` of \
+the preparation makes them." ;;
+      *) [[ -z ${OPTION[prepared]} ]] || die "$file: there is no such file (\`--prepared\`)." ;;
+    esac
+  done
+  needs prepare "${PREPARED_FILES[@]}"
 }
 
 # document_model DEFAULT [PART]: print the name of a document model: DEFAULT, or that of --name, with
@@ -53,41 +74,42 @@ several() {
   ((${#LISTED[@]} == 1)) || printf '%s\n' "$1"
 }
 
-# finished FOLDER: whether the training in it has come to its end.
-finished() {
-  [[ -f $1/checkpoint_last.pt ]] && "$(interpreter)" -m gtrans.training.finished "$1"
-}
-
-# train MODEL MAX-UPDATE OPTION...: gtrans train into OUT/MODEL.
+# train MODEL MAX-UPDATE OPTION...: gtrans train into OUT/MODEL, if that belongs to this call.
 train() {
-  local folder=${OPTION[out]}/$1
-  fit "$folder" "$(program gtrans)" train "${OPTION[out]}/data" \
+  local folder=${OPTION[out]}/$1 stage=${STAGE_OF[$1]:-document} word
+  makes "$stage" "$1" "$folder/checkpoint_best.pt" || return 0
+  for word in "${@:3}"; do
+    [[ -z $BASELINE || $word != "$SENTENCE" ]] || needs_model "$BASELINE" "$SENTENCE"
+  done
+  words_of "$stage"
+  fit "$folder" "$(program gtrans)" train "$DATA" \
     --source-lang "${OPTION[source-lang]}" --target-lang "${OPTION[target-lang]}" \
     --arch "${OPTION[arch]}" "${@:3}" "${COMMON_SETTINGS[@]}" \
     --max-tokens "${OPTION[max-tokens]}" --update-freq "${OPTION[update-freq]}" \
     --max-update "$2" --best-checkpoint-metric loss --patience "${OPTION[patience]}" \
     --no-epoch-checkpoints --save-dir "$folder" --seed "${OPTION[seed]}" \
-    "${DEVICE[@]}" "${EXTRA[@]}"
+    "${DEVICE[@]}" "${WORDS[@]}"
 }
 
 # start_from MODEL SEED OPTION...: set SENTENCE, the checkpoint that document models start from: that
 # of --sentence-checkpoint, or the best of OUT/MODEL, which is then trained and tested. BASELINE is
 # its name, if it is tested here.
-# shellcheck disable=SC2034 # the scripts use both
 start_from() {
-  local seed=${OPTION[seed]}
+  local seed=${OPTION[seed]} folder=${OPTION[out]}/$1
   SENTENCE=${OPTION[sentence-checkpoint]} BASELINE=
   if [[ -n $SENTENCE ]]; then
     [[ $DRY_RUN == yes || -f $SENTENCE ]] ||
       die "$SENTENCE: there is no such file (\`--sentence-checkpoint\`)."
     return
   fi
-  SENTENCE=${OPTION[out]}/$1/checkpoint_best.pt BASELINE=$1
+  SENTENCE=$folder/checkpoint_best.pt BASELINE=$1 STAGE_OF[$1]=sentence
+  [[ -z ${GIVEN[sentence-seed]+given} ]] || SEED_OF[$1]=$2
   if [[ -n ${OPTION[name]} ]]; then
     local EXTRA=() # for the document model only
   fi
-  if [[ -n ${OPTION[name]} && $PRINT_ONLY == no ]] && finished "${OPTION[out]}/$1"; then
-    say "${OPTION[out]}/$1 is finished and used as it is"
+  if [[ -n ${OPTION[name]} && $PRINT_ONLY == no && ${#FOR_SENTENCE[@]} == 0 ]] &&
+    makes sentence "$1" "$SENTENCE" && finished "$1"; then
+    say "$folder is finished and used as it is"
   else
     OPTION[seed]=$2
     train "$1" "${OPTION[sentence-updates]}" "${@:3}"
@@ -100,29 +122,42 @@ start_from() {
 # BASELINE, a model evaluated before, both stand in one table, with tests of their difference.
 # `gtrans translate` does nothing when the translation is there and made from the same.
 evaluate() {
-  local hypothesis=${OPTION[out]}/test.$1.${OPTION[target-lang]}
-  run "$(program gtrans)" translate --path "$2" --data "${OPTION[out]}/data" \
-    --input "$(text_file "$TEST_TEXT" "${OPTION[source-lang]}")" \
-    --output "$hypothesis" --beam "${OPTION[beam]}" "${SEARCH[@]}" "${DEVICE[@]}"
+  local hypothesis
+  hypothesis=$(translation "$1")
+  if makes translate "$1" "$hypothesis"; then
+    needs_model "$1" "$2"
+    run "$(program gtrans)" translate --path "$2" --data "$DATA" \
+      --input "$(text_file "$TEST_TEXT" "${OPTION[source-lang]}")" \
+      --output "$hypothesis" --beam "${OPTION[beam]}" "${SEARCH[@]}" "${DEVICE[@]}" \
+      "${FOR_TRANSLATE[@]}"
+  fi
   if [[ -n ${3:-} ]]; then compare "$1" "$3" "$1"; else score "$1" "$hypothesis"; fi
+}
+
+# translation MODEL: print the name of its translation of the test documents.
+translation() {
+  printf '%s\n' "${OPTION[out]}/test.$1.${OPTION[target-lang]}"
 }
 
 # compare NAME MODEL...: score the translations of these models in one table, OUT/scores.NAME.txt,
 # with tests of their differences from the first.
 compare() {
   local model systems=()
-  for model in "${@:2}"; do
-    systems+=("$model=${OPTION[out]}/test.$model.${OPTION[target-lang]}")
-  done
+  for model in "${@:2}"; do systems+=("$model=$(translation "$model")"); done
   score "$1" "${systems[@]}"
 }
 
-# score NAME SYSTEM...: score translations, FILE or MODEL=FILE, in OUT/scores.NAME.txt.
+# score NAME SYSTEM...: score translations, FILE or MODEL=FILE, in OUT/scores.NAME.txt and .json.
 score() {
-  local source target
+  local source target system table=${OPTION[out]}/scores.$1
+  makes score "$1" "$table.txt" "$table.json" || return 0
+  for system in "${@:2}"; do
+    [[ -f $system ]] || needs translate "${system#*=}"
+  done
   source=$(text_file "$TEST_TEXT" "${OPTION[source-lang]}")
   target=$(text_file "$TEST_TEXT" "${OPTION[target-lang]}")
-  keep "${OPTION[out]}/scores.$1.txt" run "$(program gtrans)" score --hyp "${@:2}" \
+  keep "$table.txt" run "$(program gtrans)" score --hyp "${@:2}" \
     --ref "$target" --src "$source" --target-lang "${OPTION[target-lang]}" \
-    --data "${OPTION[out]}/data" --max-doc-tokens "${OPTION[max-doc-tokens]}"
+    --data "$DATA" --max-doc-tokens "${OPTION[max-doc-tokens]}" --json "$table.json" \
+    "${FOR_SCORE[@]}"
 }

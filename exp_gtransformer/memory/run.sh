@@ -104,6 +104,9 @@ for ((number = 0; number < OPTION[runs]; number++)); do
   models+=("${OPTION[out]}/scores.$model.txt")
 done
 
+means=$(document_model memory)
+makes score "$means" "${OPTION[out]}/scores.$means.txt" || exit 0
+needs score "${models[@]}"
 [[ $DRY_RUN == no ]] || exit 0
 # average: print the means over all runs of the memory model, and of the sentence model if it is in
 # the same tables, as the first of their two systems.
@@ -131,4 +134,4 @@ average() {
     }
   }' files="${OPTION[runs]}" "${models[@]}"
 }
-keep "${OPTION[out]}/scores.$(document_model memory).txt" average
+keep "${OPTION[out]}/scores.$means.txt" average

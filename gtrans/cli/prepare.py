@@ -125,7 +125,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--bert",
         metavar="NAME_OR_DIR",
         help="also segment the plain source into the word pieces of this BERT: a local folder, or "
-        "a name on the Hugging Face hub (bert-base-uncased)",
+        "a name on the Hugging Face hub (bert-base-uncased); with --reuse, instead of the BERT of that "
+        "folder",
     )
 
     run_group = parser.add_argument_group("run")
@@ -168,7 +169,7 @@ def run(args: argparse.Namespace) -> None:
         )
     if args.reuse is not None:
         own = {f"--{kind}": path is not None for kind, path in models.items()}
-        _refuse({**moses, "--bert": args.bert is not None, **own}, "--reuse", "decides it")
+        _refuse({**moses, **own}, "--reuse", "decides it")
     dictionary = args.dictionary
     if args.binarised is not None:
         del moses["--bpe-codes"]

@@ -23,8 +23,10 @@ document up to --max-doc-tokens, as a document model reads them. See docs/evalua
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from gtrans.cli.shared.score_options import add_arguments, check_values
 from gtrans.cli.shared.score_texts import (
@@ -42,6 +44,7 @@ from gtrans.cli.shared.score_words import (
     metric_options,
 )
 from gtrans.cli.shared.system_names import system_names
+from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
 from gtrans.evaluation import buckets, ctxpro, external
 from gtrans.evaluation.metrics import (
@@ -85,11 +88,7 @@ def run(args: argparse.Namespace) -> None:
             an option has an impossible value.
     """
     check_values(args)
-    for flag, path in (("--latex", args.latex), ("--csv", args.csv)):
-        if path is not None:
-            check_output(flag, path, inputs(args))
-    if args.latex and args.csv and args.latex.resolve() == args.csv.resolve():
-        raise GtransError(f"--latex and --csv are both {args.csv}; give each a file of its own")
+    _check_outputs(args)
     if args.resegment_dir:
         check_output_folder("--resegment-dir", args.resegment_dir)
     with standard_input_as_file(system_names(args.hyp)) as files:
@@ -104,17 +103,37 @@ def run(args: argparse.Namespace) -> None:
         report.by_rule = ctxpro.by_rule(answers[0], measured)
     _resample(args, report)
     _write_tables(args, report)
-    if args.json:
+    if args.json == STANDARD_STREAM:
         print(json_text(to_json(report)))
     else:
         print_lines(*to_text(report, args.details))
 
 
+def _outputs(args: argparse.Namespace) -> dict[str, Path]:
+    """The files to write besides what is printed, by flag."""
+    json_file = None if args.json in (None, STANDARD_STREAM) else Path(args.json)
+    files = {"--latex": args.latex, "--csv": args.csv, "--json": json_file}
+    return {flag: path for flag, path in files.items() if path is not None}
+
+
+def _check_outputs(args: argparse.Namespace) -> None:
+    flags: dict[Path, str] = {}
+    for flag, path in _outputs(args).items():
+        check_output(flag, path, inputs(args))
+        other = flags.setdefault(path.resolve(), flag)
+        if other != flag:
+            raise GtransError(f"{other} and {flag} are both {path}; give each a file of its own")
+
+
 def _write_tables(args: argparse.Namespace, report: Report) -> None:
-    for path, table in ((args.latex, to_latex), (args.csv, to_csv)):
-        if path is not None:
-            with atomic_writer(path, inputs(args)) as file:
-                file.write(table(report))
+    tables = {"--latex": to_latex, "--csv": to_csv, "--json": _json_lines}
+    for flag, path in _outputs(args).items():
+        with atomic_writer(path, inputs(args)) as file:
+            file.write(tables[flag](report))
+
+
+def _json_lines(report: Report) -> str:
+    return json.dumps(to_json(report), indent=2, ensure_ascii=False) + "\n"
 
 
 def _score(args: argparse.Namespace, report: Report, given: Texts) -> None:

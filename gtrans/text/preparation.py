@@ -281,7 +281,7 @@ class _Preparation:
         self.model = SUBWORD_MODELS[state["pieces"]] if state.get("pieces") else None
         self.bpe = dict(state["bpe"])
         self.threshold = self.bpe.pop("vocabulary_threshold")
-        if state.get("bert") is not None:
+        if self.options.bert is None and state.get("bert") is not None:
             self.word_pieces = word_piece_files.recorded_word_pieces(reuse)
 
     def _copy(self, source: Path, names: Sequence[str]) -> None:

@@ -34,9 +34,9 @@ class PreparationOptions:
     ``fairseq-preprocess``: there is no text, and no step but the subword model. ``subword_model``
     is a kind of :data:`gtrans.text.prepared_folder.SUBWORD_MODELS` and the path of a model;
     ``steps`` and the BPE options are then ignored. ``bpe_symbols`` is the size of the joint
-    vocabulary, instead of the number of merges. With ``reuse``, these options and ``bert`` are
-    taken from the earlier preparation. A prefix stands for the two files ``PREFIX.LANG`` or
-    ``PREFIX.LANG.gz``.
+    vocabulary, instead of the number of merges. With ``reuse``, these options are those of the
+    earlier preparation, and ``bert`` too if it is None. A prefix stands for the two files
+    ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
     """
 
     source_lang: str

@@ -1,6 +1,7 @@
-"""Whether the training in a folder is at its end: ``python -m gtrans.training.finished FOLDER``.
+"""Whether a training is at its end: ``python -m gtrans.training.finished FOLDER [SEED]``.
 
-The recipes ask this about a model that they share; the status is 0 if it is, else 1.
+The recipes ask this about a model that they share. The status is 0 if it is, else 1; 2 if it is the
+training of another seed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from gtrans.errors import GtransError
 from gtrans.training.folder import RunFolder
 from gtrans.training.run import why_finished
 
+OTHER_SEED = 2
+
 
 def finished(folder: Path) -> str | None:
     """Why the run in ``folder`` is at its end, by its own settings; None if it is not.
@@ -27,9 +30,22 @@ def finished(folder: Path) -> str | None:
     return None if found is None else why_finished(found, OmegaConf.create(found.options))
 
 
-def main(folder: str) -> int:
+def has_seed(folder: Path, seed: int) -> bool:
+    """Whether the newest checkpoint in ``folder``, if there is one, is of this ``--seed``.
+
+    Raises:
+        GtransError: none of its checkpoints is whole.
+    """
+    register_safe_globals()
+    found, _ = RunFolder(folder).newest()
+    return found is None or bool(found.options["common"]["seed"] == seed)
+
+
+def main(folder: str, seed: str | None = None) -> int:
     """The exit status."""
     try:
+        if seed is not None and not has_seed(Path(folder), int(seed)):
+            return OTHER_SEED
         return int(finished(Path(folder)) is None)
     except GtransError as error:
         print(f"gtrans: error: {error}", file=sys.stderr)
@@ -37,4 +53,4 @@ def main(folder: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

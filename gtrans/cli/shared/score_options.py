@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gtrans.cli.shared.score_tools import add_segment_scores, add_tools, compares_texts
 from gtrans.cli.shared.score_words import CONSISTENCY
+from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
 from gtrans.evaluation import buckets
 from gtrans.evaluation.metrics import DOCUMENT_METRICS, METRICS, TOKENIZERS
@@ -134,7 +135,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--details", action="store_true", help="also print scores of parts of the corpus"
     )
-    parser.add_argument("--json", action="store_true", help="write JSON to standard output")
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const=STANDARD_STREAM,
+        metavar="FILE",
+        help="write JSON to standard output; with FILE, to that file beside the usual lines",
+    )
     parser.add_argument(
         "--latex",
         type=Path,
