@@ -86,14 +86,21 @@ class Plan:
     def write(self, path: Path) -> None:
         """Write it as JSON, for the workflow."""
         with atomic_writer(path) as file:
-            file.write(json.dumps({"folder": str(self.folder), "jobs": list(map(asdict, self.jobs))}))
+            file.write(
+                json.dumps({"folder": str(self.folder), "jobs": list(map(asdict, self.jobs))})
+            )
 
 
 def read_plan(path: Path) -> Plan:
     """What :meth:`Plan.write` has written."""
     content = json.loads(path.read_text(encoding="utf-8"))
     jobs = [
-        Job(**{key: tuple(value) if isinstance(value, list) else value for key, value in job.items()})
+        Job(
+            **{
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in job.items()
+            }
+        )
         for job in content["jobs"]
     ]
     return Plan(Path(content["folder"]), tuple(jobs))

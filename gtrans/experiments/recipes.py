@@ -74,7 +74,7 @@ def model_name(recipe: str, options: Sequence[str]) -> str:
             words.append(word.removeprefix("--"))
         else:
             words[-1] += f"-{word}"
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", ".".join([recipe, *words]))
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", ".".join([recipe, *words])).rstrip("_")
     if len(name) <= _LONGEST_NAME:
         return name
     # Two long names stay different.
@@ -92,8 +92,8 @@ def text_prefixes(folder: Path, source: str, target: str) -> tuple[str, str, str
         there = [name for name in names if _text(folder / name, source)]
         if not there:
             raise GtransError(
-                f"{folder / names[0]}.{source}: there is no such file (nor .gz); a corpus is a folder "
-                "with {train,dev,test}.LANG, as gtrans get-corpus writes it."
+                f"{folder / names[0]}.{source}: there is no such file (nor .gz); a corpus is a "
+                "folder with {train,dev,test}.LANG, as gtrans get-corpus writes it."
             )
         prefix = folder / there[0]
         if not _text(prefix, target):

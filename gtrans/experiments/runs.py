@@ -1,8 +1,8 @@
 """The jobs of corpora, preparations and trained models.
 
-``OUT/SCALE/corpora/NAME`` is a corpus that is made here, ``OUT/SCALE/runs/CORPUS/PREPARATION`` what is
-prepared of a corpus, and ``.../RECIPE/seed-N`` in it the folder that a recipe gets as ``--out``: its
-variants share the sentence model, and seeds share the preparation.
+``OUT/SCALE/corpora/NAME`` is a corpus that is made here, ``OUT/SCALE/runs/CORPUS/PREPARATION`` what
+is prepared of a corpus, and ``.../RECIPE/seed-N`` in it the folder that a recipe gets as ``--out``:
+its variants share the sentence model, and seeds share the preparation.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import split
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import Variant
@@ -50,7 +51,9 @@ class Corpus:
     @property
     def texts(self) -> tuple[str, ...]:
         """All six files."""
-        return tuple(text_file(p, lang) for p in self.prefixes for lang in (self.source, self.target))
+        return tuple(
+            text_file(p, lang) for p in self.prefixes for lang in (self.source, self.target)
+        )
 
     @property
     def test(self) -> tuple[str, str]:
@@ -95,7 +98,7 @@ class Runs:
     """
 
     def __init__(self, folder: Path, scale: ScaleSettings, jobs: Jobs, data: Path | None) -> None:
-        self._folder, self._scale, self._jobs, self._data = folder, scale, jobs, data
+        self.folder, self._scale, self._jobs, self._data = folder, scale, jobs, data
 
     def corpus(self, name: str) -> Corpus:
         """A corpus, which is made or given.
@@ -105,7 +108,7 @@ class Runs:
         """
         if name in self._scale.corpora:
             source, target = self._scale.pair
-            folder = self._folder / "corpora" / name
+            folder = self.folder / "corpora" / name
             prefixes = tuple(str(folder / split) for split in ("train", "valid", "test"))
             options = filled(self._scale.corpora[name], self._scale.settings)
             made = [f"{prefix}.{lang}" for prefix in prefixes for lang in (source, target)]
@@ -135,8 +138,8 @@ class Runs:
         found = sorted({name.removeprefix("train.") for name in names})
         if len(found) != 2:
             raise GtransError(
-                f"{folder}: its languages are not clear; it needs train.LANG of two languages, and has "
-                f"{', '.join(sorted(names)) or 'none'}."
+                f"{folder}: its languages are not clear; it needs train.LANG of two languages, and "
+                f"has {', '.join(sorted(names)) or 'none'}."
             )
         source = self._scale.pair[0] if self._scale.pair[0] in found else found[0]
         return source, next(lang for lang in found if lang != source)
@@ -167,15 +170,17 @@ class Runs:
             waits = self._stage(call, "sentence", sentence, of_sentence, words, waits)
         if variant.model == "sentence":
             if sentence is None:
-                raise GtransError(f"{variant.label}: recipe {variant.recipe} has no sentence model.")
-            return self._run(call, sentence, made, of_sentence, [], waits, ())
+                raise GtransError(
+                    f"{variant.label}: recipe {variant.recipe} has no sentence model."
+                )
+            return self._run(call, sentence, made, of_sentence, waits, variant.decoding)
         document = next(it for it in made if it.stage == "document")
-        words = filled([*settings.training, *after], self._values(corpus, prepared.parent, seed))
+        words = filled([*settings.training, *after], self.values(corpus, prepared.parent, seed))
         words = ["--", *words] if words else []
         trained = self._stage(call, "document", document, own, words, waits)
-        return self._run(call, document, made, own, words, trained, variant.decoding)
+        return self._run(call, document, made, own, trained, variant.decoding)
 
-    def _values(self, corpus: Corpus, preparation: Path, seed: int) -> Mapping[str, str]:
+    def values(self, corpus: Corpus, preparation: Path, seed: int) -> Mapping[str, str]:
         """What may stand in braces in the options of a scale."""
         return {
             **self._scale.settings,
@@ -191,8 +196,8 @@ class Runs:
         kind = self._scale.preparations.get(name)
         if kind is None:
             raise GtransError(f"there is no preparation '{name}' at scale {self._scale.name}.")
-        folder = self._folder / "runs" / corpus.name / name
-        options = filled(kind.options, self._values(corpus, folder, 0))
+        folder = self.folder / "runs" / corpus.name / name
+        options = filled(kind.options, self.values(corpus, folder, 0))
         words = ["--out", str(folder), *_text_of(corpus, (0, 1, 2)), *options]
         made = [it for it in outputs(kind.recipe, tuple(words)) if it.stage == "prepare"]
         job = Job(
@@ -218,21 +223,21 @@ class Runs:
         of: Output,
         made: Sequence[Output],
         words: list[str],
-        extra: list[str],
         trained: Job,
         decoding: tuple[str, ...],
     ) -> Run:
         """The run of a trained model, with the job that would translate by it."""
         hypothesis = next(it.path for it in made if it.stage == "translate" and it.name == of.name)
         data, model = str(call.prepared / "data"), of.name
-        argv = ["bash", script(call.recipe), "--stage", "translate", "--only", model, *words, *extra]
+        argv = ["bash", script(call.recipe), "--stage", "translate", "--only", model, *words]
         if decoding:
             model = model_name(model, decoding)
             hypothesis = str(call.out / f"test.{model}.{call.corpus.target}")
             beam = self._scale.settings.get("beam")
             argv = ["gtrans", "translate", "--path", of.path, "--data", data]
             argv += ["--input", call.corpus.test[0], "--output", hypothesis]
-            argv += [*(["--beam", beam] if beam else []), *self._scale.device, *decoding]
+            argv += [*(["--beam", beam] if beam else []), *self._scale.device]
+            argv += [word for option in decoding for word in split(option)]
         translated = Job(
             f"{call.name}/jobs/{model}.translate", tuple(argv), (hypothesis,), (trained.name,)
         )
@@ -264,11 +269,12 @@ class _Call:
 
     @property
     def name(self) -> str:
-        return "/".join([*self.out.parts[-5:]])
+        """Of its jobs, before that of the model."""
+        return str(self.out.relative_to(self.runs.folder))
 
     def arguments(self, options: Sequence[str]) -> list[str]:
         """The words of the script, before what follows ``--``."""
-        values = self.runs._values(self.corpus, self.prepared, self.seed)
+        values = self.runs.values(self.corpus, self.prepared, self.seed)
         words = ["--out", str(self.out), "--prepared", str(self.prepared / "data")]
         words += [*_text_of(self.corpus, (2,)), "--seed", str(self.seed)]
         return [*words, *filled([*self.settings.options, *options], values)]
@@ -277,6 +283,6 @@ class _Call:
 def _text_of(corpus: Corpus, splits: Sequence[int]) -> list[str]:
     flags = ("--train-prefix", "--valid-prefix", "--test-prefix")
     words = ["--source-lang", corpus.source, "--target-lang", corpus.target]
-    for split in splits:
-        words += [flags[split], corpus.prefixes[split]]
+    for number in splits:
+        words += [flags[number], corpus.prefixes[number]]
     return words

@@ -129,7 +129,9 @@ def _change(settings: dict[str, str], change: str, scale: str) -> None:
     names = [key] if key in settings else [n for n in settings if n.endswith(f"-{key}")]
     if not names or (len(names) > 1 and f"-{key}" != _UPDATES):
         known = ", ".join(["updates", *settings]) if settings else "none"
-        raise GtransError(f"`--set {change}`: scale {scale} has no setting '{key}' (it has {known}).")
+        raise GtransError(
+            f"`--set {change}`: scale {scale} has no setting '{key}' (it has {known})."
+        )
     if not re.fullmatch("[1-9][0-9]{0,8}", value):
         raise GtransError(f"`--set {change}`: the value must be a whole number of at least 1.")
     settings.update(dict.fromkeys(names, value))
