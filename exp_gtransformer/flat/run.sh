@@ -32,6 +32,8 @@ for key in start sentence-checkpoint sentence-data sentence-updates; do
   [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for fine-tuning (run-finetune.sh)."
 done
 listed systems "${SYSTEMS[@]}"
+[[ " ${LISTED[*]} " == *" zhang "* || -z ${GIVEN[sentence-seed]+given} ]] ||
+  die "\`--sentence-seed\` is for \`--systems zhang\`, which has a sentence model."
 [[ " ${LISTED[*]} " == *" bert "* ]] || unset 'OPTION[bert]' # `begin` prepares for a BERT if it is set
 begin gtransformer/prepare-bpe.sh
 

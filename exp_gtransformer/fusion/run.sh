@@ -144,6 +144,7 @@ train_fusion() {
     --max-tokens "${OPTION[max-tokens]}" --update-freq "${OPTION[update-freq]}" \
     --max-epoch "${OPTION[epochs]}" --max-update "${OPTION[updates]}" \
     --best-checkpoint-metric loss --save-dir "$folder" --seed "${OPTION[seed]}" "${DEVICE[@]}" "${WORDS[@]}"
+  TRAINED[$MODEL]=yes
 }
 
 # tokens LANG FILE: print its lines as Moses tokenises them, for wmt14 without hyphens in words, as

@@ -31,7 +31,7 @@ OPTION[mbart]="" OPTION[trim]=no
 OPTION[systems]=$(IFS=, && printf '%s' "${SYSTEMS[*]}")
 parse "$@"
 check_mbart
-for key in start sentence-checkpoint; do
+for key in start sentence-checkpoint sentence-seed; do
   [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for fine-tuning from a sentence model."
 done
 listed systems "${SYSTEMS[@]}"

@@ -5,13 +5,16 @@ STAGES=(prepare sentence document translate score)
 # OUTPUTS_ONLY: --outputs.
 OUTPUTS_ONLY=no
 # By model: the stage that trains it, if it is not `document`, and the seed that it must have, if
-# --sentence-seed asks for one. By file: what --outputs has printed.
-declare -A STAGE_OF=() SEED_OF=() PRINTED=()
+# --sentence-seed asks for one; whether this call has trained it to its end. By file: what --outputs
+# has printed.
+declare -A STAGE_OF=() SEED_OF=() TRAINED=() PRINTED=()
 
 # Words that follow --: for every training, and those behind a word `STAGE:`, for that stage alone.
 EXTRA=() FOR_PREPARE=() FOR_SENTENCE=() FOR_DOCUMENT=() FOR_TRANSLATE=() FOR_SCORE=()
-# Options of documents and their models, which a sentence model does not have.
-DOCUMENT_ONLY="--(memory-.*|min-window|max-window|context-.*)"
+# Options of documents and of their models, which are not for a sentence model.
+DOCUMENT_ONLY="--(context-.*|han-.*|bert-.*|memory-(bptt|layers|output|side|size|slots)|combine|drop-net|\
+raw-bert-states|sentence-marks|doc-mode|max-doc-tokens|min-doc-tokens|min-window|max-window|\
+lr-scale-pretrained|copy-local-to-global)"
 
 # stage_usage: print the help of the options of stages.
 stage_usage() {
@@ -109,7 +112,7 @@ needs() {
 needs_model() {
   local stage=${STAGE_OF[$1]:-document}
   needs "$stage" "$2"
-  if [[ $DRY_RUN == no ]] && ! chosen "$stage" && ! finished "$1"; then
+  if [[ $DRY_RUN == no && -z ${TRAINED[$1]+trained} ]] && ! finished "$1"; then
     die "${OPTION[out]}/$1: its training is not finished; \`--stage $stage\` goes on with it."
   fi
 }

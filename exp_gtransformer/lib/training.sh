@@ -76,10 +76,12 @@ several() {
 
 # train MODEL MAX-UPDATE OPTION...: gtrans train into OUT/MODEL, if that belongs to this call.
 train() {
-  local folder=${OPTION[out]}/$1 stage=${STAGE_OF[$1]:-document} word
+  local folder=${OPTION[out]}/$1 stage=${STAGE_OF[$1]:-document} word start
   makes "$stage" "$1" "$folder/checkpoint_best.pt" || return 0
-  for word in "${@:3}"; do
-    [[ -z $BASELINE || $word != "$SENTENCE" ]] || needs_model "$BASELINE" "$SENTENCE"
+  for word in "${@:3}"; do # models of OUT that it starts from
+    start=${word#"${OPTION[out]}/"}
+    [[ $start == "$word" || $start != */checkpoint_best.pt || -n ${OPTION[sentence-checkpoint]} ]] ||
+      needs_model "${start%/*}" "$word"
   done
   words_of "$stage"
   fit "$folder" "$(program gtrans)" train "$DATA" \
@@ -89,6 +91,7 @@ train() {
     --max-update "$2" --best-checkpoint-metric loss --patience "${OPTION[patience]}" \
     --no-epoch-checkpoints --save-dir "$folder" --seed "${OPTION[seed]}" \
     "${DEVICE[@]}" "${WORDS[@]}"
+  TRAINED[$1]=yes
 }
 
 # start_from MODEL SEED OPTION...: set SENTENCE, the checkpoint that document models start from: that
@@ -110,6 +113,7 @@ start_from() {
   if [[ -n ${OPTION[name]} && $PRINT_ONLY == no && ${#FOR_SENTENCE[@]} == 0 ]] &&
     makes sentence "$1" "$SENTENCE" && finished "$1"; then
     say "$folder is finished and used as it is"
+    TRAINED[$1]=yes
   else
     OPTION[seed]=$2
     train "$1" "${OPTION[sentence-updates]}" "${@:3}"

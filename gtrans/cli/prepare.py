@@ -124,9 +124,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text.add_argument(
         "--bert",
         metavar="NAME_OR_DIR",
-        help="also segment the plain source into the word pieces of this BERT: a local folder, or "
-        "a name on the Hugging Face hub (bert-base-uncased); with --reuse, instead of the BERT of that "
-        "folder",
+        help="also segment the plain source into the word pieces of this BERT: a local folder or a "
+        "name on the Hugging Face hub (bert-base-uncased); with --reuse, instead of that folder's",
     )
 
     run_group = parser.add_argument_group("run")
