@@ -71,6 +71,7 @@ setup(
     # fairseq-fixed is built with.
     install_requires=PINNED["core"],
     extras_require={
-        name: PINNED[name] for name in ("build", "bert", "mbart", "zh", "plots", "dev")
+        name: PINNED[name]
+        for name in ("build", "bert", "mbart", "zh", "plots", "tensorboard", "dev")
     },
 )

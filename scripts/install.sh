@@ -228,7 +228,7 @@ esac
 has transformers || downloads+="libraries (0.15 GB), "
 [ $TESTS = no ] || has pytest || downloads+="what the tests need (0.03 GB), "
 tests=
-[ $TESTS = no ] || tests="dev zh"
+[ $TESTS = no ] || tests="dev zh tensorboard"
 
 rm -f $STAMP
 if [ -n "$remake" ]; then

@@ -17,6 +17,8 @@ from fairseq.data import FairseqDataset, data_utils
 from numpy.typing import NDArray
 
 from gtrans.data.examples import Example, ExampleBuilder
+from gtrans.data.instances import MARKS_PER_SENTENCE
+from gtrans.data.selection import WHOLE, Selection
 from gtrans.data.units import Unit, UnitSpan
 from gtrans.errors import GtransError
 
@@ -44,6 +46,10 @@ class LineRanges:
 
     def __getitem__(self, unit: int) -> range:
         return range(int(self.begin[unit]), int(self.end[unit]))
+
+    def take(self, units: Ints) -> LineRanges:
+        """The ranges of some ``units (n,)``."""
+        return LineRanges(self.begin[units], self.end[units])
 
     def sums(self, totals: Ints) -> Ints:
         """``(units,)`` sums over each range; ``totals (lines + 1,)``: the sums up to each line."""
@@ -95,7 +101,13 @@ class Units:
         )
 
 
-def document_units(source_sizes: Ints, target_sizes: Ints | None, unit: Unit, name: str) -> Units:
+def document_units(
+    source_sizes: Ints,
+    target_sizes: Ints | None,
+    unit: Unit,
+    name: str,
+    selection: Selection = WHOLE,
+) -> Units:
     """Form units from the tokens of all lines (with end symbol, so an empty line has 1).
 
     Args:
@@ -103,21 +115,37 @@ def document_units(source_sizes: Ints, target_sizes: Ints | None, unit: Unit, na
         target_sizes: ``(lines,)``; None: there is no target.
         unit: how documents are cut.
         name: name of the corpus in messages.
+        selection: which documents and units are read. A document has as many tokens as
+            ``--max-doc-tokens`` counts (:func:`gtrans.data.instances.split_instances`).
 
     Raises:
-        GtransError: the two sides differ in lines or document boundaries.
+        GtransError: the two sides differ in lines or document boundaries, or the corpus does not
+            have what ``selection`` asks for.
     """
     blank = source_sizes == 1
     other = source_sizes if target_sizes is None else target_sizes
     check_sides(blank, other == 1, name)
-    boundaries = np.flatnonzero(np.concatenate([[True], blank, [True]])) - 1
+    documents = _documents(blank)
+    if not len(documents.begin):
+        raise GtransError(f"{name}: the corpus holds no sentence.")
+    if selection != WHOLE:
+        costs = np.maximum(source_sizes, other) - 1 + MARKS_PER_SENTENCE
+        tokens = documents.sums(np.concatenate([[0], np.cumsum(costs, dtype=np.int64)]))
+        documents = documents.take(selection.of_documents(tokens, name))
     spans: list[UnitSpan] = []
-    for begin, end in zip((boundaries[:-1] + 1).tolist(), boundaries[1:].tolist(), strict=True):
+    for begin, end in zip(documents.begin.tolist(), documents.end.tolist(), strict=True):
         lengths = ((sizes[begin:end] - 1).tolist() for sizes in (source_sizes, other))
         spans += [_moved(span, begin) for span in unit.cut(*lengths)]
-    if not spans:
-        raise GtransError(f"{name}: the corpus holds no sentence.")
+    if selection.instances:
+        spans = [spans[chosen] for chosen in selection.of_instances(len(spans), name)]
     return Units.of(spans, np.cumsum(~blank) - 1)
+
+
+def _documents(blank: NDArray[np.bool_]) -> LineRanges:
+    """The lines of every document; ``blank (lines,)`` is True for empty lines."""
+    boundaries = np.flatnonzero(np.concatenate([[True], blank, [True]])) - 1
+    begin, end = boundaries[:-1] + 1, boundaries[1:]
+    return LineRanges(begin, end).take(np.flatnonzero(end > begin))
 
 
 def _moved(span: UnitSpan, by: int) -> UnitSpan:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from gtrans.decoding.force_decode import MAX_TOKENS, EncodedDocument, score_documents
-from gtrans.decoding.translation import Translator, lines_of_text, translate_lines
+from gtrans.decoding.translation import translate_lines
 from gtrans.decoding.translation_options import TranslationOptions
+from gtrans.decoding.translator import Translator, lines_of_text
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
 from gtrans.text.pipeline import TextPipeline

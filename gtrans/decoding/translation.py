@@ -15,23 +15,20 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
 from gtrans import __version__
-from gtrans.data.documents import DOCUMENT_LINE, STANDARD_STREAM, check_length, iterate_raw_lines
+from gtrans.data.documents import STANDARD_STREAM, check_length, iterate_raw_lines
 from gtrans.data.examples import Example
-from gtrans.decoding.batching import LEAST_ROW_TOKENS, make_batches
-from gtrans.decoding.document_search import SearchOptions
+from gtrans.decoding.batching import LEAST_ROW_TOKENS
 from gtrans.decoding.loading import decoding_device, load_models
 from gtrans.decoding.resuming import FinishedBatches, partial_path, run_of_partial
 from gtrans.decoding.translation_options import TranslationOptions
@@ -41,13 +38,18 @@ from gtrans.decoding.translation_record import (
     record_path,
     write_record,
 )
+from gtrans.decoding.translator import (
+    Line,
+    Sentence,
+    Translator,
+    lines_of_dataset,
+    lines_of_text,
+)
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest, fingerprint
 from gtrans.identity.files import atomic_writer, check_output, locked, unwritable
 from gtrans.messages import say
-from gtrans.text.carried_preparation import Preparation
 from gtrans.text.moses_pipeline import MosesPipeline
-from gtrans.text.plain_text import PLACEHOLDER
 from gtrans.text.prepared_folder import STATE_FILE, load_pipeline, prepared_files, read_state
 
 
@@ -94,7 +96,8 @@ def _translate(options: TranslationOptions) -> int:
                 f"{path}: it was replaced while it was read, perhaps by a training; run this again."
             )
     if text is None:
-        lines = _lines_of_split(task, str(options.split))
+        task.load_dataset(str(options.split))
+        lines = lines_of_dataset(task.dataset(str(options.split)))
     else:
         lines = lines_of_text(task, text)
     translator = Translator(models, task, _text_of_pieces(task, options), options.search)
@@ -116,43 +119,6 @@ def _translate(options: TranslationOptions) -> int:
     return sentences
 
 
-class _Sentence(NamedTuple):
-    """The ids of a sentence with its end symbol, and its word pieces if a BERT reads them."""
-
-    ids: Tensor
-    word_pieces: Tensor | None
-
-
-# A line of the input: a sentence, or the text of a boundary.
-_Line = _Sentence | str
-
-
-def lines_of_text(task: Any, text: Sequence[str]) -> list[_Line]:
-    """The lines of a text as tokens of ``task``; boundaries of documents stay text."""
-    encoder = task.source_encoder()
-
-    def encode(line: str) -> _Line:
-        if line in ("", DOCUMENT_LINE):
-            return line
-        ids: Tensor = task.source_dictionary.encode_line(
-            encoder.encode(line), add_if_not_exist=False
-        )
-        pieces = task.word_pieces([line])
-        return _Sentence(ids.long(), pieces and pieces[0])
-
-    return [encode(line) for line in tqdm(text, "reading", unit=" lines", disable=None)]
-
-
-def _lines_of_split(task: Any, split: str) -> list[_Line]:
-    task.load_dataset(split)
-    source, pieces = task.dataset(split).source, task.dataset(split).word_pieces
-    lines = (
-        _Sentence(source[number].long(), None if pieces is None else pieces[number].long())
-        for number in range(len(source))
-    )
-    return [line if line.ids.numel() > 1 else "" for line in lines]
-
-
 def _text_of_pieces(task: Any, options: TranslationOptions) -> Callable[[str], str]:
     """What turns the pieces of a sentence into text.
 
@@ -171,70 +137,8 @@ def _text_of_pieces(task: Any, options: TranslationOptions) -> Callable[[str], s
     return pipeline.words
 
 
-class Translator:
-    """Models, and the step that turns their output into text."""
-
-    def __init__(
-        self,
-        models: list[Any],
-        task: Any,
-        text_of_pieces: Callable[[str], str],
-        search: SearchOptions,
-    ) -> None:
-        self.task = task
-        self.text_of_pieces = text_of_pieces
-        prepared = Preparation.read(task.data_folder)
-        self.preparation = prepared and prepared.digest
-        self.device = next(models[0].parameters()).device
-        generation = asdict(search)
-        generation["unnormalized"] = not generation.pop("normalize")
-        self.generator = task.build_generator(models, Namespace(**generation))
-        self.free = search.free
-        self.examples = self.generator.examples
-
-    def cut(self, lines: Sequence[_Line], max_doc_tokens: int | None) -> list[list[Example]]:
-        """The rows of each document, in order, as examples."""
-        documents: list[list[_Sentence]] = [[]]
-        for line in lines:
-            if isinstance(line, str):
-                documents.append([])
-            else:
-                documents[-1].append(line)
-        unit = self.examples.unit
-        if max_doc_tokens is not None:
-            unit = unit.limited_to(max_doc_tokens)
-        examples: list[list[Example]] = [[] for _ in documents]
-        for of_document, document in zip(examples, documents, strict=True):
-            for span in unit.cut_to_translate([len(sentence.ids) - 1 for sentence in document]):
-                sentences = [document[number] for number in span.source]
-                ids = [sentence.ids for sentence in sentences]
-                pieces = [s.word_pieces for s in sentences if s.word_pieces is not None]
-                of_document.append(self.examples.example(span, ids, word_pieces=pieces))
-        return examples
-
-    def decode(self, examples: Sequence[Example]) -> list[list[str]]:
-        """For each row the translations of its current sentences (one text, in free search)."""
-        source = {
-            name: tensor.to(self.device)
-            for name, tensor in self.examples.collate(examples)["net_input"].items()
-        }
-        texts = [
-            [self._text(sentence.tokens) for sentence in hypotheses[0].sentences]
-            for hypotheses in self.generator.documents(source)
-        ]
-        return [[" ".join(of_row)] for of_row in texts] if self.free else texts
-
-    def _text(self, tokens: list[int]) -> str:
-        pieces: str = self.task.target_dictionary.string(
-            torch.tensor(tokens),
-            extra_symbols_to_ignore=self.generator.symbols_to_strip_from_output,
-        )
-        text = self.text_of_pieces(pieces).strip()
-        return PLACEHOLDER if text in ("", DOCUMENT_LINE) else text
-
-
 def translate_lines(
-    translator: Translator, lines: Sequence[_Line], options: TranslationOptions, run: str
+    translator: Translator, lines: Sequence[Line], options: TranslationOptions, run: str
 ) -> list[list[str]]:
     """For each document the translations of its sentences, or of its rows in free search.
 
@@ -242,8 +146,7 @@ def translate_lines(
     """
     documents = translator.cut(lines, options.max_doc_tokens)
     examples = list(chain.from_iterable(documents))
-    lengths = [example["source"].numel() for example in examples]
-    batches = make_batches(lengths, options.max_tokens, translator.generator.rows_at_once)
+    batches = translator.batches(examples, options.max_tokens)
     texts: list[list[str]] = [[] for _ in examples]
     sentences = sum(not isinstance(line, str) for line in lines)
     kept = partial_path(options.output) if options.is_kept else None
@@ -282,7 +185,7 @@ def _decode(
 
 
 def _made_from(
-    lines: Sequence[_Line],
+    lines: Sequence[Line],
     options: TranslationOptions,
     translator: Translator,
     checkpoints: Sequence[str],
@@ -313,7 +216,7 @@ def _made_from(
     }
 
 
-def _bytes_of(sentence: _Sentence) -> list[bytes]:
+def _bytes_of(sentence: Sentence) -> list[bytes]:
     return [part.numpy().tobytes() for part in sentence if part is not None]
 
 

@@ -42,9 +42,11 @@ from gtrans.tasks.options import (
 )
 from gtrans.tasks.parts import Batch, Sample, TaskPart
 from gtrans.tasks.parts.bert import BertPart
+from gtrans.tasks.parts.eval_bleu import EvalBleu
 from gtrans.tasks.parts.plans import Plans
 from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
+from gtrans.tasks.run_options import read_everything
 from gtrans.tasks.splits import SplitReader, training_files
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.training.batches import as_in_first_epoch, report_long_units
@@ -137,14 +139,10 @@ class DocumentTranslationTask(InteractiveTask):
         context = self._contexts.text(self.bert)
         return ExampleBuilder(self.frame, task_unit(self.cfg), context, word_pieces)
 
-    @property
-    def _langs(self) -> list[str]:
-        return split_languages(self.cfg.langs)
-
     def _declare_symbols(self) -> None:
         dictionaries = self._source, self._target
         for dictionary, words in zip(dictionaries, self._identity.words, strict=True):
-            add_symbols(dictionary, words, self._langs)
+            add_symbols(dictionary, words, split_languages(self.cfg.langs))
 
     @property
     def identity(self) -> ModelIdentity:
@@ -175,6 +173,8 @@ class DocumentTranslationTask(InteractiveTask):
         dictionaries, words = (self._source, self._target), self._identity.words
         reader = SplitReader(self.cfg, dictionaries, words, self.bert, combine)
         self.datasets[split] = reader.read(folder, split, self.examples, training, self._longest)
+        for part in self.parts:
+            part.loaded(split, self.datasets[split])
 
     def max_positions(self) -> tuple[int, int]:
         """No limit for fairseq; lengths are checked when a split is loaded."""
@@ -213,6 +213,8 @@ class DocumentTranslationTask(InteractiveTask):
             Streams(self.cfg),
             *([] if from_checkpoint else [Plans(model)]),
         ]
+        if self.cfg.eval_bleu and not from_checkpoint:
+            self.parts.append(EvalBleu(self, model))
         return model
 
     def _use_bert(self, model: type[DocumentModel], cfg: Any, from_checkpoint: bool) -> None:
@@ -251,6 +253,7 @@ class DocumentTranslationTask(InteractiveTask):
                 f"{here}; give --source-lang and --target-lang, or another folder."
             )
         self._identity.check_units(cfg)
+        read_everything(self.cfg)
         with open_dict(self.cfg):
             for name in UNIT_FIELDS:
                 if cfg.get(name) is not None:
@@ -342,7 +345,7 @@ class DocumentTranslationTask(InteractiveTask):
         for part in self.parts:
             part.after_batch(batch)
 
-    # ----------------------------------------------------------------- input
+    # ---------------------------------------------------- input and decoding
 
     def complete_input(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
         """``net_input`` as models take it, with BERT's output instead of word pieces."""
@@ -363,8 +366,6 @@ class DocumentTranslationTask(InteractiveTask):
             return None
         return self.bert.pieces.encode(sentences)
 
-    # -------------------------------------------------------------- decoding
-
     def build_generator(
         self,
         models: Any,
@@ -375,7 +376,7 @@ class DocumentTranslationTask(InteractiveTask):
     ) -> DocumentGenerator:
         """The document search for these models."""
         refuse_unsupported(args)
-        symbols = [language_symbol(lang) for lang in self._langs] + [MASK]
+        symbols = [*map(language_symbol, split_languages(self.cfg.langs)), MASK]
         ids = [self._target.index(symbol) for symbol in symbols]
         return DocumentGenerator(
             models, self._target, self.examples, args, ids, self.complete_input

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
+from gtrans.data.documents import read_documents
 from gtrans.decoding.generator import refuse_unsupported
 from gtrans.errors import GtransError
+from gtrans.evaluation.metrics import DOCUMENT_METRICS
+from gtrans.libraries import require
 from gtrans.tasks.options import data_folders, model_class
+from gtrans.tasks.parts.eval_bleu import SCORES, logged_scores, reference_files
 from gtrans.tasks.split_files import split_pair
 from gtrans.training.folder import LAST, RunFolder
 from gtrans.training.launch import is_training
@@ -37,6 +42,7 @@ def check_first(task: Any, root: Any) -> None:
     # fairseq's older models have their options in a namespace.
     hydra = model is None or isinstance(model, DictConfig)
     model_class(model or {} if hydra else {"_name": model.arch})
+    _check_validation(task, root)
     checkpoint = root.checkpoint
     restored = checkpoint.restore_file if checkpoint.restore_file != LAST else None
     _refuse_missing("--restore-file", restored)
@@ -67,12 +73,38 @@ def check_splits(task: Any, root: Any) -> None:
         wanted += [(folders[0], name) for name in names.split(",")]
     for folder, split in wanted:
         split_pair(folder, split, task.source_lang, task.target_lang)
+    if task.eval_bleu:
+        for path in reference_files(task, str(dataset.valid_subset).split(",")).values():
+            read_documents(path)
 
 
-def _trains(root: Any) -> bool:
-    """Whether these are all options of a training."""
-    return root is not None and root.get("checkpoint") is not None and not root.common_eval.path
+def _check_validation(task: Any, root: Any) -> None:
+    """Refuse scores of validation that there will not be, or that cannot be written.
 
+    Raises:
+        GtransError: naming the option.
+    """
+    for name in ("eval_bleu_documents", "eval_bleu_reference", "eval_bleu_print_samples"):
+        if task[name] and not task.eval_bleu:
+            raise GtransError(f"`--{name.replace('_', '-')}` needs `--eval-bleu`.")
+    if task.eval_bleu_documents < 0:
+        raise GtransError(
+            f"`--eval-bleu-documents` must be at least 0, but is {task.eval_bleu_documents}."
+        )
+    if task.eval_bleu and root.dataset.disable_validation:
+        raise GtransError("`--eval-bleu` needs validation; leave out `--disable-validation`.")
+    logged = logged_scores(task)
+    metric = str(root.checkpoint.best_checkpoint_metric)
+    named = f"`--best-checkpoint-metric {metric}`"
+    if metric in {*SCORES, *DOCUMENT_METRICS} and metric not in logged:
+        has = f"logs {' and '.join(logged)} only" if logged else "is missing"
+        raise GtransError(f"{named} is a score of `--eval-bleu`, which {has}.")
+    if metric in logged and not root.checkpoint.maximize_best_checkpoint_metric:
+        raise GtransError(
+            f"{named} needs `--maximize-best-checkpoint-metric`: the highest score is the best."
+        )
+    if root.common.tensorboard_logdir and find_spec("tensorboard") is None:
+        require(["tensorboardX"], "`--tensorboard-logdir`")
 
 def _suffix(checkpoint: Any) -> str:
     return str(checkpoint.get("checkpoint_suffix") or "")

@@ -18,11 +18,12 @@ from gtrans.data.unit_options import UnitConfig, option
 from gtrans.data.units import UNITS, Unit, unit_of
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import DocumentModel, reads_plain_documents
+from gtrans.tasks.run_options import SampleConfig, ValidationConfig, selection_of
 from gtrans.text.prepared_folder import check_recorded
 
 
 @dataclass
-class DocumentTranslationConfig(UnitConfig, FairseqDataclass):
+class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, FairseqDataclass):
     """Data, streams, BERT, word dropout and starting points."""
 
     data: Optional[str] = option(
@@ -93,6 +94,7 @@ class DocumentTranslationConfig(UnitConfig, FairseqDataclass):
     )
     dataset_impl: Any = II("dataset.dataset_impl")
     train_subset: str = II("dataset.train_subset")
+    valid_subset: str = II("dataset.valid_subset")
     seed: int = II("common.seed")
     update_freq: Any = II("optimization.update_freq")
 
@@ -147,6 +149,7 @@ def check_options(cfg: Any) -> None:
     for unit in UNITS.values():
         unit.from_settings(cfg)
     stream_options(cfg)
+    selection_of(cfg)
     if not 0 <= cfg.word_dropout < 1:
         raise GtransError(
             f"`--word-dropout` must be at least 0 and below 1, but is {cfg.word_dropout}."

@@ -11,11 +11,13 @@ from fairseq.data import Dictionary
 from gtrans.data.binarised import load_lines
 from gtrans.data.document_dataset import DocumentDataset, check_sides, document_units
 from gtrans.data.examples import ExampleBuilder
+from gtrans.data.selection import WHOLE
 from gtrans.data.stream import StreamDataset
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import BERT_PIECES
 from gtrans.tasks.options import data_folders, stream_options
 from gtrans.tasks.parts.bert import BertPart
+from gtrans.tasks.run_options import selection_of
 from gtrans.tasks.split_files import has_side, split_pair
 from gtrans.text.prepared_folder import check_recorded
 
@@ -102,12 +104,16 @@ class SplitReader:
         if training or has_side(folder, split, pair, target_lang):
             target = self._lines(f"{name}.{target_lang}", self._target)
         target_sizes = None if target is None else target.sizes
-        units = document_units(source.sizes, target_sizes, examples.unit, name)
+        selection = selection_of(self._cfg) if training else WHOLE
+        units = document_units(source.sizes, target_sizes, examples.unit, name, selection)
         if self._bert is not None and word_pieces is not None:
             check_sides(source.sizes == 1, word_pieces.sizes == 1, f"{name}.{source_lang}.bert")
             self._bert.report_cut(word_pieces.sizes, units, name)
         sentences = int((source.sizes > 1).sum())
         logger.info("%s %s: %d units, %d sentences", split, pair, len(units), sentences)
+        if selection != WHOLE:
+            written = int((units.current.end - units.current.begin).sum())
+            logger.info("%s: %d of %d sentences are read in training", name, written, sentences)
         if training and examples.unit.trained_in_runs:
             options = stream_options(self._cfg)
             return StreamDataset(source, target, units, examples, options=options)

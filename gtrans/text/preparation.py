@@ -3,6 +3,8 @@
 The steps, in order, and the files that each writes to the data folder:
 
 ==================  =====================================================
+``plain SPLIT``     ``text/SPLIT.plain.TGT``: the target as it is, which validation by
+                    translations scores with; not of the training text
 ``tokenise SPLIT``  ``text/SPLIT.tok.LANG``: normalised, tokenised, escaped
 ``truecase``        ``truecase.LANG``: Moses truecaser models
 ``bpe``             ``codes.bpe`` (joint), ``bpe-vocabulary.LANG``
@@ -28,8 +30,6 @@ end-of-sentence symbol, which marks the documents when the corpus is loaded.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -41,11 +41,12 @@ from tqdm import tqdm
 from gtrans.data.documents import iterate_lines
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest, fingerprint
-from gtrans.identity.files import atomic_writer, copy_file, locked, replacing
+from gtrans.identity.files import atomic_writer, copy_file, locked
 from gtrans.identity.step_record import StepRecord
 from gtrans.messages import say
 from gtrans.text import word_piece_files
 from gtrans.text.binarised_folder import file_names, files_of, take
+from gtrans.text.binarising import binarise
 from gtrans.text.bpe import count_merges, learn_codes, load_bpe, write_vocabulary
 from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps
 from gtrans.text.preparation_options import (
@@ -61,19 +62,18 @@ from gtrans.text.prepared_folder import (
     STATE_FORMAT,
     SUBWORD_MODELS,
     load_pipeline,
+    plain_text,
     read_state,
     use_of,
 )
 from gtrans.text.subword_model import SubwordModel
 from gtrans.text.truecase import load_best_case, train_best_case
-from gtrans.text.workers import map_chunks, map_lines, run_module, useful_workers
+from gtrans.text.workers import map_chunks, map_lines, useful_workers
 
 if TYPE_CHECKING:
     from gtrans.modules.bert import WordPieces
 
 CODES_FILE = "codes.bpe"
-_BINARISE_FOLDER = ".binarise.tmp"
-_LOG_FILE = "preprocess.log"
 
 
 def prepare(options: PreparationOptions) -> None:
@@ -138,6 +138,12 @@ class _Preparation:
             split: [[digest(path) for path in pair] for pair in pairs]
             for split, pairs in self.inputs.items()
         }
+        for split in [split for split in texts if split != "train"]:
+            name = plain_text(split, options.target_lang)
+            lines = self._lines([target for _, target in self.inputs[split]])
+            made_from = fingerprint([target for _, target in texts[split]])
+            work = partial(self._write, Path(name).name, str, lines)
+            record.step(f"plain {split}", made_from, [name], work)
         for split, text in texts.items():
             steps = [self.steps.normalise, self.steps.tokenise]
             segmenter = [] if self.steps.segmenter is None else [self.steps.segmenter]
@@ -161,16 +167,16 @@ class _Preparation:
             source_mark = fingerprint([source for source, _ in text], self.word_pieces.fingerprint)
             work = partial(self._write_word_pieces, split, [self.out / name for name in outputs])
             record.step(f"bert {split}", source_mark, outputs, work)
+        make: Callable[[], None] = self._binarise
         if (source := options.binarised) is not None:
             outputs = files_of(source, *options.languages)
             made_from = fingerprint(learnt, [digest(source / name) for name in outputs])
-            binarise = partial(take, source, self.out, options.languages)
+            make = partial(take, source, self.out, options.languages)
         else:
             outputs = file_names(self.inputs, options.languages)
             given = [digest(path) for path in self._dictionaries()]
             made_from = fingerprint(encoded, given if given[1:] else given[0] if given else None)
-            binarise = partial(self._binarise)
-        record.step(LAST_STEP, made_from, outputs, binarise)
+        record.step(LAST_STEP, made_from, outputs, make)
         say(f"'{self.out}' is ready: {use_of(self.out, outputs)}")
 
     def _models(self, record: StepRecord, tokenised: dict[str, str]) -> str:
@@ -360,38 +366,10 @@ class _Preparation:
                 file.write(f"{line}\n")
 
     def _binarise(self) -> None:
-        """Run ``fairseq-preprocess`` and move its output into the data folder."""
-        folder = self.out / _BINARISE_FOLDER
-        dictionaries = self._dictionaries()
-        shutil.rmtree(folder, ignore_errors=True)
-        # Relative prefixes, because fairseq splits a list of prefixes at every comma.
-        tests = ",".join(f"text/{split}.bpe" for split in self.inputs if split.startswith("test"))
-        command = ["--joined-dictionary"] if len(dictionaries) < 2 else []
-        source, target = self.options.languages
-        command += ["--source-lang", source, "--target-lang", target]
-        longest = max((self.out / "text").glob("*.bpe.*"), key=lambda path: path.stat().st_size)
+        texts = (self.out / "text").glob("*.bpe.*")
+        longest = max(texts, key=lambda path: path.stat().st_size)
         workers = useful_workers(self._read(longest.name), self.options.workers)
-        command += ["--destdir", _BINARISE_FOLDER, "--workers", str(workers)]
-        for flag, prefix in (
-            ("--trainpref", "text/train.bpe" if "train" in self.inputs else ""),
-            ("--validpref", "text/valid.bpe" if "valid" in self.inputs else ""),
-            ("--testpref", tests),
-        ):
-            if prefix:
-                command += [flag, prefix]
-        for flag, path in zip(("--srcdict", "--tgtdict"), dictionaries, strict=False):
-            command += [flag, str(path.resolve())]
-        status, printed = run_module("fairseq_cli.preprocess", command, self.out)
-        if status:
-            with atomic_writer(log := self.out / _LOG_FILE) as file:
-                file.write(printed)
-            last = (printed.strip() or "no output").splitlines()[-1]
-            raise GtransError(f"fairseq-preprocess failed ({last}); its output is in '{log}'")
-        made = sorted(folder.iterdir())
-        with replacing(*(self.out / path.name for path in made)) as temporary:
-            for path, name in zip(made, temporary, strict=True):
-                os.replace(path, name)
-        folder.rmdir()
+        binarise(self.out, list(self.inputs), self.options.languages, self._dictionaries(), workers)
 
     def _read(self, name: str) -> Iterator[str]:
         """The lines of a file in ``text/``, without their line ends."""

@@ -31,7 +31,7 @@ SUBWORD_MODELS: dict[str, SubwordModel] = {model.name: model for model in (SENTE
 
 
 _STEP = re.compile(
-    r"(?:tokenise|encode|bert) (?:train|valid|test\d*)|"
+    r"(?:tokenise|encode|bert|plain) (?:train|valid|test\d*)|"
     rf"truecase|bpe|reuse|{LAST_STEP}|{'|'.join(SUBWORD_MODELS)}"
 )
 
@@ -200,6 +200,11 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
     vocabulary = folder / files["vocabulary"][lang] if threshold else None
     best_case = None if truecase is None else load_best_case(truecase)
     return MosesPipeline(lang, steps, best_case, load_bpe(codes, vocabulary, threshold))
+
+
+def plain_text(split: str, lang: str) -> str:
+    """Name of the file in a data folder with the plain text of one side of a split."""
+    return f"text/{split}.plain.{lang}"
 
 
 def use_of(data_dir: Path, names: Iterable[str]) -> str:

@@ -17,7 +17,7 @@ from gtrans.checkpoint_contents import check_shapes, check_values, reading
 from gtrans.checkpoints import read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
-from gtrans.training import made_from, settings, stopping
+from gtrans.training import made_from, settings, stopping, validating
 from gtrans.training.folder import LAST, RunCheckpoint, RunFolder
 from gtrans.training.made_from import MadeFrom
 from gtrans.training.state import forget, resuming
@@ -100,6 +100,7 @@ def load_checkpoint(original: Callable[..., Any], cfg: Any, trainer: Any, **furt
             # fairseq adds the suffix of this process's checkpoints itself.
             cfg.restore_file = plan.resume.removesuffix(f"{trainer.checkpoint_suffix}.pt") + ".pt"
             cfg.finetune_from_model = None
+    validating.follow_options(trainer)
     stopping.watch(trainer)  # here, as all processes have just waited for each other
     with resuming(trainer, cfg):
         return original(cfg, trainer, **further)

@@ -49,9 +49,11 @@ _FREE: dict[str, frozenset[str]] = {
         (
             *("data", "bert_cache", "bert_cache_gb", "init_from", "init_dict", "restart"),
             *("dataset_impl", "update_freq", "num_batch_buckets", "load_alignments"),
-            # Validation with BLEU, in fairseq's translation.
+            # Validation by translations; some are those of fairseq's translation only.
             *("eval_bleu", "eval_bleu_args", "eval_bleu_detok", "eval_bleu_detok_args"),
             *("eval_tokenized_bleu", "eval_bleu_remove_bpe", "eval_bleu_print_samples"),
+            *("eval_bleu_documents", "eval_bleu_reference", "valid_subset"),
+            *("patience_unit", "save_without_validation"),
             *UNIT_FIELDS,
             *_LANGUAGES,
         )

@@ -11,7 +11,6 @@ import copy
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +23,8 @@ from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import open_dict
 from torch.multiprocessing.spawn import ProcessExitedException
+
+from gtrans.training.validating import around
 
 STOPPED = 75  # EX_TEMPFAIL of sysexits.h: to be tried again
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
@@ -73,11 +74,7 @@ def watch(trainer: Any) -> None:
     if threading.current_thread() is not threading.main_thread():
         return  # only there can signals be received
     _request = _Request(master=trainer.is_data_parallel_master)
-    for module in (sys.modules.get(name) for name in ("__main__", "fairseq_cli.train")):
-        # fairseq-train may be the program itself
-        original = getattr(module, "validate_and_save", None)
-        if original is not None and not hasattr(original, "__wrapped__"):
-            setattr(module, "validate_and_save", _then_stop(original))  # noqa: B010
+    around("validate_and_save", _then_stop)
     if _pipe is None:
         _pipe = os.pipe()
         os.set_blocking(_pipe[1], False)

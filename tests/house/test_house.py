@@ -141,12 +141,13 @@ def test_metadata(repo):
     assert "gtrans.cli" in metadata["packages"]
     assert not any(package.startswith("tests") for package in metadata["packages"])
     extras = metadata["extras_require"]
-    assert set(extras) == {"build", "bert", "mbart", "zh", "plots", "dev"}
+    assert set(extras) == {"build", "bert", "mbart", "zh", "plots", "tensorboard", "dev"}
     for name, wanted in {
         "bert": ["transformers"],
         "mbart": ["safetensors", "sentencepiece", "transformers"],
         "zh": ["jieba"],
         "plots": ["matplotlib"],
+        "tensorboard": ["tensorboardX"],
         "dev": ["hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff"],
     }.items():
         assert sorted({line.split("==")[0] for line in extras[name]}) == wanted

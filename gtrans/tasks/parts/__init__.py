@@ -1,6 +1,7 @@
 """Parts of a task, which it calls at a few named moments.
 
-The task calls its parts in this order: word dropout, BERT's output, memory, plans.
+The task calls its parts in this order: word dropout, BERT's output, memory, plans,
+translations of validation documents.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ class Batch:
 
 class TaskPart:
     """A part of a task; it overrides the methods that it needs."""
+
+    def loaded(self, split: str, dataset: Any) -> None:
+        """Called when a split has been loaded, with the model built before."""
 
     def begin_epoch(self, epoch: int, model: Any, dataset: Any) -> None:
         """Called before the first batch of an epoch; ``dataset`` is the training set."""

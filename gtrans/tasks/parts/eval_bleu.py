@@ -1,0 +1,239 @@
+"""Validation as users judge a model: by its translations of the validation documents.
+
+A validation translates the documents as ``gtrans translate`` does, in the same batches, and
+scores them as ``gtrans score`` does, so both give the same numbers of the same parameters. (Under
+half precision validation translates in half precision, too.)
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.logging import metrics
+
+from gtrans.data.documents import Document, read_documents
+from gtrans.data.examples import Example
+from gtrans.decoding.translation_options import TranslationOptions
+from gtrans.decoding.translator import Translator, lines_of_dataset
+from gtrans.errors import GtransError
+from gtrans.evaluation.characters import is_written_without_spaces
+from gtrans.evaluation.metrics import DOCUMENT_METRICS, Options
+from gtrans.evaluation.scores import Corpus, measure
+from gtrans.languages import WITHOUT_SPACES, language_code
+from gtrans.tasks.parts import Batch, TaskPart
+from gtrans.text.prepared_folder import load_pipeline, plain_text
+
+logger = logging.getLogger(__name__)
+
+SCORES = ("s_bleu", "d_bleu", "chrf")
+_FLAG = "--eval-bleu-args"
+# Flags of `gtrans translate` besides those of the search.
+_OF_UNITS = ("max_tokens", "max_doc_tokens")
+_NO_FLAGS = ("normalize", "temperature")
+
+
+def how_to_translate(arguments: str) -> TranslationOptions:
+    """The flags in ``--eval-bleu-args``; others have the defaults of ``gtrans translate``.
+
+    Raises:
+        GtransError: they are not JSON, not flags of the search, or out of range.
+    """
+    # No file is read or written.
+    options = TranslationOptions(paths=(), output="-", input="-")
+    known = {field.name: getattr(options.search, field.name) for field in fields(options.search)}
+    known = {name: value for name, value in known.items() if name not in _NO_FLAGS}
+    try:
+        given = json.loads(arguments)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise GtransError(f"`{_FLAG}` must be JSON such as '{{\"beam\": 1}}', but is {arguments}.")
+    given = {name.replace("-", "_"): value for name, value in given.items()}
+    for name, value in given.items():
+        if name not in known and name not in _OF_UNITS:
+            raise GtransError(
+                f"`{_FLAG}`: there is no '{name}', only {', '.join((*known, *_OF_UNITS))}."
+            )
+        kind = type(known.get(name, 0))
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            raise GtransError(f"`{_FLAG}`: '{name}' cannot be {json.dumps(value)}.")
+    units = {name: given.pop(name) for name in _OF_UNITS if name in given}
+    try:
+        return replace(options, search=replace(options.search, **given), **units)
+    except GtransError as error:
+        raise GtransError(f"`{_FLAG}` {arguments}: {error}") from None
+
+
+def logged_scores(cfg: Any) -> tuple[str, ...]:
+    """The scores that validation logs; ``cfg``: options of the task."""
+    if not cfg.eval_bleu:
+        return ()
+    return DOCUMENT_METRICS if how_to_translate(cfg.eval_bleu_args).search.free else SCORES
+
+
+def reference_files(cfg: Any, subsets: Sequence[str]) -> dict[str, Path]:
+    """The plain reference of each validation set.
+
+    Args:
+        cfg: options of the task, with its languages.
+        subsets: the validation sets.
+
+    Raises:
+        GtransError: there is no such file, or not one for each.
+    """
+    if cfg.eval_bleu_reference:
+        given = [part for part in str(cfg.eval_bleu_reference).split(":") if part]
+        if len(given) != len(subsets):
+            raise GtransError(
+                f"`--eval-bleu-reference` has {len(given)} files, but `--valid-subset` "
+                f"{','.join(subsets)} needs {len(subsets)}."
+            )
+        return dict(zip(subsets, map(Path, given), strict=True))
+    folder = str(cfg.data).split(":")[0]
+    lang = str(cfg.target_lang)
+    found = {name: Path(folder) / plain_text(name, lang) for name in subsets}
+    for name, path in found.items():
+        if not path.is_file():
+            raise GtransError(
+                f"{path}: '{folder}' has no plain text of '{name}'; give it with "
+                "`--eval-bleu-reference FILE`, or type the `gtrans prepare` of the folder again."
+            )
+    return found
+
+
+@dataclass(frozen=True)
+class _ValidationSet:
+    """A validation set.
+
+    Attributes:
+        name: of the split.
+        dataset: the data set.
+        references: the documents that are translated.
+    """
+
+    name: str
+    dataset: Any
+    references: list[Document]
+
+
+class EvalBleu(TaskPart):
+    """The scores of translated validation documents, in the log of every validation.
+
+    With several processes each translates some of the batches, and all know all scores.
+    """
+
+    def __init__(self, task: Any, model: Any) -> None:
+        """``task``: that this is a part of; ``model``: that is trained."""
+        self._task, self._model = task, model
+        self._options = how_to_translate(task.cfg.eval_bleu_args)
+        self._translator: Translator | None = None
+        self._sets: list[_ValidationSet] = []
+        self._due: _ValidationSet | None = None
+
+    def loaded(self, split: str, dataset: Any) -> None:
+        """Read the reference, if this is a validation set.
+
+        Raises:
+            GtransError: it does not have the sentences of the set.
+        """
+        cfg = self._task.cfg
+        path = reference_files(cfg, str(cfg.valid_subset).split(",")).get(split)
+        if path is None:
+            return
+        references = read_documents(path)
+        has, wanted = [len(document) for document in references], _sizes(dataset)
+        if has != wanted:
+            raise GtransError(
+                f"{path}: it has {sum(has)} sentences in {len(has)} documents, but '{split}' has "
+                f"{sum(wanted)} in {len(wanted)}; give the plain text that '{split}' was made from "
+                "(`--eval-bleu-reference`)."
+            )
+        chosen = references[: int(cfg.eval_bleu_documents) or None]
+        self._sets = [one for one in self._sets if one.name != split]
+        self._sets.append(_ValidationSet(split, dataset, chosen))
+
+    def begin_batches(self, dataset: Any, workers: int, epoch: int) -> None:
+        """Remember which set is validated next."""
+        self._due = next((one for one in self._sets if one.dataset is dataset), self._due)
+
+    def after_batch(self, batch: Batch) -> None:
+        """With the first batch of a validation, translate the documents and log their scores."""
+        if batch.phase != "valid" or self._due is None:
+            return
+        for key, score in self._scores(self._due).items():
+            metrics.log_scalar(key, score)
+        self._due = None
+
+    def _scores(self, of: _ValidationSet) -> dict[str, float]:
+        began = time.monotonic()
+        documents = self._translate(of)
+        keys = logged_scores(self._task.cfg)
+        lang = language_code(str(self._task.cfg.target_lang)) or ""
+        options = Options(
+            target_lang=lang,
+            without_spaces=lang in WITHOUT_SPACES or is_written_without_spaces(of.references),
+        )
+        corpus = Corpus(of.references, [[range(len(one))] for one in of.references])
+        found = measure(corpus, {"": documents}, keys, options)
+        logger.info(
+            "%s: %d documents with %d sentences translated and scored in %.1f seconds",
+            *(of.name, len(of.references), sum(map(len, of.references))),
+            time.monotonic() - began,
+        )
+        if self._task.cfg.eval_bleu_print_samples:
+            for what, text in (("translation", documents), ("reference", of.references)):
+                logger.info("%s of the first document of %s: %s", what, of.name, " ".join(text[0]))
+        return {key: measurement.score("") for key, measurement in found.items()}
+
+    def _translate(self, of: _ValidationSet) -> list[list[str]]:
+        """The translated sentences of each document, or its translation in free search."""
+        if self._translator is None:  # the model is on its device only now
+            pipeline = load_pipeline(self._task.data_folder, str(self._task.cfg.target_lang))
+            search = self._options.search
+            self._translator = Translator([self._model], self._task, pipeline.decode, search)
+        translator = self._translator
+        cut = translator.cut(lines_of_dataset(of.dataset), self._options.max_doc_tokens)
+        documents = [rows for rows in cut if rows][: len(of.references)]
+        rows = iter(self._decode(translator, list(chain.from_iterable(documents))))
+        texts = [list(chain.from_iterable(islice(rows, len(one)))) for one in documents]
+        return [[" ".join(one)] for one in texts] if translator.free else texts
+
+    def _decode(self, translator: Translator, examples: list[Example]) -> list[list[str]]:
+        """The translations of each row, by all processes of the run together."""
+        several = torch.distributed.is_available() and torch.distributed.is_initialized()
+        processes = torch.distributed.get_world_size() if several else 1
+        first = torch.distributed.get_rank() if several else 0
+        batches = translator.batches(examples, self._options.max_tokens)
+        own: dict[int, list[str]] = {}
+        for batch in batches[first::processes]:
+            try:
+                texts = translator.decode([examples[index] for index in batch])
+            except torch.cuda.OutOfMemoryError:
+                raise GtransError(
+                    f"`--eval-bleu`: out of memory on the GPU, with {len(batch)} rows at once; "
+                    f"give a smaller beam or max_tokens with `{_FLAG}` (they are "
+                    f"{self._options.search.beam} and {self._options.max_tokens})."
+                ) from None
+            own.update(zip(batch, texts, strict=True))
+        states: list[dict[int, list[str]]] = [own]
+        if processes > 1:
+            states = [{} for _ in range(processes)]
+            torch.distributed.all_gather_object(states, own)
+        found = {index: texts for state in states for index, texts in state.items()}
+        return [found[index] for index in range(len(examples))]
+
+
+def _sizes(dataset: Any) -> list[int]:
+    """The number of sentences of each document."""
+    blank = np.asarray(dataset.source.sizes) == 1
+    ends = np.flatnonzero(np.concatenate([[True], blank, [True]]))
+    return [count for count in (np.diff(ends) - 1).tolist() if count]

@@ -1,0 +1,105 @@
+"""What is validated, what --patience counts, and on which part of the training set a run trains."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support.runs import last, log_of, refusal, train, updates
+from support.tiny_models import TinyWorld
+
+# With this rate the loss gets worse from the first update on; an epoch has two updates.
+WORSE = ("--max-tokens", "9000", "--lr", "9", "--patience", "2")
+GOAL = 30
+STOPPED = "early stop since valid performance"
+
+
+def validated(log: str) -> list[int]:
+    """Updates after which there was a validation."""
+    return [int(found) for found in re.findall(r"subset \|.*num_updates (\d+)", log)]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run that validates at the ends of epochs only."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    return folder, log_of(train(tiny.run, tiny.data, folder, *WORSE, updates=GOAL))
+
+
+def test_patience_in_epochs_does_not_count_what_is_between(tiny, undisturbed, tmp_path):
+    often = ("--validate-interval-updates", "1", "--save-interval-updates", "1")
+    epochs = (*WORSE, *often, "--patience-unit", "epoch")
+    log = log_of(train(tiny.run, tiny.data, tmp_path, *epochs, updates=GOAL))
+    assert STOPPED in log
+    assert updates(tmp_path) == updates(undisturbed[0]) < GOAL
+    assert len(validated(log)) > len(validated(undisturbed[1]))
+    assert (tmp_path / "checkpoint_1_1.pt").is_file()
+    # Without, as in fairseq, the run ends before its first epoch does.
+    log = log_of(train(tiny.run, tiny.data, tmp_path / "short", *WORSE, *often, updates=GOAL))
+    assert STOPPED in log and updates(tmp_path / "short") < updates(tmp_path)
+    assert (
+        "--patience 2 counts all validations, also those of --validate-interval-updates 1 and "
+        "--save-interval-updates 1; --patience-unit epoch counts the ends of epochs only"
+    ) in log
+
+
+def test_checkpoints_without_validation(tiny, undisturbed, tmp_path):
+    options = ("--save-interval-updates", "1", "--save-without-validation")
+    log = log_of(train(tiny.run, tiny.data, tmp_path, *WORSE, *options, updates=GOAL))
+    assert updates(tmp_path) == updates(undisturbed[0])
+    assert validated(log) == validated(undisturbed[1])
+    ends = validated(log)
+    assert {path.name for path in tmp_path.glob("checkpoint_*_*.pt")} == {
+        f"checkpoint_{1 + sum(end < update for end in ends)}_{update}.pt"
+        for update in range(1, ends[-1]) if update not in ends
+    }  # fmt: skip
+    state = last(tmp_path)["extra_state"]["run_state"]["early_stop"]
+    assert state == last(undisturbed[0])["extra_state"]["run_state"]["early_stop"]
+
+
+def test_a_validation_that_is_asked_for_takes_place(tiny, tmp_path):
+    options = (
+        *("--save-interval-updates", "1", "--save-without-validation"),
+        *("--validate-interval-updates", "2", "--patience", "9"),
+    )
+    # An epoch has more updates than the run, which is validated at its end.
+    log = log_of(train(tiny.run, tiny.data, tmp_path, *options, updates=5))
+    assert validated(log) == [2, 4, 5]
+
+
+def test_a_run_on_a_sample(tiny, tmp_path):
+    """It is the same in every run, and another one is another run."""
+    sample = ("--sample-documents", "20", "--min-doc-tokens", "40")
+    log = log_of(train(tiny.run, tiny.data, tmp_path, *sample, updates=1))
+    assert re.search(r"train.en-de: \d+ of \d+ sentences are read in training", log)
+    assert "train en-de: 20 units" in log
+    for other, found in (
+        (("--sample-documents", "21"), "--sample-documents 20 -> 21, --min-doc-tokens 40 -> 0"),
+        ((*sample, "--sample-seed", "2"), "--sample-seed 1 -> 2"),
+    ):
+        line = refusal(train(tiny.run, tiny.data, tmp_path, *other, updates=2))
+        assert f"holds a run with other settings: {found};" in line or all(
+            part in line for part in found.split(", ")
+        )
+    line = refusal(train(tiny.run, tiny.data, tmp_path / "x", "--min-doc-tokens", "9999"))
+    assert line.startswith("`--min-doc-tokens` 9999: no document of ")
+    assert not list((tmp_path / "x").glob("*.pt"))
+
+
+def test_tensorboard(tiny, tmp_path):
+    """fairseq's own files of events, or one line that says what is missing."""
+    options = ("--tensorboard-logdir", tmp_path / "board", "--log-interval", "1", "--patience", "9")
+    try:
+        import tensorboardX  # noqa: F401
+    except ImportError:
+        line = refusal(train(tiny.run, tiny.data, tmp_path / "run", *options, updates=2))
+        assert line == (
+            "`--tensorboard-logdir` needs the library tensorboardX, which is not installed; type: "
+            "pip install 'gtrans[tensorboard]'."
+        )
+        pytest.skip("tensorboardX is not installed")
+    log_of(train(tiny.run, tiny.data, tmp_path / "run", *options, updates=2))
+    for split in ("train", "train_inner", "valid"):
+        (events,) = (tmp_path / "board" / split).glob("events.*")
+        assert b"ppl" in events.read_bytes()
