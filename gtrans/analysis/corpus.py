@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 
 from gtrans.analysis.attention import Measurements, watched
-from gtrans.analysis.reach import Reach, add_gradients
+from gtrans.analysis.layer_gradients import LayerGradient, criterion_of, layer_gradients
+from gtrans.analysis.reach import Distances, Reach, add_gradients
+from gtrans.analysis.runs import Run
 from gtrans.checkpoints import read_checkpoint
 from gtrans.decoding.batching import make_batches
 from gtrans.decoding.loading import load_models, not_finite
@@ -26,7 +28,10 @@ class Analysis:
         unit: the unit that it reads.
         units: how many of them were read.
         seen: attention and gates.
-        reach: gradients, if they were measured.
+        reach: gradients by distance, if they were measured.
+        layers: gradients by layer, if they were measured.
+        label: the model.
+        run: number of the run among those of all models.
     """
 
     path: str
@@ -35,6 +40,18 @@ class Analysis:
     units: int
     seen: Measurements
     reach: Reach | None
+    layers: list[LayerGradient] | None = None
+    label: str = ""
+    run: int = 0
+
+
+def analyse_runs(runs: Sequence[Run], data: str, split: str, **options: Any) -> list[Analysis]:
+    """Every checkpoint of some runs; the options are those of :func:`analyse`."""
+    return [
+        replace(analyse(str(step.path), data, split, **options), label=run.label, run=number)
+        for number, run in enumerate(runs)
+        for step in run.steps
+    ]
 
 
 def analyse(
@@ -43,7 +60,8 @@ def analyse(
     split: str,
     units: int,
     *,
-    farthest: int | None = None,
+    distances: Distances | None = None,
+    by_layer: bool = False,
     max_tokens: int = 2000,
     cpu: bool = False,
     fp16: bool = False,
@@ -55,7 +73,8 @@ def analyse(
         data: the data folder.
         split: of ``data``, with a target side.
         units: the most units to read, evenly spread over the split.
-        farthest: the largest distance of gradients, in sentences; None: no gradients.
+        distances: which words are looked at for gradients by distance; None: no such gradients.
+        by_layer: measure gradients by layer.
         max_tokens: largest batch in tokens, padding included.
         cpu: run on the CPU.
         fp16: compute in half precision, on a GPU.
@@ -69,12 +88,16 @@ def analyse(
     history = read_checkpoint(path, in_memory=False).get("optimizer_history") or [{}]
     device = next(model.parameters()).device
     batches = list(_batches(task, split, units, max_tokens))
-    reach = None if farthest is None else Reach()
+    reach = None if distances is None else Reach()
     # First, because some models are refused here.
-    if reach is not None and farthest is not None:
+    if reach is not None and distances is not None:
         for sample in _batches(task, split, units, 1):
             net_input = task.complete_input(_on(sample["net_input"], device))
-            add_gradients(reach, model, net_input, sample["target"].to(device), farthest)
+            add_gradients(reach, model, net_input, sample["target"].to(device), distances)
+    layers = None
+    if by_layer:
+        on_device = (_whole(task, sample, device) for sample in batches)
+        layers = layer_gradients(model, criterion_of(path, task), on_device)
     with torch.no_grad(), watched(model) as seen:
         for sample in batches:
             output = model(**task.complete_input(_on(sample["net_input"], device)))[0]
@@ -82,11 +105,17 @@ def analyse(
                 raise not_finite([model])
     rows = sum(len(sample["id"]) for sample in batches)
     updates = int(history[-1].get("num_updates", 0))
-    return Analysis(path, updates, str(task.cfg.unit), rows, seen, reach)
+    return Analysis(path, updates, str(task.cfg.unit), rows, seen, reach, layers)
 
 
 def _on(net_input: dict[str, Any], device: Any) -> dict[str, Any]:
     return {name: tensor.to(device) for name, tensor in net_input.items()}
+
+
+def _whole(task: Any, sample: dict[str, Any], device: Any) -> dict[str, Any]:
+    """A batch as the criterion wants it."""
+    net_input = task.complete_input(_on(sample["net_input"], device))
+    return {**sample, "target": sample["target"].to(device), "net_input": net_input}
 
 
 def _batches(task: Any, split: str, units: int, max_tokens: int) -> Iterator[dict[str, Any]]:
@@ -126,7 +155,9 @@ def as_json(found: Analysis) -> dict[str, Any]:
              "norm": found.reach.mean(side, distance)}
             for (side, distance), words in sorted(found.reach.words.items())
         ]  # fmt: skip
+    layers = None if found.layers is None else [asdict(layer) for layer in found.layers]
     return {
+        "label": found.label,
         "path": found.path,
         "updates": found.updates,
         "unit": found.unit,
@@ -134,4 +165,5 @@ def as_json(found: Analysis) -> dict[str, Any]:
         "attention": attention,
         "gates": gates,
         "gradients": gradients,
+        "layer_gradients": layers,
     }

@@ -1,37 +1,61 @@
-"""Plots of the results of :mod:`gtrans.analysis.corpus`, by matplotlib."""
+"""Figures drawn by matplotlib, with their numbers beside them."""
 
 from __future__ import annotations
 
 import importlib
 import io
+import json
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gtrans.analysis.figures import Figure, Panel, Series, to_csv, to_json
 from gtrans.errors import GtransError
-from gtrans.identity.files import binary_writer, check_output
+from gtrans.identity.files import atomic_writer, binary_writer, check_output
 from gtrans.libraries import require
 
-if TYPE_CHECKING:
-    from gtrans.analysis.corpus import Analysis
-
 SUFFIXES = (".png", ".pdf", ".svg")
+NUMBERS = (".csv", ".json")
 _DATE = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
+# Okabe and Ito 2008: colours that stay apart for colour-blind readers. Marks repeat later than
+# colours, so that more series differ, too, and all of them in black and white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKS = "osD^vXP*<>h"
+_PANEL_INCHES, _COLUMNS = (5.0, 3.6), 3
+_MANY_POINTS = 40  # more have no marks
+_MANY_SERIES = 12  # of more, a legend has the first, the last and some between
 
-def check_plot(path: Path, inputs: Sequence[str | Path]) -> None:
-    """Raises GtransError, before anything is computed, if no plot can be written to ``path``.
 
-    This includes that it is one of ``inputs``, the files that are read.
+def check_plots(paths: Sequence[str], inputs: Sequence[str | Path], flag: str = "--plot") -> None:
+    """Raises GtransError, before anything is computed, if the plots cannot be written.
+
+    This includes that one of them, or one of the files with their numbers, is one of ``inputs``,
+    the files that are read.
     """
-    if path.suffix not in SUFFIXES:
-        raise GtransError(f"`--plot` must end in {', '.join(SUFFIXES)}, but is '{path}'.")
-    check_output("--plot", path, inputs)
-    _figure_class()
+    for path in map(Path, paths):
+        if path.suffix not in SUFFIXES:
+            raise GtransError(f"`{flag}` must end in {', '.join(SUFFIXES)}, but is '{path}'.")
+        for file in (path, *numbers_beside(path)):
+            check_output(flag, file, inputs)
+    if paths:
+        figure_class()
 
 
-def _figure_class() -> Any:
+def numbers_beside(path: Path) -> list[Path]:
+    """The files with the numbers of a plot."""
+    return [path.with_suffix(suffix) for suffix in NUMBERS]
+
+
+def figure_class() -> Any:
+    """matplotlib's ``Figure``, which needs no screen.
+
+    Raises:
+        GtransError: matplotlib is not installed.
+    """
     # fairseq makes every library log at level INFO.
     for library in ("matplotlib", "PIL"):
         logging.getLogger(library).setLevel(logging.WARNING)
@@ -39,56 +63,109 @@ def _figure_class() -> Any:
     return importlib.import_module("matplotlib.figure").Figure
 
 
-def draw(found: Sequence[Analysis], path: Path) -> None:
-    """Entropy of each kind of attention, by layer or by update; gradients by distance."""
-    gradients = found[0].reach is not None
-    figure = _figure_class()(figsize=(10 if gradients else 6, 4), layout="constrained")
-    axes = figure.subplots(1, 1 + gradients, squeeze=False)[0]
-    _entropies(axes[0], found)
-    if gradients:
-        _gradients(axes[1], found)
-    rc_context = importlib.import_module("matplotlib").rc_context
-    # The same plot is the same file: no date, and no random names.
-    drawn, kind = io.BytesIO(), path.suffix.removeprefix(".")
-    with rc_context({"svg.hashsalt": "gtrans"}):
-        figure.savefig(drawn, dpi=150, format=kind, metadata=_DATE.get(path.suffix))
+def repeatable() -> AbstractContextManager[None]:
+    """matplotlib's settings: a figure is the same file again, and its labels are plain text."""
+    settings = {"svg.hashsalt": "gtrans", "svg.fonttype": "none", "text.parse_math": False}
+    context: AbstractContextManager[None] = importlib.import_module("matplotlib").rc_context(
+        settings
+    )
+    return context
+
+
+def save(drawn: Any, path: Path) -> None:
+    """Write a figure of matplotlib; its suffix is the format."""
     # Written here, because its library does not say why a file could not be written.
+    content = io.BytesIO()
+    suffix = path.suffix
+    drawn.savefig(content, dpi=150, format=suffix[1:], metadata=_DATE.get(suffix))
     with binary_writer(path) as file:
-        file.write(drawn.getvalue())
+        file.write(content.getvalue())
 
 
-def _entropies(axes: Any, found: Sequence[Analysis]) -> None:
-    over_updates = len(found) > 1
-    lines: dict[str, list[tuple[int, float]]] = {}
-    for one in found:
-        sums: dict[tuple[str, int], tuple[float, int]] = {}
-        for location, spread in one.seen.attention.items():
-            name = " ".join(filter(None, (location.side, location.kind, location.range)))
-            key = name, one.updates if over_updates else location.layer
-            entropy, queries = sums.get(key, (0.0, 0))
-            sums[key] = entropy + spread.entropy, queries + spread.queries
-        for (name, x), (entropy, queries) in sums.items():
-            lines.setdefault(name, []).append((x, entropy / queries))
-    for name, points in sorted(lines.items()):
-        axes.plot(*zip(*sorted(points), strict=True), marker="o", label=name)
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_xlabel("updates" if over_updates else "layer")
-    axes.set_ylabel("entropy of attention (bits)")
-    axes.legend(fontsize="small")
+def write_figure(figure: Figure, paths: Iterable[str]) -> None:
+    """Draw a figure into each of ``paths``, and write its numbers as CSV and JSON beside them."""
+    names = [Path(path) for path in paths]
+    texts = {".csv": to_csv(figure), ".json": json.dumps(to_json(figure), indent=2) + "\n"}
+    for path in dict.fromkeys(file for name in names for file in numbers_beside(name)):
+        with atomic_writer(path) as text:
+            text.write(texts[path.suffix])
+    for path in names:
+        with repeatable():
+            save(draw(figure), path)
 
 
-def _gradients(axes: Any, found: Sequence[Analysis]) -> None:
-    for one in found:
-        assert one.reach is not None
-        for side in ("source", "target"):
-            points = [
-                (distance, one.reach.mean(side, distance))
-                for distance in one.reach.distances()
-                if one.reach.mean(side, distance)
-            ]
-            label = side if len(found) == 1 else f"{side}, {one.updates} updates"
-            axes.plot(*zip(*points, strict=True), marker="o", label=label)
-    axes.set_xlabel("sentences back")
-    axes.set_ylabel("mean norm of the gradient at a word")
-    axes.set_yscale("log")
-    axes.legend(fontsize="small")
+def draw(figure: Figure) -> Any:
+    """A figure of matplotlib."""
+    count = max(len(figure.panels), 1)
+    columns = min(count, _COLUMNS)
+    rows = math.ceil(count / columns)
+    width, height = _PANEL_INCHES
+    drawn = figure_class()(figsize=(width * columns, height * rows), layout="constrained")
+    axes = drawn.subplots(rows, columns, squeeze=False).flatten()
+    for axis, panel in zip(axes, figure.panels, strict=False):
+        _draw_panel(axis, panel)
+    for axis in axes[len(figure.panels) :]:
+        axis.axis("off")
+    if figure.title:
+        drawn.suptitle(figure.title)
+    return drawn
+
+
+def _draw_panel(axes: Any, panel: Panel) -> None:
+    bars = [series for series in panel.series if series.kind == "bars"]
+    for series in panel.series:
+        if series.kind == "bars":
+            _draw_bars(axes, series, bars.index(series), len(bars))
+        else:
+            _draw_line(axes, series)
+    axes.set_title(panel.title, fontsize="medium")
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    numbers = [p.x for series in panel.series for p in series.points if not isinstance(p.x, str)]
+    if numbers and all(x == int(x) for x in numbers):
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    if panel.logarithmic:
+        axes.set_yscale("log")
+    if len(panel.series) > 1 or any(series.label for series in panel.series):
+        handles, labels = axes.get_legend_handles_labels()
+        step = max(math.ceil(len(handles) / _MANY_SERIES), 1)
+        shown = sorted({*range(0, len(handles), step), len(handles) - 1})
+        axes.legend([handles[i] for i in shown], [labels[i] for i in shown], fontsize="small")
+
+
+def _colour(series: Series) -> Any:
+    if series.shade is None:
+        return COLOURS[series.colour % len(COLOURS)]
+    # The lightest end would not be seen on white.
+    return importlib.import_module("matplotlib").colormaps["viridis"](0.9 * series.shade)
+
+
+def _draw_line(axes: Any, series: Series) -> None:
+    points = [p for p in series.points if math.isfinite(p.y)]
+    x, y = [p.x for p in points], [p.y for p in points]
+    limit = series.kind == "limit"
+    mark = "" if limit or len(points) > _MANY_POINTS else MARKS[series.colour % len(MARKS)]
+    style = ":" if limit else "--" if series.dashed else "-"
+    colour = _colour(series)
+    axes.plot(x, y, style, marker=mark, markersize=4, color=colour, label=series.label)
+    if any(p.low is not None for p in points):
+        low = [p.y if p.low is None else p.low for p in points]
+        high = [p.y if p.high is None else p.high for p in points]
+        if len(points) == 1:
+            axes.vlines(x, low, high, color=colour)
+        else:
+            axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+
+
+def _draw_bars(axes: Any, series: Series, number: int, count: int) -> None:
+    """Bars beside those of the other series, over the names of their categories."""
+    width = 0.8 / count
+    places = [place + (number - (count - 1) / 2) * width for place in range(len(series.points))]
+    low = [p.y - (p.y if p.low is None else p.low) for p in series.points]
+    high = [(p.y if p.high is None else p.high) - p.y for p in series.points]
+    axes.bar(
+        places, [p.y if math.isfinite(p.y) else 0 for p in series.points], width,
+        color=_colour(series), label=series.label,
+        yerr=[low, high] if any(low + high) else None, capsize=2,
+    )  # fmt: skip
+    axes.set_xticks(range(len(series.points)), [str(p.x) for p in series.points])

@@ -29,7 +29,7 @@ class Reach:
     Attributes:
         norms: sum of the norms over words, by side and distance. The distance is the number
             of sentences from the word to the loss: 0 is the same sentence, a negative distance
-            is a later one.
+            is a later one. With bins, it is the smallest distance of the bin.
         words: number of words, by side and distance.
     """
 
@@ -61,8 +61,47 @@ class Reach:
             self.words[side, value] += chosen.numel()
 
 
+@dataclass(frozen=True)
+class Distances:
+    """Which words are looked at.
+
+    Attributes:
+        farthest: words at larger distances are left out.
+        bin: so many distances are taken together: 10: 0 to 9, 10 to 19, -10 to -1.
+        unique: a word that occurs several times in a bin counts once, where it is nearest.
+    """
+
+    farthest: int = 5
+    bin: int = 1
+    unique: bool = False
+
+    def chosen(self, distance: Tensor, words: Tensor, nearest: int) -> tuple[Tensor, Tensor]:
+        """The numbers of the chosen words, and the smallest distances of their bins, both ``(n,)``.
+
+        Args:
+            distance: of each word, ``(words,)``.
+            words: their ids, ``(words,)``.
+            nearest: the least distance.
+        """
+        inside = ((distance >= nearest) & (distance <= self.farthest)).nonzero().squeeze(1)
+        bins = torch.div(distance[inside], self.bin, rounding_mode="floor") * self.bin
+        if not self.unique or not inside.numel():
+            return inside, bins
+        order = distance[inside].abs().argsort(stable=True)
+        inside, bins = inside[order], bins[order]
+        _, kind = torch.unique(torch.stack([bins, words[inside]]), dim=1, return_inverse=True)
+        places = torch.arange(kind.numel(), device=kind.device)
+        first = torch.full_like(places, kind.numel()).scatter_reduce(0, kind, places, "amin")
+        first = first[first < kind.numel()]
+        return inside[first], bins[first]
+
+
 def add_gradients(
-    reach: Reach, model: Any, net_input: Mapping[str, Tensor], target: Tensor, farthest: int
+    reach: Reach,
+    model: Any,
+    net_input: Mapping[str, Tensor],
+    target: Tensor,
+    distances: Distances,
 ) -> None:
     """Differentiate the losses of all sentences of one row.
 
@@ -71,7 +110,7 @@ def add_gradients(
         model: a model of this project, in evaluation mode.
         net_input: the input of the model, a batch of one row.
         target: target ids, ``(1, length)``.
-        farthest: words at larger distances are left out.
+        distances: which words are looked at.
 
     Raises:
         GtransError: the model does not embed all words of a row at once.
@@ -96,6 +135,8 @@ def add_gradients(
     sentence = layouts["target"].choose(layouts["target"].sentence, real)
     losses = nn.functional.cross_entropy(logits[real].float(), target[real], reduction="none")
     states = [embedded[side][0] for side in SIDES]
+    tokens = (net_input["src_tokens"], net_input["prev_output_tokens"])
+    words = {side: layouts[side].pack(ids) for side, ids in zip(SIDES, tokens, strict=True)}
     numbers = torch.unique(sentence).tolist()
     # In a window whose target is the current sentence alone, source sentences before the
     # current one shift its number.
@@ -108,9 +149,9 @@ def add_gradients(
         for side, gradient in zip(SIDES, gradients, strict=True):
             own = number + (shift if side == "source" else 0)
             distance = own - layouts[side].sentence
-            nearest = 0 if side == "target" else -farthest
-            chosen = (distance >= nearest) & (distance <= farthest)
-            reach.add(side, gradient[chosen], distance[chosen])
+            nearest = 0 if side == "target" else -distances.farthest
+            chosen, bins = distances.chosen(distance, words[side], nearest)
+            reach.add(side, gradient[chosen], bins)
 
 
 @contextmanager

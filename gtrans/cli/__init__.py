@@ -14,6 +14,9 @@ With a constant ``PASSES_ON``, which says to whom, what follows ``--`` is not re
 A front of one of fairseq's commands has ``hand_over(argv)`` in place of ``add_arguments`` and
 ``run``: fairseq declares the options.
 
+A command that does several things has ``PARTS``, words by which they are chosen, with their help;
+each is a module like that of a subcommand, in the package ``PARTS_IN``.
+
 Only the module of the chosen subcommand is imported. Nothing else is imported here before
 :func:`main` can answer an interruption.
 """

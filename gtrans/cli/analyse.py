@@ -10,10 +10,21 @@ The output has, for every layer,
 
 With --gradients it also has the gradients of each sentence's loss: their mean norm at an
 embedded word of another sentence, relative to that at a word of the sentence itself. They
-are listed by the distance in sentences; negative distances are later sentences.
+are listed by the distance in sentences; negative distances are later sentences. With
+--layer-gradients it has the norm of the training loss's gradient at every layer.
 
-Give several checkpoints of one run to see how the values change during training. --plot
-draws the entropy (over updates if there are several checkpoints) and the gradients.
+Several models are compared; several checkpoints of a run, or a run folder, show how the values
+change during training (train with --save-interval-updates N --keep-interval-updates -1). --plot
+draws all of it, by layer, or by update if a run has several checkpoints.
+
+Other analyses are chosen by a word; 'gtrans analyse WORD --help' describes them:
+  curves     learning curves from the logs of training runs
+  fusion     gates and weights of fused layers over training
+  maps       attention maps of a document, as pictures
+  memory     information gain of trained over random memory
+  cost       time and memory of decoding by length
+  scores     scores by length, position, data or any setting, from their JSON
+  wins       win ratio and mean scores by resource, over language pairs
 """
 
 from __future__ import annotations
@@ -23,6 +34,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gtrans.cli.shared.figure_output import add_plot, check_figure, title_of
+from gtrans.cli.shared.labelled_paths import add_checkpoints, by_label, labelled_paths
 from gtrans.cli.shared.model_options import add_scoring, check_scoring
 from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
@@ -38,29 +51,21 @@ EXAMPLE = (
     "--gradients --plot analysis.png"
 )
 NEEDS = ENGINE
+PARTS_IN = "gtrans.cli.analyses"
+PARTS = ("curves", "fusion", "maps", "memory", "cost", "scores", "wins")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans analyse``."""
     files = parser.add_argument_group("files")
-    files.add_argument(
-        "--path",
-        required=True,
-        nargs="+",
-        metavar="CKPT",
-        help="checkpoints; each is analysed by itself",
-    )
+    add_checkpoints(files)
     files.add_argument(
         "--data", required=True, metavar="DIR", help="data folder, made by 'gtrans prepare'"
     )
     files.add_argument(
         "--split", default="valid", help="split of --data to read (default: %(default)s)"
     )
-    files.add_argument(
-        "--plot",
-        metavar="FILE",
-        help="draw the results into a .png, .pdf or .svg file (needs the extra 'plots')",
-    )
+    add_plot(files)
     what = parser.add_argument_group("measurements")
     what.add_argument(
         "--units",
@@ -77,6 +82,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --gradients: the largest distance in sentences (default: %(default)s)",
     )
+    what.add_argument(
+        "--bin",
+        type=int,
+        default=1,
+        metavar="N",
+        help="with --gradients: take N distances together, such as 0 to 9, 10 to 19 "
+        "(default: %(default)s)",
+    )
+    what.add_argument(
+        "--unique",
+        action="store_true",
+        help="with --gradients: count a word that occurs several times in a bin once, where it is "
+        "nearest",
+    )
+    what.add_argument(
+        "--layer-gradients",
+        action="store_true",
+        help="measure the gradient of the training loss at every layer",
+    )
     add_scoring(parser)
 
 
@@ -88,28 +112,34 @@ def run(args: argparse.Namespace) -> None:
             option has an impossible value, or the model does not support gradients.
     """
     check_scoring(args)
-    for flag, least in (("units", 1), ("farthest", 0)):
+    for flag, least in (("units", 1), ("farthest", 0), ("bin", 1)):
         value = getattr(args, flag)
         if value < least:
             raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
+    if not args.gradients and (args.unique or args.bin > 1):
+        raise GtransError("`--bin` and `--unique` are about `--gradients`; give it, too.")
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.analysis.corpus import analyse, as_json
-    from gtrans.analysis.plots import check_plot, draw
+    from gtrans.analysis.corpus import analyse_runs, as_json
+    from gtrans.analysis.overview import overview
+    from gtrans.analysis.plots import write_figure
+    from gtrans.analysis.reach import Distances
+    from gtrans.analysis.runs import runs_of
     from gtrans.text.prepared_folder import prepared_files
 
-    plot = None if args.plot is None else Path(args.plot)
-    if plot is not None:
-        check_plot(plot, [*args.path, *prepared_files(args.data)])
-    found = [
-        analyse(
-            path, args.data, args.split, args.units,
-            farthest=args.farthest if args.gradients else None,
-            max_tokens=args.max_tokens, cpu=args.cpu, fp16=args.fp16,
-        )
-        for path in args.path
-    ]  # fmt: skip
-    if plot is not None:
-        draw(found, plot)
+    given = by_label(labelled_paths(args.path))
+    paths = [path for of_label in given.values() for path in of_label]
+    check_figure(args, [*(path for path in paths if Path(path).is_file())])
+    runs = runs_of(given)
+    files = [step.path for run in runs for step in run.steps]
+    check_figure(args, [*files, *prepared_files(args.data)])
+    distances = Distances(args.farthest, args.bin, args.unique)
+    found = analyse_runs(
+        runs, args.data, args.split, units=args.units,
+        distances=distances if args.gradients else None, by_layer=args.layer_gradients,
+        max_tokens=args.max_tokens, cpu=args.cpu, fp16=args.fp16,
+    )  # fmt: skip
+    if args.plot:
+        write_figure(overview(found, title_of(args, list(given)), args.bin), args.plot)
     if args.json:
         print(json_text([as_json(one) for one in found]))
         return
@@ -140,6 +170,10 @@ def report(found: Analysis) -> list[str]:
         lines += ["", *aligned(shares, {0})]
     if found.reach is not None:
         lines += ["", *_gradients(found.reach)]
+    if found.layers is not None:
+        norms = [("gradient", "layer", "norm")]
+        norms += [(one.side, str(one.layer), f"{one.norm:.3e}") for one in found.layers]
+        lines += ["", *aligned(norms, {0})]
     return [*lines, ""]
 
 

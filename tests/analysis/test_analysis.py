@@ -15,7 +15,7 @@ from support.untrained import task_for
 from torch import Tensor
 
 from gtrans.analysis.attention import Location, Measurements, Opening, Spread, watched
-from gtrans.analysis.reach import Reach, add_gradients
+from gtrans.analysis.reach import Distances, Reach, add_gradients
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
@@ -53,7 +53,7 @@ def seen_of(model: Any) -> Measurements:
 def reach_of(model: Any, farthest: int = 5, **more: Tensor) -> Reach:
     reach = Reach()
     net_input = {"src_tokens": SOURCE, "src_lengths": None, "prev_output_tokens": READ, **more}
-    add_gradients(reach, model, net_input, TARGET, farthest)
+    add_gradients(reach, model, net_input, TARGET, Distances(farthest))
     return reach
 
 
@@ -238,7 +238,7 @@ def test_windows(model: Any, options: Any) -> None:
             "src_tokens": SOURCE, "src_lengths": None,
             "prev_output_tokens": torch.tensor([[BOS, B]]), "current": torch.tensor([current]),
         }  # fmt: skip
-        add_gradients(reach, made, net_input, torch.tensor([[B, EOS]]), 5)
+        add_gradients(reach, made, net_input, torch.tensor([[B, EOS]]), Distances())
         assert [d for d in reach.distances() if reach.mean("source", d) > 0] == distances
         assert reach.words["target", 0] == 2
 
@@ -253,9 +253,7 @@ def test_a_context_that_is_not_embedded_with_the_sentence() -> None:
 # ---- the command ---------------------------------------------------------------------------------
 
 
-def test_the_command(
-    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = "--data", str(tiny.data), "--cpu", "--units", "6"
     paths = [str(tiny.checkpoints[name]) for name in ("document", "other")]
     plot = tmp_path / "plot.png"

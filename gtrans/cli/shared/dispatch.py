@@ -28,7 +28,7 @@ COMMANDS = {
     "translate": "translate whole documents; each line of the output translates its input line",
     "score": "score translations: BLEU, chrF, TER, METEOR; confidence intervals, significance",
     "contrast": "measure a model's accuracy on contrastive sets, by phenomenon and distance",
-    "analyse": "measure attention, gates and gradients of a trained model",
+    "analyse": "measure attention, gates, gradients, memory and cost of models; draw figures",
     "cxmi": "measure how much context raises the probability of the reference",
     "options": "list the architectures, or explain the options of one of them",
     "show": "say what a checkpoint, a prepared or run folder, or a translation was made from",
@@ -63,10 +63,13 @@ def dispatch(argv: Sequence[str]) -> int:
     hide_known_warnings()
     try:
         check_environment()
-        module = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}")
+        module, rest = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}"), argv[1:]
+        if rest and rest[0] in getattr(module, "PARTS", ()):
+            module = importlib.import_module(f"{module.PARTS_IN}.{rest[0]}")
+            command, rest = f"{command} {rest[0]}", rest[1:]
         work = _hand_over if hasattr(module, "hand_over") else _run
         with standard_output():
-            work(module, command, argv[1:])
+            work(module, command, rest)
     except Exception as error:
         mistake = mistake_in(error)
         if isinstance(error, ModuleNotFoundError):

@@ -1,0 +1,84 @@
+"""The checkpoints of models: of one or several runs each, in the order of their updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gtrans.checkpoints import read_checkpoint
+from gtrans.errors import GtransError
+from gtrans.training.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Step:
+    """A checkpoint of a run; ``updates``: those of its training (0 if it does not say)."""
+
+    path: Path
+    updates: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """Checkpoints of one training, by updates.
+
+    Attributes:
+        label: the model that it is a run of; several seeds are runs of one model.
+        steps: the checkpoints that are looked at.
+    """
+
+    label: str
+    steps: tuple[Step, ...]
+
+
+def runs_of(models: Mapping[str, Sequence[str]]) -> list[Run]:
+    """The runs of models, given by checkpoints or run folders.
+
+    Checkpoints that lie in one folder are of one run. Of a run folder all checkpoints count, but
+    of those with as many updates only one: ``checkpoint_best.pt`` is a copy of another.
+
+    Args:
+        models: paths of each model, by its label.
+
+    Raises:
+        GtransError: a path has no checkpoint, or one is damaged.
+    """
+    found = []
+    for label, paths in models.items():
+        folders: dict[Path, dict[Path, Step]] = {}
+        for path in map(Path, paths):
+            if path.is_dir():
+                steps: dict[int, Step] = {}
+                for file in RunFolder(path).checkpoints():
+                    steps.setdefault(_updates(file), Step(file, _updates(file)))
+                if not steps:
+                    raise GtransError(f"--path {path}: there are no checkpoints in this folder.")
+                folders.setdefault(path.resolve(), {}).update(
+                    {step.path: step for step in steps.values()}
+                )
+            else:
+                step = Step(path, _updates(path))
+                folders.setdefault(path.resolve().parent, {})[path] = step
+        for of_folder in folders.values():
+            ordered = sorted(of_folder.values(), key=lambda step: step.updates)
+            found.append(Run(label, tuple(ordered)))
+    return found
+
+
+def _updates(path: Path) -> int:
+    history: list[dict[str, Any]] = read_checkpoint(path, in_memory=False).get(
+        "optimizer_history"
+    ) or [{}]
+    return int(history[-1].get("num_updates", 0))
+
+
+def labels_of(runs: Sequence[Run]) -> list[str]:
+    """The labels, in their order."""
+    return list(dict.fromkeys(run.label for run in runs))
+
+
+def over_training(runs: Sequence[Run]) -> bool:
+    """Whether a run has several checkpoints, so that values change with its updates."""
+    return any(len(run.steps) > 1 for run in runs)

@@ -1,0 +1,1 @@
+"""The parts of ``gtrans analyse``, one module each."""
