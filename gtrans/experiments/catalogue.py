@@ -97,11 +97,15 @@ class Variant:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of scores; ``x`` and ``y``: titles of the axes, that of ``y`` a column."""
+    """A figure of scores.
+
+    Attributes:
+        x: title of the horizontal axis.
+        y: columns of the table; each has axes of its own.
+    """
 
     x: str
-    y: str
-    logarithmic: bool = False
+    y: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -262,7 +266,7 @@ def _here(entry: dict[str, Any]) -> Here:
         | {
             "commands": tuple(Command(**_in_tuples(it)) for it in entry.get("commands", [])),
             "corpora": _in_tuples(entry.get("corpora", {})),
-            "figure": None if figure is None else Figure(**figure),
+            "figure": None if figure is None else Figure(**_in_tuples(figure)),
         }
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import FOLDER
-from gtrans.experiments.figures import draw
+from gtrans.experiments.figures import ENDINGS, draw
 from gtrans.experiments.jobs import Plan, finished
 from gtrans.experiments.plan import Planned
 from gtrans.experiments.tables import table_of, to_csv, to_markdown
@@ -82,8 +82,9 @@ def _write(planned: Planned, plan: Plan) -> bool:
     stem = planned.folder / experiment.name
     figure = experiment.here.figure
     if figure is not None:
-        draw(figure, experiment.variants, table, stem)
-        table["made"] += [f"{stem.name}.png", f"{stem.name}.svg"]
+        drawn = stem.with_name(f"{stem.name}.figure")
+        draw(figure, experiment.variants, table, drawn)
+        table["made"] += [f"{drawn.name}{ending}" for ending in ENDINGS]
     texts = {"json": json.dumps(table, indent=2, ensure_ascii=False) + "\n"}
     texts |= {"csv": to_csv(table), "md": to_markdown(table)}
     for ending, text in texts.items():

@@ -143,7 +143,7 @@ def _from_scores(content: Mapping[str, Any], column: Column) -> Reading | None:
     if found is None or found.get("score") is None:
         return None
     interval = _at(found, ["confidence", "interval"])
-    p = _at(found, ["comparison", "paired_randomisation", "p_value"])
+    p = _at(found, ["comparison", "paired_randomisation", "p"])
     return Reading(
         found["score"],
         None if interval is None else (interval[0], interval[1]),
