@@ -38,7 +38,7 @@ makes of translation and reference, as in the paper, and sacreBLEU.
   --source-lang LANG, --target-lang LANG
                         another pair than that of the corpus
   --langs L,L,..        multilingual: English first, then all others (opus100 needs it)
-  --xlmr DIR            opus100: the folder of XLM-R base
+  --xlmr DIR            opus100: the folder of XLM-R base, or none: random parameters
   --out DIR             folder to write; run a script again to continue where it stopped
   --system NAME         gtrans, post-norm, pre-norm, ta, dlcl, rezero, mlrf (default: gtrans)
   --bpe-merges N, --bpe-symbols N
@@ -112,7 +112,7 @@ settings() {
   if [[ $MULTILINGUAL == yes ]]; then
     [[ ${OPTION[langs]} == *,* ]] || die "\`--langs\` is missing: English, then all others."
     [[ $corpus != opus100 || -n ${OPTION[xlmr]} ]] ||
-      die "\`--xlmr\` is missing: the folder of XLM-R base."
+      die "\`--xlmr\` is missing: the folder of XLM-R base (none: random parameters)."
     [[ -n ${OPTION[data]} ]] || die "\`--data\` is missing: the folder that holds $corpus/."
     [[ -z ${GIVEN[prepared]+given} ]] ||
       die "\`--prepared\` is for bilingual corpora; \`--data\` names what is binarised."
@@ -237,7 +237,7 @@ else
   task=("${TASK[@]}" --langs "${OPTION[langs]}" --lang-pairs "$(IFS=, && printf '%s' "${pairs[*]}")"
     --encoder-langtok tgt)
   start=()
-  [[ -z ${OPTION[xlmr]} ]] || start=(--init-xlmr "${OPTION[xlmr]}")
+  [[ -z ${OPTION[xlmr]} || ${OPTION[xlmr]} == none ]] || start=(--init-xlmr "${OPTION[xlmr]}")
   limits=("${LENGTHS[@]}")
   ((${#LENGTHS[@]} == 0)) || limits+=(--max-target-positions 256)
   checkpoint=${OPTION[out]}/$MODEL/average5.pt

@@ -20,7 +20,9 @@ from gtrans.shipped import shipped
 
 FOLDER = "exp_gtransformer/experiments"
 Kind = Literal["table", "figure"]
-Recipe = Literal["randinit", "finetune", "mbart", "flat", "memory", "bert", "fusion", "none"]
+Recipe = Literal[
+    "randinit", "finetune", "mbart", "flat", "memory", "bert", "han", "fusion", "none"
+]  # fmt: skip
 Scale = Literal["tiny", "small", "paper"]
 _NAME = re.compile(r"(\d{3})-[TF](?:\d+\.)?\d+")
 

@@ -3,85 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from support.recipes import run_script
+from support.recipes import SMALL, Recipe
 from support.tiny_bert import another_bert
 from support.tiny_models import TINY, TinyWorld
-
-SMALL = (
-    *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "32"),
-    *("--encoder-ffn-embed-dim", "64", "--decoder-ffn-embed-dim", "64"),
-    *("--encoder-attention-heads", "2", "--decoder-attention-heads", "2"),
-)
-
-
-class Recipe:
-    """A recipe on the tiny corpus, always in the same folder.
-
-    Args:
-        repo: the project folder.
-        tiny: has the text.
-        out: ``--out``.
-        name: the script.
-        options: what each call has before ``--``.
-        training: what each call has after it.
-    """
-
-    def __init__(
-        self, repo: Path, tiny: TinyWorld, out: Path, name: str, options: Sequence[str | Path],
-        training: Sequence[str],
-    ) -> None:  # fmt: skip
-        self.out = out
-        self._repo, self._name, self._training = repo, name, training
-        prefixes = [(f"--{x}-prefix", tiny.text / x) for x in ("train", "valid", "test")]
-        self._options = [
-            *(part for pair in prefixes for part in pair), "--out", out, "--gpus", "0", "--beam",
-            "1", "--bpe-merges", "300", "--max-tokens", "1000", *options,
-        ]  # fmt: skip
-
-    def __call__(
-        self, options: Sequence[str | Path] = (), training: Sequence[str] = ()
-    ) -> subprocess.CompletedProcess[str]:
-        return run_script(
-            self._repo, self.out.parent, self._name, *self._options, *options, "--",
-            *self._training, *training, "--num-workers", "0",
-        )  # fmt: skip
-
-    def succeed(
-        self, options: Sequence[str | Path] = (), training: Sequence[str] = ()
-    ) -> subprocess.CompletedProcess[str]:
-        """Run it and insist on status 0."""
-        done = self(options, training)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-        return done
-
-    def refuse(
-        self, model: str, settings: Sequence[str], options: Sequence[str | Path] = (),
-        training: Sequence[str] = (),
-    ) -> None:  # fmt: skip
-        """It ends with a line that names the settings, and leaves all results as they are."""
-        before = self.files()
-        done = self(options, training)
-        assert done.returncode == 1, done.stdout[-2000:] + done.stderr
-        (line,) = re.findall(r"^gtrans: error: .*", done.stdout, re.MULTILINE)
-        assert f"{self.out}/{model} holds a run with other settings: " in line
-        assert all(setting in line for setting in settings), line
-        assert done.stderr.splitlines()[-1] == (
-            f"{self._name}: error: {self.out}/{model}: for other settings, `--name NAME` makes a "
-            "variant beside it; `-- --restart` starts it anew."
-        )
-        assert self.files() == before
-
-    def files(self) -> dict[str, str]:
-        """Digests of checkpoints, translations and scores, by name in the folder."""
-        kinds = ("*/checkpoint*.pt", "test.*", "scores.*")
-        paths = [path for kind in kinds for path in self.out.glob(kind)]
-        return {str(x.relative_to(self.out)): sha256(x.read_bytes()).hexdigest() for x in paths}
 
 
 def of(files: dict[str, str], model: str) -> dict[str, str]:
