@@ -76,7 +76,9 @@ class Variant:
         at: the options at a scale if they are others; None: it is left out there.
         preparation: of ``scales.yaml``, if it is not that of the recipe.
         decoding: options of ``gtrans translate`` with which the model translates once more.
-        x: its place on the horizontal axis of a figure.
+        ensemble: labels of the rows whose models translate together; no model is trained.
+        seed_plus: what is added to the seed of a run.
+        x: its places on the horizontal axes of a figure, by their titles.
         series: the curve that it belongs to.
     """
 
@@ -89,7 +91,9 @@ class Variant:
     at: Mapping[Scale, tuple[str, ...] | None] = field(default_factory=dict)
     preparation: str = ""
     decoding: tuple[str, ...] = ()
-    x: float | None = None
+    ensemble: tuple[str, ...] = ()
+    seed_plus: int = 0
+    x: Mapping[str, float] = field(default_factory=dict)
     series: str = ""
 
     def options_at(self, scale: Scale) -> tuple[str, ...] | None:
@@ -102,11 +106,11 @@ class Figure:
     """A figure of scores.
 
     Attributes:
-        x: title of the horizontal axis.
-        y: columns of the table; each has axes of its own.
+        x: titles of horizontal axes.
+        y: columns of the table. Every pair of both has axes of its own.
     """
 
-    x: str
+    x: tuple[str, ...]
     y: tuple[str, ...]
 
 
@@ -118,12 +122,14 @@ class Command:
         name: of it and of its files in the folder of results, behind the experiment's.
         argv: the command; ``docs/reproducing.md`` lists what may stand in braces.
         makes: the endings of the files that it makes, such as ``.png``.
+        rows: labels of the rows that it reads; empty: all.
         scales: where it is run.
     """
 
     name: str
     argv: tuple[str, ...]
     makes: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
     scales: tuple[Scale, ...] = ("tiny", "small", "paper")
 
 

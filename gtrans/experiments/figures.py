@@ -22,26 +22,29 @@ def draw(wanted: Wanted, variants: tuple[Variant, ...], table: dict[str, Any], s
         GtransError: the library is not installed, or a file cannot be written.
     """
     panels = []
-    for title in wanted.y:
-        found = curves(title, variants, table)
-        if found:
-            panels.append(Panel(title, wanted.x, title, found))
+    for axis in wanted.x:
+        for title in wanted.y:
+            found = curves(axis, title, variants, table)
+            if found:
+                panels.append(Panel(title, axis, title, found))
     title = f"{table['experiment']}: {table['title']} (scale {table['scale']})"
     figure = Figure(title, tuple(panels), {"scale": table["scale"], "corpora": table["corpora"]})
     write_figure(figure, [f"{stem}{ending}" for ending in ENDINGS])
 
 
-def curves(title: str, variants: tuple[Variant, ...], table: dict[str, Any]) -> tuple[Series, ...]:
-    """The curves of a column of the table."""
+def curves(
+    axis: str, title: str, variants: tuple[Variant, ...], table: dict[str, Any]
+) -> tuple[Series, ...]:
+    """The curves of a column of the table, over one of the axes."""
     place = {variant.label: variant for variant in variants}
     points: dict[str, list[tuple[float, dict[str, Any]]]] = {}
     for row in table["rows"]:
         variant, cell = place[row["label"]], row["cells"].get(title)
-        if variant.x is None or cell is None:
+        if axis not in variant.x or cell is None:
             continue
         corpus = [row["corpus"]] if len(table["corpora"]) > 1 else []
         name = ", ".join([*([variant.series] if variant.series else []), *corpus])
-        points.setdefault(name, []).append((variant.x, cell))
+        points.setdefault(name, []).append((variant.x[axis], cell))
     found = []
     for number, (name, of_name) in enumerate(points.items()):
         runs: dict[int, list[tuple[float | str, float]]] = {}

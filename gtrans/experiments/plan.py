@@ -183,9 +183,13 @@ class _Planner:
         measures: dict[str, Measure],
         needed: list[str],
     ) -> list[Row]:
+        if not experiment.variants:
+            return [self._counts(experiment, corpus, measures, needed)]
         runs: dict[str, tuple[Run, ...]] = {}
         reasons: dict[str, str] = {}
         for variant in experiment.variants:
+            if variant.ensemble:
+                continue
             if variant.options_at(self._scale.name) is None:
                 reasons[variant.label] = variant.note or "not at this scale"
             elif variant.recipe not in self._scale.recipes:
@@ -194,7 +198,11 @@ class _Planner:
                 runs[variant.label] = tuple(
                     self._runs.model(variant, corpus, seed) for seed in self._wish.seeds
                 )
-                needed += [run.trained.name for run in runs[variant.label]]
+        for variant in experiment.variants:
+            if variant.ensemble:
+                parts = zip(*(runs[label] for label in variant.ensemble), strict=True)
+                runs[variant.label] = tuple(self._runs.ensemble(part) for part in parts)
+        needed += [job.name for of in runs.values() for run in of for job in run.trained]
         rows = []
         for variant in experiment.variants:
             if variant.label in reasons:
@@ -211,6 +219,23 @@ class _Planner:
             baseline = variant.baseline if others else ""
             rows.append(Row(variant, corpus.name, own, cells, baseline))
         return rows
+
+    def _counts(
+        self,
+        experiment: Experiment,
+        corpus: Corpus,
+        measures: dict[str, Measure],
+        needed: list[str],
+    ) -> Row:
+        """The row of a corpus, in a table of counts; it has the paper's label if it is there."""
+        run = self._runs.prepared(corpus)
+        cells = {
+            name: (self._measured(name, measure, run, None, needed),)
+            for name, measure in measures.items()
+        }
+        labels = dict(zip(experiment.corpora, experiment.printed.rows, strict=False))
+        label = labels[corpus.name].label if corpus.name in labels else corpus.name
+        return Row(Variant(label, "none", (), "", ""), corpus.name, (run,), cells)
 
     def _measured(
         self, name: str, measure: Measure, run: Run, baseline: Run | None, needed: list[str]
@@ -237,12 +262,12 @@ class _Planner:
     ) -> Path:
         short = f"{run.model}.{name}"
         values = self._values(run)
-        after = [run.trained]
+        after = [*run.trained]
         if baseline is not None:
             other = f"{baseline.folder.parent.name}.{baseline.model}"
             short += f".against.{other}"
             values |= {f"{BASELINE}-{key}": it for key, it in self._values(baseline).items()}
-            after.append(baseline.trained)
+            after += baseline.trained
         if any("hypothesis}" in word for word in argv):
             translated = [run, *([] if baseline is None else [baseline])]
             after = [self._jobs.add(it.translated) for it in translated]
@@ -293,24 +318,37 @@ class _Planner:
     ) -> list[Path]:
         """The jobs of an experiment's own commands; returns the files that they make."""
         made = []
-        models = [(row.variant.label, row.runs[0]) for row in rows if row.runs]
-        lists = {
-            "{texts}": [str(corpus.folder) for corpus in corpora],
-            "{checkpoints}": [f"{label}={run.checkpoint}" for label, run in models],
-            "{hypotheses}": [f"{label}={run.hypothesis}" for label, run in models],
-            "{folders}": [f"{label}={Path(run.checkpoint).parent}" for label, run in models],
-            "{device}": list(self._scale.device),
-        }
         for command in experiment.here.commands:
             if self._scale.name not in command.scales:
                 continue
             files = self._wish.folder / f"{experiment.name}.{command.name}"
+            models = [
+                (row.variant.label, run)
+                for row in rows
+                if not command.rows or row.variant.label in command.rows
+                for run in row.runs
+            ]
+            lists = {
+                "{texts}": [str(corpus.folder) for corpus in corpora],
+                "{checkpoints}": [f"{label}={run.checkpoint}" for label, run in models],
+                "{hypotheses}": [f"{label}={run.hypothesis}" for label, run in models],
+                "{folders}": [f"{label}={Path(run.checkpoint).parent}" for label, run in models],
+                "{scores}": [
+                    f"{label}={run.folder / 'measures' / f'{run.model}.score.json'}"
+                    for label, run in models
+                ],
+                "{device}": list(self._scale.device),
+            }
             values = {"out": str(files), **(self._values(models[0][1]) if models else {})}
             words = [part for word in command.argv for part in lists.get(word, [word])]
-            after = [run.trained.name for row in rows for run in row.runs[:1]]
+            after = [job.name for _, run in models for job in run.trained]
             after += [corpus.job for corpus in corpora if corpus.job and not models]
             if "{hypotheses}" in command.argv:
                 after = [self._jobs.add(run.translated).name for _, run in models]
+            if "{scores}" in command.argv:
+                after = [self._job_name(run, f"{run.model}.score") for _, run in models]
+                for _, run in models:
+                    self._measure("score", self._measures["score"].argv, run, None, needed)
             makes = [files.with_name(files.name + ending) for ending in command.makes]
             json_file = files.with_name(f"{files.name}.json")
             job = Job(

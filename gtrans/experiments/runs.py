@@ -8,7 +8,7 @@ its variants share the sentence model, and seeds share the preparation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import split
 
@@ -72,7 +72,7 @@ class Run:
         checkpoint, hypothesis: the best checkpoint; the translation of the test documents.
         data: the prepared corpus.
         corpus: its text.
-        trained: the job that trains it.
+        trained: the jobs that train it.
         translated: the job that translates; it is run only if something needs it.
     """
 
@@ -83,7 +83,7 @@ class Run:
     hypothesis: str
     data: str
     corpus: Corpus
-    trained: Job
+    trained: tuple[Job, ...]
     translated: Job
 
 
@@ -156,7 +156,9 @@ class Runs:
             raise GtransError(f"{variant.label}: not at scale {self._scale.name}.")
         preparation = variant.preparation or settings.preparation
         prepared = self._preparation(corpus, preparation)
-        call = _Call(self, variant.recipe, settings, corpus, prepared.parent, seed)
+        call = _Call(
+            self, variant.recipe, settings, corpus, prepared.parent, seed, variant.seed_plus
+        )
         before, after = split_options(options)
         name = model_name(variant.recipe, [*before, *(["--"] if after else []), *after])
         base, own = call.arguments([]), call.arguments([*before, "--name", name])
@@ -166,7 +168,8 @@ class Runs:
         waits: Job = self._jobs.add(prepared.job)
         sentence = next((it for it in made if it.stage == "sentence"), None)
         if sentence is not None:
-            words = ["--", "sentence:", *settings.sentence] if settings.sentence else []
+            words = filled(settings.sentence, call.values)
+            words = ["--", "sentence:", *words] if words else []
             waits = self._stage(call, "sentence", sentence, of_sentence, words, waits)
         if variant.model == "sentence":
             if sentence is None:
@@ -174,11 +177,31 @@ class Runs:
                     f"{variant.label}: recipe {variant.recipe} has no sentence model."
                 )
             return self._run(call, sentence, made, of_sentence, waits, variant.decoding)
-        document = next(it for it in made if it.stage == "document")
-        words = filled([*settings.training, *after], self.values(corpus, prepared.parent, seed))
+        words = filled([*settings.training, *after], call.values)
         words = ["--", *words] if words else []
+        # A model may start from another one of the same stage, which is named before it.
+        *starts, document = [it for it in made if it.stage == "document"]
+        for start in starts:
+            waits = self._stage(call, "document", start, own, words, waits)
         trained = self._stage(call, "document", document, own, words, waits)
         return self._run(call, document, made, own, trained, variant.decoding)
+
+    def ensemble(self, runs: Sequence[Run]) -> Run:
+        """Models that translate together; nothing is trained."""
+        first = runs[0]
+        model = "+".join(run.model if run is first else run.folder.name for run in runs)
+        trained = tuple(job for run in runs for job in run.trained)
+        return self._decoded(
+            replace(first, checkpoint=":".join(run.checkpoint for run in runs), trained=trained),
+            model,
+            [],
+        )
+
+    def prepared(self, corpus: Corpus) -> Run:
+        """The corpus itself as the thing that is measured."""
+        made = self._preparation(corpus, "plain")
+        data = str(made.parent / "data")
+        return Run(0, made.parent, "corpus", "", "", data, corpus, (made.job,), made.job)
 
     def values(self, corpus: Corpus, preparation: Path, seed: int) -> Mapping[str, str]:
         """What may stand in braces in the options of a scale."""
@@ -212,7 +235,7 @@ class Runs:
     def _stage(
         self, call: _Call, stage: str, made: Output, words: list[str], extra: list[str], after: Job
     ) -> Job:
-        argv = ("bash", script(call.recipe), "--stage", stage, *words, *extra)
+        argv = ("bash", script(call.recipe), "--stage", stage, "--only", made.name, *words, *extra)
         return self._jobs.add(
             Job(f"{call.name}/jobs/{made.name}.{stage}", argv, (made.path,), (after.name,))
         )
@@ -228,22 +251,39 @@ class Runs:
     ) -> Run:
         """The run of a trained model, with the job that would translate by it."""
         hypothesis = next(it.path for it in made if it.stage == "translate" and it.name == of.name)
-        data, model = str(call.prepared / "data"), of.name
-        argv = ["bash", script(call.recipe), "--stage", "translate", "--only", model, *words]
-        if decoding:
-            model = model_name(model, decoding)
-            hypothesis = str(call.out / f"test.{model}.{call.corpus.target}")
-            beam = self._scale.settings.get("beam")
-            argv = ["gtrans", "translate", "--path", of.path, "--data", data]
-            argv += ["--input", call.corpus.test[0], "--output", hypothesis]
-            argv += [*(["--beam", beam] if beam else []), *self._scale.device]
-            argv += [word for option in decoding for word in split(option)]
+        argv = ["bash", script(call.recipe), "--stage", "translate", "--only", of.name, *words]
         translated = Job(
-            f"{call.name}/jobs/{model}.translate", tuple(argv), (hypothesis,), (trained.name,)
+            f"{call.name}/jobs/{of.name}.translate", tuple(argv), (hypothesis,), (trained.name,)
         )
-        return Run(
-            call.seed, call.out, model, of.path, hypothesis, data, call.corpus, trained, translated
+        data = str(call.prepared / "data")
+        run = Run(
+            call.seed,
+            call.out,
+            of.name,
+            of.path,
+            hypothesis,
+            data,
+            call.corpus,
+            (trained,),
+            translated,
         )
+        return self._decoded(run, model_name(run.model, decoding), decoding) if decoding else run
+
+    def _decoded(self, run: Run, model: str, decoding: Sequence[str]) -> Run:
+        """The same model, which translates in another way than its recipe has it."""
+        hypothesis = str(run.folder / f"test.{model}.{run.corpus.target}")
+        beam = self._scale.settings.get("beam")
+        argv = ["gtrans", "translate", "--path", run.checkpoint, "--data", run.data]
+        argv += ["--input", run.corpus.test[0], "--output", hypothesis]
+        argv += [*(["--beam", beam] if beam else []), *self._scale.device]
+        argv += [word for option in decoding for word in split(option)]
+        job = Job(
+            f"{run.folder.relative_to(self.folder)}/jobs/{model}.translate",
+            tuple(argv),
+            (hypothesis,),
+            tuple(job.name for job in run.trained),
+        )
+        return replace(run, model=model, hypothesis=hypothesis, translated=job)
 
 
 @dataclass(frozen=True)
@@ -262,22 +302,27 @@ class _Call:
     corpus: Corpus
     prepared: Path
     seed: int
+    plus: int
 
     @property
     def out(self) -> Path:
-        return self.prepared / self.recipe / f"seed-{self.seed}"
+        return self.prepared / self.recipe / f"seed-{self.seed + self.plus}"
 
     @property
     def name(self) -> str:
         """Of its jobs, before that of the model."""
         return str(self.out.relative_to(self.runs.folder))
 
+    @property
+    def values(self) -> Mapping[str, str]:
+        """What may stand in braces in options."""
+        return self.runs.values(self.corpus, self.prepared, self.seed + self.plus)
+
     def arguments(self, options: Sequence[str]) -> list[str]:
         """The words of the script, before what follows ``--``."""
-        values = self.runs.values(self.corpus, self.prepared, self.seed)
         words = ["--out", str(self.out), "--prepared", str(self.prepared / "data")]
-        words += [*_text_of(self.corpus, (2,)), "--seed", str(self.seed)]
-        return [*words, *filled([*self.settings.options, *options], values)]
+        words += [*_text_of(self.corpus, (2,)), "--seed", self.values["seed"]]
+        return [*words, *filled([*self.settings.options, *options], self.values)]
 
 
 def _text_of(corpus: Corpus, splits: Sequence[int]) -> list[str]:

@@ -94,13 +94,14 @@ def _seed(seed: int, reading: Reading) -> dict[str, Any]:
 def _run(planned: Planned, plan: Plan, row: Row, number: int) -> dict[str, Any]:
     """Where a model stands, and what its training has cost."""
     run = row.runs[number]
-    record = finished(plan, run.trained) or {}
+    records = [finished(plan, job) or {} for job in run.trained]
+    folder = Path(run.checkpoint).parent if run.checkpoint else run.folder
     return {
         "seed": run.seed,
-        "folder": str(Path(run.checkpoint).parent.relative_to(planned.folder)),
-        "seconds": record.get("seconds"),
-        "cpu_seconds": record.get("cpu_seconds"),
-        "hardware": record.get("hardware", ""),
+        "folder": str(folder.relative_to(planned.folder)),
+        "seconds": sum(record.get("seconds", 0) for record in records),
+        "cpu_seconds": sum(record.get("cpu_seconds", 0) for record in records),
+        "hardware": "; ".join({record.get("hardware", ""): None for record in records}),
     }
 
 
