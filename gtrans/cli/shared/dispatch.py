@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "make-corpus": "write the embedded English-German document corpus and its contrastive sets",
+    "get-corpus": "make a corpus of the papers ready, from its published files",
+    "corpus-report": "count a corpus: documents, instances, types, unknown words, overlap",
     "prepare": "turn plain text into a binarised document corpus (Moses, BPE, fairseq-preprocess)",
     "train": "train a model: fairseq-train with the tasks and models of this project",
     "generate": "translate a binarised split: fairseq-generate with this project's tasks",
