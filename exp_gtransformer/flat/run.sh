@@ -34,6 +34,7 @@ done
 listed systems "${SYSTEMS[@]}"
 [[ " ${LISTED[*]} " == *" zhang "* || -z ${GIVEN[sentence-seed]+given} ]] ||
   die "\`--sentence-seed\` is for \`--systems zhang\`, which has a sentence model."
+[[ " ${LISTED[*]} " == *" "@(zhang|sentence)" "* ]] || without sentence
 [[ " ${LISTED[*]} " == *" bert "* ]] || unset 'OPTION[bert]' # `begin` prepares for a BERT if it is set
 begin gtransformer/prepare-bpe.sh
 

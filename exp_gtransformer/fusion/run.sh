@@ -61,7 +61,8 @@ $(stage_usage)
   --prepared DIR        bilingual: take OUT/data of another run
 
 What follows -- goes to gtrans train. OUT/MODEL goes on only with the settings that it began with;
-for others give a --name, or -- --restart to start anew. $(stage_words_usage)
+for others give a --name, or -- --restart to start anew.
+$(stage_words_usage)
 EOF
 }
 
@@ -109,7 +110,9 @@ settings() {
     sentence-data sentence-seed patience; do
     [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for the G-Transformer (run-finetune.sh)."
   done
+  without sentence
   if [[ $MULTILINGUAL == yes ]]; then
+    without prepare
     [[ ${OPTION[langs]} == *,* ]] || die "\`--langs\` is missing: English, then all others."
     [[ $corpus != opus100 || -n ${OPTION[xlmr]} ]] ||
       die "\`--xlmr\` is missing: the folder of XLM-R base (none: random parameters)."

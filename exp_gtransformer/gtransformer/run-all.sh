@@ -36,22 +36,31 @@ for corpus in "${corpora[@]}"; do
   find_text
 done
 
-for corpus in "${corpora[@]}"; do
-  for system in "${LISTED[@]}"; do
-    arguments=(--corpus "$corpus" --out "$out/$corpus")
-    for key in "${!GIVEN[@]}"; do
-      case $key:$system in
-        corpus:* | out:* | systems:* | name:* | start:randinit | sentence-*:randinit) ;;
-        *) arguments+=("--$key" "${OPTION[$key]}") ;;
-      esac
+# call_all: every script for every corpus.
+call_all() {
+  local corpus system key arguments
+  for corpus in "${corpora[@]}"; do
+    for system in "${LISTED[@]}"; do
+      arguments=(--corpus "$corpus" --out "$out/$corpus")
+      for key in "${!GIVEN[@]}"; do
+        case $key:$system in
+          corpus:* | out:* | systems:* | name:* | start:randinit | sentence-*:randinit) ;;
+          *) arguments+=("--$key" "${OPTION[$key]}") ;;
+        esac
+      done
+      [[ -z ${OPTION[name]} ]] || arguments+=(--name "$(document_model "" "$(several "$system")")")
+      [[ $PRINT_ONLY == no ]] || arguments+=(--dry-run)
+      [[ $OUTPUTS_ONLY == no ]] || arguments+=(--outputs)
+      bash "$ROOT/exp_gtransformer/gtransformer/run-$system.sh" "${arguments[@]}" "${behind[@]}"
     done
-    [[ -z ${OPTION[name]} ]] || arguments+=(--name "$(document_model "" "$(several "$system")")")
-    [[ $PRINT_ONLY == no ]] || arguments+=(--dry-run)
-    [[ $OUTPUTS_ONLY == no ]] || arguments+=(--outputs)
-    bash "$ROOT/exp_gtransformer/gtransformer/run-$system.sh" "${arguments[@]}" "${behind[@]}"
   done
-done
+}
 
+if [[ $OUTPUTS_ONLY == yes ]]; then
+  call_all | awk '!seen[$0]++' # both scripts share a preparation
+  exit
+fi
+call_all
 if [[ $DRY_RUN == yes ]] || ! chosen score; then exit 0; fi
 for corpus in "${corpora[@]}"; do
   for scores in "$out/$corpus"/scores.*.txt; do

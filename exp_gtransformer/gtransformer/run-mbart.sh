@@ -35,6 +35,7 @@ for key in start sentence-checkpoint sentence-seed; do
   [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for fine-tuning from a sentence model."
 done
 listed systems "${SYSTEMS[@]}"
+[[ " ${LISTED[*]} " == *" sentence "* ]] || without sentence
 trimmed=${DATA%/*}/mbart/model.pt # beside the corpus, which may be that of --prepared
 made=()
 [[ ${OPTION[trim]} == no ]] || made=("$trimmed")

@@ -26,6 +26,7 @@ one_of system gtransformer document bert
 for key in start sentence-checkpoint sentence-data sentence-updates sentence-seed; do
   [[ -z ${GIVEN[$key]+given} ]] || die "\`--$key\` is for fine-tuning (run-finetune.sh)."
 done
+without sentence
 if [[ ${OPTION[system]} != bert ]]; then
   [[ -z ${GIVEN[bert]+given} ]] || die "\`--bert\` is for \`--system bert\`."
   unset 'OPTION[bert]' # `begin` prepares for a BERT if it is set

@@ -107,7 +107,7 @@ training; the effective batch is --max-tokens x --gpus x --nodes x --update-freq
                         sentence model translates (default: ${TRAINING_OPTION[start]})
   --sentence-checkpoint CKPT
                         fine-tune this model; no sentence model is trained
-  --sentence-seed N     seed of the sentence model (default: that of --seed, of a variant
+  --sentence-seed N     seed of the sentence model (default: --seed, for a variant
                         ${TRAINING_OPTION[seed]})
   --beam N              hypotheses kept in decoding (default: ${TRAINING_OPTION[beam]})
   --name NAME           a variant, beside other models in OUT: name of the document model, its
@@ -226,7 +226,7 @@ check_prepared_elsewhere() {
     [[ -z ${GIVEN[$key]+given} ]] ||
       die "\`--$key\` cannot be combined with \`--prepared\`, which decides it."
   done
-  ((${#FOR_PREPARE[@]} == 0)) || die "'prepare:' cannot be combined with \`--prepared\`."
+  without prepare
 }
 
 # find_text: set TRAIN_TEXT, VALID_TEXT, TEST_TEXT, prefixes of files that are there; with --prepared

@@ -27,12 +27,11 @@ stages: a run can be made in parts
 EOF
 }
 
-# stage_words_usage: print what the help says of the words in front of options behind --.
+# stage_words_usage: print what the help says of words that stand before options behind --.
 stage_words_usage() {
   cat <<EOF
-Behind a word
-prepare: sentence: document: translate: or score: options are for that stage alone, such as
--- --warmup-updates 400 document: --dropout 0.2 translate: --lenpen 0.8
+Behind one of the words prepare: sentence: document: translate: score: options are for that stage
+alone, such as -- --warmup-updates 400 document: --dropout 0.2 translate: --lenpen 0.8
 EOF
 }
 
@@ -64,6 +63,12 @@ words_of() {
     [[ $belongs == no ]] || WORDS+=("$word")
   done
   WORDS+=("${own[@]}")
+}
+
+# without STAGE: end if words behind -- are for this stage, which a call does not have.
+without() {
+  local -n words=FOR_${1^^}
+  ((${#words[@]} == 0)) || die "'$1:' stands behind --, but this call has no such stage."
 }
 
 # check_stages ARGUMENT...: the values of --stage and --only; the arguments are those of the script.

@@ -20,8 +20,15 @@ SENTENCE="" BASELINE=""
 # begin PREPARE-SCRIPT [FILE]: devices, text, and the corpus, which `gtrans prepare` makes in OUT/data
 # unless it is there and made from the same; FILE: what the script makes besides.
 begin() {
-  local prepare_script=$1
-  [[ -z ${OPTION[sentence-data]} || -n ${OPTION[sentence-checkpoint]} ]] ||
+  local prepare_script=$1 sentence=${OPTION[sentence-checkpoint]}
+  if [[ -n $sentence ]]; then
+    without sentence
+    [[ -z ${GIVEN[sentence-seed]+given} ]] ||
+      die "\`--sentence-seed\` cannot be combined with \`--sentence-checkpoint\`, a model that exists."
+    [[ $DRY_RUN == yes || -f $sentence ]] ||
+      die "$sentence: there is no such file (\`--sentence-checkpoint\`)."
+  fi
+  [[ -z ${OPTION[sentence-data]} || -n $sentence ]] ||
     die "\`--sentence-data\` needs \`--sentence-checkpoint\`, the model of that vocabulary."
   find_text
   use_devices
@@ -100,15 +107,11 @@ train() {
 start_from() {
   local seed=${OPTION[seed]} folder=${OPTION[out]}/$1
   SENTENCE=${OPTION[sentence-checkpoint]} BASELINE=
-  if [[ -n $SENTENCE ]]; then
-    [[ $DRY_RUN == yes || -f $SENTENCE ]] ||
-      die "$SENTENCE: there is no such file (\`--sentence-checkpoint\`)."
-    return
-  fi
+  [[ -z $SENTENCE ]] || return 0
   SENTENCE=$folder/checkpoint_best.pt BASELINE=$1 STAGE_OF[$1]=sentence
   [[ -z ${GIVEN[sentence-seed]+given} ]] || SEED_OF[$1]=$2
   if [[ -n ${OPTION[name]} ]]; then
-    local EXTRA=() # for the document model only
+    local EXTRA=() FOR_TRANSLATE=() FOR_SCORE=() # for the document model only
   fi
   if [[ -n ${OPTION[name]} && $PRINT_ONLY == no && ${#FOR_SENTENCE[@]} == 0 ]] &&
     makes sentence "$1" "$SENTENCE" && finished "$1"; then

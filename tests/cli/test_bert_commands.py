@@ -134,6 +134,21 @@ def test_a_test_set_prepared_by_reuse_has_the_same_pieces(world: BertWorld, tmp_
     assert (tmp_path / "d" / name).read_bytes() == (world.data / name).read_bytes()
 
 
+def test_a_preparation_by_reuse_may_have_a_bert_of_its_own(
+    world: BertWorld, bert: Path, tmp_path: Path
+) -> None:
+    """The vocabulary is that of a sentence model that has seen none."""
+    out, reused = tmp_path / "d", world.tiny.data
+    assert main(
+        ["prepare", "--source-lang", "en", "--target-lang", "de", "--test",
+         str(world.tiny.text / "test"), "--reuse", str(reused), "--bert", str(bert), "--out",
+         str(out)]
+    ) == 0  # fmt: skip
+    assert json.loads((out / "prepare.json").read_text())["bert"]["name"] == str(bert)
+    for name, made in (("test.en-de.en.bert.bin", world.data), ("dict.en.txt", reused)):
+        assert (out / name).read_bytes() == (made / name).read_bytes()
+
+
 def test_a_missing_bert_is_one_line(
     world: BertWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,6 +83,25 @@ def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().err.count("\n") == 1
     assert main([*arguments, "--latex", str(latex), "--csv", str(latex)]) == 1
     assert f"--latex and --csv are both {latex}" in capsys.readouterr().err
+    assert main([*arguments[:-1], "--csv", str(latex), "--json", str(latex)]) == 1
+    assert f"--csv and --json are both {latex}" in capsys.readouterr().err
+    assert Path(ref).read_text() == text(REFERENCES)
+
+
+def test_json_stands_beside_what_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref = write(tmp_path / "r", text(REFERENCES))
+    arguments = ["score", "--hyp", ref, "--ref", ref, "--metrics", "s_bleu"]
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert main([*arguments, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    file = tmp_path / "s.json"
+    assert main([*arguments, "--json", str(file)]) == 0
+    assert capsys.readouterr().out == printed
+    assert json.loads(file.read_text(encoding="utf-8")) == report
+    assert main([*arguments, "--json", ref]) == 1
     assert Path(ref).read_text() == text(REFERENCES)
 
 

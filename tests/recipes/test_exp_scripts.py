@@ -15,7 +15,8 @@ from support.recipes import CORPORA, commands, the_error
 # their --help is that of lib/common.sh
 USUAL = (
     *("prepare-bpe", "prepare-randinit", "prepare-finetune", "prepare-mbart"),
-    *("run-randinit", "run-finetune", "run-mbart", "run-memory", "run-flat", "run-bert", "run-all"),
+    *("run-randinit", "run-finetune", "run-mbart", "run-memory", "run-flat", "run-bert", "run-han",
+      "run-all"),
 )
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.recipes import PLACE, commands, the_error
+from support.recipes import PLACE, commands
 
 STAGES = ("prepare", "sentence", "document", "translate", "score")
 RECIPES = [
@@ -122,7 +122,15 @@ def test_a_stage_names_what_it_lacks(stand_ins, tmp_path):
         ("run-finetune", ["--stage", "score", "--only", "data"], "`--outputs` lists what there"),
         ("run-finetune", ["--prepared", "p", "--bpe-merges", "9"], "which decides it."),
         ("run-bert", ["--prepared", "p", "--bert", "b"], "`--bert` cannot be combined with `--pr"),
-        ("run-finetune", ["--prepared", "p", "--", "prepare:", "--force"], "'prepare:' cannot be"),
+        ("run-finetune", ["--prepared", "p", "--", "prepare:", "--force"], "'prepare:' stands beh"),
+        ("run-randinit", ["--", "sentence:", "--lr", "1"], "'sentence:' stands behind"),
+        (
+            "run-finetune",
+            ["--sentence-checkpoint", "s", "--", "sentence:", "--lr", "1"],
+            "stands be",
+        ),
+        ("run-finetune", ["--sentence-checkpoint", "s"], "s: there is no such file (`--sentence-c"),
+        ("run-flat", ["--", "sentence:", "--lr", "1"], "'sentence:' stands behind --"),
         ("run-finetune", ["--system", "document", "--start", "lossless"], "`--system gtransform"),
         ("run-randinit", ["--bert", "b"], "`--bert` is for `--system bert`."),
         ("run-randinit", ["--sentence-seed", "2"], "`--sentence-seed` is for fine-tuning"),
@@ -133,7 +141,9 @@ def test_a_stage_names_what_it_lacks(stand_ins, tmp_path):
     ],
 )
 def test_a_mistake_is_one_line(name, arguments, message, script, tmp_path):
-    error = the_error(script(name, *PLACE, *arguments))
+    done = script(name, *PLACE, *arguments)
+    assert done.returncode == 1
+    error = done.stderr.splitlines()[-1]
     assert error.startswith(f"{name}: error: ") and message in error
     assert not list(tmp_path.iterdir())
 
@@ -181,8 +191,9 @@ def test_options_reach_the_stage_that_they_belong_to(script):
     assert memory.endswith(" --seed 1 --memory-layers 0-1 --dropout 0.5 --memory-size 8")
     assert translate.endswith(" --lenpen 2") and score.endswith(" --details")
     named = script("run-memory", *PLACE, "--runs", "1", "--name", "x", "--dry-run", "--", *words)
-    _, sentence, *_ = commands(named)
+    _, sentence, translate, score, _, of_variant, _ = commands(named)
     assert sentence.endswith(" --seed 1 --lr 1")
+    assert not translate.endswith(" --lenpen 2") and of_variant.endswith(" --lenpen 2")
 
 
 def test_the_bert_of_a_sentence_model_without_one(script, stand_ins):
