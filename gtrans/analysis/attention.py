@@ -17,14 +17,21 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from gtrans.modules.attention import DocumentAttention, GlobalGate, MultiheadAttention
+from gtrans.modules.attention import (
+    DocumentAttention,
+    GlobalGate,
+    MultiheadAttention,
+    Pairs,
+    WeightObserver,
+)
 from gtrans.modules.context_attention import ContextGate
 from gtrans.modules.group_attention import AttentionPlan
 
 _NAME = re.compile(r"(?:^|\.)(context_encoder|encoder|decoder)\.layers\.(\d+)\.(.+)$")
 _SIDES = ("context_encoder", "encoder", "decoder")
-_ORDER = ("self", "context", "memory", "cross")
+_ORDER = ("self", "context", "update", "memory", "cross")
 _KINDS = (
+    ("update_attn", "update"),
     ("encoder_attn", "cross"),
     ("context_attn", "context"),
     ("self_attn", "self"),
@@ -38,7 +45,8 @@ class Location:
 
     Attributes:
         side: ``encoder``, ``decoder`` or ``context_encoder``.
-        kind: ``self``, ``cross``, ``context`` or ``memory``.
+        kind: ``self``, ``cross``, ``context``, ``memory`` (Output Attention, by which a sentence
+            reads it) or ``update`` (Update Attention, by which a sentence writes to it).
         layer: from 1, the lowest.
         range: ``group`` or ``global`` if the model has both kinds of attention, otherwise empty.
     """
@@ -138,19 +146,38 @@ class Measurements:
         return sorted(self.gates.items(), key=lambda item: item[0].order)
 
 
+# What is done with the weights (heads, queries, keys) of an attention and who attends to whom.
+Watcher = Callable[[Location, Tensor, AttentionPlan | Pairs], None]
+
+
 @contextmanager
-def watched(model: nn.Module) -> Iterator[Measurements]:
-    """Observe every attention and every gate of ``model`` inside the ``with`` block."""
-    seen = Measurements()
-    hooks = []
-    observed: list[tuple[MultiheadAttention, Callable[[Tensor, AttentionPlan], None] | None]] = []
+def attention_watched(model: nn.Module, watcher: Watcher) -> Iterator[None]:
+    """Call ``watcher`` after every attention of ``model`` inside the ``with`` block."""
+    observed: list[tuple[MultiheadAttention, WeightObserver | None]] = []
     for name, module in model.named_modules():
         if isinstance(module, MultiheadAttention):
             location = Location.of(name, _range(module, name))
             if location is not None:
                 observed.append((module, module.observer))
-                module.observer = _observer(seen, location)
-        elif isinstance(module, GlobalGate | ContextGate):
+                module.observer = _observer(watcher, location)
+    try:
+        yield
+    finally:
+        for attention, before in observed:
+            attention.observer = before
+
+
+@contextmanager
+def watched(model: nn.Module) -> Iterator[Measurements]:
+    """Observe every attention and every gate of ``model`` inside the ``with`` block."""
+    seen = Measurements()
+    hooks = []
+
+    def add(location: Location, weights: Tensor, pairs: AttentionPlan | Pairs) -> None:
+        seen.attention.setdefault(location, Spread()).add(weights, pairs.visible)
+
+    for name, module in model.named_modules():
+        if isinstance(module, GlobalGate | ContextGate):
             location = Location.of(name)
             if location is not None:
                 # The context's weight is g where the equation has g * context, otherwise 1 - g.
@@ -158,10 +185,9 @@ def watched(model: nn.Module) -> Iterator[Measurements]:
                 hook = _gate_hook(seen.gates.setdefault(location, Opening()), sign)
                 hooks.append(module.proj.register_forward_hook(hook))
     try:
-        yield seen
+        with attention_watched(model, add):
+            yield seen
     finally:
-        for attention, before in observed:
-            attention.observer = before
         for handle in hooks:
             handle.remove()
 
@@ -172,11 +198,8 @@ def _range(attention: MultiheadAttention, name: str) -> str:
     return "global" if name.endswith(".global_attn") else ""
 
 
-def _observer(seen: Measurements, location: Location) -> Callable[[Tensor, AttentionPlan], None]:
-    def observe(weights: Tensor, plan: AttentionPlan) -> None:
-        seen.attention.setdefault(location, Spread()).add(weights.detach(), plan.visible)
-
-    return observe
+def _observer(watcher: Watcher, location: Location) -> WeightObserver:
+    return lambda weights, pairs: watcher(location, weights.detach(), pairs)
 
 
 def _gate_hook(

@@ -118,13 +118,44 @@ def _whole(task: Any, sample: dict[str, Any], device: Any) -> dict[str, Any]:
     return {**sample, "target": sample["target"].to(device), "net_input": net_input}
 
 
-def _batches(task: Any, split: str, units: int, max_tokens: int) -> Iterator[dict[str, Any]]:
-    """Batches of units that are evenly spread over the split."""
+def read_units(
+    task: Any, split: str, units: int, max_tokens: int, device: Any
+) -> Iterator[dict[str, Any]]:
+    """What a model reads of a split: complete inputs of batches, see :func:`analyse`."""
+    for sample in _batches(task, split, units, max_tokens):
+        yield task.complete_input(_on(sample["net_input"], device))
+
+
+def one_unit(
+    task: Any, split: str, number: int, device: Any
+) -> tuple[dict[str, Any], torch.Tensor]:
+    """The complete input and the target ``(1, length)`` of a unit of a split, counted from 1.
+
+    Raises:
+        GtransError: there is no such unit, or the split has no target.
+    """
+    dataset = _dataset(task, split)
+    if not 1 <= number <= len(dataset):
+        raise GtransError(
+            f"`--unit` must be 1 to {len(dataset)}, the units of the split {split}, but is "
+            f"{number}."
+        )
+    sample = dataset.collater([dataset[number - 1]])
+    return task.complete_input(_on(sample["net_input"], device)), sample["target"]
+
+
+def _dataset(task: Any, split: str) -> Any:
     if split not in task.datasets:
         task.load_dataset(split)
     dataset = task.datasets[split]
     if dataset.target is None:
         raise GtransError(f"`--split` {split} has no target side, which this needs.")
+    return dataset
+
+
+def _batches(task: Any, split: str, units: int, max_tokens: int) -> Iterator[dict[str, Any]]:
+    """Batches of units that are evenly spread over the split."""
+    dataset = _dataset(task, split)
     count = min(units, len(dataset))
     chosen = [len(dataset) * number // count for number in range(count)]
     lengths = [int(dataset.sizes[unit]) for unit in chosen]

@@ -7,14 +7,14 @@ import io
 import json
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from gtrans.analysis.figures import Figure, Panel, Series, to_csv, to_json
 from gtrans.errors import GtransError
-from gtrans.identity.files import atomic_writer, binary_writer, check_output
+from gtrans.identity.files import check_output, replacing
 from gtrans.libraries import require
 
 SUFFIXES = (".png", ".pdf", ".svg")
@@ -72,26 +72,37 @@ def repeatable() -> AbstractContextManager[None]:
     return context
 
 
-def save(drawn: Any, path: Path) -> None:
-    """Write a figure of matplotlib; its suffix is the format."""
-    # Written here, because its library does not say why a file could not be written.
+def picture(drawn: Any, suffix: str) -> bytes:
+    """The file of a figure of matplotlib, in the format of a suffix."""
     content = io.BytesIO()
-    suffix = path.suffix
     drawn.savefig(content, dpi=150, format=suffix[1:], metadata=_DATE.get(suffix))
-    with binary_writer(path) as file:
-        file.write(content.getvalue())
+    return content.getvalue()
+
+
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Write files of which either all are there, or none.
+
+    Raises:
+        GtransError: one cannot be written.
+    """
+    with replacing(*contents) as temporary:
+        for path, content in zip(temporary, contents.values(), strict=True):
+            path.write_bytes(content)
 
 
 def write_figure(figure: Figure, paths: Iterable[str]) -> None:
-    """Draw a figure into each of ``paths``, and write its numbers as CSV and JSON beside them."""
-    names = [Path(path) for path in paths]
+    """Draw a figure into each of ``paths``, and write its numbers as CSV and JSON beside them.
+
+    Raises:
+        GtransError: a file cannot be written; then none is.
+    """
     texts = {".csv": to_csv(figure), ".json": json.dumps(to_json(figure), indent=2) + "\n"}
-    for path in dict.fromkeys(file for name in names for file in numbers_beside(name)):
-        with atomic_writer(path) as text:
-            text.write(texts[path.suffix])
-    for path in names:
+    contents: dict[Path, bytes] = {}
+    for path in map(Path, paths):
         with repeatable():
-            save(draw(figure), path)
+            contents[path] = picture(draw(figure), path.suffix)
+        contents |= {file: texts[file.suffix].encode() for file in numbers_beside(path)}
+    write_together(contents)
 
 
 def draw(figure: Figure) -> Any:

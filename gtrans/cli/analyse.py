@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 
 from gtrans.cli.shared.figure_output import add_plot, check_figure, title_of
 from gtrans.cli.shared.labelled_paths import add_checkpoints, by_label, labelled_paths
-from gtrans.cli.shared.model_options import add_scoring, check_scoring
+from gtrans.cli.shared.model_options import add_read, add_scoring, add_units, check_scoring
 from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
@@ -59,21 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans analyse``."""
     files = parser.add_argument_group("files")
     add_checkpoints(files)
-    files.add_argument(
-        "--data", required=True, metavar="DIR", help="data folder, made by 'gtrans prepare'"
-    )
-    files.add_argument(
-        "--split", default="valid", help="split of --data to read (default: %(default)s)"
-    )
+    add_read(files)
     add_plot(files)
     what = parser.add_argument_group("measurements")
-    what.add_argument(
-        "--units",
-        type=int,
-        default=200,
-        metavar="N",
-        help="read at most N units, evenly spread over the split (default: %(default)s)",
-    )
+    add_units(what)
     what.add_argument("--gradients", action="store_true", help="measure gradients by distance")
     what.add_argument(
         "--farthest",

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from gtrans.cli.shared.score_options import add_arguments, check_values
@@ -58,9 +59,9 @@ from gtrans.evaluation.metrics import (
 )
 from gtrans.evaluation.moses_tokens import check_unescaped
 from gtrans.evaluation.report import Report, to_json, to_text
-from gtrans.evaluation.scores import Corpus, measure, tokenized_lines
+from gtrans.evaluation.scores import Corpus, Measurement, measure, tokenized_lines
 from gtrans.evaluation.segment_scores import read_segment_scores
-from gtrans.evaluation.significance import resample
+from gtrans.evaluation.significance import Resampling, resample
 from gtrans.evaluation.tables import to_csv, to_latex
 from gtrans.evaluation.texts import Texts
 from gtrans.identity.files import atomic_writer, check_output, check_output_folder
@@ -165,15 +166,20 @@ def _score(args: argparse.Namespace, report: Report, given: Texts) -> None:
         )
 
 
+def _compare(args: argparse.Namespace) -> Callable[[Measurement], Resampling]:
+    """Intervals and tests of a measurement, as the options want them."""
+    return partial(
+        resample,
+        unit=args.resample,
+        bootstrap_trials=args.bootstrap_trials,
+        randomisation_trials=args.randomisation_trials,
+    )
+
+
 def _resample(args: argparse.Namespace, report: Report) -> None:
     """Intervals and tests of all measurements."""
     for key, measurement in report.measurements.items():
-        report.resampled[key] = resample(
-            measurement,
-            args.resample,
-            bootstrap_trials=args.bootstrap_trials,
-            randomisation_trials=args.randomisation_trials,
-        )
+        report.resampled[key] = _compare(args)(measurement)
     if args.resample != "none":
         report.notes += _resampling_notes(report)
 
@@ -231,14 +237,17 @@ def _put_in_buckets(
     args: argparse.Namespace, report: Report, references: Documents, options: Options
 ) -> None:
     found = report.measurements
+    compare = _compare(args) if args.test_parts else None
     if "s_bleu" in found:
-        report.buckets["by_position"] = buckets.by_position(found["s_bleu"], args.positions)
+        report.buckets["by_position"] = buckets.by_position(
+            found["s_bleu"], args.positions, compare
+        )
         report.buckets["by_sentence_length"] = buckets.by_sentence_length(
-            found["s_bleu"], token_counts(references, options), args.sentence_lengths
+            found["s_bleu"], token_counts(references, options), args.sentence_lengths, compare
         )
     if bleu := [found[key] for key in ("s_bleu", "d_bleu") if key in found]:
         report.buckets["by_document_length"] = buckets.by_document_length(
-            bleu, [len(document) for document in references], args.document_lengths
+            bleu, [len(document) for document in references], args.document_lengths, compare
         )
 
 

@@ -7,20 +7,24 @@ length for every system; so compare systems within a bucket, not buckets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gtrans.evaluation.scores import Measurement
+from gtrans.evaluation.significance import Resampling
 
 POSITIONS_PER_BUCKET = 10
 SENTENCE_LENGTHS = (20, 40, 80)
 DOCUMENT_LENGTHS = (10, 20, 40, 80)
 
 BucketScores = dict[str, float | None]
+
+# Intervals and tests of a metric, such as :func:`gtrans.evaluation.significance.resample`.
+Compare = Callable[[Measurement], Resampling]
 
 
 @dataclass(frozen=True)
@@ -33,12 +37,15 @@ class Bucket:
         counts: its number of ``sentences`` and, for buckets of documents, of ``documents``.
         scores: by key (a metric, or ``mean_of_positions``), then by system; None for every
             system if the bucket is empty.
+        resampled: by key of a metric, the systems compared within the bucket, if that was asked
+            for and it is not empty.
     """
 
     first: int
     last: int | None
     counts: dict[str, int]
     scores: dict[str, BucketScores]
+    resampled: dict[str, Resampling] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -46,12 +53,21 @@ class Bucket:
         return f"{self.first} and more" if self.last is None else f"{self.first} to {self.last}"
 
 
-def by_position(s_bleu: Measurement, per_bucket: int = POSITIONS_PER_BUCKET) -> list[Bucket]:
+def by_position(
+    s_bleu: Measurement,
+    per_bucket: int = POSITIONS_PER_BUCKET,
+    compare: Compare | None = None,
+) -> list[Bucket]:
     """s-BLEU by the position of a sentence in its document, counted from 1.
 
     ``mean_of_positions`` is BLEU at each position, averaged over the positions of a bucket, as in
     Feng et al. (2022), recurrent memory, figure 3. ``s_bleu`` is the corpus BLEU of all
     sentences of the bucket, which is less noisy.
+
+    Args:
+        s_bleu: the scores of sentences.
+        per_bucket: positions in a bucket.
+        compare: tests the systems within each bucket; None: there is no test.
     """
     starts = np.searchsorted(s_bleu.documents, s_bleu.documents)
     positions = np.arange(len(s_bleu.documents)) - starts + 1
@@ -65,12 +81,16 @@ def by_position(s_bleu: Measurement, per_bucket: int = POSITIONS_PER_BUCKET) -> 
             system: float(np.mean([s_bleu.score(system, positions == n) for n in present]))
             for system in s_bleu.statistics
         }
-        buckets.append(Bucket(first, last, {"sentences": int(inside.sum())}, scores))
+        counts = {"sentences": int(inside.sum())}
+        buckets.append(Bucket(first, last, counts, scores, _compared([s_bleu], inside, compare)))
     return buckets
 
 
 def by_sentence_length(
-    s_bleu: Measurement, tokens: Sequence[int], bounds: Sequence[int] = SENTENCE_LENGTHS
+    s_bleu: Measurement,
+    tokens: Sequence[int],
+    bounds: Sequence[int] = SENTENCE_LENGTHS,
+    compare: Compare | None = None,
 ) -> list[Bucket]:
     """s-BLEU by the length of the reference.
 
@@ -80,10 +100,17 @@ def by_sentence_length(
         s_bleu: the scores of sentences.
         tokens: number of tokens of each sentence of the (first) reference.
         bounds: largest length in each bucket except the last, ascending.
+        compare: as for :func:`by_position`.
     """
     lengths = np.array(tokens)
     return [
-        Bucket(first, last, {"sentences": int(inside.sum())}, _scores(s_bleu, inside))
+        Bucket(
+            first,
+            last,
+            {"sentences": int(inside.sum())},
+            _scores(s_bleu, inside),
+            _compared([s_bleu], inside, compare),
+        )
         for first, last, inside in _intervals(lengths, bounds)
     ]
 
@@ -92,6 +119,7 @@ def by_document_length(
     measurements: Sequence[Measurement],
     sentences: Sequence[int],
     bounds: Sequence[int] = DOCUMENT_LENGTHS,
+    compare: Compare | None = None,
 ) -> list[Bucket]:
     """Scores by the length of a document in sentences.
 
@@ -99,6 +127,7 @@ def by_document_length(
         measurements: s-BLEU and d-BLEU, or only one of them.
         sentences: number of sentences of each document of the reference.
         bounds: largest length in each bucket except the last, ascending.
+        compare: as for :func:`by_position`.
     """
     lengths = np.array(sentences)
     buckets = []
@@ -107,7 +136,8 @@ def by_document_length(
         for measurement in measurements:
             scores |= _scores(measurement, inside[measurement.documents])
         counts = {"documents": int(inside.sum()), "sentences": int(lengths[inside].sum())}
-        buckets.append(Bucket(first, last, counts, scores))
+        compared = _compared(measurements, inside, compare)
+        buckets.append(Bucket(first, last, counts, scores, compared))
     return buckets
 
 
@@ -130,3 +160,18 @@ def _scores(measurement: Measurement, inside: NDArray[np.bool_]) -> dict[str, Bu
             for name in measurement.statistics
         }
     }
+
+
+def _compared(
+    measurements: Sequence[Measurement], inside: NDArray[np.bool_], compare: Compare | None
+) -> dict[str, Resampling]:
+    """The systems compared on a part; ``inside`` chooses segments, or whole documents."""
+    found = {}
+    for one in measurements if compare is not None else ():
+        chosen = inside if len(inside) == len(one.documents) else inside[one.documents]
+        if compare is not None and chosen.any():
+            # Documents are counted anew: those that are not there have no say.
+            _, documents = np.unique(one.documents[chosen], return_inverse=True)
+            statistics = {name: values[chosen] for name, values in one.statistics.items()}
+            found[one.key] = compare(replace(one, statistics=statistics, documents=documents))
+    return found

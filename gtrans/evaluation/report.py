@@ -67,7 +67,10 @@ def to_json(report: Report) -> dict[str, Any]:
     shared: dict[str, Any] = dict(report.counts)
     for key, buckets in report.buckets.items():
         shared[key] = [
-            {"from": bucket.first, "to": bucket.last} | bucket.counts | bucket.scores
+            {"from": bucket.first, "to": bucket.last}
+            | bucket.counts
+            | bucket.scores
+            | _tests_of(report, bucket)
             for bucket in buckets
         ]
     if report.consistency_of_reference is not None:
@@ -119,6 +122,18 @@ def _system(report: Report, name: str) -> dict[str, Any]:
         if covered is not None:
             entry["lexical_consistency"] |= {"omitted": covered.omitted, "added": covered.added}
     return entry
+
+
+def _tests_of(report: Report, bucket: Bucket) -> dict[str, Any]:
+    """The comparisons within a bucket by metric and system, if there are any."""
+    found = {
+        key: {
+            name: _comparison(report.systems[0], report.measurements[key], resampled, comparison)
+            for name, comparison in resampled.comparisons.items()
+        }
+        for key, resampled in bucket.resampled.items()
+    }
+    return {"comparison": found} if any(found.values()) else {}
 
 
 def _comparison(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +18,16 @@ from gtrans.modules.group_attention import (
 from gtrans.modules.linear import Linear, lowered
 from gtrans.modules.varlen_attention import suits, varlen_attention
 
-# Called after every attention with its weights (heads, queries, keys) and its plan.
-WeightObserver = Callable[[Tensor, AttentionPlan], None]
+
+@dataclass(frozen=True)
+class Pairs:
+    """Who attends to whom in attention that has no plan; ``visible``: ``(queries, keys)``."""
+
+    visible: Tensor
+
+
+# Called after every attention with its weights (heads, queries, keys) and who attends to whom.
+WeightObserver = Callable[[Tensor, AttentionPlan | Pairs], None]
 
 KINDS = ("group", "global", "combined")
 
@@ -85,9 +94,23 @@ class MultiheadAttention(nn.Module):
             x.reshape(groups, -1, self.heads, key.size(2) // self.heads).transpose(1, 2)
             for x in (self.q_proj(query), key, value)
         )
+        if self.observer is not None:
+            self._show(self.observer, q, k, mask)
         attended = scaled_attention(q, k, v, mask, self.dropout if self.training else 0.0)
         output: Tensor = self.out_proj(attended.transpose(1, 2).reshape(query.shape))
         return output
+
+    def _show(self, observer: WeightObserver, q: Tensor, k: Tensor, mask: Tensor | None) -> None:
+        """The weights of :meth:`attend`, group by group; ``q, k (groups, heads, .., head_dim)``."""
+        scores = torch.matmul(q, k.transpose(2, 3)).float() / q.size(3) ** 0.5
+        visible = torch.ones_like(scores[:, :1], dtype=torch.bool)
+        if mask is not None and mask.dtype == torch.bool:
+            visible = visible & mask
+            scores = scores.masked_fill(~visible, float("-inf"))
+        elif mask is not None:
+            scores = scores + mask
+        for weights, seen in zip(scores.softmax(-1), visible[:, 0], strict=True):
+            observer(weights, Pairs(seen))
 
 
 class GlobalGate(nn.Module):
@@ -171,9 +194,7 @@ class DocumentAttention(MultiheadAttention):
 
         return self._combine(over_group, over_document)
 
-    def step_self(
-        self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None
-    ) -> Tensor:
+    def step_self(self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None) -> Tensor:
         """Self-attention of one new token of each hypothesis.
 
         Args:
@@ -192,18 +213,14 @@ class DocumentAttention(MultiheadAttention):
             key, value = attention.k_proj(x), attention.v_proj(x)
             return attention.attend(x, *state.extend_group(layer, key, value))
 
-        def over_document(
-            attention: MultiheadAttention, order: Tensor | None = order
-        ) -> Tensor:
+        def over_document(attention: MultiheadAttention, order: Tensor | None = order) -> Tensor:
             ordered = x if order is None else x + order
             key, value = attention.k_proj(ordered), attention.v_proj(x)
             return attention.attend(ordered, *state.extend_global(layer, key, value))
 
         return self._combine(over_group, over_document)
 
-    def step_cross(
-        self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None
-    ) -> Tensor:
+    def step_cross(self, x: Tensor, state: DecodeState, layer: int, order: Tensor | None) -> Tensor:
         """Cross-attention of one new token of each hypothesis; as :meth:`step_self`."""
 
         def over_group(attention: MultiheadAttention) -> Tensor:
@@ -211,9 +228,7 @@ class DocumentAttention(MultiheadAttention):
                 return over_document(attention, None)
             return attention.attend(x, *state.group_source(layer))
 
-        def over_document(
-            attention: MultiheadAttention, order: Tensor | None = order
-        ) -> Tensor:
+        def over_document(attention: MultiheadAttention, order: Tensor | None = order) -> Tensor:
             ordered = x if order is None else x + order
             return attention.attend(ordered, *state.global_source(layer))
 

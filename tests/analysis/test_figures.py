@@ -15,6 +15,7 @@ from gtrans.analysis.figures import Figure, Panel, Point, Series, mean_of_runs, 
 from gtrans.analysis.history import read_history
 from gtrans.analysis.plots import COLOURS, draw, write_figure
 from gtrans.cli import main
+from gtrans.cli.analyse import PARTS
 from gtrans.errors import GtransError
 
 LINE = "train_inner | epoch {epoch:03d}:  1 / 9 loss={loss}, weight_group_1={w}, num_updates={n}, wall={s}\n"  # noqa: E501
@@ -137,3 +138,15 @@ def test_mistakes(
     assert main(["analyse", "curves", *options]) == 1
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_is_named_and_shows_an_example(
+    part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (["analyse"], ["analyse", part]):
+        with pytest.raises(SystemExit) as end:
+            main([*words, "--help"])
+        assert end.value.code == 0
+        text = capsys.readouterr().out
+        assert f"\n  {part} " in text or f"example:\n  gtrans analyse {part} " in text

@@ -25,6 +25,27 @@ def add_model_files(files: argparse._ArgumentGroup, required: bool = True) -> No
     )
 
 
+def add_read(files: argparse._ArgumentGroup) -> None:
+    """``--data`` and ``--split``."""
+    files.add_argument(
+        "--data", required=True, metavar="DIR", help="data folder, made by 'gtrans prepare'"
+    )
+    files.add_argument(
+        "--split", default="valid", help="split of --data to read (default: %(default)s)"
+    )
+
+
+def add_units(group: argparse._ArgumentGroup) -> None:
+    """``--units``."""
+    group.add_argument(
+        "--units",
+        type=int,
+        default=200,
+        metavar="N",
+        help="read at most N units, evenly spread over the split (default: %(default)s)",
+    )
+
+
 def add_device(group: argparse._ArgumentGroup) -> None:
     """``--cpu`` and ``--fp16``."""
     group.add_argument("--cpu", action="store_true", help="run on the CPU even if there is a GPU")

@@ -183,6 +183,11 @@ def _add_significance(group: argparse._ArgumentGroup) -> None:
 
 def _add_buckets(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
+        "--test-parts",
+        action="store_true",
+        help="also compare the systems within each part, with the same tests (in JSON)",
+    )
+    group.add_argument(
         "--positions",
         type=int,
         default=buckets.POSITIONS_PER_BUCKET,

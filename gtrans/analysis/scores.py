@@ -1,0 +1,350 @@
+"""Figures of scores that are finished: by a setting, by length, by position, by resource.
+
+The scores are those of ``gtrans score --json``, or any number in a JSON file, such as the
+accuracies of ``gtrans contrast --json``.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gtrans.analysis.figures import Figure, Kind, Panel, Point, Series, X, mean_of_runs
+from gtrans.errors import GtransError
+from gtrans.identity.json_files import read_object
+
+PARTS = {
+    "length": ("by_sentence_length", "tokens of the reference"),
+    "position": ("by_position", "place of the sentence in its document"),
+    "document": ("by_document_length", "sentences of the document"),
+}
+
+
+@dataclass(frozen=True)
+class ScoreFile:
+    """A file with scores of one system.
+
+    Attributes:
+        label: the line or colour that it belongs to.
+        x: what it is the score for, such as a length, a size or a language pair; None: nothing.
+        path: the file.
+        system: which of its systems; None: the only one.
+    """
+
+    label: str
+    x: X | None
+    path: Path
+    system: str | None = None
+
+    def read(self) -> Scores:
+        """Its contents.
+
+        Raises:
+            GtransError: it is missing or no JSON object, or has not this system.
+        """
+        try:
+            content = read_object(self.path)
+        except FileNotFoundError:
+            raise GtransError(f"{self.path}: there is no such file of scores.") from None
+        systems = content.get("systems")
+        if not isinstance(systems, dict):
+            if self.system is not None:
+                raise GtransError(f"{self.path}: it has no systems, so no '{self.system}'.")
+            return Scores(self, content, None)
+        names = ", ".join(systems)
+        if self.system is None and len(systems) != 1:
+            raise GtransError(
+                f"{self.path}: it has several systems ({names}); name one: {self.path}:SYSTEM."
+            )
+        system = self.system or next(iter(systems))
+        if system not in systems:
+            raise GtransError(f"{self.path}: it has no system '{system}', but {names}.")
+        return Scores(self, content, system)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of a system in a file.
+
+    Attributes:
+        file: where they are from.
+        content: the whole file.
+        system: which of its systems; None: the file is not one of ``gtrans score``.
+    """
+
+    file: ScoreFile
+    content: Mapping[str, Any]
+    system: str | None
+
+    def value(self, name: str) -> Point:
+        """A score of the whole corpus, with its interval if there is one; its ``x`` is empty.
+
+        Args:
+            name: a metric of ``gtrans score``, or the keys that lead to a number: ``all.accuracy``.
+
+        Raises:
+            GtransError: the file has no such number.
+        """
+        at: Any = self.content
+        keys = name.split(".")
+        if self.system is not None:
+            at = self.content["systems"][self.system]
+            keys = [*keys, "score"] if len(keys) == 1 else keys
+        parent: Any = {}
+        for key in keys:
+            parent, at = at, at.get(key) if isinstance(at, dict) else None
+            if at is None:
+                has = ", ".join(map(str, parent)) if isinstance(parent, dict) else "nothing"
+                raise GtransError(f"{self.file.path}: it has no '{name}'; there, it has {has}.")
+        if isinstance(at, bool) or not isinstance(at, int | float):
+            raise GtransError(f"{self.file.path}: '{name}' is no number.")
+        low, high = _interval(parent)
+        return Point("", float(at), low, high)
+
+    def parts(self, table: str, metric: str) -> list[tuple[Mapping[str, Any], float]]:
+        """The parts of the corpus that have sentences, each with the system's score.
+
+        Raises:
+            GtransError: the file has no such table or metric.
+        """
+        rows = self.content.get(table)
+        if self.system is None or not isinstance(rows, list):
+            raise GtransError(
+                f"{self.file.path}: it has no '{table}'; take a file of `gtrans score --json` with "
+                "s_bleu among its --metrics."
+            )
+        if rows and metric not in rows[0]:
+            raise GtransError(f"{self.file.path}: its '{table}' have no '{metric}'.")
+        found = [(row, row[metric][self.system]) for row in rows]
+        return [(row, float(score)) for row, score in found if score is not None]
+
+
+def _interval(entry: Any) -> tuple[float | None, float | None]:
+    found = entry.get("interval") or (entry.get("confidence") or {}).get("interval")
+    return (None, None) if not found else (float(found[0]), float(found[1]))
+
+
+def by_setting(
+    files: Sequence[ScoreFile], values: Sequence[str], x_label: str, title: str = ""
+) -> Figure:
+    """A panel for every value: a line for every label, by ``x``.
+
+    Several files with one label and ``x`` are seeds: their mean, with the smallest and the
+    largest. A single one has the interval of its file. Settings that are names are bars.
+
+    Raises:
+        GtransError: see :meth:`ScoreFile.read` and :meth:`Scores.value`.
+    """
+    read = [file.read() for file in files]
+    labels = list(dict.fromkeys(file.label for file in files))
+    panels = []
+    for value in values:
+        series = []
+        for number, label in enumerate(labels):
+            runs: dict[X, list[Point]] = {}
+            for scores in read:
+                if scores.file.label == label:
+                    x = label if scores.file.x is None else scores.file.x
+                    runs.setdefault(x, []).append(scores.value(value))
+            points = _points(runs)
+            kind: Kind = "bars" if any(isinstance(point.x, str) for point in points) else "line"
+            series.append(Series(label, points, number, kind))
+        panels.append(Panel(value, x_label, value, tuple(series)))
+    return Figure(title, tuple(panels), _facts(files))
+
+
+def _points(runs: Mapping[X, Sequence[Point]]) -> tuple[Point, ...]:
+    means = mean_of_runs([(x, point.y)] for x, points in runs.items() for point in points)
+    return tuple(
+        Point(one.x, one.y, runs[one.x][0].low, runs[one.x][0].high) if one.runs == 1 else one
+        for one in means
+    )
+
+
+def by_part(
+    files: Sequence[ScoreFile],
+    part: str,
+    metric: str = "s_bleu",
+    baseline: str | None = None,
+    title: str = "",
+) -> Figure:
+    """Scores by one of :data:`PARTS`, and with a ``baseline`` the differences from it.
+
+    Seeds of a model (files with one label) are a mean; their differences are taken seed by seed,
+    in the order of the files. A difference of two systems of one file has the interval of its
+    test, if it was scored with ``--test-parts``.
+
+    Raises:
+        GtransError: see :meth:`ScoreFile.read` and :meth:`Scores.parts`; or there is no such
+            baseline, or another number of its seeds.
+    """
+    table, x_label = PARTS[part]
+    read = [file.read() for file in files]
+    labels = list(dict.fromkeys(file.label for file in files))
+    by_label = {
+        label: [
+            {_part_name(row): (row, score) for row, score in scores.parts(table, metric)}
+            for scores in read
+            if scores.file.label == label
+        ]
+        for label in labels
+    }
+    series = tuple(
+        Series(
+            label,
+            mean_of_runs([(x, score) for x, (_, score) in run.items()] for run in runs),
+            number,
+            "bars",
+        )
+        for number, (label, runs) in enumerate(by_label.items())
+    )
+    counts = {x: row["sentences"] for runs in by_label.values() for x, (row, _) in runs[0].items()}
+    panels = [
+        Panel(metric, x_label, metric, series),
+        Panel("sentences", x_label, "sentences", (
+            Series("", tuple(Point(x, float(n)) for x, n in counts.items()), len(labels), "bars"),
+        )),
+    ]  # fmt: skip
+    if baseline is not None:
+        if baseline not in by_label:
+            raise GtransError(f"`--baseline` {baseline} is none of {', '.join(labels)}.")
+        panels.insert(1, _differences(by_label, read, baseline, metric, x_label))
+    return Figure(title, tuple(panels), _facts(files))
+
+
+def _differences(
+    by_label: Mapping[str, Sequence[Mapping[str, tuple[Mapping[str, Any], float]]]],
+    read: Sequence[Scores],
+    baseline: str,
+    metric: str,
+    x_label: str,
+) -> Panel:
+    base = by_label[baseline]
+    series = []
+    for number, (label, runs) in enumerate(by_label.items()):
+        if label == baseline:
+            continue
+        if len(runs) != len(base):
+            raise GtransError(
+                f"`--baseline` {baseline} has {len(base)} files, but {label} {len(runs)}; give as "
+                "many seeds of each, in the same order."
+            )
+        points = mean_of_runs(
+            [(x, score - of_base[x][1]) for x, (_, score) in run.items() if x in of_base]
+            for run, of_base in zip(runs, base, strict=True)
+        )
+        if len(runs) == 1:
+            ours, theirs = (next(s for s in read if s.file.label == n) for n in (label, baseline))
+            points = tuple(_tested(p, runs[0], ours, theirs, metric) for p in points)
+        series.append(Series(label, points, number, "bars"))
+    title = f"{metric}, difference from {baseline}"
+    return Panel(title, x_label, "difference", tuple(series))
+
+
+def _tested(
+    point: Point,
+    rows: Mapping[str, tuple[Mapping[str, Any], float]],
+    ours: Scores,
+    theirs: Scores,
+    metric: str,
+) -> Point:
+    """A difference with the interval of its test, if both systems were tested in one file."""
+    same = ours.file.path == theirs.file.path and theirs.system == ours.content.get("baseline")
+    tests = rows[str(point.x)][0].get("comparison", {}).get(metric, {}) if same else {}
+    low, high = _interval(tests.get(ours.system, {}))
+    return Point(point.x, point.y, low, high)
+
+
+def _part_name(row: Mapping[str, Any]) -> str:
+    return f"{row['from']}+" if row["to"] is None else f"{row['from']}-{row['to']}"
+
+
+def _facts(files: Sequence[ScoreFile]) -> dict[str, Any]:
+    return {
+        "files": [
+            {"label": one.label, "x": one.x, "path": str(one.path), "system": one.system}
+            for one in files
+        ]
+    }
+
+
+# ---- win ratio -----------------------------------------------------------------------------------
+
+# Zhang et al. (2020), whose classes of OPUS-100 the paper takes over: sentences of a pair.
+HIGH, LOW = 1_000_000, 100_000
+CLASSES = ("high", "medium", "low")
+ALL = "all"
+
+
+def resource_class(sentences: int, high: int = HIGH, low: int = LOW) -> str:
+    """One of :data:`CLASSES`: at least ``high`` sentences, fewer than ``low``, or between."""
+    return "high" if sentences >= high else "low" if sentences < low else "medium"
+
+
+def wins(
+    files: Sequence[ScoreFile],
+    baseline: str,
+    metric: str,
+    sizes: Mapping[str, int],
+    bounds: tuple[int, int] = (HIGH, LOW),
+    title: str = "",
+) -> Figure:
+    """Mean scores and win ratios by resource (Yang et al. 2022, table V).
+
+    The win ratio is the share of language pairs, in per cent, with a higher score than the
+    baseline's; equal scores are no win. Seeds of a pair count by their mean.
+
+    Args:
+        files: scores; ``x`` is the language pair.
+        baseline: label of the system to win against.
+        metric: see :meth:`Scores.value`.
+        sizes: training sentences of every pair; empty: there are no classes.
+        bounds: least sentences of a pair with high resource, and the least that is not low.
+        title: of the figure.
+
+    Raises:
+        GtransError: a pair lacks a size or the score of a system, or there is no such baseline.
+    """
+    found: dict[str, dict[str, list[float]]] = {}
+    for file in files:
+        of_pair = found.setdefault(file.label, {}).setdefault(str(file.x), [])
+        of_pair.append(file.read().value(metric).y)
+    scores = {
+        label: {pair: statistics.fmean(runs) for pair, runs in pairs.items()}
+        for label, pairs in found.items()
+    }
+    if baseline not in scores:
+        raise GtransError(f"`--baseline` {baseline} is none of {', '.join(scores)}.")
+    pairs = list(scores[baseline])
+    for label, of_label in scores.items():
+        if odd := sorted(set(of_label) ^ set(pairs)):
+            raise GtransError(
+                f"{label} and {baseline} do not have the same language pairs: {', '.join(odd)}."
+            )
+    if sizes and (missing := [pair for pair in pairs if pair not in sizes]):
+        raise GtransError(f"`--sizes` lacks {', '.join(missing)}.")
+    members = {
+        name: [pair for pair in pairs if resource_class(sizes[pair], *bounds) == name]
+        for name in (CLASSES if sizes else ())
+    }
+    members = {name: chosen for name, chosen in members.items() if chosen} | {ALL: pairs}
+    labels = list(scores)
+    means, ratios = [], []
+    for number, label in enumerate(labels):
+        points, won = [], []
+        for name, chosen in members.items():
+            points.append(Point(name, statistics.fmean(scores[label][pair] for pair in chosen)))
+            better = sum(scores[label][pair] > scores[baseline][pair] for pair in chosen)
+            won.append(Point(name, 100 * better / len(chosen)))
+        means.append(Series(label, tuple(points), number, "bars"))
+        if label != baseline:
+            ratios.append(Series(label, tuple(won), number, "bars"))
+    panels = [
+        Panel(f"mean {metric}", "resource", metric, tuple(means)),
+        Panel(f"pairs better than {baseline}", "resource", "win ratio (%)", tuple(ratios)),
+    ]
+    facts = {"pairs": {name: len(chosen) for name, chosen in members.items()}, "scores": scores}
+    return Figure(title, tuple(panels), _facts(files) | facts)

@@ -1,0 +1,152 @@
+"""Figures of finished scores, from the files of ``gtrans score --json`` and others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gtrans.cli import main
+
+LENGTHS = ["--sentence-lengths", "4", "8", "--metrics", "s_bleu", "--target-lang", "de"]
+GOOD = "das ist ein kleiner Satz ."
+REFERENCE = [GOOD, "der Hund sieht die Katze im Garten heute nicht .", "nein danke .", GOOD] * 4
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Path:
+    """References in documents of four sentences; two systems, of which one is worse."""
+    monkeypatch.chdir(tmp_path)
+    bad = [" ".join(reversed(line.split())) if len(line) > 30 else line for line in REFERENCE]
+    for name, lines in (("ref", REFERENCE), ("good", REFERENCE), ("bad", bad)):
+        documents = ["\n".join(lines[n : n + 4]) for n in range(0, len(lines), 4)]
+        (tmp_path / f"{name}.de").write_text("\n\n".join(documents) + "\n", encoding="utf-8")
+    systems = ["--hyp", "bad=bad.de", "good=good.de", "--ref", "ref.de"]
+    assert main(["score", *systems, *LENGTHS, "--test-parts", "--json"]) == 0
+    (tmp_path / "both.json").write_text(capsys.readouterr().out, encoding="utf-8")
+    return tmp_path
+
+
+def analysed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main(["analyse", *words, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def points(figure: dict[str, Any], panel: int, series: int) -> list[tuple[Any, ...]]:
+    found = figure["panels"][panel]["series"][series]["points"]
+    return [(one["x"], one["y"], one["low"], one["high"]) for one in found]
+
+
+def test_by_length_with_tests_inside_the_parts(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads((files / "both.json").read_text())
+    rows = content["by_sentence_length"]
+    # The bucket alone, scored as a corpus of its own, has the same difference and the same test.
+    for name in ("ref", "good", "bad"):
+        lines = (files / f"{name}.de").read_text().split("\n")
+        long = [line for line in lines if len(line) > 30]
+        (files / f"long.{name}.de").write_text("\n\n".join(long) + "\n")
+    systems = ["--hyp", "bad=long.bad.de", "good=long.good.de", "--ref", "long.ref.de"]
+    assert main(["score", *systems, *LENGTHS, "--json"]) == 0
+    alone = json.loads(capsys.readouterr().out)["systems"]["good"]["s_bleu"]["comparison"]
+    tested = rows[2]["comparison"]["s_bleu"]["good"]
+    assert tested == alone and tested["direction"] == "better"
+    assert [row["sentences"] for row in rows] == [4, 8, 4]
+
+    figure = analysed(
+        capsys, "scores", "--by", "length", "--path", "both.json:bad", "both.json:good",
+        "--baseline", "bad",
+    )  # fmt: skip
+    assert [panel["title"] for panel in figure["panels"]] == [
+        *("s_bleu", "s_bleu, difference from bad", "sentences")
+    ]
+    assert [one["label"] for one in figure["panels"][0]["series"]] == ["bad", "good"]
+    assert points(figure, 0, 1)[2][:2] == ("9+", pytest.approx(100))
+    difference = points(figure, 1, 0)
+    assert [one[0] for one in difference] == ["1-4", "5-8", "9+"]
+    assert difference[2][1:] == pytest.approx((tested["difference"], *tested["interval"]))
+    assert points(figure, 2, 0) == [("1-4", 4, None, None), ("5-8", 8, None, None),
+                                    ("9+", 4, None, None)]  # fmt: skip
+    by_place = analysed(capsys, "scores", "--by", "position", "--path", "both.json:bad",
+                        "--values", "mean_of_positions")  # fmt: skip
+    expected = content["by_position"][0]["mean_of_positions"]["bad"]
+    assert points(by_place, 0, 0)[0][1] == pytest.approx(expected)
+
+
+def test_by_a_setting_with_seeds(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    accuracies = {"a": (8, 0.5), "b": (8, 0.7), "c": (16, 0.9)}
+    for name, (_, accuracy) in accuracies.items():
+        entry = {"all": {"accuracy": accuracy, "interval": [accuracy - 0.1, accuracy + 0.1]}}
+        (files / f"{name}.json").write_text(json.dumps(entry))
+    paths = [f"memory@{x}={name}.json" for name, (x, _) in accuracies.items()]
+    plot = files / "out" / "sizes.png"
+    plot.parent.mkdir()
+    figure = analysed(capsys, "scores", "--path", *paths, "--values", "all.accuracy",
+                      "--x-label", "vectors", "--plot", str(plot))  # fmt: skip
+    # Two seeds: smallest and largest; one: the interval of its file.
+    assert points(figure, 0, 0)[0] == (8, pytest.approx(0.6), 0.5, 0.7)
+    assert points(figure, 0, 0)[1] == (16, 0.9, pytest.approx(0.8), pytest.approx(1.0))
+    assert plot.is_file() and plot.with_suffix(".csv").read_text().startswith("panel,series,x,y")
+    bars = analysed(capsys, "scores", "--path", "both.json:bad", "both.json:good")
+    scored = json.loads((files / "both.json").read_text())["systems"]
+    for number, name in enumerate(("bad", "good")):
+        score = scored[name]["s_bleu"]
+        assert points(bars, 0, number) == [
+            (name, score["score"], *score["confidence"]["interval"])
+        ]  # fmt: skip
+
+
+def test_win_ratio(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By hand: two of three pairs are won, one of two with high resource."""
+    scores = {"de-en": (20.0, 21.0), "fr-en": (30.0, 29.0), "ig-en": (10.0, 12.0)}
+    paths = []
+    for pair, values in scores.items():
+        for name, value in zip(("MNMT", "GTRANS"), values, strict=True):
+            (files / f"{name}.{pair}.json").write_text(
+                json.dumps({"systems": {name: {"s_bleu": {"score": value}}}})
+            )
+            paths.append(f"{name}@{pair}={name}.{pair}.json")
+    (files / "sizes.tsv").write_text("de-en\t1000000\nfr-en\t1000000\nig-en\t18415\n")
+    command = ["wins", "--path", *paths, "--baseline", "MNMT", "--sizes", "sizes.tsv"]
+    figure = analysed(capsys, *command)
+    assert [point[:2] for point in points(figure, 0, 1)] == [
+        ("high", 25.0), ("low", 12.0), ("all", pytest.approx(62 / 3))
+    ]  # fmt: skip
+    assert [point[:2] for point in points(figure, 1, 0)] == [
+        ("high", 50.0), ("low", 100.0), ("all", pytest.approx(200 / 3))
+    ]  # fmt: skip
+    assert [one["label"] for one in figure["panels"][1]["series"]] == ["GTRANS"]
+    for words, message in (
+        ([*command[:-1], "nowhere.tsv"], "cannot be read"),
+        (["wins", "--path", *paths[:-1], "--baseline", "MNMT"], "same language pairs: ig-en"),
+        (["wins", "--path", *paths, "--baseline", "other"], "`--baseline` other is none of"),
+        (["wins", "--path", "a=both.json", "--baseline", "a"], "must be LABEL@X=FILE.json"),
+    ):
+        refused(capsys, words, message)
+
+
+def refused(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    assert main(["analyse", *words]) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1, error
+
+
+def test_mistakes(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "other.json").write_text('{"all": {"accuracy": true}}')
+    for words, message in (
+        (["both.json"], "both.json: it has several systems (bad, good); name one:"),
+        (["both.json:ugly"], "both.json: it has no system 'ugly', but bad, good."),
+        (["nowhere.json"], "--path nowhere.json: there is no such file."),
+        (["both.json:bad", "--values", "ter"], "both.json: it has no 'ter'; there, it has s_bleu"),
+        (["other.json", "--values", "all.accuracy"], "'all.accuracy' is no number."),
+        (["other.json", "--by", "length"], "it has no 'by_sentence_length'; take a file of"),
+        (["both.json:bad", "--by", "length", "--baseline", "x"], "`--baseline` x is none of bad."),
+        (["both.json:bad", "--baseline", "x"], "`--baseline` is for --by length"),
+        (["a@=both.json:bad"], "must be LABEL@X=FILE.json"),
+        (["both.json:bad", "--plot", "both.png"], "is the input 'both.json'"),
+    ):
+        refused(capsys, ["scores", "--path", *words], message)
