@@ -149,12 +149,14 @@ def compare(args: argparse.Namespace, number: int, change: Change) -> Row:
     _train(
         args, name, change, ("--name", name, *change.changed), change.changed_training
     )
+    # run-memory.sh numbers its runs.
+    model = f"{name}-1" if change.recipe == "memory" else name
     out, text = args.work / change.folder, args.work / "text"
     scored = ("--metrics", "d_bleu") if change.free else ("--metrics", "s_bleu", "d_bleu")
     found = json.loads(
         _output(
             args, f"{name}.scores", "score", *scored, "--json",
-            "--hyp", f"ours={out}/test.{change.model}.de", f"other={out}/test.{name}.de",
+            "--hyp", f"ours={out}/test.{change.model}.de", f"other={out}/test.{model}.de",
             "--ref", f"{text}/test.de", "--target-lang", "de",
         )
     )["systems"]  # fmt: skip
@@ -163,8 +165,8 @@ def compare(args: argparse.Namespace, number: int, change: Change) -> Row:
         row[key] = [found[system][key]["score"] for system in ("ours", "other")]
     row["p"] = found["other"][scored[-1]]["comparison"]["paired_randomisation"]["p"]
     row["accuracy"] = [
-        _accuracy(args, change, model, label)
-        for model, label in ((change.model, change.folder), (name, name))
+        _accuracy(args, change, trained, label)
+        for trained, label in ((change.model, change.folder), (model, name))
     ]
     return row
 
@@ -181,7 +183,7 @@ def _train(
     splits = (("train", "train"), ("valid", "valid"), ("test", "test"))
     updates = ("--updates",) if change.recipe == "fusion" else ("--document-updates",)
     limits = [*updates, str(args.updates)]
-    if change.recipe == "memory" or change.folder == "zhang":
+    if change.recipe == "memory":
         limits += ["--sentence-updates", str(args.updates)]
     run_command(
         args.work, f"{label}.recipe", str(RECIPES / f"run-{change.recipe}.sh"),

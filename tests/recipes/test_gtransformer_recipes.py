@@ -34,7 +34,7 @@ TINY = (
         ("run-randinit", [*PLACE, "--gpus", "two"], "`--gpus` must be a whole number of at least"),
         ("run-randinit", [*PLACE, "--update-freq", "0"], "at least 1, but is '0'."),
         ("run-randinit", [*PLACE, "--start", "lossless"], "`--start` is for fine-tuning"),
-        ("run-randinit", [*PLACE, "--system", "doc"], "must be one of gtransformer document, but"),
+        ("run-randinit", [*PLACE, "--system", "doc"], "must be one of gtransformer document bert"),
         ("run-randinit", [*PLACE, "--gpsu", "2"], "unknown argument '--gpsu'"),
         ("run-randinit", [*PLACE, "2"], "unknown argument '2'"),
         ("run-randinit", [*PLACE, "--gpus"], "`--gpus` needs a value."),

@@ -57,25 +57,30 @@ def test_stages_write_what_outputs_names(
 
 
 @pytest.mark.long
-def test_two_ways_to_a_model_with_a_bert(
+def test_an_encoder_that_begins_as_a_bert(
     repo: Path, tiny: TinyWorld, bert: Path, tmp_path: Path
 ) -> None:
-    """A G-Transformer whose encoder begins as one; a sentence model that has seen none."""
-    with_it = ["--bert", bert, "--document-updates", "3"]
-    first = Recipe(
-        repo, tiny, tmp_path / "first", "run-randinit",
-        [*with_it, "--system", "bert", "--arch", "gtransformer_tiny"],
+    recipe = Recipe(
+        repo, tiny, tmp_path / "out", "run-randinit",
+        ["--system", "bert", "--bert", bert, "--document-updates", "3", "--arch",
+         "gtransformer_tiny"],
         [*WITH_BERT, "--encoder-global-layers", "1", "--decoder-global-layers", "1",
          "--cross-global-layers", "1"],
     )  # fmt: skip
-    assert "gtransformer-bert/checkpoint_best.pt" in in_stages(first)
+    assert "gtransformer-bert/checkpoint_best.pt" in in_stages(recipe)
 
-    existing = ["--sentence-data", tiny.data, "--sentence-checkpoint", tiny.checkpoints["sentence"]]
-    second = Recipe(
-        repo, tiny, tmp_path / "second", "run-bert", [*with_it, *existing],
-        ["--arch", "bert_context_transformer_tiny", *TINY],
+
+@pytest.mark.long
+def test_a_bert_beside_a_sentence_model_that_has_seen_none(
+    repo: Path, tiny: TinyWorld, bert: Path, tmp_path: Path
+) -> None:
+    recipe = Recipe(
+        repo, tiny, tmp_path / "out", "run-bert",
+        ["--bert", bert, "--document-updates", "3", "--sentence-data", tiny.data,
+         "--sentence-checkpoint", tiny.checkpoints["sentence"]],
+        ["--arch", "bert_context_transformer_tiny", *SMALL],
     )  # fmt: skip
-    assert "context/checkpoint_best.pt" in in_stages(second)
+    assert "context/checkpoint_best.pt" in in_stages(recipe)
 
 
 @pytest.mark.long

@@ -101,7 +101,8 @@ def test_what_follows_is_for_the_document_model_of_a_variant(stand_ins, tmp_path
     assert models(calls) == ["new"]
     assert "--init-from out/sentence/checkpoint_best.pt" in training_of("new", calls)
     scores = {path.name for path in (tmp_path / "out").glob("scores.*")}
-    assert scores == {"scores.sentence.txt", "scores.finetune.txt", "scores.new.txt"}
+    tables = ("scores.sentence", "scores.finetune", "scores.new")
+    assert scores == {f"{table}.{kind}" for table in tables for kind in ("txt", "json")}
 
 
 def test_runs_of_a_memory_variant_share_the_sentence_models(stand_ins, tmp_path):
