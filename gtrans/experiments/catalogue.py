@@ -121,8 +121,9 @@ class Command:
     Attributes:
         name: of it and of its files in the folder of results, behind the experiment's.
         argv: the command; ``docs/reproducing.md`` lists what may stand in braces.
-        makes: the endings of the files that it makes, such as ``.png``.
+        makes: the endings of the files that it makes, such as ``.png``; empty: it prints JSON.
         rows: labels of the rows that it reads; empty: all.
+        first_seed: it reads the first seed only.
         scales: where it is run.
     """
 
@@ -130,6 +131,7 @@ class Command:
     argv: tuple[str, ...]
     makes: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
+    first_seed: bool = False
     scales: tuple[Scale, ...] = ("tiny", "small", "paper")
 
 

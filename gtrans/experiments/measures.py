@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ class Measure:
         corpora: where it can be had; empty: everywhere.
     """
 
-    reads: Literal["score", "contrast", "json", "history"]
+    reads: Literal["score", "contrast", "json", "history", "log", "speed"]
     argv: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     instead: bool = False
@@ -48,12 +49,14 @@ class Column:
         at: where the number stands in it.
         interval: where its 95% interval stands, if the form does not say so itself.
         better: which direction is.
+        times: what the number is multiplied by.
     """
 
     measure: str
     at: tuple[str, ...]
     interval: tuple[str, ...] = ()
     better: Literal["higher", "lower"] = "higher"
+    times: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -106,11 +109,16 @@ def read_number(
     Args:
         measure: what was measured.
         column: which number.
-        one: what the measure has printed of the model, or its run folder.
-        against: what it has printed of the model and its baseline.
+        one: what the measure has printed of the model; its run folder, for ``history`` and
+            ``log``; its translation, for ``speed``.
+        against: what it has printed of the model and its baseline; for ``speed`` the record of the
+            job that has translated.
     """
-    if measure.reads == "history":
-        return None if one is None else _from_history(one, column)
+    if one is not None and measure.reads in ("history", "log"):
+        read = _from_history if measure.reads == "history" else _from_log
+        return read(one, column)
+    if measure.reads == "speed":
+        return None if one is None or against is None else _speed(one, against)
     alone = None if one is None else _content(one)
     both = None if against is None else _content(against)
     if measure.reads == "score":
@@ -119,7 +127,10 @@ def read_number(
         return _from_contrast(alone or {}, both or {}, column)
     value = _at(alone, column.at)
     interval = _at(alone, column.interval) if column.interval else None
-    return None if value is None else Reading(float(value), interval and tuple(interval))
+    if value is None:
+        return None
+    ends = None if interval is None else (column.times * interval[0], column.times * interval[1])
+    return Reading(column.times * float(value), ends)
 
 
 def _content(path: Path) -> Any:
@@ -131,9 +142,12 @@ def _content(path: Path) -> Any:
 
 def _at(content: Any, place: Sequence[str]) -> Any:
     for key in place:
-        if not isinstance(content, dict) or key not in content:
+        if isinstance(content, list) and key.isdigit() and int(key) < len(content):
+            content = content[int(key)]
+        elif isinstance(content, dict) and key in content:
+            content = content[key]
+        else:
             return None
-        content = content[key]
     return content
 
 
@@ -184,3 +198,17 @@ def _from_history(folder: Path, column: Column) -> Reading | None:
     values = [value for _, value in read_history(folder).series(*column.at)]
     best = max if column.better == "higher" else min
     return Reading(best(values)) if values else None
+
+
+def _from_log(folder: Path, column: Column) -> Reading | None:
+    """The first number behind a word of the log of a run, such as the number of parameters."""
+    text = (folder / "train.log").read_text(encoding="utf-8", errors="replace")
+    found = re.search(re.escape(column.at[0]) + r"\D*([\d,.]*\d)", text)
+    return Reading(column.times * float(found[1].replace(",", ""))) if found else None
+
+
+def _speed(translation: Path, record: Path) -> Reading | None:
+    """Words of a translation for each second of the job that made it, loading included."""
+    words = len(translation.read_text(encoding="utf-8").split())
+    seconds = _content(record)["seconds"]
+    return Reading(words / seconds) if seconds else None

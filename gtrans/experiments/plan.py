@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import Experiment, Variant
+from gtrans.experiments.commands import Model, job_of
 from gtrans.experiments.jobs import Job, Jobs, Plan
-from gtrans.experiments.measures import BASELINE, Column, Measure, read_measures
+from gtrans.experiments.measures import BASELINE, ROW, Column, Measure, read_measures
 from gtrans.experiments.runs import Corpus, Run, Runs
 from gtrans.experiments.scales import ScaleSettings, filled
 
@@ -163,6 +164,54 @@ class _Planner:
             tuple(dict.fromkeys(needed)),
         )
 
+    def _commands(
+        self,
+        experiment: Experiment,
+        corpora: Sequence[Corpus],
+        rows: Sequence[Row],
+        needed: list[str],
+    ) -> list[Path]:
+        """The jobs of an experiment's own commands; returns the files that they make."""
+        made: list[Path] = []
+        earlier: tuple[str, ...] = ()
+        for command in experiment.here.commands:
+            if self._scale.name not in command.scales:
+                continue
+            models = [
+                Model(row.variant.label, run, row.baseline, self._run_of(row, run.seed, rows))
+                for row in rows
+                if not command.rows or row.variant.label in command.rows
+                for run in row.runs[: 1 if command.first_seed else None]
+            ]
+            parts: list[str] = []
+            if "{parts}" in command.argv:
+                for it in models:
+                    if it.other is not None:
+                        measure = self._measures["parts"]
+                        file = self._measure("parts", measure.against, it.run, it.other, needed)
+                        parts += [f"{it.baseline}={file}:{BASELINE}", f"{it.label}={file}:{ROW}"]
+                earlier = (*earlier, *needed[-len(models) :])
+            values = self._values(models[0].run) if models else {}
+            job, files = job_of(
+                command, experiment.name, self._wish.folder, models, values, corpora,
+                {"{parts}": parts, "{device}": list(self._scale.device)}, earlier,
+            )  # fmt: skip
+            if "{hypotheses}" in command.argv or "{run}" in "".join(command.argv):
+                translated = [self._jobs.add(it.run.translated).name for it in models]
+                job = replace(job, after=(*job.after, *translated))
+            needed.append(self._jobs.add(job).name)
+            earlier = (*earlier, job.name)
+            made += files
+        return made
+
+    @staticmethod
+    def _run_of(row: Row, seed: int, rows: Sequence[Row]) -> Run | None:
+        """The baseline's run with the same corpus and seed."""
+        for other in rows:
+            if (other.variant.label, other.corpus) == (row.baseline, row.corpus):
+                return next(run for run in other.runs if run.seed == seed)
+        return None
+
     def _corpora(self, experiment: Experiment) -> Sequence[str]:
         scale = self._scale.name
         if self._wish.corpora:
@@ -241,8 +290,13 @@ class _Planner:
         self, name: str, measure: Measure, run: Run, baseline: Run | None, needed: list[str]
     ) -> Cell:
         """The jobs that measure a run."""
-        if measure.reads == "history":
-            return Cell(Path(run.checkpoint).parent, None)
+        if measure.reads in ("history", "log"):
+            # Models that translate together have the log of the first.
+            return Cell(Path(run.checkpoint.split(":")[0]).parent, None)
+        if measure.reads == "speed":
+            job = self._jobs.add(run.translated)
+            needed.append(job.name)
+            return Cell(Path(run.hypothesis), self._wish.folder / f"{job.name}.json")
         one = against = None
         if baseline is None or not measure.against or not measure.instead:
             one = self._measure(name, measure.argv, run, None, needed)
@@ -307,60 +361,9 @@ class _Planner:
             "target-lang": run.corpus.target,
             "measures": str(run.folder / "measures"),
             "model": run.model,
+            "run": str(run.folder),
+            "text": str(run.corpus.folder),
         }
-
-    def _commands(
-        self,
-        experiment: Experiment,
-        corpora: Sequence[Corpus],
-        rows: Sequence[Row],
-        needed: list[str],
-    ) -> list[Path]:
-        """The jobs of an experiment's own commands; returns the files that they make."""
-        made = []
-        for command in experiment.here.commands:
-            if self._scale.name not in command.scales:
-                continue
-            files = self._wish.folder / f"{experiment.name}.{command.name}"
-            models = [
-                (row.variant.label, run)
-                for row in rows
-                if not command.rows or row.variant.label in command.rows
-                for run in row.runs
-            ]
-            lists = {
-                "{texts}": [str(corpus.folder) for corpus in corpora],
-                "{checkpoints}": [f"{label}={run.checkpoint}" for label, run in models],
-                "{hypotheses}": [f"{label}={run.hypothesis}" for label, run in models],
-                "{folders}": [f"{label}={Path(run.checkpoint).parent}" for label, run in models],
-                "{scores}": [
-                    f"{label}={run.folder / 'measures' / f'{run.model}.score.json'}"
-                    for label, run in models
-                ],
-                "{device}": list(self._scale.device),
-            }
-            values = {"out": str(files), **(self._values(models[0][1]) if models else {})}
-            words = [part for word in command.argv for part in lists.get(word, [word])]
-            after = [job.name for _, run in models for job in run.trained]
-            after += [corpus.job for corpus in corpora if corpus.job and not models]
-            if "{hypotheses}" in command.argv:
-                after = [self._jobs.add(run.translated).name for _, run in models]
-            if "{scores}" in command.argv:
-                after = [self._job_name(run, f"{run.model}.score") for _, run in models]
-                for _, run in models:
-                    self._measure("score", self._measures["score"].argv, run, None, needed)
-            makes = [files.with_name(files.name + ending) for ending in command.makes]
-            json_file = files.with_name(f"{files.name}.json")
-            job = Job(
-                f"results/{experiment.name}.{command.name}",
-                tuple(filled(words, values)),
-                tuple(map(str, makes)),
-                tuple(dict.fromkeys(after)),
-                stdout="" if json_file in makes else str(json_file),
-            )
-            needed.append(self._jobs.add(job).name)
-            made += [*makes, *([] if json_file in makes else [json_file])]
-        return made
 
 
 _PHENOMENA = ("pronoun", "ellipsis", "formality", "lexical")

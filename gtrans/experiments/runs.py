@@ -166,25 +166,24 @@ class Runs:
         of_sentence = base if shared else call.arguments(before)
         made = outputs(variant.recipe, tuple(own))
         waits: Job = self._jobs.add(prepared.job)
-        sentence = next((it for it in made if it.stage == "sentence"), None)
-        if sentence is not None:
-            words = filled(settings.sentence, call.values)
-            words = ["--", "sentence:", *words] if words else []
-            waits = self._stage(call, "sentence", sentence, of_sentence, words, waits)
-        if variant.model == "sentence":
-            if sentence is None:
-                raise GtransError(
-                    f"{variant.label}: recipe {variant.recipe} has no sentence model."
-                )
-            return self._run(call, sentence, made, of_sentence, waits, variant.decoding)
+        before_it = [it for it in made if it.stage == "sentence"]
+        documents = [it for it in made if it.stage == "document"]
+        if documents:
+            for sentence in before_it:
+                words = filled(settings.sentence, call.values)
+                words = ["--", "sentence:", *words] if words else []
+                waits = self._stage(call, "sentence", sentence, of_sentence, words, waits)
+            if variant.model == "sentence":
+                if not before_it:
+                    raise GtransError(f"{variant.label}: {variant.recipe} has no sentence model.")
+                return self._run(call, sentence, made, of_sentence, waits, variant.decoding)
         words = filled([*settings.training, *after], call.values)
         words = ["--", *words] if words else []
-        # A model may start from another one of the same stage, which is named before it.
-        *starts, document = [it for it in made if it.stage == "document"]
-        for start in starts:
-            waits = self._stage(call, "document", start, own, words, waits)
-        trained = self._stage(call, "document", document, own, words, waits)
-        return self._run(call, document, made, own, trained, variant.decoding)
+        # A model may start from another one of the same stage, which is named before it; a baseline
+        # that is a sentence model itself stands in its stage.
+        for model in documents or before_it:
+            waits = self._stage(call, model.stage, model, own, words, waits)
+        return self._run(call, model, made, own, waits, variant.decoding)
 
     def ensemble(self, runs: Sequence[Run]) -> Run:
         """Models that translate together; nothing is trained."""

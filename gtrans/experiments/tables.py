@@ -21,11 +21,9 @@ _DIGITS = 2
 def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
     """All that is known of a finished experiment, as JSON.
 
-    ``{"experiment", "title", "paper", "scale", "settings", "version", "corpora", "columns",
-    "printed", "rows": [{"label", "corpus", "why_not", "baseline", "paper": [..], "runs": [..], "cells":
-    {column: {"mean", "spread", "seeds": [..], "difference": ..}}}]}``. ``spread`` is the standard
-    deviation over seeds (divided by n - 1). ``difference`` is that from the baseline, with the same
-    seed; its ``p`` is that of a paired t-test over the seeds.
+    The keys are those of the ``return`` below, of :func:`_row` and :func:`_run`. In a cell,
+    ``spread`` is the standard deviation over seeds (divided by n - 1); ``difference`` is that from
+    the baseline with the same seed, and its ``p`` that of a paired t-test over the seeds.
 
     Raises:
         GtransError: a measure is not readable.
