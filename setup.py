@@ -72,6 +72,6 @@ setup(
     install_requires=PINNED["core"],
     extras_require={
         name: PINNED[name]
-        for name in ("build", "bert", "mbart", "zh", "plots", "tensorboard", "dev")
+        for name in ("build", "bert", "mbart", "zh", "plots", "tensorboard", "experiments", "dev")
     },
 )

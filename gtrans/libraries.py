@@ -24,6 +24,7 @@ _EXTRAS = {
     "safetensors": "mbart",
     "matplotlib": "plots",
     "jieba": "zh",
+    "snakemake": "experiments",
     "tensorboardX": "tensorboard",
 }
 

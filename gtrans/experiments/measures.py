@@ -50,6 +50,7 @@ class Column:
         interval: where its 95% interval stands, if the form does not say so itself.
         better: which direction is.
         times: what the number is multiplied by.
+        digits: behind the point.
     """
 
     measure: str
@@ -57,6 +58,7 @@ class Column:
     interval: tuple[str, ...] = ()
     better: Literal["higher", "lower"] = "higher"
     times: float = 1.0
+    digits: int = 2
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from gtrans.experiments.jobs import Plan, finished
 from gtrans.experiments.measures import Reading, read_number
 from gtrans.experiments.plan import Planned, Row
 
-_DIGITS = 2
-
 
 def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
     """All that is known of a finished experiment, as JSON.
@@ -46,8 +44,12 @@ def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
         "settings": dict(planned.scale.settings),
         "version": gtrans.__version__,
         "corpora": list(planned.corpora),
-        "columns": list(planned.columns),
-        "printed": list(experiment.printed.columns),
+        "columns": {title: column.digits for title, column in planned.columns.items()},
+        "printed": {
+            "columns": list(experiment.printed.columns),
+            "rows": printed,
+            "note": experiment.printed.note,
+        },
         "rows": rows,
         "made": [path.name for path in planned.made],
     }
@@ -128,18 +130,22 @@ def _t_test(differences: Sequence[float]) -> float | None:
 
 def to_markdown(table: dict[str, Any]) -> str:
     """The table for people, with the paper's numbers beside it."""
-    seeds = sorted({run["seed"] for row in table["rows"] for run in row["runs"]})
+    # A corpus has the seed 0.
+    seeds = sorted({run["seed"] for row in table["rows"] for run in row["runs"]} - {0})
+    of_seeds = f"; seeds {', '.join(map(str, seeds))}" if seeds else ""
     settings = ", ".join(f"{key} {value}" for key, value in table["settings"].items())
     lines = [
         f"# {table['experiment']}: {table['title']}",
         "",
         f"{table['paper']}. Scale {table['scale']}{f' ({settings})' if settings else ''}; corpus "
-        f"{', '.join(table['corpora'])}; seeds {', '.join(map(str, seeds)) or 'none'}. Made by "
+        f"{', '.join(table['corpora'])}{of_seeds}. Made by "
         f"`gtrans reproduce {table['experiment']}`, gtrans {table['version']}.",
         "",
     ]
     if table["columns"]:
         lines += _scores(table)
+    lines += _printed(table)
+    if table["columns"]:
         lines += _differences(table)
         lines += _footnotes(table)
     lines += [f"![{name}]({name})" for name in table["made"] if name.endswith(".png")]
@@ -151,36 +157,54 @@ def to_markdown(table: dict[str, Any]) -> str:
 def _scores(table: dict[str, Any]) -> list[str]:
     several = len(table["corpora"]) > 1
     used = [title for title in table["columns"] if _is_used(table, title)]
-    head = ["", *(["corpus"] if several else []), *used, "training, s"]
-    head += [f"paper: {title}" for title in table["printed"]]
+    timed = any(run["seed"] for row in table["rows"] for run in row["runs"])
+    here = {row["label"] for row in table["rows"]}
+    printed = table["printed"]["columns"] if here & set(table["printed"]["rows"]) else []
+    head = ["", *(["corpus"] if several else []), *used, *(["training, s"] if timed else [])]
+    head += [f"paper: {title}" for title in printed]
     lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
     for row in table["rows"]:
         cells = [row["label"], *([row["corpus"]] if several else [])]
-        cells += [_cell(row["cells"].get(title)) for title in used]
-        times = [run["seconds"] for run in row["runs"] if run["seconds"] is not None]
-        cells.append(f"{mean(times):.0f}" if times else "")
-        paper = row["paper"] or [None] * len(table["printed"])
-        lines.append(_line([*cells, *("" if value is None else str(value) for value in paper)]))
+        cells += [_cell(row["cells"].get(title), table["columns"][title]) for title in used]
+        if timed:
+            times = [run["seconds"] for run in row["runs"]]
+            cells.append(f"{mean(times):.0f}" if times else "")
+        lines.append(_line([*cells, *_texts(row["paper"] or [None] * len(printed))]))
     missing = [f"{row['label']}: {row['why_not']}" for row in table["rows"] if row["why_not"]]
     notes = [f"- {line}" for line in dict.fromkeys(missing)]
     return [*lines, "", *(["Not run here:", "", *notes, ""] if notes else [])]
+
+
+def _printed(table: dict[str, Any]) -> list[str]:
+    """What the paper prints and :func:`_scores` does not have."""
+    beside = {row["label"] for row in table["rows"]} if table["columns"] else set()
+    columns, rows = table["printed"]["columns"], table["printed"]["rows"]
+    others = [_line([label, *_texts(it)]) for label, it in rows.items() if label not in beside]
+    if not others:
+        return []
+    lines = ["Of the paper:", "", _line(["", *columns]), _line(["---", *["---:"] * len(columns)])]
+    return [*lines, *others, ""]
+
+
+def _texts(values: Iterable[Any]) -> list[str]:
+    return ["" if value is None else str(value) for value in values]
 
 
 def _is_used(table: dict[str, Any], title: str) -> bool:
     return any(title in row["cells"] for row in table["rows"])
 
 
-def _cell(cell: dict[str, Any] | None) -> str:
+def _cell(cell: dict[str, Any] | None, digits: int) -> str:
     """Mean and spread over seeds; of a single seed, the 95% interval."""
     if cell is None:
         return ""
-    value = f"{cell['mean']:.{_DIGITS}f}"
+    value = f"{cell['mean']:.{digits}f}"
     if cell["spread"] is not None:
-        return f"{value} ± {cell['spread']:.{_DIGITS}f}"
+        return f"{value} ± {cell['spread']:.{digits}f}"
     interval = cell["seeds"][0].get("interval")
     if interval is None:
         return value
-    return f"{value} ({interval[0]:.{_DIGITS}f}–{interval[1]:.{_DIGITS}f})"
+    return f"{value} ({interval[0]:.{digits}f}–{interval[1]:.{digits}f})"
 
 
 def _differences(table: dict[str, Any]) -> list[str]:
@@ -192,7 +216,8 @@ def _differences(table: dict[str, Any]) -> list[str]:
             if not difference:
                 continue
             spread = difference["spread"]
-            change = f"{difference['mean']:+.{_DIGITS}f}"
+            digits = table["columns"][title]
+            change = f"{difference['mean']:+.{digits}f}"
             each = [f"{it['p']:.3g}" for it in cell["seeds"] if "p" in it]
             tests = sorted({it["test"] for it in cell["seeds"] if "test" in it})
             lines.append(
@@ -201,7 +226,7 @@ def _differences(table: dict[str, Any]) -> list[str]:
                     *([row["corpus"]] if several else []),
                     row["baseline"],
                     title,
-                    change if spread is None else f"{change} ± {spread:.{_DIGITS}f}",
+                    change if spread is None else f"{change} ± {spread:.{digits}f}",
                     "" if difference["p"] is None else f"{difference['p']:.3g}",
                     ", ".join(each) + (f" ({', '.join(tests)})" if tests else ""),
                 ])
@@ -223,6 +248,8 @@ def _footnotes(table: dict[str, Any]) -> list[str]:
         if "signature" in it
     }
     machines = {run["hardware"] for row in table["rows"] for run in row["runs"]} - {""}
+    if not any(run["seed"] for row in table["rows"] for run in row["runs"]):
+        return []
     lines = [
         "A cell is the mean over seeds ± their standard deviation; of a single seed, the score and "
         "its 95% interval. Runs and all values of each seed are in the JSON and CSV files.",

@@ -141,14 +141,20 @@ def test_metadata(repo):
     assert "gtrans.cli" in metadata["packages"]
     assert not any(package.startswith("tests") for package in metadata["packages"])
     extras = metadata["extras_require"]
-    assert set(extras) == {"build", "bert", "mbart", "zh", "plots", "tensorboard", "dev"}
+    assert set(extras) == {
+        *("build", "bert", "mbart", "zh", "plots", "tensorboard", "experiments", "dev"),
+    }
     for name, wanted in {
         "bert": ["transformers"],
         "mbart": ["safetensors", "sentencepiece", "transformers"],
         "zh": ["jieba"],
         "plots": ["matplotlib"],
         "tensorboard": ["tensorboardX"],
-        "dev": ["hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff"],
+        "experiments": ["snakemake"],
+        "dev": [
+            *("hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff"),
+            "snakemake",
+        ],
     }.items():
         assert sorted({line.split("==")[0] for line in extras[name]}) == wanted
     required = {line.split("==")[0] for line in metadata["install_requires"]}
