@@ -42,8 +42,7 @@ def index(target: Path) -> str:
         "# Reproduced tables and figures",
         "",
         "Written by `python scripts/reproduced.py` from finished runs of `gtrans reproduce`",
-        "(`docs/reproducing.md`). Each has its numbers beside those of the paper, as text, JSON and "
-        "CSV.",
+        "(`docs/reproducing.md`). Each has its numbers beside the paper's, as text, JSON and CSV.",
         "",
     ]
     for path in sorted(target.glob("*.json")):

@@ -69,7 +69,15 @@ def _snakemake(plan: Plan, folder: Path, where: Path, cores: int, options: Seque
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(shipped(FOLDER) / "Snakefile")]
     command += ["--directory", str(where)]
     command += ["--cores", str(cores), "--nolock", "--rerun-incomplete", "--keep-going"]
-    command += ["--quiet", "host", "--config", f"plan={folder / _PLAN}", *options]
+    command += [
+        "--resources",
+        "gpu=1",
+        "--quiet",
+        "host",
+        "--config",
+        f"plan={folder / _PLAN}",
+        *options,
+    ]
     return subprocess.run(command, check=False, stdin=subprocess.DEVNULL).returncode == 0
 
 

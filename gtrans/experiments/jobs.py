@@ -26,6 +26,7 @@ class Job:
         reads: files that no job makes; when one changes, the job runs again.
         stdout: the file that gets what it prints; empty: its log.
         threads: CPU cores that it keeps busy.
+        gpu: whether it takes the GPUs of a machine; one such job runs at a time.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Job:
     reads: tuple[str, ...] = ()
     stdout: str = ""
     threads: int = 1
+    gpu: bool = False
 
     @property
     def command(self) -> str:

@@ -342,6 +342,7 @@ class _Planner:
             tuple(own),
             tuple(names),
             stdout=str(path),
+            gpu=self._scale.gpu and "{device}" in argv,
         )
         needed.append(self._jobs.add(job).name)
         return path

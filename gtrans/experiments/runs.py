@@ -236,7 +236,13 @@ class Runs:
     ) -> Job:
         argv = ("bash", script(call.recipe), "--stage", stage, "--only", made.name, *words, *extra)
         return self._jobs.add(
-            Job(f"{call.name}/jobs/{made.name}.{stage}", argv, (made.path,), (after.name,))
+            Job(
+                f"{call.name}/jobs/{made.name}.{stage}",
+                argv,
+                (made.path,),
+                (after.name,),
+                gpu=self._scale.gpu,
+            )
         )
 
     def _run(
@@ -252,7 +258,11 @@ class Runs:
         hypothesis = next(it.path for it in made if it.stage == "translate" and it.name == of.name)
         argv = ["bash", script(call.recipe), "--stage", "translate", "--only", of.name, *words]
         translated = Job(
-            f"{call.name}/jobs/{of.name}.translate", tuple(argv), (hypothesis,), (trained.name,)
+            f"{call.name}/jobs/{of.name}.translate",
+            tuple(argv),
+            (hypothesis,),
+            (trained.name,),
+            gpu=self._scale.gpu,
         )
         data = str(call.prepared / "data")
         run = Run(
@@ -281,6 +291,7 @@ class Runs:
             tuple(argv),
             (hypothesis,),
             tuple(job.name for job in run.trained),
+            gpu=self._scale.gpu,
         )
         return replace(run, model=model, hypothesis=hypothesis, translated=job)
 

@@ -72,6 +72,11 @@ class ScaleSettings:
     pair: tuple[str, str]
     device: tuple[str, ...]
 
+    @property
+    def gpu(self) -> bool:
+        """Whether models are trained and used on GPUs."""
+        return "--cpu" not in self.device
+
 
 def read_scale(name: Scale, changes: Iterable[str] = (), path: Path | None = None) -> ScaleSettings:
     """A scale with some settings changed.
