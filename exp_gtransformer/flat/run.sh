@@ -64,6 +64,7 @@ for system in "${LISTED[@]}"; do
       ;;
   esac
   model=$(document_model "$system" "$(several "$system")")
+  # shellcheck disable=SC2004 # of stages.sh, by name
   [[ $system != sentence ]] || STAGE_OF[$model]=sentence
   train "$model" "${OPTION[document-updates]}" "${settings[@]}" --adam-eps 1e-8
   evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt"

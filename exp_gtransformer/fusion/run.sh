@@ -81,7 +81,7 @@ settings() {
   TASK=(--task translation_multi_simple_epoch)
   SAMPLING=(--sampling-method temperature --sampling-temperature 1)
   defaults beam 8 epochs 80
-  # BATCH: see launching.sh.
+  # shellcheck disable=SC2034 # BATCH: see launching.sh.
   case $corpus in
     iwslt14) defaults source-lang de target-lang en arch gtrans_fusion_small dropout 0.3 gpus 1 \
       bpe-merges 10000 && BATCH=4096 ;;
@@ -147,6 +147,7 @@ train_fusion() {
     --max-tokens "${OPTION[max-tokens]}" --update-freq "${OPTION[update-freq]}" \
     --max-epoch "${OPTION[epochs]}" --max-update "${OPTION[updates]}" \
     --best-checkpoint-metric loss --save-dir "$folder" --seed "${OPTION[seed]}" "${DEVICE[@]}" "${WORDS[@]}"
+  # shellcheck disable=SC2004,SC2034 # of stages.sh, by name
   TRAINED[$MODEL]=yes
 }
 

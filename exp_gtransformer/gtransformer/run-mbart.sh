@@ -75,6 +75,7 @@ for system in "${LISTED[@]}"; do
     gtransformer) unit+=(--doc-mode partial --sentence-marks mbart) ;;
   esac
   name=$(document_model "mbart-$system" "$(several "$system")")
+  # shellcheck disable=SC2004 # of stages.sh, by name
   [[ $system != sentence ]] || STAGE_OF[$name]=sentence
   train "$name" "$updates" "${unit[@]}"
   evaluate "$name" "${OPTION[out]}/$name/checkpoint_best.pt"

@@ -2,7 +2,7 @@
 #
 # A script sets NAME (its own), SUMMARY (what --help says first) and TRAINS (yes, if it has the
 # options of training), calls `parse "$@"`, and then the functions below.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2153 # names that the files here share
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=launching.sh
@@ -29,7 +29,7 @@ declare -A GIVEN=() # the options that are given on the command line
 # PRINT_ONLY: --dry-run. DRY_RUN: it, or this is not the first machine, which alone prepares,
 # translates and scores.
 DRY_RUN=no PRINT_ONLY=no
-# shellcheck disable=SC2034 # the scripts use it: --cpu without a GPU
+# --cpu without a GPU
 DEVICE=()
 # The folder of the corpus: OUT/data, or that of --prepared.
 DATA=

@@ -1,5 +1,5 @@
 # What trains: devices, processes and machines. Needs common.sh.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2004,SC2034,SC2154 # names that the files here share
 
 # Status of a training that a signal has ended with a checkpoint (gtrans/training/stopping.py).
 STOPPED=75

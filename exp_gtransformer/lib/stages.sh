@@ -1,5 +1,5 @@
 # The stages of a run script, and what each of them makes. Needs common.sh.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2178 # names that the files here share
 
 STAGES=(prepare sentence document translate score)
 # OUTPUTS_ONLY: --outputs.

@@ -1,5 +1,5 @@
 # Stages of the run scripts: training, translation, scores. Needs common.sh.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # names that the files here share
 
 # The settings of all models (App. B.2).
 COMMON_SETTINGS=(
