@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import FOLDER
@@ -78,7 +82,35 @@ def _snakemake(plan: Plan, folder: Path, where: Path, cores: int, options: Seque
         f"plan={folder / _PLAN}",
         *options,
     ]
-    return subprocess.run(command, check=False, stdin=subprocess.DEVNULL).returncode == 0
+    return _run_to_its_end(command) == 0
+
+
+def _run_to_its_end(command: Sequence[str]) -> int:
+    """Run a command with all that it starts; a signal to this process is passed on to all of it.
+
+    Trainings then end with a checkpoint. Returns the exit status, when nothing of it runs any more
+    that could write.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted.
+    """
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    asked: list[int] = []
+
+    def stop(signum: int, _frame: FrameType | None) -> None:
+        asked.append(signum)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        status = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if signal.SIGINT in asked:
+        raise KeyboardInterrupt
+    return status
 
 
 def _write(planned: Planned, plan: Plan) -> bool:

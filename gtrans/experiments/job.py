@@ -14,6 +14,7 @@ import os
 import platform
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -92,6 +93,8 @@ class _FailedError(Exception):
 
 
 def _call(command: Sequence[str], environment: dict[str, str], stdout: Any, stderr: Any) -> int:
+    # A signal to end goes to the command, too, which may save its work: that is waited for.
+    signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         done = subprocess.run(
             command,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -111,6 +114,24 @@ def test_a_job_that_fails_does_not_stop_the_others(
         engine.reproduce(Plan(tmp_path, (bad, good)), [], 1, False, [])
     assert "status 2: this is why" in "".join(capfd.readouterr())
     assert (tmp_path / "f").is_file() and (tmp_path / "jobs" / "good.json").is_file()
+
+
+@needs_snakemake
+def test_a_signal_ends_the_jobs_and_is_waited_for(tmp_path: Path) -> None:
+    work = "trap 'sleep 0.3; touch saved; exit 75' TERM; touch begun; sleep 30 & wait"
+    job = Job("jobs/long", ("sh", "-c", f"cd '{tmp_path}'; {work}"), ())
+    code = (
+        "from pathlib import Path; from gtrans.experiments import engine, jobs; "
+        f"engine.reproduce(jobs.Plan(Path({str(tmp_path)!r}), ({job!r},)), [], 1, False, [])"
+    ).replace("Job(", "jobs.Job(")
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.terminate()
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 1 and "some jobs have not ended well" in error
+    assert (tmp_path / "saved").exists() and not (tmp_path / "jobs" / "long.json").exists()
 
 
 @needs_snakemake
