@@ -248,7 +248,7 @@ def _experiment(paper: Paper, entry: dict[str, Any]) -> Experiment:
     )
     columns = tuple(printed.pop("columns"))
     variants = tuple(
-        Variant(**{**_in_tuples(variant), "at": _in_tuples(variant.get("at", {}))})
+        Variant(**{**in_tuples(variant), "at": in_tuples(variant.get("at", {}))})
         for variant in entry.pop("variants")
     )
     here = _here(dict(entry.pop("here", {})))
@@ -265,18 +265,19 @@ def _experiment(paper: Paper, entry: dict[str, Any]) -> Experiment:
     return made
 
 
-def _in_tuples(entry: Mapping[str, Any]) -> dict[str, Any]:
+def in_tuples(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry with its lists as tuples, for a dataclass that does not change."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
 
 
 def _here(entry: dict[str, Any]) -> Here:
     figure = entry.pop("figure", None)
     return Here(
-        **_in_tuples({**entry, "commands": [], "corpora": {}})
+        **in_tuples({**entry, "commands": [], "corpora": {}})
         | {
-            "commands": tuple(Command(**_in_tuples(it)) for it in entry.get("commands", [])),
-            "corpora": _in_tuples(entry.get("corpora", {})),
-            "figure": None if figure is None else Figure(**_in_tuples(figure)),
+            "commands": tuple(Command(**in_tuples(it)) for it in entry.get("commands", [])),
+            "corpora": in_tuples(entry.get("corpora", {})),
+            "figure": None if figure is None else Figure(**in_tuples(figure)),
         }
     )
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import yaml
 
 from gtrans.errors import GtransError
-from gtrans.experiments.catalogue import FOLDER
+from gtrans.experiments.catalogue import FOLDER, in_tuples
 from gtrans.shipped import shipped
 
 ROW, BASELINE = "row", "baseline"
@@ -89,18 +89,14 @@ def read_measures(path: Path | None = None) -> tuple[dict[str, Measure], dict[st
     file = path or shipped(FOLDER) / "measures.yaml"
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
-        measures = {name: Measure(**_tuples(it)) for name, it in content["measures"].items()}
-        columns = {name: Column(**_tuples(it)) for name, it in content["columns"].items()}
+        measures = {name: Measure(**in_tuples(it)) for name, it in content["measures"].items()}
+        columns = {name: Column(**in_tuples(it)) for name, it in content["columns"].items()}
     except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise GtransError(f"{file}: not measures and columns ({error}).") from None
     for name, column in columns.items():
         if column.measure not in measures:
             raise GtransError(f"{file}: column {name} is of no measure '{column.measure}'.")
     return measures, columns
-
-
-def _tuples(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
 
 
 def read_number(
