@@ -11,6 +11,7 @@ from shlex import join
 from typing import Any
 
 from gtrans.errors import GtransError
+from gtrans.experiments.catalogue import in_tuples
 from gtrans.identity.files import atomic_writer
 
 
@@ -96,16 +97,8 @@ class Plan:
 def read_plan(path: Path) -> Plan:
     """What :meth:`Plan.write` has written."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    jobs = [
-        Job(
-            **{
-                key: tuple(value) if isinstance(value, list) else value
-                for key, value in job.items()
-            }
-        )
-        for job in content["jobs"]
-    ]
-    return Plan(Path(content["folder"]), tuple(jobs))
+    jobs = tuple(Job(**in_tuples(job)) for job in content["jobs"])
+    return Plan(Path(content["folder"]), jobs)
 
 
 class Jobs:

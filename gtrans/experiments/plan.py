@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,7 +39,7 @@ class Row:
     variant: Variant
     corpus: str
     runs: tuple[Run, ...] = ()
-    cells: dict[str, tuple[Cell, ...]] | None = None
+    cells: Mapping[str, tuple[Cell, ...]] | None = None
     baseline: str = ""
     why_not: str = ""
 
