@@ -62,6 +62,7 @@ setup(
     python_requires=">=3.11,<3.14",
     cmdclass={"build_py": BuildWithShipped},
     packages=find_packages(include=["gtrans", "gtrans.*"]),
+    package_data={"gtrans.report": ["page/*"]},
     entry_points={"console_scripts": ["gtrans = gtrans.cli:main"]},
     # torch and fairseq-fixed are left out on purpose. pip would answer the first with gigabytes of
     # whatever build of torch is newest, or replace the one that fits a machine's GPU; it would
@@ -72,6 +73,9 @@ setup(
     install_requires=PINNED["core"],
     extras_require={
         name: PINNED[name]
-        for name in ("build", "bert", "mbart", "zh", "plots", "tensorboard", "experiments", "dev")
+        for name in (
+            *("build", "bert", "mbart", "zh", "plots", "report", "tensorboard"),
+            *("experiments", "dev"),
+        )
     },
 )

@@ -23,6 +23,7 @@ _EXTRAS = {
     "tokenizers": "mbart",
     "safetensors": "mbart",
     "matplotlib": "plots",
+    "jinja2": "report",
     "jieba": "zh",
     "snakemake": "experiments",
     "tensorboardX": "tensorboard",

@@ -2,7 +2,8 @@
 
 The cue of a contrastive item is known: the words of the context in which it differs from its twin.
 A decision is the first word in which the right and the wrong last sentence differ, if the model
-prefers the right one. Printed are, by phenomenon:
+prefers the right one and the word gains --threshold by its context, so that the command looks at
+it. Printed are, by phenomenon:
 
 - recall: decisions of which a cue word is named; precision: named words that are cue words;
 - falls: decisions that fall when the named words are replaced by the command, or by the twin's;
@@ -42,8 +43,8 @@ class Counts:
     """What was counted of a phenomenon."""
 
     items: int = 0
+    right: int = 0
     decisions: int = 0
-    gain: int = 0
     named: int = 0
     named_cues: int = 0
     found: int = 0
@@ -133,10 +134,11 @@ def measure(
         of_phenomenon.items += 1
         one = ask(text, items.decisive(n), found, bare)
         own, best, _ = found[n][one.sentence][one.decisive].tolist()
-        if own > best:
+        pieces = text.target.words[n][one.sentence].pieces[one.word]
+        gained = (found[n][one.sentence] - bare[n][one.sentence])[pieces.start : pieces.stop, 0]
+        of_phenomenon.right += own > best
+        if own > best and float(gained.sum()) >= threshold:
             of_phenomenon.decisions += 1
-            gained = own - float(bare[n][one.sentence][one.decisive, 0])
-            of_phenomenon.gain += gained >= threshold
             asked.append(one)
     start = time.process_time()
     deciders = Deciders(models, task, text, MAX_TOKENS, suspects)
@@ -230,11 +232,11 @@ def main() -> None:
         with atomic_writer(args.out) as file:
             file.write(json.dumps(found, indent=2) + "\n")
     head = ("recall", "precision", "falls", "falls_by_twin", "others_fall")
-    print(f"{'':10} decisions  gain " + " ".join(f"{name:>13}" for name in head))
+    print(f"{'':10} right  decisions " + " ".join(f"{name:>13}" for name in head))
     for name in (*PHENOMENA, "all"):
         one = found[name]
         shares = " ".join(f"{100 * one[share]:12.1f}%" for share in head)
-        print(f"{name:10} {one['decisions']:9} {one['gain']:5} {shares}")
+        print(f"{name:10} {one['right']:5} {one['decisions']:10} {shares}")
     seconds = ", ".join(f"{name} {value:.2f}" for name, value in found["cpu_seconds"].items())
     print(f"CPU seconds: {seconds}; {found['cost']:.2f} times the cost of forced decoding")
 

@@ -34,8 +34,10 @@ from gtrans.cli.shared.contrast_report import lines_of, report_all, test_lines
 from gtrans.cli.shared.contrast_systems import Judged, check_systems, judged_systems
 from gtrans.cli.shared.model_options import (
     add_context,
+    add_instances,
     add_model_files,
     add_scoring,
+    check_instances,
     check_scoring,
 )
 from gtrans.errors import GtransError
@@ -152,6 +154,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_context(parser)
     add_scoring(parser)
+    add_instances(parser.add_argument_group("instances"), "an item is read as a whole")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -162,6 +165,7 @@ def run(args: argparse.Namespace) -> None:
             damaged, they do not fit each other, or an option has an impossible value.
     """
     check_scoring(args)
+    check_instances(args)
     if args.context < 0:
         raise GtransError(f"`--context` must be at least 0, but is {args.context}.")
     if args.documents is not None and not Path(args.documents).is_dir():

@@ -31,7 +31,13 @@ from gtrans.cli.shared.cxmi_output import (
     words_in_short,
     write,
 )
-from gtrans.cli.shared.model_options import add_model_files, add_scoring, check_scoring
+from gtrans.cli.shared.model_options import (
+    add_instances,
+    add_model_files,
+    add_scoring,
+    check_instances,
+    check_scoring,
+)
 from gtrans.data.documents import read_parallel
 from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Sentence, corpus_cxmi
@@ -112,6 +118,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="random seed of the bootstrap (default: %(default)s)",
     )
     add_scoring(parser)
+    add_instances(parser.add_argument_group("instances"), "as in training")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -122,6 +129,7 @@ def run(args: argparse.Namespace) -> None:
             not fit each other, or an option has an impossible value.
     """
     check_scoring(args)
+    check_instances(args)
     if args.context is not None and args.context < 1:
         raise GtransError(f"`--context` must be at least 1, but is {args.context}.")
     if args.without_data is not None and args.without is None:
@@ -140,7 +148,7 @@ def run(args: argparse.Namespace) -> None:
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.analysis.context_use import Side, Text, alone, token_scores
     from gtrans.analysis.word_gains import gains
-    from gtrans.decoding.loading import load_models, split_paths
+    from gtrans.decoding.loading import load_models, set_instances, split_paths
     from gtrans.text.prepared_folder import load_pipeline
 
     def loaded(paths: str, data: str | None) -> tuple[list[Any], Any, Text]:
@@ -148,6 +156,7 @@ def run(args: argparse.Namespace) -> None:
         models, task = load_models(
             split_paths(paths), data, {"memory_bptt": -1}, cpu=args.cpu, fp16=args.fp16
         )
+        set_instances(task, args.max_doc_tokens, args.overlap)
         source = Side(task.source_encoder(), [source for source, _ in documents])
         pipeline = load_pipeline(task.data_folder, task.cfg.target_lang)
         target = Side(pipeline, [target for _, target in documents])

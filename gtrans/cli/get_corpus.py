@@ -23,6 +23,7 @@ from gtrans.cli.shared.tables import aligned
 from gtrans.corpora.assembling import RECORD, Made, Wanted, assemble
 from gtrans.corpora.catalogue import Corpus, Form, corpus_named, read_corpora
 from gtrans.corpora.cleaning import EMPTY, Cleaning
+from gtrans.corpora.lines import BOUNDARIES, Boundary
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output_folder
 from gtrans.languages import known_language
@@ -69,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--target-lang", metavar="LANG", help="of own and newstest")
     source.add_argument(
         "--boundary",
-        choices=("empty", "<d>", "either", "none"),
+        choices=BOUNDARIES,
         help="own: what lies between two documents; elsewhere, two empty lines are a pair without "
         "text (default: either an empty line or a line <d>)",
     )
@@ -150,7 +151,7 @@ def _cleaning(args: argparse.Namespace, corpus: Corpus) -> Cleaning:
     return replace(corpus.cleaning, **given, drop_duplicates=args.drop_duplicates)
 
 
-def _with_boundary(corpus: Corpus, boundary: str) -> Corpus:
+def _with_boundary(corpus: Corpus, boundary: Boundary) -> Corpus:
     (form,) = corpus.forms
     splits = {
         name: tuple(replace(part, boundary=boundary) for part in parts)

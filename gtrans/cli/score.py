@@ -78,7 +78,7 @@ MIN_UNITS_FOR_RANDOMISATION = 6
 FEW_UNITS = 20
 SLOW_FOR_TER = 10_000  # sentences of all systems; about a minute on one core
 
-__all__ = ["EXAMPLE", "add_arguments", "run"]
+__all__ = ["EXAMPLE", "add_arguments", "report_of", "run"]
 
 
 def run(args: argparse.Namespace) -> None:
@@ -87,6 +87,23 @@ def run(args: argparse.Namespace) -> None:
     Raises:
         GtransError: a file is missing, is not UTF-8 or does not match the reference, or
             an option has an impossible value.
+    """
+    report = report_of(args)
+    _write_tables(args, report)
+    if args.json == STANDARD_STREAM:
+        print(json_text(to_json(report)))
+    else:
+        print_lines(*to_text(report, args.details))
+
+
+def report_of(args: argparse.Namespace) -> Report:
+    """The scores, with intervals and tests.
+
+    Args:
+        args: the options of ``gtrans score``.
+
+    Raises:
+        GtransError: as for :func:`run`.
     """
     check_values(args)
     _check_outputs(args)
@@ -103,11 +120,7 @@ def run(args: argparse.Namespace) -> None:
         report.measurements[ctxpro.KEY] = measured
         report.by_rule = ctxpro.by_rule(answers[0], measured)
     _resample(args, report)
-    _write_tables(args, report)
-    if args.json == STANDARD_STREAM:
-        print(json_text(to_json(report)))
-    else:
-        print_lines(*to_text(report, args.details))
+    return report
 
 
 def _outputs(args: argparse.Namespace) -> dict[str, Path]:

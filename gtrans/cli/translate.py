@@ -19,7 +19,13 @@ import argparse
 import ast
 from typing import Any
 
-from gtrans.cli.shared.model_options import add_context, add_device, add_model_files, context_of
+from gtrans.cli.shared.model_options import (
+    add_context,
+    add_device,
+    add_instances,
+    add_model_files,
+    context_of,
+)
 from gtrans.decoding.translation_options import MAX_TOKENS
 from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
@@ -83,14 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="source tokens decoded at once, padding included; fewer where the logits of many "
         "short rows would fill the memory (default: %(default)s)",
     )
-    unit.add_argument(
-        "--max-doc-tokens",
-        type=int,
-        metavar="N",
-        help="longest instance in tokens; a sentence counts two more for its begin and end marks. "
-        "The source alone is measured; training, fairseq-generate and gtrans score take the longer "
-        "side (default: as in training)",
-    )
+    add_instances(unit, "as in training")
     search.add_argument(
         "--free",
         action="store_true",
@@ -163,6 +162,7 @@ def run(args: argparse.Namespace) -> None:
             ),
             max_tokens=args.max_tokens,
             max_doc_tokens=args.max_doc_tokens,
+            overlap=args.overlap,
             context=args.model_overrides | context_of(args),
             cpu=args.cpu,
             fp16=args.fp16,

@@ -52,6 +52,7 @@ class Finder:
         self._folder = folder
         self._unpacked = unpacked
         self._files = sorted(path for path in folder.rglob("*") if path.is_file())
+        self._places = [(str(path.absolute()), path) for path in self._files]
         self._archives = [path for path in self._files if path.name.lower().endswith(ARCHIVES)]
         self._taken: dict[str, Path] = {}
 
@@ -72,11 +73,10 @@ class Finder:
             missing = [pattern for group in self._missing(groups) for pattern in group]
             if missing:
                 self._open(path, missing, str(path), _DEPTH)
-        return {
-            group: next(self._taken[name] for name in group if name in self._taken)
-            for group in groups
-            if group not in self._missing(groups)
+        taken = {
+            group: [self._taken[name] for name in group if name in self._taken] for group in groups
         }
+        return {group: paths[0] for group, paths in taken.items() if paths}
 
     def _missing(self, groups: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
         return [group for group in groups if not self._taken.keys() & set(group)]
@@ -90,7 +90,7 @@ class Finder:
         elif pattern.startswith("./"):
             fits = [p for n in ("", ".gz") if (p := self._folder / f"{pattern}{n}").is_file()][:1]
         else:
-            fits = [p for p in self._files if _fits(str(p.absolute()), pattern)]
+            fits = [path for place, path in self._places if _fits(place, pattern)]
         if len(fits) > 1 and (pattern.endswith("/") or len({*map(_contents, fits)}) > 1):
             raise GtransError(
                 f"'{fits[0]}' and '{fits[1]}' differ, and both could be {pattern}; leave one in "

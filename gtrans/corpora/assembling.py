@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,12 +21,13 @@ from gtrans.corpora.subtitles import read_groups
 from gtrans.corpora.talks import read_talks
 from gtrans.corpora.units import read_articles, read_units
 from gtrans.errors import GtransError
-from gtrans.identity.digests import digest
-from gtrans.identity.files import atomic_writer, copy_file, replacing
+from gtrans.identity.digests import digest, fingerprint
+from gtrans.identity.files import atomic_writer, copy_file, locked, replacing
 from gtrans.messages import json_text, say
 
 RECORD = "corpus.json"
 TRAIN, DEV = "train", "dev"
+_UNPACKED = ".unpacked-"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Made:
     Attributes:
         form: which form was read.
         splits: counts by split, and by pair if there are several.
-        files: digests of what was read, by its name.
+        files: digests of what was read, by its first name in the catalogue.
     """
 
     form: str
@@ -78,18 +80,36 @@ def assemble(wanted: Wanted, source: Path) -> Made:
         GtransError: a file is missing or is not as its form has it, or nothing can be written.
     """
     wanted.folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=wanted.folder) as unpacked:
-        finder = Finder(source, Path(unpacked))
+    try:
+        return _assemble(wanted, source)
+    except BaseException:
+        with suppress(OSError):
+            wanted.folder.rmdir()  # if nothing is in it
+        raise
+
+
+def _assemble(wanted: Wanted, source: Path) -> Made:
+    with locked(wanted.folder), ExitStack() as stack:
+        for left in wanted.folder.glob(f"{_UNPACKED}*"):  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        temporary = tempfile.TemporaryDirectory(prefix=_UNPACKED, dir=wanted.folder)
+        finder = Finder(source, Path(stack.enter_context(temporary)))
         form, found = _choose(wanted, finder)
         made = Made(form.name)
         for languages in wanted.pairs:
             _write_pair(wanted, form, found, languages, made)
         for folder, names in form.copies.items():
             _copy_all(wanted.folder / folder, finder.find((name,) for name in names))
-        read = {path for path in found.values() if path.is_file()}
-        made.files = {path.name: digest(path) for path in sorted(read)}
+        made.files = {names[0]: _digest(path) for names, path in found.items()}
         _record(wanted, made)
     return made
+
+
+def _digest(path: Path) -> str:
+    """Of a file, or of all files of a folder."""
+    if path.is_file():
+        return digest(path)
+    return fingerprint({file.name: digest(file) for file in sorted(path.iterdir())})
 
 
 def _splits(wanted: Wanted, form: Form) -> list[str]:
@@ -156,7 +176,7 @@ def _pairs_of(
     source, target = languages
     first, last = paths[0], paths[-1]
     if part.reader == "lines":
-        return read_lines(first, last, part.boundary)  # type: ignore[arg-type]
+        return read_lines(first, last, part.boundary)
     if part.reader == "talks":
         return read_talks(first, last, part.headings)
     if part.reader == "columns":

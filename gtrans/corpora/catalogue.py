@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import yaml
 
 from gtrans.corpora.cleaning import Cleaning
+from gtrans.corpora.lines import BOUNDARIES, Boundary
 from gtrans.errors import GtransError
 from gtrans.shipped import shipped
 
@@ -53,7 +54,7 @@ class Part:
         source: alternatives for the file of the source language, or of both.
         target: alternatives for that of the target language; empty: there is one file.
         part: for the braces ``{part}`` of the alternatives.
-        boundary: of ``lines``: see :data:`gtrans.corpora.lines.Boundary`.
+        boundary: of ``lines``: what lies between two documents.
         headings: of ``talks``: whether titles and descriptions are sentences.
     """
 
@@ -61,7 +62,7 @@ class Part:
     source: tuple[str, ...]
     target: tuple[str, ...] = ()
     part: str = ""
-    boundary: str = "none"
+    boundary: Boundary = "none"
     headings: bool = False
 
     def patterns(self, split: str, source: str, target: str, year: str) -> list[tuple[str, ...]]:
@@ -214,5 +215,7 @@ def _form(entry: dict[str, Any]) -> Form:
 def _part(entry: dict[str, Any]) -> Part:
     if entry["reader"] not in get_args(Reader):
         raise ValueError(f"there is no reader {entry['reader']!r}")
+    if entry.get("boundary", "none") not in BOUNDARIES:
+        raise ValueError(f"there is no boundary {entry['boundary']!r}")
     source, target = (tuple(entry.get(side, ())) for side in ("source", "target"))
     return Part(**{**entry, "source": source, "target": target})

@@ -145,7 +145,8 @@ def _fetch(url: str, part: Path, place: Path, record: _Record) -> None:
             record.validator = "" if validator.startswith("W/") else validator
             record.validator = record.validator or answer.headers.get("Last-Modified", "")
             _keep(place, record)
-        length = int(answer.headers.get("Content-Length") or -1)
+        said = answer.headers.get("Content-Length", "")
+        length = int(said) if said.isdecimal() else -1
         arrived = _append(answer, part, continued)
         if 0 <= arrived < length:
             raise _CutOff(f"cut off after {have + arrived} of {have + length} bytes")

@@ -112,8 +112,8 @@ def report(
     else:
         unit = WORDS
         pair = _languages(path, languages, corpus)
-        names = {m[1] for found in path.glob(f"*.{pair[0]}*") if (m := _name(found))}
-        names = {name for name in names if _has(path / name, pair[1])}
+        texts = [m for found in path.glob(f"*.{pair[0]}*") if (m := _name(found))]
+        names = {m[1] for m in texts if m[2] == pair[0] and _has(path / m[1], pair[1])}
         files = {name: [resolve(str(path / name), lang) for lang in pair] for name in names}
     if not files:
         raise GtransError(
@@ -121,8 +121,8 @@ def report(
             "prepare`: text/train.bpe.*)"
         )
     order = sorted(files, key=lambda name: ([*_SPLITS, name].index(name), name))
-    splits = {name: count(*files[name], max_doc_tokens) for name in order}
-    compare(splits, "train", dictionaries)
+    splits = {name: count(files[name][0], files[name][1], max_doc_tokens) for name in order}
+    compare(splits, dictionaries)
     printed = [] if corpus is None else list(_printed(corpus, splits, unit))
     return Report(str(path), pair, unit, max_doc_tokens, splits, printed)
 

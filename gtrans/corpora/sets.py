@@ -7,7 +7,7 @@ empty on the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -122,13 +122,13 @@ def read_set(source: Path, target: Path, reference: int = 0) -> Pairs:
         if count > 1:
             yield None
         yield from _match(left.sentences, other.sentences)
+    if not count:
+        raise GtransError(f"{source}: no <doc> with a <seg>; it is no test set in XML or SGM")
     if (rest := next(right, None)) is not None:
         raise GtransError(
             f"{source} has {count} documents, but {target} has more ('{rest.name}', line "
             f"{rest.line}); the two files do not belong together"
         )
-    if not count:
-        raise GtransError(f"{source}: no <doc> with a <seg>; it is no test set in XML or SGM")
 
 
 def references_of(path: Path) -> list[str]:
@@ -137,13 +137,6 @@ def references_of(path: Path) -> list[str]:
 
 
 def _match(source: dict[str, str], target: dict[str, str]) -> Iterator[tuple[str, str]]:
-    for name, sentence in source.items():
-        yield sentence, target.get(name, "")
-    yield from _only(target, source)
-
-
-def _only(target: dict[str, str], source: Iterable[str]) -> Iterator[tuple[str, str]]:
-    known = set(source)
-    for name, sentence in target.items():
-        if name not in known:
-            yield "", sentence
+    """The pairs of a document: those of the source in its order, then what only the target has."""
+    for name in dict.fromkeys([*source, *target]):
+        yield source.get(name, ""), target.get(name, "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -114,24 +114,25 @@ def count(source: Path, target: Path, max_doc_tokens: int) -> Split:
     return split
 
 
-def compare(splits: Mapping[str, Split], train: str, dictionaries: Sequence[set[str]]) -> None:
+def compare(splits: Mapping[str, Split], dictionaries: Sequence[Collection[str]]) -> None:
     """Fill in what the other splits share with the training text.
 
     Args:
-        splits: all splits, by name.
-        train: the name of the training split, which may not be there.
+        splits: all splits, by name; ``train`` may not be there. The training text of ``test.de-en``
+            is ``train.de-en``.
         dictionaries: the tokens that a model would know on each side; empty: those of ``train``.
     """
     import numpy as np
 
-    base = splits.get(train)
-    known = dictionaries or ([{*side.types} for side in base.sides] if base else [])
-    seen = _sorted(base._sources) if base is not None else None
     for name, split in splits.items():
+        train = "".join(["train", *name.partition(".")[1:]])
+        base = splits.get(train)
+        known = dictionaries or ([side.types for side in base.sides] if base else [])
         if known and (dictionaries or name != train):
             for side, symbols in zip(split.sides, known, strict=True):
                 side.unknown = sum(n for word, n in side.types.items() if word not in symbols)
-        if seen is not None and name != train:
+        if base is not None and name != train:
+            seen = _sorted(base._sources)
             own = np.frombuffer(split._sources, np.uint64) if split._sources else seen[:0]
             split.overlap = int(np.isin(own, seen).sum())
 

@@ -135,7 +135,11 @@ def document_units(
     spans: list[UnitSpan] = []
     for begin, end in zip(documents.begin.tolist(), documents.end.tolist(), strict=True):
         lengths = ((sizes[begin:end] - 1).tolist() for sizes in (source_sizes, other))
-        spans += [_moved(span, begin) for span in unit.cut(*lengths)]
+        if unit.tokens_at_once is None:
+            found = unit.cut(*lengths)
+        else:  # they are not for training
+            found = unit.cut_to_translate(next(lengths))
+        spans += [_moved(span, begin) for span in found]
     if selection.instances:
         spans = [spans[chosen] for chosen in selection.of_instances(len(spans), name)]
     return Units.of(spans, np.cumsum(~blank) - 1)
@@ -248,6 +252,10 @@ class DocumentDataset(FairseqDataset):
         once = self.examples.frame.extra_of_unit
         self.source_sizes = units.source.sums(source_totals) + once
         self.target_sizes = units.target.sums(target_totals) + once
+        most = self.examples.unit.tokens_at_once
+        if most is not None:
+            self.source_sizes = np.minimum(self.source_sizes, most)
+            self.target_sizes = np.minimum(self.target_sizes, most)
 
     def check_lengths(self, longest: tuple[int, int], name: str) -> None:
         """Refuse a unit with more tokens than a model has learned positions.

@@ -92,6 +92,12 @@ class ExampleBuilder:
             example["word_pieces"] = context_row(neighbours, texts[current], longest)
         return example
 
+    def lengths(self, examples: Sequence[Example]) -> list[int]:
+        """For each example the source tokens that a search reads at once."""
+        tokens = [int(example["source"].numel()) for example in examples]
+        most = self.unit.tokens_at_once
+        return tokens if most is None else [min(length, most) for length in tokens]
+
     def _only_written(self, target: Tensor, span: UnitSpan) -> Tensor:
         """``target (length,)`` with padding on the sentences that the model only reads."""
         ends = target.eq(self.frame.eos).long()

@@ -159,6 +159,19 @@ class Frame:
             return torch.cat([whole.new_tensor([self.eos]), whole[:-1]]), target
         return whole[:-1], target[1:]
 
+    def read_before(self, sentences: Sequence[Tensor]) -> Tensor:
+        """``(length,)`` what the decoder has read when the next sentence is opened.
+
+        The opening symbol of that sentence comes next.
+
+        Args:
+            sentences: the translations so far, each ``(words + 1,)`` with its end symbol.
+        """
+        read = self.target(sentences)[0]
+        if self.document_mark is not None:  # the last end of a sentence opens the next one
+            return read[:-1]
+        return read if self.opening == self.eos else torch.cat([read, sentences[-1][-1:]])
+
     def sentences(self, row: Tensor) -> list[Tensor]:
         """The sentences of a row ``(length,)``, padded or not, each with its end symbol."""
         marks = row.new_tensor([symbol for symbol in self.symbols if symbol != self.eos])

@@ -34,10 +34,7 @@ def split_instances(
     Raises:
         ValueError: the two sides have different numbers of sentences.
     """
-    costs = [
-        max(source, target) + MARKS_PER_SENTENCE
-        for source, target in zip(source_lengths, target_lengths, strict=True)
-    ]
+    costs = _costs(source_lengths, target_lengths)
     instances: list[range] = []
     start = used = 0
     for index, cost in enumerate(costs):
@@ -48,3 +45,42 @@ def split_instances(
     if costs:
         instances.append(range(start, len(costs)))
     return instances
+
+
+def split_overlapping(
+    source_lengths: Sequence[int], target_lengths: Sequence[int], max_tokens: int, overlap: int
+) -> list[tuple[int, range]]:
+    """As :func:`split_instances`, but an instance begins with sentences of the one before.
+
+    Args:
+        source_lengths, target_lengths: as in :func:`split_instances`.
+        max_tokens: the limit of all sentences of an instance together.
+        overlap: how many sentences before its own an instance reads; fewer, of which the last
+            are kept, where they would leave no room for a new one.
+
+    Returns:
+        For each instance the first sentence that it reads, and its own sentences, which cover
+        the document.
+    """
+    costs = _costs(source_lengths, target_lengths)
+    instances: list[tuple[int, range]] = []
+    start = 0
+    while start < len(costs):
+        used, read = costs[start], start
+        while start - read < overlap and read > 0 and used + costs[read - 1] <= max_tokens:
+            read -= 1
+            used += costs[read]
+        stop = start + 1
+        while stop < len(costs) and used + costs[stop] <= max_tokens:
+            used += costs[stop]
+            stop += 1
+        instances.append((read, range(start, stop)))
+        start = stop
+    return instances
+
+
+def _costs(source_lengths: Sequence[int], target_lengths: Sequence[int]) -> list[int]:
+    return [
+        max(source, target) + MARKS_PER_SENTENCE
+        for source, target in zip(source_lengths, target_lengths, strict=True)
+    ]

@@ -210,8 +210,8 @@ class StreamDataset(DocumentDataset):
     """Windows of documents for training; its units, the runs, are cut anew for every epoch.
 
     Besides the entries of a :class:`DocumentDataset`, a batch has ``stream``, the number of its
-    stream, and ``runs``, the :class:`Run` of every row as a tuple. Documents are numbered as in
-    the corpus. A window of several parts has only ``parts``, a list of such batches.
+    stream, and ``runs``, the :class:`Run` of every row as a tuple. Documents are numbered in the
+    order of the corpus. A window of several parts has only ``parts``, a list of such batches.
     """
 
     def __init__(self, *args: Any, options: StreamOptions, **kwargs: Any) -> None:

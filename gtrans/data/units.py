@@ -11,10 +11,10 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Protocol
 
-from gtrans.data.instances import split_instances
+from gtrans.data.instances import split_instances, split_overlapping
 from gtrans.errors import GtransError
 
 CONTEXT_KINDS = ("true", "fixed", "random", "none")
@@ -43,6 +43,7 @@ class UnitSettings(Protocol):
     """The options that units are made from (:class:`gtrans.data.unit_options.UnitConfig`)."""
 
     max_doc_tokens: int
+    overlap: int
     context_before: int | None
     context_after: int | None
     context_kind: Any
@@ -107,6 +108,15 @@ class Unit(ABC):
         :class:`gtrans.decoding.document_search.DocumentSearch`.
         """
         return False
+
+    @property
+    def tokens_at_once(self) -> int | None:
+        """Most tokens of a row that are translated at once; None: all of them.
+
+        If it is a number, rows to translate are whole documents, and the search is
+        :class:`gtrans.decoding.overlap_search.OverlapSearch`.
+        """
+        return None
 
     def limited_to(self, max_doc_tokens: int) -> Unit:
         """The same unit with another limit of tokens, if it has one."""
@@ -234,11 +244,14 @@ class DocumentUnit(Unit):
     Attributes:
         max_doc_tokens: most tokens of a row, see
             :func:`gtrans.data.instances.split_instances`.
+        overlap: in decoding, how many sentences of the row before a row begins with; their
+            translations are given (:func:`gtrans.data.instances.split_overlapping`).
     """
 
     name = "document"
 
     max_doc_tokens: int = 512
+    overlap: int = 0
 
     def __post_init__(self) -> None:
         """Raises GtransError for a limit that is too small for any sentence."""
@@ -246,23 +259,47 @@ class DocumentUnit(Unit):
             raise GtransError(
                 f"`--max-doc-tokens` must be at least 8, but is {self.max_doc_tokens}."
             )
+        if self.overlap < 0:
+            raise GtransError(f"`--overlap` must be at least 0, but is {self.overlap}.")
 
     @classmethod
     def from_settings(cls, settings: UnitSettings) -> DocumentUnit:
         """The limit is ``max_doc_tokens``."""
-        return cls(int(settings.max_doc_tokens))
+        return cls(int(settings.max_doc_tokens), int(settings.overlap))
 
     def cut(
         self, source_lengths: Sequence[int], target_lengths: Sequence[int] | None = None
     ) -> list[UnitSpan]:
         """One row for each instance."""
         lengths = source_lengths if target_lengths is None else target_lengths
+        if self.overlap:
+            spans = []
+            for first, own in split_overlapping(
+                source_lengths, lengths, self.max_doc_tokens, self.overlap
+            ):
+                read = range(first, own.stop)
+                spans.append(UnitSpan(read, read, own, own))
+            return spans
         instances = split_instances(source_lengths, lengths, self.max_doc_tokens)
         return [UnitSpan(instance, instance, instance, instance) for instance in instances]
 
+    def cut_to_translate(self, source_lengths: Sequence[int]) -> list[UnitSpan]:
+        """With ``overlap`` one row: a row needs the translations of the one before."""
+        return _whole(len(source_lengths)) if self.overlap else self.cut(source_lengths)
+
+    @property
+    def tokens_at_once(self) -> int | None:
+        """With ``overlap`` the limit of a row."""
+        return self.max_doc_tokens if self.overlap else None
+
     def limited_to(self, max_doc_tokens: int) -> DocumentUnit:
         """The same unit with another limit."""
-        return DocumentUnit(max_doc_tokens)
+        return replace(self, max_doc_tokens=max_doc_tokens)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Name and options; no overlap is not named, as in records of older versions."""
+        options = super().as_dict()
+        return options if self.overlap else {k: v for k, v in options.items() if k != "overlap"}
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ def score_items(
     pipelines: tuple[Encoder, Encoder],
     items: Sequence[Item],
     *,
+    whole: bool = True,
     max_tokens: int = MAX_TOKENS,
     progress: str | None = None,
 ) -> list[list[float]]:
@@ -41,6 +42,7 @@ def score_items(
         pipelines: of source and target, for example from
             :func:`gtrans.text.prepared_folder.load_pipeline`.
         items: any number of items, in plain text (:meth:`Item.as_text`).
+        whole: see :func:`gtrans.decoding.force_decode.score_documents`.
         max_tokens: most tokens of a batch, as in
             :func:`gtrans.decoding.force_decode.score_documents`.
         progress: name of a progress bar on standard error.
@@ -70,6 +72,7 @@ def score_items(
             documents,
             first=first,
             plain=plain,
+            whole=whole,
             max_tokens=max_tokens,
             progress=progress,
         )

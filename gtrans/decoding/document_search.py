@@ -80,16 +80,21 @@ class DocumentSearch:
         Args:
             models: one, or an ensemble.
             source: ``net_input`` without the decoder's input, for the models'
-                ``begin_decoding``.
+                ``begin_decoding``. With ``prefix (documents, longest)`` the first sentences of
+                every document are translated already, and these are their translations
+                (:meth:`gtrans.data.frame.Frame.read_before`).
             source_lengths: for each document the words of every source sentence that is to
                 be translated, without marks.
 
         Returns:
-            for each document its hypotheses, the best first, ``beam`` at most.
+            for each document its hypotheses, the best first, ``beam`` at most, without the
+            prefix.
         """
-        run = self.run_type(
-            self.vocabulary, self.options, source_lengths, source["src_tokens"].device
-        )
+        read = None
+        if "prefix" in source:
+            read = source["prefix"].ne(self.vocabulary.pad).sum(1)
+        device = source["src_tokens"].device
+        run = self.run_type(self.vocabulary, self.options, source_lengths, device, read)
         states = [model.begin_decoding(source, self.options.beam) for model in models]
         while run.numbers:
             tokens, opens = run.newest()
@@ -138,6 +143,7 @@ class Run:
         closed: ``(width, beam)`` whether the newest token has ended a sentence.
         history: ``(width, beam, length)`` all tokens so far, if no n-gram may be repeated.
         opens: ``(width, beam)`` whether the newest token has opened a sentence.
+        read: ``(width, 1)`` tokens of the prefix; None: there is none.
         scores: ``(width, beam)`` sums of log-probabilities.
     """
 
@@ -147,6 +153,7 @@ class Run:
         options: SearchOptions,
         source_lengths: Sequence[Sequence[int]],
         device: torch.device,
+        read: Tensor | None = None,
     ) -> None:
         documents, beam = len(source_lengths), options.beam
         self.vocabulary = vocabulary
@@ -161,7 +168,10 @@ class Run:
         self.limits = torch.nn.utils.rnn.pad_sequence(limits, batch_first=True, padding_value=1)
         self.numbers = list(range(documents))
         self.forbidden = torch.tensor(vocabulary.forbidden, dtype=torch.long, device=device)
-        self.tokens = torch.full((documents, beam), vocabulary.first, device=device)
+        # Behind a prefix, a sentence is opened and no document.
+        first = vocabulary.first if read is None else vocabulary.opening
+        self.read = None if read is None else read[:, None]
+        self.tokens = torch.full((documents, beam), first, device=device)
         self.sentence = torch.zeros_like(self.tokens)
         self.written = torch.zeros_like(self.tokens)
         self.closed = torch.zeros_like(self.tokens, dtype=torch.bool)
@@ -169,7 +179,7 @@ class Run:
         # At first all hypotheses are the same, so only one of them is alive.
         self.scores = torch.full((documents, beam), float("-inf"), device=device)
         self.scores[:, 0] = 0.0
-        self.opens = torch.zeros_like(self.closed)
+        self.opens = torch.full_like(self.closed, read is not None)
         self.step = 0
         self.trace = SearchTrace(documents, beam, device)
         self.finished: list[list[DocumentHypothesis]] = [[] for _ in range(documents)]
@@ -275,6 +285,8 @@ class Run:
         # Tokens of the decoder's input if this step ends the sentence and all others are as
         # short as possible. The decoder reads the last end of a sentence only if marks follow.
         used = self.step + 1 + int(self.marked) + following * (max(least, 1) + marks)
+        if self.read is not None:
+            used = used + self.read
         return ((used >= limit) & (self.written >= least)).flatten()
 
     def _in_last_sentence(self) -> Tensor:
@@ -356,6 +368,8 @@ class Run:
         """Drop all documents but ``remaining``; ``documents`` are the same as a tensor."""
         self.numbers = [self.numbers[document] for document in remaining]
         self.trace.keep(documents)
+        if self.read is not None:
+            self.read = self.read[documents]
         for name in (
             "counts", "limits", "tokens", "sentence", "written", "closed", "history", "scores",
             "opens",

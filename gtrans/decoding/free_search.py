@@ -40,10 +40,11 @@ class _FreeRun(Run):
         options: SearchOptions,
         source_lengths: Sequence[Sequence[int]],
         device: torch.device,
+        read: Tensor | None = None,
     ) -> None:
         if vocabulary.document_mark is None:
             raise ValueError("a free search needs a symbol that ends documents")
-        super().__init__(vocabulary, options, [[sum(n)] for n in source_lengths], device)
+        super().__init__(vocabulary, options, [[sum(n)] for n in source_lengths], device, read)
         self.end = vocabulary.document_mark
         # (documents, 1): most tokens, ends of sentences included
         most = [sum(options.limit(words) + 1 for words in of_row) for of_row in source_lengths]

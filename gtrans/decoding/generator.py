@@ -23,6 +23,8 @@ from gtrans.decoding.document_search import (
 )
 from gtrans.decoding.free_search import FreeSearch
 from gtrans.decoding.loading import not_finite
+from gtrans.decoding.overlap_search import OverlapSearch
+from gtrans.decoding.part_search import FinishedParts
 from gtrans.decoding.stream_search import StreamSearch
 from gtrans.errors import GtransError
 
@@ -112,7 +114,7 @@ class DocumentGenerator:
             no_repeat_ngram_size=int(getattr(generation, "no_repeat_ngram_size", 0)),
         )
         self.rows_at_once = rows_at_once(options.beam, len(dictionary))
-        self.search: DocumentSearch | StreamSearch
+        self.search: DocumentSearch
         if options.free:
             if frame.document_mark is None:
                 raise GtransError(
@@ -121,13 +123,22 @@ class DocumentGenerator:
                     f"documents end; this model reads the unit {examples.unit.name} with the marks "
                     f"'{frame.marks}': leave `--free` out."
                 )
+            if examples.unit.tokens_at_once is not None:
+                raise GtransError(
+                    "`--overlap` needs sentences whose translations are known one by one, which "
+                    "`--free` does not have; leave one of them out."
+                )
             self.search = FreeSearch(vocabulary, options)
+        elif examples.unit.tokens_at_once is not None:
+            self.search = OverlapSearch(vocabulary, options, frame, examples.unit)
         elif examples.unit.sentence_by_sentence:
             self.search = StreamSearch(vocabulary, options, frame)
         else:
             self.search = DocumentSearch(vocabulary, options)
 
-    def documents(self, source: Mapping[str, Tensor]) -> list[list[DocumentHypothesis]]:
+    def documents(
+        self, source: Mapping[str, Tensor], finished: FinishedParts | None = None
+    ) -> list[list[DocumentHypothesis]]:
         """The hypotheses of every row, the best first, at least one each.
 
         They hold only the current sentences of the row.
@@ -135,6 +146,8 @@ class DocumentGenerator:
         Args:
             source: ``net_input`` of
                 :meth:`gtrans.data.examples.ExampleBuilder.collate`.
+            finished: keeps the parts of documents that are translated in parts (``--overlap``);
+                those that it has are not translated again, and only the best hypothesis is known.
 
         Raises:
             GtransError: the models' probabilities are NaN.
@@ -145,7 +158,10 @@ class DocumentGenerator:
             [sentence.numel() - 1 for sentence in row]
             for row in self.examples.sources_to_translate(source)
         ]
-        hypotheses = self.search.search(self.models, self._complete(source), source_lengths)
+        if isinstance(self.search, OverlapSearch):
+            hypotheses = self.search.search(self.models, source, source_lengths, finished)
+        else:
+            hypotheses = self.search.search(self.models, self._complete(source), source_lengths)
         # With finite probabilities the search always finds a hypothesis.
         if not all(of_row and math.isfinite(of_row[0].score) for of_row in hypotheses):
             raise not_finite(self.models)
@@ -207,7 +223,7 @@ class DocumentGenerator:
             builder.example(span, sentences[span.source.start : span.source.stop]) for span in spans
         ]
         translations: dict[int, list[list[dict[str, Any]]]] = {}
-        lengths = [example["source"].numel() for example in examples]
+        lengths = builder.lengths(examples)
         for batch in make_batches(lengths, _DOCUMENT_TOKENS, self.rows_at_once):
             net_input = builder.collate([examples[index] for index in batch])["net_input"]
             source = {name: tensor.to(document.device) for name, tensor in net_input.items()}

@@ -12,7 +12,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, import_models
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, import_tasks
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, open_dict
 
 from gtrans.checkpoint_contents import options_of, reading
 from gtrans.checkpoints import read_checkpoint
@@ -109,6 +109,20 @@ def load_models(
             model.bfloat16()
         model.to(device)
     return models, task
+
+
+def set_instances(task: Any, max_doc_tokens: int | None, overlap: int) -> None:
+    """Let a task that is loaded with a checkpoint cut documents otherwise than in training.
+
+    Args:
+        task: a document translation task.
+        max_doc_tokens: most tokens of an instance; None: as in training.
+        overlap: sentences of the instance before that an instance begins with.
+    """
+    with open_dict(task.cfg):
+        task.cfg.overlap = overlap
+        if max_doc_tokens is not None:
+            task.cfg.max_doc_tokens = max_doc_tokens
 
 
 def _has_bf16_products() -> bool:

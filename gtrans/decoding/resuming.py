@@ -59,6 +59,7 @@ class FinishedBatches:
         self._fingerprint = fingerprint
         self._anew = anew
         self._batches: dict[int, list[list[str]]] = {}
+        self._parts: dict[tuple[int, int, int], list[list[int]]] = {}
 
     def __enter__(self) -> FinishedBatches:
         if self._path is None:
@@ -70,8 +71,11 @@ class FinishedBatches:
             self._file.truncate(end)
         except OSError as error:
             raise unwritable(self._path, error) from None
-        if self._batches:
-            say(f"going on from '{self._path}': {len(self._batches)} batches are finished")
+        if self._batches or self._parts:
+            say(
+                f"going on from '{self._path}': {len(self._batches)} batches are finished"
+                + (f", and {len(self._parts)} instances of others" if self._parts else "")
+            )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -89,9 +93,24 @@ class FinishedBatches:
         Raises:
             GtransError: the disk is full, or the like; earlier batches are kept.
         """
+        self._write({"batch": number, "text": translations})
+
+    def parts(self, number: int) -> BatchParts:
+        """Keeps the parts of the documents of a batch until it is finished."""
+        return BatchParts(self, number)
+
+    def part(self, place: tuple[int, int, int]) -> list[list[int]] | None:
+        """The tokens of a part; ``place``: batch, document and part."""
+        return self._parts.get(place)
+
+    def add_part(self, number: int, document: int, part: int, tokens: list[list[int]]) -> None:
+        """Keep a part, as :meth:`add` does."""
+        self._write({"batch": number, "document": document, "part": part, "tokens": tokens})
+
+    def _write(self, entries: dict[str, Any]) -> None:
         if self._path is None:
             return
-        record = {"run": self._fingerprint, "batch": number, "text": translations}
+        record = {"run": self._fingerprint, **entries}
         try:
             self._file.write(json.dumps(record).encode() + b"\n")
             self._file.flush()
@@ -124,10 +143,17 @@ class FinishedBatches:
                 try:
                     record = parse_json(line, str(path))
                     if record.get("run") == self._fingerprint:
-                        self._batches[int(record["batch"])] = _texts(record["text"])
+                        number = int(record["batch"])
+                        if "text" in record:
+                            self._batches[number] = _texts(record["text"])
+                        else:
+                            place = number, int(record["document"]), int(record["part"])
+                            self._parts[place] = _tokens(record["tokens"])
                 except (ValueError, TypeError, KeyError, AttributeError):  # an interrupted write
                     break
                 end += len(line)
+        for place in [place for place in self._parts if place[0] in self._batches]:
+            del self._parts[place]
         return end
 
 
@@ -137,6 +163,30 @@ def _texts(value: Any) -> list[list[str]]:
     if not all(isinstance(row, list) and all(isinstance(x, str) for x in row) for row in rows):
         raise TypeError("not lists of sentences")
     return rows
+
+
+def _tokens(value: Any) -> list[list[int]]:
+    """The tokens of a record; raises TypeError for anything else."""
+    sentences: list[Any] = value if isinstance(value, list) else [None]
+    if not all(isinstance(one, list) and all(type(x) is int for x in one) for one in sentences):
+        raise TypeError("not lists of numbers")
+    return sentences
+
+
+class BatchParts:
+    """The finished parts of the documents of one batch."""
+
+    def __init__(self, finished: FinishedBatches, batch: int) -> None:
+        self._finished = finished
+        self._batch = batch
+
+    def get(self, document: int, part: int) -> list[list[int]] | None:
+        """See :class:`gtrans.decoding.part_search.FinishedParts`."""
+        return self._finished.part((self._batch, document, part))
+
+    def add(self, document: int, part: int, sentences: list[list[int]]) -> None:
+        """See :class:`gtrans.decoding.part_search.FinishedParts`."""
+        self._finished.add_part(self._batch, document, part, sentences)
 
 
 def _kept(path: Path) -> dict[int, Path]:

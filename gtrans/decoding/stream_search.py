@@ -15,14 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.data.frame import Frame
-from gtrans.decoding.document_search import (
-    DocumentHypothesis,
-    DocumentSearch,
-    SearchOptions,
-    SearchVocabulary,
-    SentenceHypothesis,
-)
+from gtrans.decoding.document_search import DocumentHypothesis
+from gtrans.decoding.part_search import PartSearch
 from gtrans.models.base.contract import CarriedState, DocumentModel, SearchState
 
 
@@ -52,18 +46,11 @@ class _Reader:
         self.memory = self.memory.following(documents)
 
 
-class StreamSearch(DocumentSearch):
+class StreamSearch(PartSearch):
     """Beam search for one or several models over documents, sentence by sentence.
 
-    The n-th hypothesis of a document consists of the n-th hypotheses of its sentences. Each of
-    them continues the best hypotheses of the sentences before.
+    Its parts are sentences.
     """
-
-    def __init__(
-        self, vocabulary: SearchVocabulary, options: SearchOptions, frame: Frame
-    ) -> None:
-        super().__init__(vocabulary, options)
-        self.frame = frame
 
     @torch.no_grad()
     def search(
@@ -100,7 +87,7 @@ class StreamSearch(DocumentSearch):
                 written = self._written([of_sentence[0] for of_sentence in hypotheses], device)
                 for reader in readers:
                     reader.follow(written, torch.tensor(remaining, device=device))
-        return [self._joined(sentences) for sentences in translations]
+        return [self.joined(sentences) for sentences in translations]
 
     def _written(self, best: Sequence[DocumentHypothesis], device: torch.device) -> Tensor:
         """``(documents, longest)`` decoder input of finished sentences."""
@@ -108,28 +95,3 @@ class StreamSearch(DocumentSearch):
             torch.tensor(hypothesis.sentences[0].tokens, device=device) for hypothesis in best
         ]
         return self.frame.pad_rows([self.frame.target([sentence])[0] for sentence in sentences])
-
-    def _joined(self, sentences: list[list[DocumentHypothesis]]) -> list[DocumentHypothesis]:
-        """The hypotheses of a document, from those of its sentences."""
-        count = min(len(hypotheses) for hypotheses in sentences)
-        return [
-            self._document([hypotheses[n].sentences[0] for hypotheses in sentences])
-            for n in range(count)
-        ]
-
-    def _document(self, sentences: list[SentenceHypothesis]) -> DocumentHypothesis:
-        tokens: list[int] = []
-        scores: list[float] = []
-        # The search itself sets the marks between the sentences and at the end.
-        marked = self.vocabulary.opening != self.vocabulary.eos
-        for sentence in sentences:
-            if marked and tokens:
-                tokens.append(self.vocabulary.opening)
-                scores.append(0.0)
-            tokens += sentence.tokens
-            scores += sentence.scores
-        if marked:
-            tokens.append(self.vocabulary.eos)
-            scores.append(0.0)
-        length = len(tokens) ** self.options.lenpen if self.options.normalize else 1.0
-        return DocumentHypothesis(sentences, sum(scores) / length, tokens, scores)

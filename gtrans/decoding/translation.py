@@ -29,7 +29,8 @@ from gtrans import __version__
 from gtrans.data.documents import STANDARD_STREAM, check_length, iterate_raw_lines
 from gtrans.data.examples import Example
 from gtrans.decoding.batching import LEAST_ROW_TOKENS
-from gtrans.decoding.loading import decoding_device, load_models
+from gtrans.decoding.loading import decoding_device, load_models, set_instances
+from gtrans.decoding.part_search import FinishedParts
 from gtrans.decoding.resuming import FinishedBatches, partial_path, run_of_partial
 from gtrans.decoding.translation_options import TranslationOptions
 from gtrans.decoding.translation_record import (
@@ -90,6 +91,7 @@ def _translate(options: TranslationOptions) -> int:
         options.paths, options.data, options.context, cpu=options.cpu, fp16=options.fp16,
         bf16=options.bf16,
     )  # fmt: skip
+    set_instances(task, options.max_doc_tokens, options.overlap)
     for path, before in zip(options.paths, digests, strict=True):
         if digest(Path(path)) != before:
             raise GtransError(
@@ -144,7 +146,7 @@ def translate_lines(
 
     ``run`` is the fingerprint under which finished batches are kept, if the output is a file.
     """
-    documents = translator.cut(lines, options.max_doc_tokens)
+    documents = translator.cut(lines)
     examples = list(chain.from_iterable(documents))
     batches = translator.batches(examples, options.max_tokens)
     texts: list[list[str]] = [[] for _ in examples]
@@ -157,7 +159,8 @@ def translate_lines(
         for number, batch in enumerate(batches):
             translations = finished.get(number)
             if translations is None:
-                translations = _decode(translator, [examples[index] for index in batch], options)
+                rows = [examples[index] for index in batch]
+                translations = _decode(translator, rows, options, finished.parts(number))
                 finished.add(number, translations)
             for index, of_row in zip(batch, translations, strict=False):
                 texts[index] = of_row
@@ -168,15 +171,18 @@ def translate_lines(
             f"'{kept}' was changed: it has {found} translations, but {expected} are needed; "
             "`--force` translates anew."
         )
-    rows = iter(texts)
-    return [list(chain.from_iterable(islice(rows, len(rows_of)))) for rows_of in documents]
+    in_order = iter(texts)
+    return [list(chain.from_iterable(islice(in_order, len(of)))) for of in documents]
 
 
 def _decode(
-    translator: Translator, batch: list[Example], options: TranslationOptions
+    translator: Translator,
+    batch: list[Example],
+    options: TranslationOptions,
+    finished: FinishedParts,
 ) -> list[list[str]]:
     try:
-        return translator.decode(batch)
+        return translator.decode(batch, finished)
     except torch.cuda.OutOfMemoryError:
         raise GtransError(
             f"`--max-tokens` {options.max_tokens}: out of memory on the GPU, with {len(batch)} "
@@ -207,6 +213,7 @@ def _made_from(
         "context": dict(options.context),
         "max_tokens": options.max_tokens,
         "max_doc_tokens": options.max_doc_tokens,
+        **({"overlap": options.overlap} if options.overlap else {}),
         "device": decoding_device(options.cpu).type,
         "fp16": options.fp16,
         # The limit on rows is named where it makes other batches, of which a part is kept.

@@ -36,6 +36,7 @@ class TranslationOptions:
             batch of its own. Short rows are fewer, as
             :func:`gtrans.decoding.batching.rows_at_once` says.
         max_doc_tokens: most tokens of a document unit; None: the checkpoint's.
+        overlap: sentences of the instance before that an instance of a document begins with.
         context: options instead of the checkpoint's: ``context_kind``, ``context_sentence``,
             and those of ``--model-overrides``.
         cpu: use the CPU even if there is a CUDA device.
@@ -55,6 +56,7 @@ class TranslationOptions:
     )
     max_tokens: int = MAX_TOKENS
     max_doc_tokens: int | None = None
+    overlap: int = 0
     context: Mapping[str, Any] = field(default_factory=dict)
     cpu: bool = False
     fp16: bool = False
@@ -74,6 +76,7 @@ class TranslationOptions:
         if self.split is not None and self.data is None:
             raise GtransError("`--split` needs `--data`, the folder of the binarised split.")
         for flag, value, least in (
+            ("overlap", self.overlap, 0),
             ("max-tokens", self.max_tokens, 1),
             ("max-doc-tokens", self.max_doc_tokens, MIN_DOC_TOKENS),
         ):

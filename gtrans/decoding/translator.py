@@ -14,6 +14,7 @@ from tqdm import tqdm
 from gtrans.data.documents import DOCUMENT_LINE
 from gtrans.data.examples import Example
 from gtrans.decoding.batching import make_batches
+from gtrans.decoding.part_search import FinishedParts
 from gtrans.decoding.search_options import SearchOptions
 from gtrans.text.carried_preparation import Preparation
 from gtrans.text.plain_text import PLACEHOLDER
@@ -87,7 +88,7 @@ class Translator:
         self.free = search.free
         self.examples = self.generator.examples
 
-    def cut(self, lines: Sequence[Line], max_doc_tokens: int | None) -> list[list[Example]]:
+    def cut(self, lines: Sequence[Line]) -> list[list[Example]]:
         """The rows of each document, in order, as examples."""
         documents: list[list[Sentence]] = [[]]
         for line in lines:
@@ -96,8 +97,6 @@ class Translator:
             else:
                 documents[-1].append(line)
         unit = self.examples.unit
-        if max_doc_tokens is not None:
-            unit = unit.limited_to(max_doc_tokens)
         examples: list[list[Example]] = [[] for _ in documents]
         for of_document, document in zip(examples, documents, strict=True):
             for span in unit.cut_to_translate([len(sentence.ids) - 1 for sentence in document]):
@@ -109,18 +108,23 @@ class Translator:
 
     def batches(self, examples: Sequence[Example], max_tokens: int) -> list[list[int]]:
         """Which examples are decoded together (:func:`gtrans.decoding.batching.make_batches`)."""
-        lengths = [example["source"].numel() for example in examples]
+        lengths = self.examples.lengths(examples)
         return make_batches(lengths, max_tokens, self.generator.rows_at_once)
 
-    def decode(self, examples: Sequence[Example]) -> list[list[str]]:
-        """For each row the translations of its current sentences (one text, in free search)."""
+    def decode(
+        self, examples: Sequence[Example], finished: FinishedParts | None = None
+    ) -> list[list[str]]:
+        """For each row the translations of its current sentences (one text, in free search).
+
+        ``finished`` keeps the parts of rows that are translated in parts.
+        """
         source = {
             name: tensor.to(self.device)
             for name, tensor in self.examples.collate(examples)["net_input"].items()
         }
         texts = [
             [self._text(sentence.tokens) for sentence in hypotheses[0].sentences]
-            for hypotheses in self.generator.documents(source)
+            for hypotheses in self.generator.documents(source, finished)
         ]
         return [[" ".join(of_row)] for of_row in texts] if self.free else texts
 

@@ -2,13 +2,15 @@
 
 Tokens are those of an edit distance, not of a metric: words, numbers, single punctuation marks,
 and single characters of scripts that put no spaces between words (Chinese, Japanese, Thai, Lao,
-Khmer, Burmese). Case, width and the form of quotation marks and dashes do not count.
+Khmer, Burmese). Case, width and the form of quotation marks, brackets and dashes do not count, but
+whether a mark opens or closes does.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import cache
 
@@ -21,19 +23,25 @@ _WITHOUT_SPACES = (
     "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
 _FINAL = frozenset(".!?…。！？．｡؟।॥۔።⁇⁈⁉‼")
-_CLOSING = frozenset(")]}\"'”’»›“」』）】》〉］｝＂")
+_OPENING = frozenset("([{“")  # normal forms, as the next ones
+_CLOSING = frozenset(")]}'”")
 _INSIDE = frozenset(",，、;；(（-")
-_DIRECTIONLESS = frozenset('"“')  # may close a sentence, or open the next
 WRAPPED = 0.2
 """If more of its line ends stand inside of sentences, a text has lines of some width."""
 
 _SAME = (
-    dict.fromkeys('"“”„‟«»「」『』〝〞＂', '"')
-    | dict.fromkeys("'‘’‚‛‹›`´", "'")
+    dict.fromkeys("'‘’‚‛‹›`´", "'")
+    | dict.fromkeys("（［｛【《〈〔", "(")
+    | dict.fromkeys("）］｝】》〉〕", ")")
     | dict.fromkeys("-‐‑‒–—―−", "-")
     | dict.fromkeys("。｡…", ".")
     | dict.fromkeys("·•・", "·")
 )
+
+_ALTERNATING = frozenset('"＂')
+_OPENS = frozenset("“„‟«「『〝")  # so they do in most languages
+_CLOSED_BY = {"“": "”", "„": "“”", "‟": "”", "”": "”", "«": "»", "»": "«", "「": "」", "『": "』"}
+_QUOTES = _ALTERNATING | _OPENS | frozenset("”»」』〞")
 
 
 class Edge(IntEnum):
@@ -66,7 +74,34 @@ def _normal(token: str) -> str:
 
 def tokens_of(text: str) -> list[str]:
     """The tokens of a text, in their normal form."""
-    return [_normal(found.group()) for found in _pattern().finditer(text)]
+    return _normal_tokens(text, list(_pattern().finditer(text)))
+
+
+def _normal_tokens(text: str, found: Sequence[re.Match[str]]) -> list[str]:
+    """The normal forms of tokens; a quotation mark is one that opens, or one that closes."""
+    tokens = []
+    spaces = not _has_no_spaces(text)
+    last = len(found) - 1
+    opened, alternating = "", False
+    for place, token in enumerate(found):
+        mark = token.group()
+        if mark not in _QUOTES:
+            tokens.append(_normal(mark))
+            continue
+        before = place == 0 or found[place - 1].end() < token.start()
+        after = place == last or token.end() < found[place + 1].start()
+        if mark in _CLOSED_BY.get(opened, ""):
+            opens = False
+        elif spaces and before != after:
+            opens = before
+        else:
+            opens = not alternating if mark in _ALTERNATING else mark in _OPENS
+        if mark in _ALTERNATING:
+            alternating = opens
+        else:
+            opened = mark if opens else ""
+        tokens.append("“" if opens else "”")
+    return tokens
 
 
 def is_word(token: str) -> bool:
@@ -96,7 +131,7 @@ class Text:
         self._starts = [token.start() for token in found]
         self._ends = [token.end() for token in found]
         self._raw = [token.group() for token in found]
-        self.tokens = [_normal(token) for token in self._raw]
+        self.tokens = _normal_tokens(text, found)
         self.edges: NDArray[np.int8] = np.array(self._find_edges(), dtype=np.int8)
 
     def part(self, start: int, stop: int) -> str:
@@ -128,22 +163,45 @@ class Text:
         for place in range(1, len(self._raw)):
             before, after = self._raw[place - 1], self._raw[place]
             gap = self._gap(place)
-            closes = after in _CLOSING or after in _FINAL
+            closes = self.tokens[place] in _CLOSING or after in _FINAL
             if before in _FINAL:
-                after_final = True
-            elif before not in _CLOSING:
+                after_final = not self._abbreviates(place - 1)
+            elif self.tokens[place - 1] not in _CLOSING:
                 after_final = False
             if place in line_ends:
                 edges.append(Edge.LINE_END)
-            elif not gap and not (_stands_alone(before) or _stands_alone(after)):
+            elif self._belongs_together(place):
                 edges.append(Edge.NONE)
-            elif after_final and (gap or not closes or after in _DIRECTIONLESS):
+            elif after_final and (gap or not closes):
                 edges.append(Edge.SENTENCE_END)
             elif not before[0].isalnum():
                 edges.append(Edge.PUNCTUATION)
             else:
                 edges.append(Edge.LOWER_CASE if after[0].islower() else Edge.SPACE)
         return [*edges, Edge.LINE_END] if self._raw else edges
+
+    def _belongs_together(self, place: int) -> bool:
+        """Whether no sentence ends between two tokens, such as behind an opening mark."""
+        if self.tokens[place - 1] in _OPENING or self.tokens[place] in _CLOSING - {"'"}:
+            return True
+        before, after = self._raw[place - 1], self._raw[place]
+        return not (self._gap(place) or _stands_alone(before) or _stands_alone(after))
+
+    def _abbreviates(self, place: int) -> bool:
+        """Whether a full stop is that of a single letter."""
+        return (
+            place > 0
+            and self._raw[place] == "."
+            and len(self._raw[place - 1]) == 1
+            and self._raw[place - 1].isalpha()
+            and not _stands_alone(self._raw[place - 1])
+            and not self._gap(place)
+        )
+
+
+def _has_no_spaces(text: str) -> bool:
+    """Whether most letters of a text are of scripts that have no spaces between words."""
+    return 2 * len(re.findall(f"[{_WITHOUT_SPACES}]", text)) >= sum(map(str.isalpha, text))
 
 
 def _stands_alone(raw: str) -> bool:

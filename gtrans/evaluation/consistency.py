@@ -225,16 +225,25 @@ class _Dice:
         if not target:
             return None
         position = source.index(term) / len(source)
+        strengths = self._strengths(term, target)
         best = max(
             range(len(target)),
-            key=lambda i: (self._dice(term, target[i]), -abs(position - i / len(target))),
+            key=lambda i: (strengths[i], -abs(position - i / len(target))),
         )
-        strength = self._dice(term, target[best])
-        if any(self._dice(other, target[best]) > strength for other in source):
+        one = [target[best]]
+        if any(self._strengths(other, one)[0] > strengths[best] for other in source):
             return None
         return target[best]
 
-    def _dice(self, source: str, target: str) -> float:
-        together = self._one.both[source][target] + self._other.both[source][target]
-        alone = 2 * self._source[source] + self._one.target[target] + self._other.target[target]
-        return 2 * together / alone
+    def _strengths(self, source: str, target: Words) -> list[float]:
+        """The coefficient of a source word with each of some target words."""
+        both, other_both = self._one.both[source], self._other.both[source]
+        alone, other_alone = self._one.target, self._other.target
+        twice = 2 * self._source[source]
+        # Faster than the Counters' own answer for what they lack.
+        return [
+            2
+            * (both.get(word, 0) + other_both.get(word, 0))
+            / (twice + alone.get(word, 0) + other_alone.get(word, 0))
+            for word in target
+        ]

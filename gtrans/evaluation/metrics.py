@@ -60,6 +60,8 @@ class Metric:
             segment, and a score from their sum.
         higher_is_better: false for error rates.
         of_words: it counts the words of the tokeniser.
+        part_of: key of a metric whose statistics of a segment begin with those of this one, if
+            there is a single reference.
     """
 
     label: str
@@ -67,6 +69,7 @@ class Metric:
     build: Callable[[Options], Any]
     higher_is_better: bool = True
     of_words: bool = False
+    part_of: str = ""
 
 
 @cache
@@ -185,7 +188,7 @@ METRICS: dict[str, Metric] = {
     "s_bleu": Metric("s-BLEU", "sentence", build_bleu, of_words=True),
     "d_bleu": Metric("d-BLEU", "document", build_bleu, of_words=True),
     "d_bleu_instance": Metric("d-BLEU (instances)", "instance", build_bleu, of_words=True),
-    "chrf": Metric("chrF2", "sentence", _chrf),
+    "chrf": Metric("chrF2", "sentence", _chrf, part_of="chrf_pp"),
     "chrf_pp": Metric("chrF2++", "sentence", _chrf_pp),
     "d_chrf_pp": Metric("chrF2++ (documents)", "document", _d_chrf_pp),
     "ter": Metric("TER", "sentence", _ter, higher_is_better=False),

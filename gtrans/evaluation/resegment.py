@@ -7,11 +7,12 @@ found by dynamic programming. No model is needed. Edit distance with costs for i
 deletion is the lengths minus a gain, so the best split has the largest sum of gains:
 
 * A token that equals a token of the reference gains its weight: more if it is rarer in the
-  references. Another word in the place of a word gains :data:`SUBSTITUTION`. Tokens
-  have to be in the same order; :data:`MOVED` of its weight is gained by every token that occurs
-  anywhere in the reference sentence.
-* A boundary in a place where sentences seldom end costs something, see :data:`COSTS`. How often
-  the references' own sentences begin and end with the tokens beside it counts, too.
+  references; a share of it, :data:`STEM`, from another form of a word. Another word in the place
+  of a word gains :data:`SUBSTITUTION`. Tokens have to be in the same order; :data:`MOVED` of its
+  weight is gained by every token that occurs anywhere in the reference sentence.
+* A boundary in a place where sentences seldom end costs something, see :data:`COSTS`. What the
+  references' own sentences have around such a place counts, too, see
+  :class:`gtrans.evaluation.habits.Habits`.
 * A sentence of the reference may be *omitted*, and a stretch between two sentences *added*.
   Both gain a share of their weight, so they win where nothing fits.
 
@@ -27,7 +28,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from math import log2, log10
+from math import log10
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,10 @@ from numpy.typing import NDArray
 
 from gtrans.evaluation.bands import Band, bands
 from gtrans.evaluation.boundaries import Edge, Text, ends_a_sentence, is_word, tokens_of
+from gtrans.evaluation.habits import Habits
 from gtrans.evaluation.metrics import Documents
 
-SIGNATURE = "resegmented:edit-distance.1"
+SIGNATURE = "resegmented:edit-distance.2"
 """The mark of a resegmented translation in signatures; the number counts versions."""
 
 # The unit of gains is a tenth of the match of the most frequent token.
@@ -54,8 +56,8 @@ COSTS = {
 }  # fmt: skip
 """Cost of a boundary by what stands there: for a reference sentence that ends in a final
 punctuation mark (true), and for others, such as headlines."""
-HABIT, HABIT_LIMIT = 4, 4.0
-"""Gain of a boundary for each doubling of the odds, from the tokens beside it; at most so many."""
+STEM, STEM_LETTERS = 0.5, 5
+"""Share of its weight that a token gains from another one with the same first letters."""
 OMITTED, ADDED, OPENING = 0.15, 0.22, 30
 """Share of its weight that a sentence gains by being omitted, a stretch by being added, less
 OPENING."""
@@ -124,10 +126,8 @@ class Resegmenter:
         ]
         self._counts = Counter(token for tokens in sentences for token in tokens)
         self._total = max(1, sum(self._counts.values()))
-        self._first = Counter(tokens[0] for tokens in sentences if tokens)
-        self._last = Counter(tokens[-1] for tokens in sentences if tokens)
+        self.habits = Habits(sentences)
         self._weights: dict[str, int] = {}
-        self._boundary_share = max(1, len(sentences)) / self._total
 
     def split(self, document: int, lines: Sequence[str]) -> Split:
         """Split the translation of a document.
@@ -147,15 +147,10 @@ class Resegmenter:
             found = self._weights[token] = int(min(RAREST, COMMONEST + RARER * rarity))
         return found
 
-    def habit(self, before: str, after: str) -> int:
-        """The gain of a boundary between two tokens."""
-        ends, begins = self._odds(self._last, before), self._odds(self._first, after)
-        return int(HABIT * (ends + begins))
 
-    def _odds(self, at_boundary: Counter[str], token: str) -> float:
-        share = self._boundary_share
-        odds = (at_boundary[token] + 2 * share) / (self._counts[token] + 2) / share
-        return max(-HABIT_LIMIT, min(HABIT_LIMIT, log2(odds)))
+def stem_of(token: str) -> str:
+    """What forms of a word have in common: its first letters."""
+    return token[:STEM_LETTERS]
 
 
 @dataclass(frozen=True)
@@ -164,6 +159,7 @@ class _Sentence:
 
     Attributes:
         ids: numbers of the same tokens in the translation; -1: not in it.
+        stems: numbers of the same first letters there.
         words: whether it is a word.
         weights: the gain of its match.
         weight: their sum.
@@ -171,6 +167,7 @@ class _Sentence:
     """
 
     ids: NDArray[np.int32]
+    stems: NDArray[np.int32]
     words: NDArray[np.bool_]
     weights: NDArray[np.int32]
     weight: int
@@ -178,7 +175,13 @@ class _Sentence:
 
     def reversed(self) -> _Sentence:
         """The sentence from its end to its begin."""
-        return replace(self, ids=self.ids[::-1], words=self.words[::-1], weights=self.weights[::-1])
+        return replace(
+            self,
+            ids=self.ids[::-1],
+            stems=self.stems[::-1],
+            words=self.words[::-1],
+            weights=self.weights[::-1],
+        )
 
 
 class _Search:
@@ -197,14 +200,19 @@ class _Search:
         self._tokens = np.array(
             [self._ids.setdefault(token, len(self._ids)) for token in tokens], dtype=np.int32
         )
+        self._stem_ids: dict[str, int] = {}
+        self._stems = np.array(
+            [self._stem_ids.setdefault(stem_of(t), len(self._stem_ids)) for t in tokens],
+            dtype=np.int32,
+        )
         self._words = np.array([is_word(token) for token in tokens], dtype=bool)
         self._model = model
         self._weight = np.array([model.weight(token) for token in tokens], dtype=np.int32)
-        habits = [0, *map(model.habit, tokens, tokens[1:]), 0] if tokens else [0]
+        habits = model.habits.gains(tokens)
         self._boundary: dict[bool, Gains] = {}
         for final, costs in COSTS.items():
             by_edge = np.array([costs[edge] for edge in Edge], dtype=np.int32)
-            self._boundary[final] = np.array(habits, dtype=np.int32) - by_edge[text.edges]
+            self._boundary[final] = habits - by_edge[text.edges]
         self._adding = _running(ADDED * self._weight)
         sentences = list(zip(*references, strict=True))
         self._bands = bands(sentences, tokens)
@@ -216,6 +224,7 @@ class _Search:
         weights = np.array([model.weight(token) for token in tokens], dtype=np.int32)
         return _Sentence(
             np.array([self._ids.get(token, -1) for token in tokens], dtype=np.int32),
+            np.array([self._stem_ids.get(stem_of(t), -1) for t in tokens], dtype=np.int32),
             np.array([is_word(token) for token in tokens], dtype=bool),
             weights,
             int(weights.sum()),
@@ -312,12 +321,16 @@ class _Search:
         """For each token of the reference, its gain with each token of the translation."""
         translation = self._tokens[band.first : band.last]
         words = self._words[band.first : band.last]
+        stems = self._stems[band.first : band.last]
         for begin in range(0, len(sentence.ids), _ROWS_AT_ONCE):
             part = slice(begin, begin + _ROWS_AT_ONCE)
             same_kind = sentence.words[part, None] == words
             gains = np.where(same_kind, np.int32(SUBSTITUTION), np.int32(0))
+            weights = sentence.weights[part, None]
+            alike = np.maximum(SUBSTITUTION, STEM * weights).astype(np.int32)
+            gains = np.where(sentence.stems[part, None] == stems, alike, gains)
             equal = sentence.ids[part, None] == translation
-            yield from np.where(equal, sentence.weights[part, None], gains)
+            yield from np.where(equal, weights, gains)
 
     def _moved(self, sentence: _Sentence, band: Band) -> Gains:
         """Sums over the tokens of the translation that occur in a sentence, in any order."""

@@ -153,8 +153,13 @@ def measure(
     keys = [key for key in METRICS if key in keys]
     for key in keys:
         _metric(key, options)  # an error in a metric is raised before the slow work
+    parts = {
+        key: METRICS[key].part_of
+        for key in keys
+        if METRICS[key].part_of in keys and not corpus.others
+    }
     # TER takes longest by far: started last, it would leave all processes but one idle.
-    slow_first = sorted(keys, key=lambda key: key != "ter")
+    slow_first = sorted((key for key in keys if key not in parts), key=lambda key: key != "ter")
     words = (
         replace(
             corpus,
@@ -180,6 +185,9 @@ def measure(
     for task, by_system in zip(tasks, counted, strict=True):
         for collected, part in zip(statistics[task.key], by_system, strict=True):
             collected += part
+    for key, whole in parts.items():
+        size = 3 * _metric(key, options).order  # of n-grams: in the translation, reference, both
+        statistics[key] = [[row[:size] for row in rows] for rows in statistics[whole]]
     return {
         key: _measurement(key, options, corpus, dict(zip(systems, statistics[key], strict=True)))
         for key in keys

@@ -32,7 +32,7 @@ class DecodeState:
     """The memory of one model's decoder for a batch of documents.
 
     Attributes:
-        step: number of tokens that every hypothesis has read before the current one.
+        step: number of steps before the current one.
         sentence: ``(hypotheses,)`` number of the sentence that each hypothesis is writing.
         position_in_sentence: ``(hypotheses,)`` position of the current token in that sentence.
         beam: hypotheses per document.
@@ -93,16 +93,45 @@ class DecodeState:
         if not source.is_dense:
             padding = columns_below(source.documents.lengths, source.shape[1])
         self._global_sources = stacked and SharedSources(index, stacked, padding)
+        # (hypotheses,) tokens that each has read before the first step, and the most of them
+        self._read: Tensor | None = None
+        self._most_read = 0
         self.context = context
         self.memory = memory
         self.further_sources: list[SharedSources] = []
 
+    @property
+    def layers_of_document(self) -> list[int]:
+        """Layers whose self-attention sees the whole document."""
+        return list(self._global_self)
+
+    def begin_behind(self, read: DocumentLayout, pairs: tuple[Tensor, Tensor] | None) -> None:
+        """Begin behind a part of the translations, which all hypotheses of a document share.
+
+        The first token of the search opens the next sentence, so group attention sees nothing
+        of that part.
+
+        Args:
+            read: layout of that part of every document.
+            pairs: keys and values, each ``(layers, documents, longest, dim)``, of
+                :attr:`layers_of_document`; None: there are no such layers.
+        """
+        lengths = read.documents.lengths
+        self._read = lengths.repeat_interleave(self.beam)
+        self._most_read = read.most_in_document
+        self.sentence = (read.sentence_counts - 1).repeat_interleave(self.beam)
+        if pairs is not None:
+            columns = torch.arange(pairs[0].size(2), device=lengths.device)
+            self._global_tree.begin_with(pairs, columns < lengths[:, None])
+
     def positions(self, by_sentence: bool) -> Positions:
         """``(hypotheses,)`` position of the current token in its document or sentence."""
         numbers = self.position_in_sentence
-        return Positions(
-            numbers if by_sentence else torch.full_like(numbers, self.step), self.step + 1
-        )
+        if not by_sentence:
+            numbers = torch.full_like(numbers, self.step)
+            if self._read is not None:
+                numbers = numbers + self._read
+        return Positions(numbers, self._most_read + self.step + 1)
 
     @property
     def sentence_numbers(self) -> Positions:
@@ -116,7 +145,7 @@ class DecodeState:
     def advance(self, opens: Tensor) -> None:
         """Begin a step; ``opens (hypotheses,)`` is True where the token opens a sentence."""
         self.step += 1
-        if self.step == 0:
+        if self.step == 0 and self._read is None:
             self.position_in_sentence = torch.zeros_like(self.position_in_sentence)
         else:
             # Dead hypotheses may go on after the last sentence; nobody reads them.
@@ -192,6 +221,8 @@ class DecodeState:
         self.sentence = self.sentence[hypotheses]
         self.position_in_sentence = self.position_in_sentence[hypotheses]
         self._last_sentence = self._last_sentence[hypotheses]
+        if self._read is not None:
+            self._read = self._read[hypotheses]
         for tree in self._trees:
             tree.keep(documents)
         if self._window is not None:

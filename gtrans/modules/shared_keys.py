@@ -45,13 +45,30 @@ class TokenTree:
         if opens is not None:
             self._mask[:, :, : self.width].masked_fill_(opens[:, :, None], float("-inf"))
         width = self.width + self._beam
+        self._make_room(width)
+        self._mask[:, :, self.width : width] = self._own
+        self.width = width
+
+    def begin_with(self, pairs: tuple[Tensor, Tensor], real: Tensor) -> None:
+        """Store tokens that all hypotheses of a document have in common, before the first step.
+
+        Args:
+            pairs: keys and values, each ``(layers, documents, longest, dim)``.
+            real: ``(documents, longest)`` False on padding.
+        """
+        self._make_room(real.size(1))
+        for number, stored in enumerate(pairs):
+            self._data[number, :, :, : real.size(1)] = stored
+        seen = self._mask.new_zeros(real.shape).masked_fill_(~real, float("-inf"))
+        self._mask[:, :, : real.size(1)] = seen[:, None]
+        self.width = real.size(1)
+
+    def _make_room(self, width: int) -> None:
         capacity = self._mask.size(2)
         if width > capacity:  # doubling keeps the cost of growing constant
             more = max(width - capacity, capacity)
             self._data = F.pad(self._data, (0, 0, 0, more))
             self._mask = F.pad(self._mask, (0, more), value=float("-inf"))
-        self._mask[:, :, self.width : width] = self._own
-        self.width = width
 
     def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Store the keys and values ``(hypotheses, dim)`` of a step's tokens.

@@ -330,7 +330,15 @@ class DocumentTranslationTask(InteractiveTask):
         return step_in_parts(sample, model, step)
 
     def valid_step(self, sample: Sample, model: Any, criterion: Any) -> Step:
-        """As in fairseq, on the batch that the parts return."""
+        """As in fairseq, on the batch that the parts return.
+
+        Raises:
+            GtransError: ``--overlap``, with which units are whole documents.
+        """
+        if self.cfg.overlap:
+            raise GtransError(
+                f"`--overlap {self.cfg.overlap}` is for translation; here leave it out."
+            )
         batch = self._before(Batch(sample, model, "valid"))
         result: Step = super().valid_step(batch.sample, model, criterion)
         self._after(batch)

@@ -38,6 +38,11 @@ def check_first(task: Any, root: Any) -> None:
         refuse_unsupported(root.generation)
     if not is_training(root):
         return
+    if task.get("overlap"):
+        raise GtransError(
+            f"`--overlap {task.overlap}` is for decoding; in training leave it out (`--recut` lets "
+            "a model meet every sentence at every place of an instance)."
+        )
     model = root.get("model")
     # fairseq's older models have their options in a namespace.
     hydra = model is None or isinstance(model, DictConfig)

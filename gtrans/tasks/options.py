@@ -53,6 +53,11 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
         "--batch-size, the number of documents, longer windows make larger updates; without it "
         "as many documents as fill --max-tokens are read",
     )
+    overlap: int = option(
+        0,
+        "in decoding with --unit document: an instance begins with the last N sentences of the "
+        "instance before and their translations (as `gtrans translate --overlap`)",
+    )
     context_redraw: bool = option(
         False,
         "with --context-kind random: draw other words in every epoch of training; otherwise a "
@@ -172,9 +177,15 @@ def task_unit(cfg: Any) -> Unit:
     """The unit that the options describe; documents if they name none.
 
     Raises:
-        GtransError: an option out of range.
+        GtransError: an option out of range, or an overlap of other units than documents.
     """
-    return unit_of(None if cfg.unit is None else str(cfg.unit), cfg)
+    unit = unit_of(None if cfg.unit is None else str(cfg.unit), cfg)
+    if cfg.overlap and unit.tokens_at_once is None:
+        raise GtransError(
+            f"`--overlap {cfg.overlap}` is for models that read documents, but this one reads the "
+            f"unit {unit.name}; leave it out."
+        )
+    return unit
 
 
 def stream_options(cfg: Any) -> StreamOptions:

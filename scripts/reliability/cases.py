@@ -150,6 +150,11 @@ _TABLE = [
         "corpus", "`gtrans make-corpus`", "corpus/**/*",
         *("make-corpus", "--docs", "200", "--items", "2", "--out", "corpus"),
     ),
+    _gtrans(
+        "texts", "`gtrans get-corpus`", "texts/own/*",
+        *("get-corpus", "own", "--from", "{corpus}/corpus", "--out", "texts", *_LANGUAGES),
+        *("--splits", "train,test"),
+    ),
     Case(
         "bert", "`scripts/make_bert.py`",
         ("python", "{root}/scripts/make_bert.py", "--text", "{corpus}/corpus/train.en", "--out",
@@ -260,6 +265,11 @@ _TABLE = [
         ),
         ("out/data/**/*", "out/*/checkpoint*.pt", "out/test.*", "out/scores.*"),
         2, CHECKPOINT, whole=True,
+    ),
+    _gtrans(
+        "report", "`gtrans report`", "report.html",
+        *("report", "{recipe}/out", "--output", "report.html"),
+        needs=("python", "-c", "import jinja2, matplotlib"),
     ),
 ]  # fmt: skip
 CASES = {case.name: case for case in _TABLE}

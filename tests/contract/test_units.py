@@ -87,6 +87,18 @@ def test_search_step_by_step_is_one_pass(case, prepared_with_bert, marks):
         assert written == pytest.approx(read, abs=1e-4)
 
 
+@pytest.mark.parametrize("marks", ["both", "end"])
+def test_search_in_instances_that_overlap_is_one_pass(case, prepared_with_bert, marks):
+    """Of every instance the scores of its own words, behind what it only reads."""
+    if case.unit != "document":
+        pytest.skip("only documents have instances")
+    built = build(case, prepared_with_bert, sentence_marks=marks, overlap=1, max_doc_tokens=10)
+    pairs = list(searched_and_read(built))
+    assert len(pairs) >= 4  # of three documents
+    for written, read in pairs:
+        assert written == pytest.approx(read, abs=1e-4)
+
+
 @pytest.mark.parametrize("case", undeclared(), ids=str)
 def test_what_is_not_declared_is_refused(case, prepared_with_bert):
     with pytest.raises(GtransError, match=r"^`--(unit|context-sides) \w+`: this model takes "):

@@ -19,9 +19,11 @@ from gtrans.evaluation.resegment import (
     MOVED,
     OMITTED,
     OPENING,
+    STEM,
     SUBSTITUTION,
     Resegmenter,
     Split,
+    stem_of,
 )
 
 REFERENCE = [
@@ -131,18 +133,17 @@ def test_an_empty_translation_is_all_omitted() -> None:
 
 # --- the best split, against all splits ---------------------------------------------------
 
-tokens = st.lists(st.sampled_from(["a", "b", "C", "d", ".", "!", ","]), max_size=7)
+tokens = st.lists(st.sampled_from(["a", "b", "longer", "longest", "C", ".", "!", ","]), max_size=7)
 sentences = st.lists(tokens.filter(bool).map(" ".join), min_size=1, max_size=4)
 
 
 def best_gain(model: Resegmenter, text: Text, references: list[list[list[str]]]) -> int:
     """The largest gain of a split, by trying every boundary in turn."""
     ours, n = text.tokens, len(text.tokens)
+    habits = model.habits.gains(ours)
 
     def boundary(place: int, final: bool) -> int:
-        inside = 0 < place < n
-        habit = model.habit(ours[place - 1], ours[place]) if inside else 0
-        return habit - COSTS[final][Edge(text.edges[place])]
+        return int(habits[place]) - COSTS[final][Edge(text.edges[place])]
 
     def added(start: int, stop: int) -> int:
         shares = [ADDED * model.weight(token) for token in ours]
@@ -155,6 +156,8 @@ def best_gain(model: Resegmenter, text: Text, references: list[list[list[str]]])
         *rest, last = sentence
         here = ours[stop - 1]
         both = SUBSTITUTION if is_word(here) == is_word(last) else 0
+        if stem_of(here) == stem_of(last):
+            both = max(both, int(STEM * model.weight(last)))
         gain = model.weight(last) if here == last else both
         return max(
             followed(tuple(rest), start, stop - 1) + gain,
@@ -277,4 +280,31 @@ def test_edges_of_a_text() -> None:
         token + marks.get(Edge(edge), "" if edge == Edge.NONE else " ")
         for token, edge in zip(text.tokens, text.edges[1:], strict=True)
     )
-    assert shown == 'he said:-"no."|"ja."|(yes.)|3.5 is low,-e.g.|here now/'
+    assert shown == "he said:-“no.”|“ja.”|(yes.)|3.5 is low,-e.g.-here now/"
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ('She said "go." "No," he said.', "she said “ go . ” “ no , ” he said ."),
+        ("Er sagte: „Geh.“ »Nein«, sagte sie.", "er sagte : “ geh . ” “ nein ” , sagte sie ."),
+        ("Il dit « va ». ”Ja”, hon.", "il dit “ va ” . “ ja ” , hon ."),
+        ('他说："走。""不。"', "他 说 : “ 走 . ” “ 不 . ”"),
+        ("他说：“走。 ”“不。”", "他 说 : “ 走 . ” “ 不 . ”"),
+        ("「行け」と彼。「嫌だ。」", "“ 行 け ” と 彼 . “ 嫌 だ . ”"),
+    ],
+)
+def test_a_quotation_mark_opens_or_closes(text: str, tokens: str) -> None:
+    assert tokens_of(text) == tokens.split()
+
+
+@pytest.mark.parametrize(
+    "text", ["“走。”|安卓", '"Go." (He left.)|"No."', "A. Smith said so.|B. did"]
+)
+def test_no_sentence_ends_before_a_closing_mark_or_after_an_opening_one(text: str) -> None:
+    ends = [place for place, edge in enumerate(Text(text.replace("|", " ")).edges)
+            if edge == Edge.SENTENCE_END]  # fmt: skip
+    assert len(tokens_of(text.split("|")[0])) in ends
+    tokens = tokens_of(text.replace("|", " "))
+    assert all(tokens[end - 1] not in "(“" and tokens[end] not in ")”" for end in ends)
+    assert all(tokens[end - 2 : end] != ["a", "."] for end in ends)

@@ -31,6 +31,10 @@ MAY_IMPORT = {
         *("data.binarised", "data.documents", "modules.bert"),
     },
     "corpus": {"errors", "identity", "data.documents", "evaluation.contrastive"},
+    "corpora": {
+        *("errors", "experiments", "identity", "languages", "messages", "shipped"),
+        *("data.documents", "data.instances", "text.prepared_folder"),
+    },
     "training": {
         *("checkpoint_contents", "checkpoints", "data.unit_options", "data.vocabulary", "errors"),
         *("identity", "model_identity", "models.base.contract", "optim.amp", "text"),

@@ -74,6 +74,7 @@ def gtrans(site: Path, folder: Path, *words: str, hidden: str = "") -> subproces
         ("train data --arch gtransformer_tiny", "fairseq", "fairseq-fixed=="),
         ("translate --path model.pt --input t.en --output out", "torch", "torch=="),
         ("score --hyp t --ref t", "sacrebleu", "type: pip install 'gtrans'"),
+        ("report out --output page.html", "jinja2", "type: pip install 'gtrans[report]'"),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_one_line_before_any_work(command, library, way, site, tmp_path):
@@ -121,3 +122,9 @@ def test_recipes_and_configurations_are_copied_out(repo, site, tmp_path):
     assert recipe.returncode == 0, recipe.stderr
     assert "gtrans train out/data --source-lang en" in recipe.stdout
     assert str(repo) not in recipe.stdout.replace(str(Path(sys.executable).parent), "")
+
+
+def test_the_page_of_reports_is_in_it(site: Path, repo: Path) -> None:
+    place = Path("gtrans", "report", "page")
+    parts = {file.name: file.read_bytes() for file in (repo / place).iterdir()}
+    assert parts and {file.name: file.read_bytes() for file in (site / place).iterdir()} == parts

@@ -33,5 +33,5 @@ def test_the_named_words_are_the_cues(repo: Path, stock: StockCommands, tmp_path
         one = found[phenomenon]
         assert min(one["recall"], one["precision"], one["falls"]) >= 0.95, one
         assert one["others_fall"] <= 0.04, one
-    assert found["all"]["recall"] >= 0.9, found["all"]
+    assert min(found["all"]["recall"], found["all"]["falls"]) >= 0.92, found["all"]
     assert found["all"]["others_fall"] <= 0.02, found["all"]

@@ -289,10 +289,11 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
         translation = [torch.tensor(sentence.tokens) for sentence in hypothesis.sentences]
         scores = [sum(sentence.scores) for sentence in hypothesis.sentences]
         own = [span]
-        if unit.sentence_by_sentence:
+        in_parts = unit.sentence_by_sentence or unit.tokens_at_once is not None
+        if in_parts:
             own = unit.cut(lengths(document.source))
         for row in own:
-            first = 0 if unit.sentence_by_sentence else row.target.start
+            first = 0 if in_parts else row.target.start
             pieces = document.word_pieces
             read.append(
                 builder.example(

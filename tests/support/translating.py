@@ -40,11 +40,11 @@ def interrupt_after(batches: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     decode = translation.Translator.decode
     decoded: list[int] = []
 
-    def stub(self: Any, batch: Any) -> Any:
+    def stub(self: Any, batch: Any, finished: Any) -> Any:
         if len(decoded) == batches:
             raise Interrupted
         decoded.append(len(batch))
-        return decode(self, batch)
+        return decode(self, batch, finished)
 
     monkeypatch.setattr(translation.Translator, "decode", stub)
     return decoded

@@ -122,7 +122,7 @@ def test_resume(
     complete = outputs(out)
     assert main(command(corpus, out)) == 0
     said = capsys.readouterr().err
-    assert said.count("finished earlier, skipped") == 11
+    assert said.count("finished earlier, skipped") == 14
     assert "started" not in said and outputs(out) == complete
 
     # As after an interruption while the last files were moved and a temporary one was written.
@@ -131,7 +131,7 @@ def test_resume(
     (out / ".binarise.tmp" / "test.en-de.de.bin").write_bytes(b"half")
     assert main([*command(corpus, out), "--workers", "2"]) == 0
     said = capsys.readouterr().err
-    assert "binarise: started" in said and said.count("skipped") == 10
+    assert "binarise: started" in said and said.count("skipped") == 13
     assert outputs(out) == complete
 
 

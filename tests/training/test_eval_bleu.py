@@ -31,6 +31,7 @@ DOCUMENTS = 6
 SEARCH = {"beam": 2, "max_len_a": 0.0, "max-len-b": 8}
 CHRF = ("--best-checkpoint-metric", "chrf", "--maximize-best-checkpoint-metric")
 FULL = ("--arch", "gtransformer_tiny", "--doc-mode", "full")
+STARTED = ("--init-from", "{sentence}", "--lr-scale-pretrained", "1")
 FREE = "d_bleu", "d_chrf_pp"
 
 
@@ -75,7 +76,7 @@ def by_commands(tiny: TinyWorld, tmp_path: Path, capsys) -> Callable[..., dict[s
 @pytest.mark.parametrize(
     "options",
     [
-        ("--init-from", "{sentence}", "--lr-scale-pretrained", "1"),
+        ("--unit", "document", *STARTED),
         *(
             pytest.param(options, marks=pytest.mark.long)
             for options in (
@@ -84,11 +85,11 @@ def by_commands(tiny: TinyWorld, tmp_path: Path, capsys) -> Callable[..., dict[s
                 ("--arch", "flat_transformer_tiny", "--context-kind", "random"),
                 ("--arch", "han_transformer_tiny"),
                 ("--arch", "memory_transformer_tiny", "--max-tokens", "200"),
-                FULL,
+                (*FULL, *STARTED),
             )
         ),
     ],
-    ids=lambda options: " ".join(options[:2]),
+    ids=lambda options: options[1],
 )
 def test_the_scores_of_the_commands(options, tiny, tmp_path, by_commands):
     named = [option.format(sentence=tiny.checkpoints["sentence"]) for option in options]
@@ -118,9 +119,9 @@ def test_stopping_by_a_score_is_exact_when_it_goes_on(tiny, tmp_path):
         *("--keep-interval-updates", "1", "--patience", "2", "--eval-bleu-print-samples"),
     )
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    log = log_of(train(tiny.run, tiny.data, whole, *scored(documents=1), *options, updates=6))
+    log = log_of(train(tiny.run, tiny.data, whole, *scored(documents=1), *options, updates=4))
     assert "translation of the first document of valid: " in log
-    for goal in (2, 6):
+    for goal in (2, 4):
         log_of(train(tiny.run, tiny.data, parts, *scored(documents=1), *options, updates=goal))
     assert differing(outcome(whole), outcome(parts)) == []
     stop = last(whole)["extra_state"]["run_state"]["early_stop"]
@@ -166,7 +167,7 @@ def test_two_processes_have_the_scores_of_one(tiny, tmp_path, by_commands):
         (
             ("--eval-bleu", "--eval-bleu-args", '{"beams": 3}'),
             "`--eval-bleu-args`: there is no 'beams', only beam, max_len_a, max_len_b, min_len, "
-            "lenpen, unkpen, free, no_repeat_ngram_size, max_tokens, max_doc_tokens.",
+            "lenpen, unkpen, free, no_repeat_ngram_size, max_tokens.",
         ),
         (
             ("--eval-bleu", "--eval-bleu-args", '{"beam": "5"}'),

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from support.runs import last, log_of, refusal, train, updates
+from support.running import environment
+from support.runs import (
+    G_TRANSFORMER,
+    PLUGIN,
+    TRAINING,
+    last,
+    log_of,
+    refusal,
+    train,
+    updates,
+)
 from support.tiny_models import TinyWorld
 
 # With this rate the loss gets worse from the first update on; an epoch has two updates.
@@ -87,19 +100,30 @@ def test_a_run_on_a_sample(tiny, tmp_path):
     assert not list((tmp_path / "x").glob("*.pt"))
 
 
-def test_tensorboard(tiny, tmp_path):
-    """fairseq's own files of events, or one line that says what is missing."""
-    options = ("--tensorboard-logdir", tmp_path / "board", "--log-interval", "1", "--patience", "9")
-    try:
-        import tensorboardX  # noqa: F401
-    except ImportError:
-        line = refusal(train(tiny.run, tiny.data, tmp_path / "run", *options, updates=2))
-        assert line == (
-            "`--tensorboard-logdir` needs the library tensorboardX, which is not installed; type: "
-            "pip install 'gtrans[tensorboard]'."
-        )
-        pytest.skip("tensorboardX is not installed")
-    log_of(train(tiny.run, tiny.data, tmp_path / "run", *options, updates=2))
-    for split in ("train", "train_inner", "valid"):
-        (events,) = (tmp_path / "board" / split).glob("events.*")
-        assert b"ppl" in events.read_bytes()
+BOARD = ("--tensorboard-logdir", "{board}", "--log-interval", "1", "--patience", "9")
+
+
+@pytest.mark.skipif(find_spec("tensorboardX") is not None, reason="tensorboardX is installed")
+def test_tensorboard_that_is_missing_is_one_line(tiny, tmp_path):
+    line = refusal(train(tiny.run, tiny.data, tmp_path, *BOARD))
+    assert line == (
+        "`--tensorboard-logdir` needs the library tensorboardX, which is not installed; type: "
+        "pip install 'gtrans[tensorboard]'."
+    )
+
+
+@pytest.mark.long
+@pytest.mark.skipif(find_spec("tensorboardX") is None, reason="tensorboardX is not installed")
+def test_tensorboard(tiny, repo, tmp_path):
+    """A process of its own: the last numbers are written when it ends."""
+    board = tmp_path / "board"
+    options = [option.format(board=board) for option in BOARD]
+    words = (
+        *PLUGIN, *TRAINING, *G_TRANSFORMER, *options, "--eval-bleu", "--eval-bleu-documents", "1",
+        "--eval-bleu-args", '{"beam": 1}', "--save-dir", tmp_path / "run", "--max-update", "2",
+    )  # fmt: skip
+    command = [Path(sys.executable).with_name("fairseq-train"), tiny.data, *words]
+    subprocess.run(command, cwd=repo, env=environment(repo), check=True, capture_output=True)
+    for split, number in (("train", b"loss"), ("train_inner", b"loss"), ("valid", b"s_bleu")):
+        (events,) = (board / split).glob("events.*")
+        assert number in events.read_bytes()

@@ -181,12 +181,13 @@ def _of_model(
     # Imported on demand: torch and fairseq need seconds, which --help and a mistake in a
     # set should not.
     from gtrans.decoding.contrast import score_items
-    from gtrans.decoding.loading import load_models, split_paths
+    from gtrans.decoding.loading import load_models, set_instances, split_paths
     from gtrans.text.prepared_folder import load_pipeline
 
     models, task = load_models(
         split_paths(args.path), args.data, context_of(args), cpu=args.cpu, fp16=args.fp16
     )
+    set_instances(task, args.max_doc_tokens, args.overlap)
     texts = (
         load_pipeline(task.data_folder, task.cfg.source_lang),
         load_pipeline(task.data_folder, task.cfg.target_lang),
@@ -201,6 +202,7 @@ def _of_model(
         else:
             scores = score_items(
                 models, task, (task.source_encoder(), texts[1]), plain,
+                whole=args.max_doc_tokens is None and not args.overlap,
                 max_tokens=args.max_tokens, progress=name,
             )  # fmt: skip
             judged.append(_of_scores(variant, scores))
@@ -222,6 +224,8 @@ def _translations(
         input="-",
         search=SearchOptions(beam=args.beam, max_len_a=2.0, max_len_b=50.0),
         max_tokens=args.max_tokens,
+        max_doc_tokens=args.max_doc_tokens,
+        overlap=args.overlap,
         cpu=args.cpu,
         fp16=args.fp16,
     )

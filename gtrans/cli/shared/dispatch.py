@@ -38,6 +38,7 @@ COMMANDS = {
     "convert": "convert a checkpoint of another program",
     "trim-vocab": "reduce a pretrained model to the subword pieces that a corpus uses",
     "reproduce": "make the tables and figures of the papers, or list what each needs",
+    "report": "write one page of HTML about finished runs: scores, curves, a document reader",
     "recipes": "list the papers' scripts and configurations, or copy them to a folder",
 }
 

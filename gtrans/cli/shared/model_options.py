@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from gtrans.data.units import CONTEXT_KINDS
+from gtrans.decoding.translation_options import MIN_DOC_TOKENS
 from gtrans.errors import GtransError
 
 
@@ -50,6 +51,37 @@ def add_device(group: argparse._ArgumentGroup) -> None:
     """``--cpu`` and ``--fp16``."""
     group.add_argument("--cpu", action="store_true", help="run on the CPU even if there is a GPU")
     group.add_argument("--fp16", action="store_true", help="compute in half precision (GPU only)")
+
+
+def add_instances(group: argparse._ArgumentGroup, default: str) -> None:
+    """``--max-doc-tokens``, by default ``default``, and ``--overlap``."""
+    group.add_argument(
+        "--max-doc-tokens",
+        type=int,
+        metavar="N",
+        help="longest instance in tokens; a sentence counts two more for its begin and end marks. "
+        "The source alone is measured; training, fairseq-generate and gtrans score take the longer "
+        f"side (default: {default})",
+    )
+    group.add_argument(
+        "--overlap",
+        type=int,
+        default=0,
+        metavar="N",
+        help="an instance of a longer document begins with the last N sentences of the instance "
+        "before and their translations, so that its own sentences have a context, too (default: "
+        "%(default)s)",
+    )
+
+
+def check_instances(args: argparse.Namespace) -> None:
+    """Raises GtransError for values of these options that are out of range."""
+    for flag, least in (("max_doc_tokens", MIN_DOC_TOKENS), ("overlap", 0)):
+        value = getattr(args, flag)
+        if value is not None and value < least:
+            raise GtransError(
+                f"`--{flag.replace('_', '-')}` must be at least {least}, but is {value}."
+            )
 
 
 def add_scoring(parser: argparse.ArgumentParser) -> None:

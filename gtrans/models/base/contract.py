@@ -218,7 +218,9 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """Encode a batch and begin a search with ``beam`` hypotheses for each source.
 
         Args:
-            source: ``net_input`` without the decoder's input.
+            source: ``net_input`` without the decoder's input; for sources of several sentences
+                perhaps with ``prefix (documents, longest)``, decoder input of the translations
+                of their first sentences, padded on the right: all hypotheses go on behind it.
             beam: hypotheses of each source.
         """
 

@@ -14,7 +14,7 @@ from gtrans.models.base.encoder import StackDesign, longest_row, needs_of
 from gtrans.models.base.options import StackConfig, embedder, positions_and_norm
 from gtrans.models.base.planning import TargetPlanner, planned
 from gtrans.models.base.stock_search import StockDecoder
-from gtrans.modules.attention import DocumentAttention
+from gtrans.modules.attention import DocumentAttention, ProjectedKeys
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.chunked_loss import DecoderStates
 from gtrans.modules.context_attention import PackedContext
@@ -255,6 +255,30 @@ class Decoder(StockDecoder):
             context_sources(self.layers, encoder_out.context),
             None if memory is None else memory_sources(self.layers, memory, layout.shape[0]),
         )
+
+    def read_prefix(self, prefix: Tensor, encoder_out: EncoderOutput, state: DecodeState) -> None:
+        """Let a search begin behind some whole sentences, which are read in one pass.
+
+        Args:
+            prefix: ``(documents, longest)`` decoder input, padded on the right, that all
+                hypotheses of a document have read.
+            encoder_out: the encoded sources.
+            state: that of :meth:`begin`; updated in place.
+        """
+        attentions = []
+        for number in state.layers_of_document:
+            attention: DocumentAttention = self.layers[number].self_attn  # type: ignore[assignment]
+            attentions.append(attention.global_attn or attention)
+        with ProjectedKeys(attentions) as projected:
+            _, layout = self.states(prefix, encoder_out)
+        pairs = None
+        if attentions:
+            keys, values = zip(*projected.pairs, strict=True)
+            pairs = (
+                torch.stack([layout.align(key) for key in keys]),
+                torch.stack([layout.align(value) for value in values]),
+            )
+        state.begin_behind(layout, pairs)
 
     def step(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
         """Logits ``(hypotheses, vocabulary)`` after one more token of every hypothesis.

@@ -294,8 +294,7 @@ class Transformer(DocumentModel):
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
         """See :meth:`gtrans.models.base.contract.DocumentModel.begin_decoding`.
 
-        In a model with memories every source is one sentence, and ``source["memory"]`` is the
-        memory with which it begins.
+        With memories every source is one sentence, which begins with ``source["memory"]``.
         """
         flow = self._flow(source.get("memory"))
         encoded = self.encode({**source, "memory": flow})
@@ -303,7 +302,10 @@ class Transformer(DocumentModel):
             if encoded.layout.most_sentences > 1:
                 raise ValueError("a memory is decoded sentence by sentence, see StreamSearch")
             flow.encoded = encoded
-        return self.decoder.begin(encoded, beam, flow)
+        state: DecodeState = self.decoder.begin(encoded, beam, flow)
+        if "prefix" in source:
+            self.decoder.read_prefix(source["prefix"], encoded, state)
+        return state
 
     def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:
         """See :meth:`gtrans.models.base.decoder.Decoder.step`."""

@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 
 SCORES = ("s_bleu", "d_bleu", "chrf")
 _FLAG = "--eval-bleu-args"
-# Flags of `gtrans translate` besides those of the search.
-_OF_UNITS = ("max_tokens", "max_doc_tokens")
+# The flag of `gtrans translate` besides those of the search.
+_MAX_TOKENS = "max_tokens"
 _NO_FLAGS = ("normalize", "temperature")
 
 
@@ -59,16 +59,16 @@ def how_to_translate(arguments: str) -> TranslationOptions:
         raise GtransError(f"`{_FLAG}` must be JSON such as '{{\"beam\": 1}}', but is {arguments}.")
     given = {name.replace("-", "_"): value for name, value in given.items()}
     for name, value in given.items():
-        if name not in known and name not in _OF_UNITS:
+        if name not in known and name != _MAX_TOKENS:
             raise GtransError(
-                f"`{_FLAG}`: there is no '{name}', only {', '.join((*known, *_OF_UNITS))}."
+                f"`{_FLAG}`: there is no '{name}', only {', '.join((*known, _MAX_TOKENS))}."
             )
         kind = type(known.get(name, 0))
         if type(value) is not kind and not (kind is float and type(value) is int):
             raise GtransError(f"`{_FLAG}`: '{name}' cannot be {json.dumps(value)}.")
-    units = {name: given.pop(name) for name in _OF_UNITS if name in given}
+    most = given.pop(_MAX_TOKENS, options.max_tokens)
     try:
-        return replace(options, search=replace(options.search, **given), **units)
+        return replace(options, search=replace(options.search, **given), max_tokens=most)
     except GtransError as error:
         raise GtransError(f"`{_FLAG}` {arguments}: {error}") from None
 
@@ -132,8 +132,13 @@ class EvalBleu(TaskPart):
     """
 
     def __init__(self, task: Any, model: Any) -> None:
-        """``task``: that this is a part of; ``model``: that is trained."""
+        """``task``: that this is a part of; ``model``: that is trained.
+
+        Raises:
+            GtransError: the data folder does not say how pieces become text.
+        """
         self._task, self._model = task, model
+        self._pipeline = load_pipeline(task.data_folder, str(task.cfg.target_lang))
         self._options = how_to_translate(task.cfg.eval_bleu_args)
         self._translator: Translator | None = None
         self._sets: list[_ValidationSet] = []
@@ -197,11 +202,10 @@ class EvalBleu(TaskPart):
     def _translate(self, of: _ValidationSet) -> list[list[str]]:
         """The translated sentences of each document, or its translation in free search."""
         if self._translator is None:  # the model is on its device only now
-            pipeline = load_pipeline(self._task.data_folder, str(self._task.cfg.target_lang))
-            search = self._options.search
-            self._translator = Translator([self._model], self._task, pipeline.decode, search)
+            of_pieces, search = self._pipeline.decode, self._options.search
+            self._translator = Translator([self._model], self._task, of_pieces, search)
         translator = self._translator
-        cut = translator.cut(lines_of_dataset(of.dataset), self._options.max_doc_tokens)
+        cut = translator.cut(lines_of_dataset(of.dataset))
         documents = [rows for rows in cut if rows][: len(of.references)]
         rows = iter(self._decode(translator, list(chain.from_iterable(documents))))
         texts = [list(chain.from_iterable(islice(rows, len(one)))) for one in documents]

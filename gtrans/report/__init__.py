@@ -1,0 +1,1 @@
+"""``gtrans report``: one page of HTML from finished run folders."""

@@ -1,0 +1,172 @@
+"""Instances that overlap: the cut, a given beginning in the search, and whole documents."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.batches import BOS, EOS, PAD, batch_of
+from support.gtransformer_models import model_of
+from support.untrained import WORDS, task_for, untrained
+
+from gtrans.data.instances import MARKS_PER_SENTENCE, split_instances, split_overlapping
+from gtrans.data.units import DocumentUnit
+from gtrans.errors import GtransError
+
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "positions": {"positions": "sentence"},
+    "group only": {
+        "encoder_top_attention": "group",
+        "decoder_top_attention": "group",
+        "cross_top_attention": "group",
+    },
+    "full": {"doc_mode": "full"},
+    "no translation locality": {"no_translation_locality": True},
+}
+LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=30)
+
+
+@given(LENGTHS, st.integers(8, 60), st.integers(0, 6))
+def test_the_cut(lengths: list[int], most: int, overlap: int) -> None:
+    """Own sentences cover the document; those read before are the last, and there is room."""
+    found = split_overlapping(lengths, lengths, most, overlap)
+    assert [n for _, own in found for n in own] == list(range(len(lengths)))
+    if overlap == 0:
+        assert [own for _, own in found] == split_instances(lengths, lengths, most)
+    costs = [length + MARKS_PER_SENTENCE for length in lengths]
+    for first, own in found:
+        assert own.start - overlap <= first <= own.start
+        total = sum(costs[first : own.stop])
+        assert total <= most or (first == own.start and len(own) == 1)
+        if first > 0 and own.start - first < overlap:  # one more leaves no room for a new one
+            assert sum(costs[first - 1 : own.start + 1]) > most
+        if own.stop < len(lengths):
+            assert total + costs[own.stop] > most
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("marks", ["both", "end"])
+def test_steps_behind_a_beginning_equal_one_pass(name: str, marks: str) -> None:
+    """Beginnings of different lengths, hypotheses that change places, a document that ends."""
+    model = model_of(**CONFIGURATIONS[name])
+    source = batch_of([[3, 1, 4, 2, 1], [5, 2, 2, 1, 1], [1, 6, 3, 1, 2]])
+    targets = [
+        [BOS, 8, 9, EOS, BOS, 7, EOS, BOS, 4, 5, 6],
+        [BOS, 5, EOS, BOS, 6, 7, 8, 9, 4, 5, 6],
+        [BOS, 4, 4, 4, 4, 4, EOS, BOS, 9, EOS, BOS, 4, 4],
+    ]
+    begun = [7, 3, 10]  # what is read before the opening symbol of the next sentence
+    opening = BOS
+    if marks == "end":
+        rows = [[8, 9, EOS, 7, EOS], [5, EOS, 6, 7, EOS], [4, 5, 6, EOS, EOS]]
+        source = torch.tensor([[*row, 4, EOS, 5, EOS, 6, EOS] for row in rows])
+        targets = [
+            [EOS, 8, 9, EOS, 7, EOS, 4, 5, 6], [EOS, 5, EOS, 6, 7, 8, 9, 4, 5],
+            [EOS, 4, 4, 4, 4, 4, EOS, 9, EOS, 4, 4],
+        ]  # fmt: skip
+        begun, opening = [5, 2, 8], EOS
+    prefix = torch.nn.utils.rnn.pad_sequence(
+        [torch.tensor(row[:size]) for row, size in zip(targets, begun, strict=True)], True, PAD
+    )
+    beam = 2
+    state = model.begin_decoding({"src_tokens": source, "prefix": prefix}, beam)
+    read = [list(row[:size]) for row, size in zip(targets, begun, strict=True) for _ in range(beam)]
+    documents = [0, 0, 1, 1, 2, 2]
+    draw = torch.Generator().manual_seed(3)
+    for step in range(12):
+        token = torch.randint(4, 20, (len(read),), generator=draw)
+        token[0] = EOS if step == 2 else token[0]
+        if step == 0 or (marks == "both" and step == 3):
+            token = torch.full_like(token, opening)
+        for row, new in zip(read, token.tolist(), strict=True):
+            row.append(new)
+        logits = model.decode_step(token, token.eq(opening), state)
+        for number, row in enumerate(read):
+            which = source[documents[number]][None]
+            whole, _ = model(which, None, torch.tensor([row]))
+            torch.testing.assert_close(logits[number], whole[0, -1], atol=1e-5, rtol=1e-4)
+        swap = torch.arange(len(read)).view(-1, beam).flip(1).flatten()
+        state.reorder(swap)
+        read = [list(read[number]) for number in swap.tolist()]
+        if step == 5:
+            state.keep(torch.tensor([0, 2]))
+            read, documents = read[:2] + read[4:], [0, 0, 2, 2]
+
+
+def generator_of(overlap: int, most: int, marks: str = "both", **options: Any) -> Any:
+    task = task_for("document", marks)
+    task.cfg.overlap, task.cfg.max_doc_tokens = overlap, most
+    given = {"beam": 2, "max_len_a": 0, "max_len_b": 4, "nbest": 1, **options}
+    return task, task.build_generator([untrained(task)], Namespace(**given))
+
+
+def translated(task: Any, generator: Any, documents: list[list[int]]) -> list[Any]:
+    """The hypotheses of documents whose sentences have these lengths."""
+    builder = task.examples
+    draw = torch.Generator().manual_seed(5)
+    examples = []
+    for lengths in documents:
+        sentences = [
+            torch.cat([torch.randint(4, 4 + len(WORDS), (n,), generator=draw), torch.tensor([EOS])])
+            for n in lengths
+        ]
+        for span in builder.unit.cut_to_translate(lengths):
+            examples.append(builder.example(span, [sentences[n] for n in span.source]))
+    found: list[Any] = generator.documents(builder.collate(examples)["net_input"])
+    return found
+
+
+@given(st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=9), min_size=1, max_size=4),
+       st.integers(1, 4), st.integers(8, 40), st.sampled_from(["both", "end", "bart"]))  # fmt: skip
+@settings(max_examples=25, deadline=None)
+def test_k_sentences_stay_k(
+    documents: list[list[int]], overlap: int, most: int, marks: str
+) -> None:
+    """Whatever overlaps: a translation for each sentence, and scores of the new ones only."""
+    found = translated(*generator_of(overlap, most, marks), documents)
+    for lengths, hypotheses in zip(documents, found, strict=True):
+        assert len(hypotheses[0].sentences) == len(lengths)
+        own = [score for sentence in hypotheses[0].sentences for score in sentence.scores]
+        length = len(hypotheses[0].tokens)
+        assert hypotheses[0].score == pytest.approx(sum(own) / length)
+        assert all(sentence.tokens[-1] == EOS for sentence in hypotheses[0].sentences)
+
+
+def test_a_document_of_one_instance_is_translated_as_without() -> None:
+    """Nothing changes for documents that fit into an instance."""
+    documents = [[3, 2, 4], [1], [5, 5, 2, 2]]
+    with_overlap = translated(*generator_of(2, 100), documents)
+    without = translated(*generator_of(0, 100), documents)
+    for one, other in zip(with_overlap, without, strict=True):
+        assert [h.tokens for h in one] == [h.tokens for h in other]
+        assert [h.score for h in one] == pytest.approx([h.score for h in other])
+
+
+def test_a_beginning_that_leaves_no_room_is_shortened() -> None:
+    """The decoder's positions are for the new sentences first."""
+    task, generator = generator_of(3, 16)
+    search = generator.search
+    lengths = [2, 2, 2, 2, 2, 2, 2]
+    plain = translated(task, generator, [lengths])[0][0]
+    search.vocabulary = type(search.vocabulary)(
+        **{**search.vocabulary.__dict__, "max_input_tokens": 18}
+    )
+    short = translated(task, generator, [lengths])[0][0]
+    assert len(plain.sentences) == len(short.sentences) == len(lengths)
+
+
+def test_refused() -> None:
+    """Units without instances, a free search, a negative number."""
+    task = task_for("sentence")
+    task.cfg.overlap = 1
+    with pytest.raises(GtransError, match="`--overlap 1` is for models that read documents"):
+        _ = task.examples
+    with pytest.raises(GtransError, match="`--overlap` needs sentences whose translations"):
+        generator_of(1, 16, "document", free=True)
+    with pytest.raises(GtransError, match="`--overlap` must be at least 0, but is -1"):
+        DocumentUnit(16, -1)
