@@ -142,7 +142,9 @@ def test_metadata(repo):
     assert "gtrans.cli" in metadata["packages"]
     assert not any(package.startswith("tests") for package in metadata["packages"])
     extras = metadata["extras_require"]
-    assert set(extras) == {"build", "bert", "mbart", "zh", "plots", "report", "tensorboard", "dev"}
+    assert set(extras) == {
+        *("build", "bert", "mbart", "zh", "plots", "report", "tensorboard", "experiments", "dev"),
+    }
     for name, wanted in {
         "bert": ["transformers"],
         "mbart": ["safetensors", "sentencepiece", "transformers"],
@@ -150,7 +152,11 @@ def test_metadata(repo):
         "plots": ["matplotlib"],
         "tensorboard": ["tensorboardx"],
         "report": ["jinja2", "matplotlib"],
-        "dev": ["hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff"],
+        "experiments": ["snakemake"],
+        "dev": [
+            *("hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff"),
+            "snakemake",
+        ],
     }.items():
         assert sorted({line.split("==")[0].lower() for line in extras[name]}) == wanted
     required = {line.split("==")[0] for line in metadata["install_requires"]}
