@@ -73,6 +73,9 @@ setup(
     install_requires=PINNED["core"],
     extras_require={
         name: PINNED[name]
-        for name in ("build", "bert", "mbart", "zh", "plots", "report", "tensorboard", "dev")
+        for name in (
+            *("build", "bert", "mbart", "zh", "plots", "report", "tensorboard"),
+            *("experiments", "dev"),
+        )
     },
 )

@@ -1,4 +1,4 @@
-"""Keeps glibc's allocator from giving memory back to the system that the next layer asks for.
+"""Whether glibc's allocator gives memory back to the system that the next layer asks for.
 
 glibc maps large blocks one by one and unmaps them when they are freed, so that training on a CPU
 gets the same memory from the system again and again, zeroed, page by page. What that costs:
@@ -15,6 +15,7 @@ import platform
 # mapped by itself, for which glibc takes 32 MiB at most.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _KEPT, _LARGEST = 1 << 30, 32 << 20
+_SMALLEST = 1 << 16
 _OWN_SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
 
 
@@ -35,3 +36,15 @@ def keep_memory() -> bool:
     mallopt = ctypes.CDLL(None).mallopt
     kept = mallopt(_MMAP_THRESHOLD, _LARGEST), mallopt(_TRIM_THRESHOLD, _KEPT)
     return kept == (1, 1)
+
+
+def give_back_memory() -> None:
+    """Let this process give freed memory back to the system, and what is free now.
+
+    So its resident memory is what it uses. Nothing happens without glibc.
+    """
+    if platform.libc_ver()[0] == "glibc":
+        library = ctypes.CDLL(None)
+        library.mallopt(_MMAP_THRESHOLD, _SMALLEST)
+        library.mallopt(_TRIM_THRESHOLD, _SMALLEST)
+        library.malloc_trim(0)

@@ -25,6 +25,7 @@ _EXTRAS = {
     "matplotlib": "plots",
     "jinja2": "report",
     "jieba": "zh",
+    "snakemake": "experiments",
     "tensorboardX": "tensorboard",
 }
 

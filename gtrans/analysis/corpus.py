@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,8 +12,7 @@ import torch
 from gtrans.analysis.attention import Measurements, watched
 from gtrans.analysis.layer_gradients import LayerGradient, criterion_of, layer_gradients
 from gtrans.analysis.reach import Distances, Reach, add_gradients
-from gtrans.analysis.runs import Run
-from gtrans.checkpoints import read_checkpoint
+from gtrans.analysis.runs import Run, updates_of
 from gtrans.decoding.batching import make_batches
 from gtrans.decoding.loading import load_models, not_finite
 from gtrans.errors import GtransError
@@ -88,7 +88,6 @@ def analyse(
     """
     # In training the gradient of a memory stops after a few sentences; here it does not.
     (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
-    history = read_checkpoint(path, in_memory=False).get("optimizer_history") or [{}]
     device = next(model.parameters()).device
     batches = list(_batches(task, split, units, max_tokens))
     reach = None if distances is None else Reach()
@@ -107,8 +106,7 @@ def analyse(
             if bool(output.isnan().any()):
                 raise not_finite([model])
     rows = sum(len(sample["id"]) for sample in batches)
-    updates = int(history[-1].get("num_updates", 0))
-    fusion = model.learned_of_groups()
+    updates, fusion = updates_of(Path(path)), model.learned_of_groups()
     return Analysis(path, updates, str(task.cfg.unit), rows, seen, fusion, reach, layers)
 
 
@@ -133,7 +131,7 @@ def read_units(
 def one_unit(
     task: Any, split: str, number: int, device: Any
 ) -> tuple[dict[str, Any], torch.Tensor]:
-    """The complete input and the target ``(1, length)`` of a unit of a split, counted from 1.
+    """The input, not yet complete, and the target ``(1, length)`` of a unit, counted from 1.
 
     Raises:
         GtransError: there is no such unit, or the split has no target.
@@ -145,7 +143,7 @@ def one_unit(
             f"{number}."
         )
     sample = dataset.collater([dataset[number - 1]])
-    return task.complete_input(_on(sample["net_input"], device)), sample["target"]
+    return _on(sample["net_input"], device), sample["target"]
 
 
 def _dataset(task: Any, split: str) -> Any:

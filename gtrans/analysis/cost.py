@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import statistics
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from gtrans.analysis import resident
 from gtrans.analysis.figures import Figure, Panel, Series, mean_of_runs
 from gtrans.data.examples import Example
 from gtrans.decoding.loading import load_models
 from gtrans.decoding.search_options import SearchOptions
-from gtrans.decoding.translation import Translator
+from gtrans.decoding.translator import Translator
 from gtrans.errors import GtransError
-from gtrans.known_warnings import hide_known_warnings
 
 _MEGABYTE = 2**20
-_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 @dataclass(frozen=True)
@@ -75,8 +71,15 @@ def cost(path: str, data: str | None, tokens: int, text: Text, cpu: bool, fp16: 
         GtransError: see there.
     """
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, spawn, initializer=_prepare) as pool:
-        return pool.submit(_measure, path, data, tokens, text, cpu, fp16).result()
+    with ProcessPoolExecutor(1, spawn, initializer=resident.begin_process) as pool:
+        try:
+            return pool.submit(_measure, path, data, tokens, text, cpu, fp16).result()
+        except BrokenProcessPool:
+            raise GtransError(
+                f"{path}: the process that translated {tokens} tokens was ended from outside, "
+                "perhaps for want of memory; give shorter --lengths, a smaller --beam or fewer "
+                "--documents."
+            ) from None
 
 
 def costs(
@@ -102,12 +105,8 @@ def costs(
     }
 
 
-def _prepare() -> None:
-    hide_known_warnings()
-    torch.set_num_threads(1)
-
-
 def _measure(path: str, data: str | None, tokens: int, text: Text, cpu: bool, fp16: bool) -> Cost:
+    torch.set_num_threads(1)
     models, task = load_models([path], data, cpu=cpu, fp16=fp16)
     device = next(models[0].parameters()).device
     chunk = min(text.chunk, tokens)
@@ -116,8 +115,10 @@ def _measure(path: str, data: str | None, tokens: int, text: Text, cpu: bool, fp
     # Libraries load parts of themselves by the first sentence.
     _translate(translator, _rows(translator, chunk, chunk, text))
     rows = _rows(translator, tokens, chunk, text)
-    before = _begin(device)
     seconds = [_timed(translator, rows, device) for _ in range(text.rounds)]
+    # By itself, because it takes more time when freed memory is given back.
+    before = _begin(device)
+    _translate(translator, rows)
     peak = _peak(device)
     return Cost(
         tokens, statistics.median(seconds), peak / _MEGABYTE, max(peak - before, 0) / _MEGABYTE
@@ -174,26 +175,12 @@ def _begin(device: Any) -> int:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
         return torch.cuda.memory_allocated()
-    with suppress(OSError):
-        _CLEAR.write_text("5")  # Linux: the peak begins anew
-    return _status("VmRSS") or _peak(device)
+    return resident.forget_peak()
 
 
 def _peak(device: Any) -> int:
-    """Bytes of the largest memory since :func:`_begin`, of the whole process where that fails."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated()
-    unit = 1 if sys.platform == "darwin" else 1024
-    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _status(name: str) -> int:
-    """A number of bytes in Linux' description of this process; 0: there is none."""
-    with suppress(OSError):
-        for line in _STATUS.read_text(encoding="ascii").splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) * 1024
-    return 0
+    """Bytes of the largest memory since :func:`_begin`."""
+    return torch.cuda.max_memory_allocated() if device.type == "cuda" else resident.peak()
 
 
 def cost_figure(found: Mapping[str, Sequence[Cost]], text: Text, title: str = "") -> Figure:

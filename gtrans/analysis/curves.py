@@ -61,15 +61,16 @@ def _panel(models: Mapping[str, Sequence[History]], value: str, against: str) ->
     for label, runs in models.items():
         for name, shade in zip(names, shades(len(names)), strict=True):
             called = label if len(names) == 1 else name if len(models) == 1 else f"{label}, {name}"
-            colour = len(series) if len(names) > 1 else list(models).index(label)
+            model = list(models).index(label)
             found = [_points(run, split, name, against) for run in runs]
             found = [points for points in found if points]
             # Times of different runs have nothing in common of which there is a mean.
             for group in [[run] for run in found] if against == HOURS else [found]:
                 points = mean_of_runs(group)
-                own = shade if len(names) > 1 else None
-                dashed = len(names) > 1 and list(models).index(label) > 0
-                series.append(Series(called, points, colour, "line", dashed, own))
+                if len(names) == 1:
+                    series.append(Series(called, points, model))
+                else:
+                    series.append(Series(called, points, dashed=model > 0, shade=shade, mark=model))
     shown = _LABELS.get(pattern, pattern)
     where = "training" if split == _TRAIN else split
     x_label = {HOURS: "hours of training", EPOCHS: "epoch"}.get(against, "updates")

@@ -40,10 +40,11 @@ class Series:
     Attributes:
         label: its name in the legend.
         points: by ``x``, if these are numbers.
-        colour: number of its colour and mark; series with the same number belong together.
+        colour: number of its colour; series with the same number belong together.
         kind: ``line``: points joined by lines; ``limit``: a dashed line that other points cannot
             pass; ``bars``.
         dashed: another line of the same colour.
+        mark: number of the mark of its points; None: that of the colour.
         shade: the colour instead, from 0 (dark) to 1 (light): for series that have an order, such
             as layers; None: the colour of ``colour``.
     """
@@ -54,6 +55,7 @@ class Series:
     kind: Kind = "line"
     dashed: bool = False
     shade: float | None = None
+    mark: int | None = None
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,8 @@ def fusion_figure(runs: Sequence[Run], title: str = "") -> Figure:
                     )
                     called = f"{part} {number + 1}"
                     called = called if len(labels) == 1 else f"{label}, {called}"
-                    dashed = labels.index(label) > 0
-                    series.append(Series(called, points, len(series), "line", dashed, shade))
+                    model = labels.index(label)
+                    series.append(Series(called, points, dashed=model > 0, shade=shade, mark=model))
             elif count:
                 points = mean_of_runs(
                     list(enumerate(values, 1)) for steps in of_label for _, values in steps

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gtrans.analysis.maps import Axis, Map, as_json
-from gtrans.analysis.plots import figure_class, picture, repeatable, write_together
+from gtrans.analysis.plots import figure_class, plain, write_together
 
 INDEX, NUMBERS = "index.html", "maps.json"
 _MANY_WORDS = 100  # more have no names along the side, only numbers of sentences
@@ -19,8 +20,7 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>body{{font-family:sans-serif;margin:1em;color:#111;background:#fff}}
-figure{{display:inline-block;margin:1em;vertical-align:top}}figcaption{{font-weight:bold}}
-img{{max-width:95vw}}</style></head><body>
+figure{{display:inline-block;margin:1em;vertical-align:top}}img{{max-width:95vw}}</style></head><body>
 <h1>{title}</h1>
 <p>{text}</p>
 <nav><ul>{links}</ul></nav>
@@ -40,11 +40,11 @@ def draw_map(weights: Any, queries: Axis, keys: Axis, title: str) -> Any:
     )  # fmt: skip
     for axis, of_axis, rotation in ((axes.xaxis, keys, 90), (axes.yaxis, queries, 0)):
         places, labels = _ticks(of_axis)
-        axis.set_ticks(places, labels, rotation=rotation, fontsize=7)
+        axis.set_ticks(places, [plain(text) for text in labels], rotation=rotation, fontsize=7)
     _boundaries(axes.axhline, queries)
     _boundaries(axes.axvline, keys)
     drawn.colorbar(image, ax=axes, label="weight", fraction=0.05)
-    axes.set_title(title, fontsize="medium")
+    axes.set_title(plain(title), fontsize="medium")
     return drawn
 
 
@@ -76,7 +76,7 @@ def write_gallery(maps: Sequence[Map], folder: Path, title: str, text: str, head
     Raises:
         GtransError: a file cannot be written; then none is.
     """
-    contents: dict[Path, bytes] = {}
+    contents: dict[Path, str | Callable[[], Any]] = {}
     links, figures = [], []
     for one in maps:
         drawings = [(one.name, one.title, one.weights.mean(0))]
@@ -86,14 +86,13 @@ def write_gallery(maps: Sequence[Map], folder: Path, title: str, text: str, head
                 for number, weights in enumerate(one.weights, 1)
             ]
         for name, caption, weights in drawings:
-            with repeatable():
-                drawn = draw_map(weights.numpy(), one.queries, one.keys, caption)
-                contents[folder / f"{name}.svg"] = picture(drawn, ".svg")
+            contents[folder / f"{name}.svg"] = partial(
+                draw_map, weights.numpy(), one.queries, one.keys, caption
+            )
             safe = html.escape(caption)
             links.append(f'<li><a href="#{name}">{safe}</a></li>')
             figures.append(
-                f'<figure id="{name}"><figcaption>{safe}</figcaption>'
-                f'<img src="{name}.svg" alt="{safe}" loading="lazy"></figure>\n'
+                f'<figure id="{name}"><img src="{name}.svg" alt="{safe}" loading="lazy"></figure>\n'
             )
     numbers = json.dumps([as_json(one) for one in maps], ensure_ascii=False)
     page = _PAGE.format(
@@ -103,5 +102,5 @@ def write_gallery(maps: Sequence[Map], folder: Path, title: str, text: str, head
         figures="".join(figures),
     )
     for name, content in ((NUMBERS, f"{numbers}\n"), (INDEX, page)):
-        contents[folder / name] = content.encode()
+        contents[folder / name] = content
     write_together(contents)

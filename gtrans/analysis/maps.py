@@ -87,33 +87,48 @@ class UnitText:
         source: what the encoder reads.
         read: what the decoder reads.
         written: what it predicts there.
-        context: what a frozen BERT or a context encoder reads; no labels: its words are not known.
+        current: the part of ``source`` that is translated, in a window; otherwise all of it.
+        context: what a frozen BERT (its word pieces) or a context encoder reads besides.
     """
 
     source: Axis
     read: Axis
     written: Axis
+    current: Axis
     context: Axis = Axis(())
 
 
 def unit_text(model: Any, task: Any, net_input: dict[str, Tensor], target: Tensor) -> UnitText:
-    """The words of a batch of one unit; ``target (1, length)``."""
+    """The words of a batch of one unit.
+
+    Args:
+        model: reads it.
+        task: its task.
+        net_input: of the batch, with the word pieces that a BERT reads.
+        target: ``(1, length)``.
+    """
     layouts = model.layouts(net_input["src_tokens"], net_input["prev_output_tokens"])
     dictionaries = task.source_dictionary, task.target_dictionary
-    sides = (
-        (layouts[0], net_input["src_tokens"], dictionaries[0]),
-        (layouts[1], net_input["prev_output_tokens"], dictionaries[1]),
-        (layouts[1], target.to(net_input["prev_output_tokens"]), dictionaries[1]),
-    )
-    return UnitText(
-        *(
-            Axis(
-                tuple(dictionary[token] for token in layout.pack(tokens).tolist()),
-                tuple((layout.sentence + 1).tolist()),
-            )
-            for layout, tokens, dictionary in sides
+    source, read, written = (
+        Axis(
+            tuple(dictionary[token] for token in layout.pack(tokens).tolist()),
+            tuple((layout.sentence + 1).tolist()),
+        )
+        for layout, tokens, dictionary in (
+            (layouts[0], net_input["src_tokens"], dictionaries[0]),
+            (layouts[1], net_input["prev_output_tokens"], dictionaries[1]),
+            (layouts[1], target.to(net_input["prev_output_tokens"]), dictionaries[1]),
         )
     )
+    current, context = source, Axis(())
+    if "current" in net_input:
+        inside = (layouts[0].sentence == int(net_input["current"])).tolist()
+        current = source.chosen([n for n, here in enumerate(inside) if here])
+        context = source.chosen([n for n, here in enumerate(inside) if not here])
+    if "word_pieces" in net_input:
+        symbols = task.bert.pieces.symbols
+        context = Axis(tuple(symbols[piece] for piece in net_input["word_pieces"][0].tolist()))
+    return UnitText(source, read, written, current, context)
 
 
 def attention_maps(model: Any, net_input: dict[str, Tensor], text: UnitText) -> list[Map]:
@@ -139,35 +154,36 @@ def attention_maps(model: Any, net_input: dict[str, Tensor], text: UnitText) -> 
 
 
 def _map(place: Location, weights: Tensor, visible: Tensor, text: UnitText, call: int) -> Map:
-    source_side = place.side != "decoder"
     queries, keys = weights.shape[1:]
-    own = text.source if source_side else text.written
+    source = (text.source, text.current)
+    of_decoder = place.side == "decoder"
+    own = {"decoder": (text.written,), "context_encoder": (text.context,)}.get(place.side, source)
     if place.kind == "update":  # one call for each sentence
-        chosen = [n for n, sentence in enumerate(own.sentences or ()) if sentence == call]
-        words = (text.source if source_side else text.read).chosen(chosen)
-        return Map(place, call, _numbers(queries), _fitting(keys, words), weights)
+        words = text.read if of_decoder else text.source
+        chosen = [n for n, sentence in enumerate(words.sentences or ()) if sentence == call]
+        # The mark at a sentence's end may be left out.
+        axis = _fitting(keys, words.chosen(chosen[:keys]))
+        return Map(place, call, _numbers(queries), axis, weights)
     if place.kind == "memory":
         # Each sentence has its own memory beside those of the others.
         size = int(visible[0].sum())
         weights = weights[:, visible].view(weights.size(0), queries, size)
-        return Map(place, None, _fitting(queries, own), _numbers(size), weights)
-    if place.kind == "cross":
-        of_keys = text.source
-    elif place.kind == "context" or place.side == "context_encoder":
-        of_keys = text.context
-        own = text.context if place.side == "context_encoder" else own
-    else:
-        of_keys = text.source if source_side else text.read
-    return Map(place, None, _fitting(queries, own), _fitting(keys, of_keys), weights)
+        return Map(place, None, _fitting(queries, *own), _numbers(size), weights)
+    of_keys = own
+    if place.kind in ("cross", "context"):
+        of_keys = source if place.kind == "cross" else (text.context,)
+    elif of_decoder:
+        of_keys = (text.read,)
+    return Map(place, None, _fitting(queries, *own), _fitting(keys, *of_keys), weights)
 
 
 def _numbers(count: int) -> Axis:
     return Axis(tuple(str(number) for number in range(1, count + 1)))
 
 
-def _fitting(count: int, axis: Axis) -> Axis:
-    """``axis`` if it has ``count`` words; a model may attend to a part that has no name here."""
-    return axis if len(axis.labels) == count else _numbers(count)
+def _fitting(count: int, *known: Axis) -> Axis:
+    """The first of ``known`` that has ``count`` words; numbers if a part has no words here."""
+    return next((axis for axis in known if len(axis.labels) == count), _numbers(count))
 
 
 def of_sentences(maps: Iterable[Map], first: int, last: int) -> list[Map]:

@@ -86,7 +86,9 @@ class MemoryGain:
 
     def mean(self, kind: str, what: str = "gain") -> float:
         """The mean over layers and sides of one of :data:`KINDS`."""
-        found = [getattr(gain, what) for place, gain in self.places.items() if place.kind == kind]
+        found: list[float] = [
+            getattr(gain, what) for place, gain in self.places.items() if place.kind == kind
+        ]
         return sum(found) / len(found)
 
 

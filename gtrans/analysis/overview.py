@@ -68,23 +68,24 @@ class _View:
     ) -> list[Series]:
         """The lines of a panel: a colour for each model, or for each line of the only model.
 
-        Further lines of one of several models are dashed. ``before`` begins their names;
-        ``shaded`` lines are in an order.
+        Further lines of one of several models are dashed. ``before`` begins their names.
+        ``shaded`` lines are in an order, which is their colour; those of further models are dashed.
         """
         others = list(dict.fromkeys(line for _, line in lines))
         several = len(self.labels) > 1
         found = []
         for (label, line), points in lines.items():
             name = ", ".join(filter(None, (label if several else "", line)))
-            number = others.index(line)
+            number, model = others.index(line), self.labels.index(label)
             found.append(
                 Series(
                     " ".join(filter(None, (before, name))) or label,
                     points,
-                    self.labels.index(label) if several else number,
+                    model if several else number,
                     kind,
-                    several and number > 0 if not shaded else self.labels.index(label) > 0,
-                    shades(len(others))[number] if shaded else None,
+                    dashed=(model if shaded else several and number) > 0,
+                    shade=shades(len(others))[number] if shaded else None,
+                    mark=model if shaded else number,
                 )
             )
         return found
@@ -131,13 +132,8 @@ def _gates(view: _View) -> Iterator[Panel]:
             yield _Value("gates", line, place.layer, gate.total, gate.values)
 
     for title, lines in view.panels(opened, view.training).items():
-        several = len(view.labels) > 1
-        yield Panel(
-            title,
-            view.x_label,
-            "share of the wider attention",
-            tuple(view.series(lines, shaded=several)),
-        )
+        series = tuple(view.series(lines))
+        yield Panel(title, view.x_label, "share of the wider attention", series)
 
 
 def _reach(found: Sequence[Analysis], bin_size: int) -> Iterator[Panel]:

@@ -7,8 +7,9 @@ import io
 import json
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,38 +57,49 @@ def figure_class() -> Any:
     Raises:
         GtransError: matplotlib is not installed.
     """
+    _matplotlib()
+    return importlib.import_module("matplotlib.figure").Figure
+
+
+def _matplotlib() -> Any:
     # fairseq makes every library log at level INFO.
     for library in ("matplotlib", "PIL"):
         logging.getLogger(library).setLevel(logging.WARNING)
     require(["matplotlib"], "`--plot`")
-    return importlib.import_module("matplotlib.figure").Figure
+    return importlib.import_module("matplotlib")
 
 
 def repeatable() -> AbstractContextManager[None]:
-    """matplotlib's settings: a figure is the same file again, and its labels are plain text."""
-    settings = {"svg.hashsalt": "gtrans", "svg.fonttype": "none", "text.parse_math": False}
-    context: AbstractContextManager[None] = importlib.import_module("matplotlib").rc_context(
-        settings
-    )
+    """matplotlib's settings: a figure is the same file again, and the text of an SVG is text."""
+    settings = {"svg.hashsalt": "gtrans", "svg.fonttype": "none"}
+    context: AbstractContextManager[None] = _matplotlib().rc_context(settings)
     return context
 
 
-def picture(drawn: Any, suffix: str) -> bytes:
-    """The file of a figure of matplotlib, in the format of a suffix."""
-    content = io.BytesIO()
-    drawn.savefig(content, dpi=150, format=suffix[1:], metadata=_DATE.get(suffix))
-    return content.getvalue()
+def plain(text: str) -> str:
+    """``text`` for matplotlib, which takes what stands between dollars for mathematics."""
+    return text.replace("$", r"\$")
 
 
-def write_together(contents: Mapping[Path, bytes]) -> None:
+def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
     """Write files of which either all are there, or none.
+
+    Args:
+        contents: of every file its text, or what draws a figure of matplotlib, whose format is
+            the suffix of the file.
 
     Raises:
         GtransError: one cannot be written.
     """
-    with replacing(*contents) as temporary:
-        for path, content in zip(temporary, contents.values(), strict=True):
-            path.write_bytes(content)
+    with replacing(*contents) as temporary, repeatable():
+        for written, (path, content) in zip(temporary, contents.items(), strict=True):
+            if isinstance(content, str):
+                written.write_text(content, encoding="utf-8")
+                continue
+            # In memory first, because its library does not say why a file could not be written.
+            drawn, kind = io.BytesIO(), path.suffix
+            content().savefig(drawn, dpi=150, format=kind[1:], metadata=_DATE.get(kind))
+            written.write_bytes(drawn.getvalue())
 
 
 def write_figure(figure: Figure, paths: Iterable[str]) -> None:
@@ -97,12 +109,12 @@ def write_figure(figure: Figure, paths: Iterable[str]) -> None:
         GtransError: a file cannot be written; then none is.
     """
     texts = {".csv": to_csv(figure), ".json": json.dumps(to_json(figure), indent=2) + "\n"}
-    contents: dict[Path, bytes] = {}
+    contents: dict[Path, str | Callable[[], Any]] = {}
     for path in map(Path, paths):
-        with repeatable():
-            contents[path] = picture(draw(figure), path.suffix)
-        contents |= {file: texts[file.suffix].encode() for file in numbers_beside(path)}
-    write_together(contents)
+        contents[path] = partial(draw, figure)
+        contents |= {file: texts[file.suffix] for file in numbers_beside(path)}
+    if contents:
+        write_together(contents)
 
 
 def draw(figure: Figure) -> Any:
@@ -118,7 +130,7 @@ def draw(figure: Figure) -> Any:
     for axis in axes[len(figure.panels) :]:
         axis.axis("off")
     if figure.title:
-        drawn.suptitle(figure.title)
+        drawn.suptitle(plain(figure.title))
     return drawn
 
 
@@ -129,12 +141,14 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
             _draw_bars(axes, series, bars.index(series), len(bars))
         else:
             _draw_line(axes, series)
-    axes.set_title(panel.title, fontsize="medium")
-    axes.set_xlabel(panel.x_label)
-    axes.set_ylabel(panel.y_label)
+    axes.set_title(plain(panel.title), fontsize="medium")
+    axes.set_xlabel(plain(panel.x_label))
+    axes.set_ylabel(plain(panel.y_label))
     numbers = [p.x for series in panel.series for p in series.points if not isinstance(p.x, str)]
     if numbers and all(x == int(x) for x in numbers):
         axes.xaxis.get_major_locator().set_params(integer=True)
+        if len(set(numbers)) == 1:
+            axes.set_xlim(numbers[0] - 1, numbers[0] + 1)
     if panel.logarithmic:
         axes.set_yscale("log")
     if len(panel.series) > 1 or any(series.label for series in panel.series):
@@ -148,17 +162,32 @@ def _colour(series: Series) -> Any:
     if series.shade is None:
         return COLOURS[series.colour % len(COLOURS)]
     # The lightest end would not be seen on white.
-    return importlib.import_module("matplotlib").colormaps["viridis"](0.9 * series.shade)
+    return _matplotlib().colormaps["viridis"](0.9 * series.shade)
 
 
 def _draw_line(axes: Any, series: Series) -> None:
     points = [p for p in series.points if math.isfinite(p.y)]
     x, y = [p.x for p in points], [p.y for p in points]
     limit = series.kind == "limit"
-    mark = "" if limit or len(points) > _MANY_POINTS else MARKS[series.colour % len(MARKS)]
+    number = series.colour if series.mark is None else series.mark
+    mark = (
+        "_"
+        if limit and len(points) == 1
+        else ""
+        if limit or len(points) > _MANY_POINTS
+        else MARKS[number % len(MARKS)]
+    )
     style = ":" if limit else "--" if series.dashed else "-"
     colour = _colour(series)
-    axes.plot(x, y, style, marker=mark, markersize=4, color=colour, label=series.label)
+    axes.plot(
+        x,
+        y,
+        style,
+        marker=mark,
+        markersize=12 if mark == "_" else 4,
+        color=colour,
+        label=plain(series.label),
+    )
     if any(p.low is not None for p in points):
         low = [p.y if p.low is None else p.low for p in points]
         high = [p.y if p.high is None else p.high for p in points]
@@ -176,7 +205,7 @@ def _draw_bars(axes: Any, series: Series, number: int, count: int) -> None:
     high = [(p.y if p.high is None else p.high) - p.y for p in series.points]
     axes.bar(
         places, [p.y if math.isfinite(p.y) else 0 for p in series.points], width,
-        color=_colour(series), label=series.label,
+        color=_colour(series), label=plain(series.label),
         yerr=[low, high] if any(low + high) else None, capsize=2,
     )  # fmt: skip
-    axes.set_xticks(range(len(series.points)), [str(p.x) for p in series.points])
+    axes.set_xticks(range(len(series.points)), [plain(str(p.x)) for p in series.points])

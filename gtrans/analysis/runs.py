@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from gtrans.checkpoint_contents import reading
 from gtrans.checkpoints import read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.training.folder import RunFolder
@@ -52,14 +52,15 @@ def runs_of(models: Mapping[str, Sequence[str]]) -> list[Run]:
             if path.is_dir():
                 steps: dict[int, Step] = {}
                 for file in RunFolder(path).checkpoints():
-                    steps.setdefault(_updates(file), Step(file, _updates(file)))
+                    step = Step(file, updates_of(file))
+                    steps.setdefault(step.updates, step)
                 if not steps:
                     raise GtransError(f"--path {path}: there are no checkpoints in this folder.")
                 folders.setdefault(path.resolve(), {}).update(
                     {step.path: step for step in steps.values()}
                 )
             else:
-                step = Step(path, _updates(path))
+                step = Step(path, updates_of(path))
                 folders.setdefault(path.resolve().parent, {})[path] = step
         for of_folder in folders.values():
             ordered = sorted(of_folder.values(), key=lambda step: step.updates)
@@ -67,11 +68,16 @@ def runs_of(models: Mapping[str, Sequence[str]]) -> list[Run]:
     return found
 
 
-def _updates(path: Path) -> int:
-    history: list[dict[str, Any]] = read_checkpoint(path, in_memory=False).get(
-        "optimizer_history"
-    ) or [{}]
-    return int(history[-1].get("num_updates", 0))
+def updates_of(path: Path) -> int:
+    """The updates of a checkpoint's training, 0 if it does not say.
+
+    Raises:
+        GtransError: there is no such checkpoint, or it is damaged.
+    """
+    state = read_checkpoint(path, in_memory=False)
+    with reading(path, "its number of updates"):
+        history = state.get("optimizer_history") or [{}]
+        return int(history[-1].get("num_updates", 0))
 
 
 def labels_of(runs: Sequence[Run]) -> list[str]:

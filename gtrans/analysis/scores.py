@@ -7,7 +7,8 @@ accuracies of ``gtrans contrast --json``.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,8 +102,9 @@ class Scores:
                 raise GtransError(f"{self.file.path}: it has no '{name}'; there, it has {has}.")
         if isinstance(at, bool) or not isinstance(at, int | float):
             raise GtransError(f"{self.file.path}: '{name}' is no number.")
-        low, high = _interval(parent)
-        return Point("", float(at), low, high)
+        with self._as_written():
+            low, high = _interval(parent)
+            return Point("", float(at), low, high)
 
     def parts(self, table: str, metric: str) -> list[tuple[Mapping[str, Any], float]]:
         """The parts of the corpus that have sentences, each with the system's score.
@@ -116,10 +118,27 @@ class Scores:
                 f"{self.file.path}: it has no '{table}'; take a file of `gtrans score --json` with "
                 "s_bleu among its --metrics."
             )
-        if rows and metric not in rows[0]:
+        if rows and isinstance(rows[0], dict) and metric not in rows[0]:
             raise GtransError(f"{self.file.path}: its '{table}' have no '{metric}'.")
-        found = [(row, row[metric][self.system]) for row in rows]
-        return [(row, float(score)) for row, score in found if score is not None]
+        with self._as_written():
+            found = [(row, row[metric][self.system]) for row in rows]
+            parts = [(row, float(score)) for row, score in found if score is not None]
+            for row, _ in parts:  # what will be drawn
+                _part_name(row)
+                int(row["sentences"])
+                _tests(row, metric, str(self.system))
+        return parts
+
+    @contextmanager
+    def _as_written(self) -> Iterator[None]:
+        """Raises GtransError where the file is not built as `gtrans score` writes it."""
+        try:
+            yield
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError):
+            raise GtransError(
+                f"{self.file.path}: it was damaged or changed; write it again by "
+                "`gtrans score --json`."
+            ) from None
 
 
 def _interval(entry: Any) -> tuple[float | None, float | None]:
@@ -253,9 +272,14 @@ def _tested(
 ) -> Point:
     """A difference with the interval of its test, if both systems were tested in one file."""
     same = ours.file.path == theirs.file.path and theirs.system == ours.content.get("baseline")
-    tests = rows[str(point.x)][0].get("comparison", {}).get(metric, {}) if same else {}
-    low, high = _interval(tests.get(ours.system, {}))
+    row = rows[str(point.x)][0]
+    low, high = _tests(row, metric, str(ours.system)) if same else (None, None)
     return Point(point.x, point.y, low, high)
+
+
+def _tests(row: Mapping[str, Any], metric: str, system: str) -> tuple[float | None, float | None]:
+    """The interval of a system's difference from the baseline within a part, if it was tested."""
+    return _interval(row.get("comparison", {}).get(metric, {}).get(system, {}))
 
 
 def _part_name(row: Mapping[str, Any]) -> str:

@@ -8,6 +8,9 @@ share is in :mod:`gtrans.cli.shared`) with
 * ``NEEDS``: the libraries without which it does nothing (:mod:`gtrans.libraries`);
 * ``add_arguments(parser)`` and ``run(args)``.
 
+With a constant ``PASSES_ON``, which says to whom, what follows ``--`` is not read but is
+``args.passed_on``.
+
 A front of one of fairseq's commands has ``hand_over(argv)`` in place of ``add_arguments`` and
 ``run``: fairseq declares the options.
 

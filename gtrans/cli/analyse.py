@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> None:
 
     given = by_label(labelled_paths(args.path))
     paths = [path for of_label in given.values() for path in of_label]
-    check_figure(args, [*(path for path in paths if Path(path).is_file())])
+    check_figure(args, [path for path in paths if Path(path).is_file()])
     runs = runs_of(given)
     files = [step.path for run in runs for step in run.steps]
     check_figure(args, [*files, *prepared_files(args.data)])

@@ -47,6 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="contrastive items per phenomenon and distance, an even number (default: %(default)s)",
     )
+    parser.add_argument(
+        "--join",
+        type=int,
+        default=1,
+        metavar="N",
+        help="N documents of a split become one long document, as experiments on the length of "
+        "documents need (default: %(default)s)",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -55,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError(
             f"`--pair` must be {PAIR}, but is {args.pair}; the grammar knows no other pair."
         )
-    summary = write_corpus(args.out, args.seed, args.docs, args.items)
+    summary = write_corpus(args.out, args.seed, args.docs, args.items, args.join)
     for split in SPLITS:
         counts = summary["splits"][split]
         print(f"{split}: {counts['documents']} documents, {counts['sentences']} sentences")

@@ -1,45 +1,99 @@
-"""List the tables and figures of the five papers, and what each needs to be made again.
+"""Make the tables and figures of the five papers, or list what each needs.
 
-With --list alone, one line each. With names, all that is known of them: what the paper shows and
-prints, where it contradicts itself, the recipe and options for every row, and what is missing or
-cannot be had freely. A name is that of a table or figure, such as 000-T2, or of a paper, such as
-000.
+A name is that of a table or figure, such as 000-T2, or of a paper, such as 000. What is missing
+is run, what is there is used: run the command again, and it goes on. Results are OUT/SCALE/NAME.md,
+.json and .csv, and of a figure .png and .svg: every number with its run, seed, interval and tests,
+beside those of the paper. The scale says how large everything is:
+
+  tiny    the corpus that gtrans make-corpus writes, small models: minutes on a CPU
+  small   a corpus of --data, named by --corpus, 3 + 3 layers: hours on a CPU
+  paper   the papers' corpora in --data and their sizes, on GPUs
+
+The work is done by Snakemake (pip install 'gtrans[experiments]'); what follows -- goes to it, such
+as an executor for a cluster. See docs/reproducing.md.
+
+With --list, a line for each; with --list and names, all that is known of them: what the paper
+shows and prints, where it contradicts itself, the recipe and options for every row, and what is
+missing or cannot be had freely.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from shlex import quote
 from textwrap import wrap
+from typing import get_args
 
-from gtrans.experiments.catalogue import Experiment, Variant, find, read_catalogue
+from gtrans.errors import GtransError
+from gtrans.experiments.catalogue import Experiment, Scale, Variant, find, read_catalogue
 from gtrans.messages import json_text, print_lines
 
-EXAMPLE = "gtrans reproduce --list 000-T2"
+EXAMPLE = "gtrans reproduce 000-T6 --scale tiny --out experiments --cores 2"
 NEEDS = ()
+PASSES_ON = "snakemake"
 _WIDTH = 96
 _INDENT = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans reproduce``."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="table, figure or paper to make")
     parser.add_argument(
         "--list",
         nargs="*",
         metavar="NAME",
-        required=True,
-        help="tables and figures to describe (default: a line for each one)",
+        help="tables and figures to describe instead (default: a line for each one)",
     )
-    parser.add_argument("--json", action="store_true", help="write JSON to standard output")
+    parser.add_argument("--json", action="store_true", help="--list: write JSON to standard output")
+    made = parser.add_argument_group("making them")
+    made.add_argument("--out", type=Path, metavar="DIR", help="folder to write")
+    made.add_argument(
+        "--scale", choices=get_args(Scale), default="tiny", help="(default: %(default)s)"
+    )
+    made.add_argument(
+        "--data", type=Path, metavar="DIR", help="folder of the corpora, for scales small and paper"
+    )
+    made.add_argument(
+        "--corpus",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="corpora of --data, instead of those of the paper",
+    )
+    made.add_argument(
+        "--seeds",
+        metavar="N[,N..]",
+        help="seeds of the runs (default: those of the scale)",
+    )
+    made.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="another value for a setting of the scale, such as updates=20 to try it out; the "
+        "folder is then OUT/SCALE.NAME-N",
+    )
+    made.add_argument(
+        "--cores", type=int, default=1, metavar="N", help="jobs at once (default: %(default)s)"
+    )
+    made.add_argument("--dry-run", action="store_true", help="print the commands only")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the list.
+    """Make the tables and figures, or print the list.
 
     Raises:
-        GtransError: there is no such table or figure.
+        GtransError: there is no such table or figure, an option is missing or has an impossible
+            value, or a job has failed.
     """
+    if args.list is None:
+        _make(args)
+        return
+    if args.names:
+        raise GtransError(f"`--list` and the name {args.names[0]}; give it behind `--list`.")
     every = read_catalogue()
     chosen = find(every, args.list) if args.list else every
     if args.json:
@@ -48,6 +102,44 @@ def run(args: argparse.Namespace) -> None:
         print_lines(*(line for experiment in chosen for line in _whole(experiment)))
     else:
         print_lines(*_overview(every))
+
+
+def _make(args: argparse.Namespace) -> None:
+    from gtrans.experiments.engine import reproduce
+    from gtrans.experiments.plan import Wish, plan, why_not
+    from gtrans.experiments.scales import read_scale
+
+    if not args.names:
+        raise GtransError(
+            "give the name of a table or figure; `gtrans reproduce --list` names all of them."
+        )
+    if args.out is None:
+        raise GtransError("`--out` is missing: the folder to write.")
+    if args.cores < 1:
+        raise GtransError(f"`--cores` must be at least 1, but is {args.cores}.")
+    scale = read_scale(args.scale, args.set)
+    chosen = list({it.name: it for it in find(read_catalogue(), args.names)}.values())
+    refused = [reason for reason in (why_not(it, scale) for it in chosen) if reason]
+    # Of a whole paper, what can be had is made.
+    if len(refused) == len(chosen):
+        raise GtransError("; ".join(refused))
+    for reason in refused:
+        print_lines(f"left out: {reason}")
+    possible = [it for it in chosen if not why_not(it, scale)]
+    wish = Wish(scale, args.out, args.data, tuple(args.corpus), _seeds(args.seeds, scale.seeds))
+    jobs, planned = plan(possible, wish)
+    reproduce(jobs, planned, args.cores, args.dry_run, args.passed_on)
+
+
+def _seeds(given: str | None, default: tuple[int, ...]) -> tuple[int, ...]:
+    if given is None:
+        return default
+    seeds = given.split(",")
+    if not all(re.fullmatch("[1-9][0-9]{0,8}", it) for it in seeds) or len({*seeds}) < len(seeds):
+        raise GtransError(
+            f"`--seeds` must be different whole numbers, such as 1,2,3, but is '{given}'."
+        )
+    return tuple(map(int, seeds))
 
 
 def _overview(experiments: Sequence[Experiment]) -> Iterator[str]:

@@ -16,6 +16,8 @@ translation when everything is translated.
 from __future__ import annotations
 
 import argparse
+import ast
+from typing import Any
 
 from gtrans.cli.shared.model_options import (
     add_context,
@@ -25,6 +27,7 @@ from gtrans.cli.shared.model_options import (
     context_of,
 )
 from gtrans.decoding.translation_options import MAX_TOKENS
+from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
 
 EXAMPLE = (
@@ -105,6 +108,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--force", action="store_true", help="translate anew, even if it is finished or in part"
     )
     add_context(parser)
+    parser.add_argument(
+        "--model-overrides",
+        type=_overrides,
+        default={},
+        metavar="DICT",
+        help="options of the models instead of those in the checkpoints, as in fairseq-generate: "
+        "\"{'use_groups': '3:6'}\" of a fusion model translates by these decoder groups",
+    )
+
+
+def _overrides(text: str) -> dict[str, Any]:
+    try:
+        found = ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise GtransError(
+            f"`--model-overrides` must be names and values in braces, such as "
+            f"\"{{'use_groups': '3:6'}}\", but is '{text}'."
+        )
+    return found
 
 
 def run(args: argparse.Namespace) -> None:
@@ -139,7 +163,7 @@ def run(args: argparse.Namespace) -> None:
             max_tokens=args.max_tokens,
             max_doc_tokens=args.max_doc_tokens,
             overlap=args.overlap,
-            context=context_of(args),
+            context=args.model_overrides | context_of(args),
             cpu=args.cpu,
             fp16=args.fp16,
             bf16=args.bf16,

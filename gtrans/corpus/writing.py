@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,14 @@ MIN_DOCS = 200
 SPLITS = ("train", "valid", "test")
 
 
-def write_corpus(out: Path, seed: int, docs: int, items: int = 400) -> dict[str, Any]:
+def write_corpus(
+    out: Path, seed: int, docs: int, items: int = 400, join: int = 1
+) -> dict[str, Any]:
     """Write the corpus of ``seed`` into the folder ``out``; returns the contents of corpus.json.
 
     ``docs`` counts the documents of the three splits together, ``items`` the contrastive
-    items per phenomenon and distance. Files of an earlier run are replaced, each as a
+    items per phenomenon and distance. ``join`` documents are written as one; the last of a
+    split may be shorter. Files of an earlier run are replaced, each as a
     whole, after everything has been written; other files in ``out`` stay as they are.
     """
     if docs < MIN_DOCS:
@@ -49,6 +53,8 @@ def write_corpus(out: Path, seed: int, docs: int, items: int = 400) -> dict[str,
         raise GtransError(
             f"`--items` must be even and at least 2, but is {items}; items come in pairs."
         )
+    if join < 1:
+        raise GtransError(f"`--join` must be at least 1, but is {join}.")
     check_output_folder("--out", out)
     sets = {
         phenomenon: [
@@ -64,8 +70,8 @@ def write_corpus(out: Path, seed: int, docs: int, items: int = 400) -> dict[str,
 
     files: dict[str, str] = {}
     for split, documents in splits.items():
-        files[f"{split}.en"] = _plain_text(document.source for document in documents)
-        files[f"{split}.de"] = _plain_text(document.target for document in documents)
+        files[f"{split}.en"] = _plain_text([document.source for document in documents], join)
+        files[f"{split}.de"] = _plain_text([document.target for document in documents], join)
     for phenomenon, items_of in sets.items():
         lines = [json.dumps(item.as_json(), ensure_ascii=False) for item in items_of]
         files[f"contrastive/{phenomenon}.jsonl"] = "\n".join(lines) + "\n"
@@ -74,8 +80,9 @@ def write_corpus(out: Path, seed: int, docs: int, items: int = 400) -> dict[str,
         "seed": seed,
         "docs": docs,
         "items": items,
+        **({"join": join} if join > 1 else {}),
         "pair": PAIR,
-        "splits": {split: _counts(documents) for split, documents in splits.items()},
+        "splits": {split: _counts(documents, join) for split, documents in splits.items()},
         "distances": list(DISTANCES),
         "contrastive": {
             phenomenon: {
@@ -129,14 +136,15 @@ def _runs(source: tuple[str, ...], lengths: Sequence[int]) -> set[tuple[str, ...
     }
 
 
-def _plain_text(documents: Iterable[list[str]]) -> str:
-    return "\n\n".join("\n".join(sentences) for sentences in documents) + "\n"
+def _plain_text(documents: Sequence[list[str]], join: int) -> str:
+    joined = (documents[at : at + join] for at in range(0, len(documents), join))
+    return "\n\n".join("\n".join(chain(*parts)) for parts in joined) + "\n"
 
 
-def _counts(documents: Sequence[Document]) -> dict[str, Any]:
+def _counts(documents: Sequence[Document], join: int) -> dict[str, Any]:
     links = [link for document in documents for link in document.links]
     return {
-        "documents": len(documents),
+        "documents": -(-len(documents) // join),
         "sentences": sum(len(document.sentences) for document in documents),
         "phenomena": {
             phenomenon: {

@@ -107,6 +107,7 @@ def document_units(
     unit: Unit,
     name: str,
     selection: Selection = WHOLE,
+    draw: np.random.Generator | None = None,
 ) -> Units:
     """Form units from the tokens of all lines (with end symbol, so an empty line has 1).
 
@@ -117,6 +118,7 @@ def document_units(
         name: name of the corpus in messages.
         selection: which documents and units are read. A document has as many tokens as
             ``--max-doc-tokens`` counts (:func:`gtrans.data.instances.split_instances`).
+        draw: where documents are cut is random; None: it is not.
 
     Raises:
         GtransError: the two sides differ in lines or document boundaries, or the corpus does not
@@ -134,11 +136,15 @@ def document_units(
         documents = documents.take(selection.of_documents(tokens, name))
     spans: list[UnitSpan] = []
     for begin, end in zip(documents.begin.tolist(), documents.end.tolist(), strict=True):
-        lengths = ((sizes[begin:end] - 1).tolist() for sizes in (source_sizes, other))
-        if unit.tokens_at_once is None:
-            found = unit.cut(*lengths)
+        words, other_words = (
+            (sizes[begin:end] - 1).tolist() for sizes in (source_sizes, other)
+        )
+        if draw is not None:
+            found = unit.cut_anew(words, other_words, 1.0 - draw.random())
+        elif unit.tokens_at_once is None:
+            found = unit.cut(words, other_words)
         else:  # they are not for training
-            found = unit.cut_to_translate(next(lengths))
+            found = unit.cut_to_translate(words)
         spans += [_moved(span, begin) for span in found]
     if selection.instances:
         spans = [spans[chosen] for chosen in selection.of_instances(len(spans), name)]
@@ -211,6 +217,7 @@ class DocumentDataset(FairseqDataset):
         shuffle: bool = True,
         word_pieces: Any | None = None,
         redraw: bool = False,
+        recut: Callable[[int], Units] | None = None,
     ) -> None:
         """A dataset of ``units``.
 
@@ -223,6 +230,7 @@ class DocumentDataset(FairseqDataset):
             word_pieces: indexed dataset of the source lines in word pieces, if examples have
                 them.
             redraw: every epoch has random words of its own in the place of neighbours.
+            recut: the units of an epoch, if every epoch has its own.
         """
         self.source = source
         self.target = target
@@ -230,6 +238,7 @@ class DocumentDataset(FairseqDataset):
         self.examples = examples
         self.shuffle = shuffle
         self.redraw = redraw
+        self._recut = recut
         self.planner: Callable[[Mapping[str, Any]], Any] | None = None
         # For both sides (lines + 1,): tokens of all lines before a line.
         marks = examples.frame.extra
@@ -244,6 +253,8 @@ class DocumentDataset(FairseqDataset):
         super().set_epoch(epoch)
         if self.redraw:
             self.examples = self.examples.in_epoch(epoch)
+        if self._recut is not None:
+            self.set_units(self._recut(epoch))
 
     def set_units(self, units: Units) -> None:
         """Replace the units of the dataset."""
@@ -398,4 +409,4 @@ class DocumentDataset(FairseqDataset):
 
         fairseq would keep the processes that load examples, and these know no later epoch.
         """
-        return not self.redraw
+        return not self.redraw and self._recut is None

@@ -192,7 +192,8 @@ def iterate_parallel(
         raise GtransError(
             f"document {document}: {_describe(source, source_line, last_source)} but "
             f"{_describe(target, target_line, last_target)}: both sides need the same "
-            "sentences and boundaries, and no sentence may be empty on one side only"
+            "sentences and boundaries, and no sentence may be empty on one side only (`gtrans "
+            "get-corpus own --empty drop` leaves such pairs out)"
         )
     if not last_source:
         raise GtransError(f"'{source}' and '{target}' hold no sentence; check the prefix")

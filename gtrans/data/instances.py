@@ -13,7 +13,10 @@ MARKS_PER_SENTENCE = 2
 
 
 def split_instances(
-    source_lengths: Sequence[int], target_lengths: Sequence[int], max_tokens: int
+    source_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    max_tokens: int,
+    first: int | None = None,
 ) -> list[range]:
     """Group the sentences of one document greedily, in order.
 
@@ -27,6 +30,7 @@ def split_instances(
         source_lengths: tokens per source sentence, without marks.
         target_lengths: tokens per target sentence, without marks.
         max_tokens: the limit, marks included.
+        first: the limit of the first instance; None: ``max_tokens``.
 
     Returns:
         Consecutive ranges of sentence numbers, which cover all sentences.
@@ -37,10 +41,11 @@ def split_instances(
     costs = _costs(source_lengths, target_lengths)
     instances: list[range] = []
     start = used = 0
+    limit = max_tokens if first is None else first
     for index, cost in enumerate(costs):
-        if index > start and used + cost > max_tokens:
+        if index > start and used + cost > limit:
             instances.append(range(start, index))
-            start, used = index, 0
+            start, used, limit = index, 0, max_tokens
         used += cost
     if costs:
         instances.append(range(start, len(costs)))

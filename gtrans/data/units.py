@@ -86,6 +86,17 @@ class Unit(ABC):
             target_lengths: the same of the target; None: as long as the source.
         """
 
+    def cut_anew(
+        self, source_lengths: Sequence[int], target_lengths: Sequence[int], share: float
+    ) -> list[UnitSpan]:
+        """As :meth:`cut`, at other places.
+
+        Args:
+            source_lengths, target_lengths: as in :meth:`cut`.
+            share: size of the first row as a share of the limit, above 0 and at most 1.
+        """
+        return self.cut(source_lengths, target_lengths)
+
     def cut_to_translate(self, source_lengths: Sequence[int]) -> list[UnitSpan]:
         """The rows of one document that is to be translated."""
         return self.cut(source_lengths)
@@ -269,10 +280,9 @@ class DocumentUnit(Unit):
     @classmethod
     def from_settings(cls, settings: UnitSettings) -> DocumentUnit:
         """The limit is ``max_doc_tokens``; with ``instance_context`` instances have context."""
-        limit, overlap = int(settings.max_doc_tokens), int(settings.overlap)
-        if settings.instance_context:
-            return ContinuedUnit(limit, overlap, int(settings.instance_context))
-        return cls(limit, overlap)
+        limits = int(settings.max_doc_tokens), int(settings.overlap)
+        before = int(settings.instance_context or 0)
+        return ContinuedUnit(*limits, before) if before else cls(*limits)
 
     def cut(
         self, source_lengths: Sequence[int], target_lengths: Sequence[int] | None = None
@@ -280,14 +290,18 @@ class DocumentUnit(Unit):
         """One row for each instance."""
         lengths = source_lengths if target_lengths is None else target_lengths
         if self.overlap:
-            spans = []
-            for first, own in split_overlapping(
-                source_lengths, lengths, self.max_doc_tokens, self.overlap
-            ):
-                read = range(first, own.stop)
-                spans.append(UnitSpan(read, read, own, own))
-            return spans
+            pairs = split_overlapping(source_lengths, lengths, self.max_doc_tokens, self.overlap)
+            read = [(range(first, own.stop), own) for first, own in pairs]
+            return [UnitSpan(sentences, sentences, own, own) for sentences, own in read]
         instances = split_instances(source_lengths, lengths, self.max_doc_tokens)
+        return [UnitSpan(instance, instance, instance, instance) for instance in instances]
+
+    def cut_anew(
+        self, source_lengths: Sequence[int], target_lengths: Sequence[int], share: float
+    ) -> list[UnitSpan]:
+        """The first instance has ``share`` of the tokens of the others."""
+        first = max(1, round(share * self.max_doc_tokens))
+        instances = split_instances(source_lengths, target_lengths, self.max_doc_tokens, first)
         return [UnitSpan(instance, instance, instance, instance) for instance in instances]
 
     def cut_to_translate(self, source_lengths: Sequence[int]) -> list[UnitSpan]:
@@ -311,24 +325,11 @@ class DocumentUnit(Unit):
 
 @dataclass(frozen=True)
 class ContinuedUnit(DocumentUnit):
-    """Consecutive sentences of a document, and source sentences before them as context.
-
-    Attributes:
-        before: how many; fewer at the beginning of the document.
-    """
+    """A document unit with context: source sentences before it, ``before`` or as many there are."""
 
     has_current = True
 
     before: int = 0
-
-    def __post_init__(self) -> None:
-        """Raises GtransError for options out of range."""
-        super().__post_init__()
-        if self.before < 0:
-            raise GtransError(f"`--instance-context` must be at least 0, but is {self.before}.")
-        if self.overlap:
-            problem = "the model reads the sentences before an instance by --instance-context"
-            raise GtransError(f"`--overlap {self.overlap}`: {problem}; leave it out.")
 
     def cut(
         self, source_lengths: Sequence[int], target_lengths: Sequence[int] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.decoding.search_options import SearchOptions
@@ -36,8 +37,8 @@ class TranslationOptions:
             :func:`gtrans.decoding.batching.rows_at_once` says.
         max_doc_tokens: most tokens of a document unit; None: the checkpoint's.
         overlap: sentences of the instance before that an instance of a document begins with.
-        context: options ``context_kind`` and ``context_sentence`` instead of the
-            checkpoint's.
+        context: options instead of the checkpoint's: ``context_kind``, ``context_sentence``,
+            and those of ``--model-overrides``.
         cpu: use the CPU even if there is a CUDA device.
         tokens: write Moses' tokens, which the model's pieces make up, instead of plain text.
         fp16: half precision (CUDA).
@@ -56,7 +57,7 @@ class TranslationOptions:
     max_tokens: int = MAX_TOKENS
     max_doc_tokens: int | None = None
     overlap: int = 0
-    context: Mapping[str, str] = field(default_factory=dict)
+    context: Mapping[str, Any] = field(default_factory=dict)
     cpu: bool = False
     fp16: bool = False
     bf16: bool = False

@@ -1,14 +1,15 @@
 """The tables and figures of the papers, from ``exp_gtransformer/experiments/*.yaml``.
 
 A file describes one paper. Numbers are as printed there; printed numbers whose last digit is 0 and
-numbers with a unit are texts.
+numbers with a unit are texts. ``here`` and what variants have besides a recipe say how
+``gtrans reproduce`` shows it; ``docs/reproducing.md`` describes both.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -71,6 +72,14 @@ class Variant:
         options: for the recipe, and behind ``--`` for training; an option and its value together.
         baseline: label of the row that it is tested against; empty: none.
         note: what is missing for it, or why there is no way.
+        model: which model of the recipe it is: ``document``, or the ``sentence`` model before it.
+        at: the options at a scale if they are others; None: it is left out there.
+        preparation: of ``scales.yaml``, if it is not that of the recipe.
+        decoding: options of ``gtrans translate`` with which the model translates once more.
+        ensemble: labels of the rows whose models translate together; no model is trained.
+        seed_plus: what is added to the seed of a run.
+        x: its places on the horizontal axes of a figure, by their titles.
+        series: the curve that it belongs to.
     """
 
     label: str
@@ -78,6 +87,69 @@ class Variant:
     options: tuple[str, ...]
     baseline: str
     note: str
+    model: Literal["document", "sentence"] = "document"
+    at: Mapping[Scale, tuple[str, ...] | None] = field(default_factory=dict)
+    preparation: str = ""
+    decoding: tuple[str, ...] = ()
+    ensemble: tuple[str, ...] = ()
+    seed_plus: int = 0
+    x: Mapping[str, float] = field(default_factory=dict)
+    series: str = ""
+
+    def options_at(self, scale: Scale) -> tuple[str, ...] | None:
+        """The options at a scale; None: it is not shown there."""
+        return None if self.recipe == "none" else self.at.get(scale, self.options)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of scores.
+
+    Attributes:
+        x: titles of horizontal axes.
+        y: columns of the table. Every pair of both has axes of its own.
+    """
+
+    x: tuple[str, ...]
+    y: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that is run when all models are there.
+
+    Attributes:
+        name: of it and of its files in the folder of results, behind the experiment's.
+        argv: the command; ``docs/reproducing.md`` lists what may stand in braces.
+        makes: the endings of the files that it makes, such as ``.png``; empty: it prints JSON.
+        rows: labels of the rows that it reads; empty: all.
+        first_seed: it reads the first seed only.
+        scales: where it is run.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    makes: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    first_seed: bool = False
+    scales: tuple[Scale, ...] = ("tiny", "small", "paper")
+
+
+@dataclass(frozen=True)
+class Here:
+    """How ``gtrans reproduce`` shows an experiment.
+
+    Attributes:
+        columns: of its table, by the names of ``measures.yaml``; empty: it has none.
+        corpora: by scale, instead of the paper's.
+        figure: drawn from the table.
+        commands: what makes the rest of it.
+    """
+
+    columns: tuple[str, ...] = ()
+    corpora: Mapping[Scale, tuple[str, ...]] = field(default_factory=dict)
+    figure: Figure | None = None
+    commands: tuple[Command, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,6 +171,7 @@ class Experiment:
         contradictions: of the paper with itself.
         variants: how its rows or curves are had here; empty for counts of a corpus.
         scales: how it is shown at each scale; an empty text: not at all.
+        here: how ``gtrans reproduce`` shows it.
         note: what else there is to know.
     """
 
@@ -116,6 +189,7 @@ class Experiment:
     contradictions: tuple[str, ...]
     variants: tuple[Variant, ...]
     scales: Mapping[Scale, str]
+    here: Here
     note: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -130,7 +204,7 @@ def read_catalogue(folder: Path | None = None) -> list[Experiment]:
         GtransError: a file is missing or not as described above.
     """
     where = shipped(FOLDER) if folder is None else folder
-    files = sorted(where.glob("*.yaml"))
+    files = sorted(where.glob("[0-9][0-9][0-9].yaml"))
     if not files:
         raise GtransError(f"{where}: there is no file of a paper, such as 000.yaml.")
     return [experiment for path in files for experiment in _read(path)]
@@ -174,16 +248,38 @@ def _experiment(paper: Paper, entry: dict[str, Any]) -> Experiment:
     )
     columns = tuple(printed.pop("columns"))
     variants = tuple(
-        Variant(**{**variant, "options": tuple(variant["options"])})
+        Variant(**{**in_tuples(variant), "at": in_tuples(variant.get("at", {}))})
         for variant in entry.pop("variants")
     )
+    here = _here(dict(entry.pop("here", {})))
     for key in ("corpora", "needs", "contradictions"):
         entry[key] = tuple(entry[key])
     made = Experiment(
-        **entry, paper=paper, printed=Printed(columns, rows, **printed), variants=variants
+        **entry,
+        paper=paper,
+        printed=Printed(columns, rows, **printed),
+        variants=variants,
+        here=here,
     )
     _check(made)
     return made
+
+
+def in_tuples(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry with its lists as tuples, for a dataclass that does not change."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+
+
+def _here(entry: dict[str, Any]) -> Here:
+    figure = entry.pop("figure", None)
+    return Here(
+        **in_tuples({**entry, "commands": [], "corpora": {}})
+        | {
+            "commands": tuple(Command(**in_tuples(it)) for it in entry.get("commands", [])),
+            "corpora": in_tuples(entry.get("corpora", {})),
+            "figure": None if figure is None else Figure(**in_tuples(figure)),
+        }
+    )
 
 
 def _check(made: Experiment) -> None:

@@ -84,6 +84,7 @@ FAIRSEQ: Mapping[str, Mapping[str, str]] = {
 _OF_UNITS = {
     "window": ("context_before", "context_after", "context_kind", "context_sentence",
                "context_sides", "context_redraw"),
+    "document": ("overlap", "recut"),
     "stream": ("min_window", "max_window"),
 }  # fmt: skip
 _OF_BERT = "bert_"

@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from gtrans.analysis.figures import Figure, Panel
-from gtrans.analysis.plots import COLOURS, MARKS, draw, figure_class, repeatable
+from gtrans.analysis.plots import COLOURS, MARKS, draw, figure_class, plain, repeatable
 from gtrans.report.scores import ScoresOfTest
 
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
@@ -100,7 +100,7 @@ def draw_intervals(identity: str, title: str, scores: ScoresOfTest) -> Chart | N
                     marker=MARKS[place % len(MARKS)], color=COLOURS[place % len(COLOURS)],
                 )  # fmt: skip
             axes.set_title(column.label, fontsize="medium")
-            axes.set_yticks(range(len(names)), names)
+            axes.set_yticks(range(len(names)), [plain(name) for name in names])
             axes.set_ylim(len(names) - 0.5, -0.5)
             axes.locator_params(axis="x", nbins=4)
         return figure

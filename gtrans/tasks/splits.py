@@ -6,13 +6,15 @@ import re
 from pathlib import Path
 from typing import Any, Optional
 
+import numpy as np
 from fairseq.data import Dictionary
 
 from gtrans.data.binarised import load_lines
-from gtrans.data.document_dataset import DocumentDataset, check_sides, document_units
+from gtrans.data.document_dataset import DocumentDataset, Units, check_sides, document_units
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.selection import WHOLE
 from gtrans.data.stream import StreamDataset
+from gtrans.data.units import Unit
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import BERT_PIECES
 from gtrans.tasks.options import data_folders, stream_options
@@ -123,9 +125,33 @@ class SplitReader:
                 "`--context-redraw` needs `--context-kind random`, but the context is "
                 f"{examples.unit.neighbours}."
             )
-        dataset = DocumentDataset(source, target, units, examples, training, word_pieces, redraw)
+        recut = None
+        if training and self._cfg.recut:
+            self._check_recut(examples.unit)
+            sizes, seed = (source.sizes, target_sizes), int(self._cfg.seed)
+
+            def recut(epoch: int) -> Units:
+                draw = np.random.default_rng([seed, epoch])
+                return document_units(*sizes, examples.unit, name, selection, draw)
+
+        dataset = DocumentDataset(
+            source, target, units, examples, training, word_pieces, redraw, recut
+        )
         dataset.check_lengths(longest, name)
         return dataset
+
+    def _check_recut(self, unit: Unit) -> None:
+        """Raises GtransError for units or a sample that cannot be cut anew."""
+        if unit.name != "document":
+            raise GtransError(
+                f"`--recut` is for the unit document, but this is the unit {unit.name}; leave it "
+                "out."
+            )
+        if self._cfg.sample_instances:
+            raise GtransError(
+                "`--recut` makes other instances in every epoch, so `--sample-instances` cannot "
+                "choose among them; give `--sample-documents`."
+            )
 
     def _read_source(self, path: str) -> tuple[Any, Any | None]:
         """The source lines, and their word pieces if the model reads both."""

@@ -150,6 +150,11 @@ _TABLE = [
         "corpus", "`gtrans make-corpus`", "corpus/**/*",
         *("make-corpus", "--docs", "200", "--items", "2", "--out", "corpus"),
     ),
+    _gtrans(
+        "texts", "`gtrans get-corpus`", "texts/own/*",
+        *("get-corpus", "own", "--from", "{corpus}/corpus", "--out", "texts", *_LANGUAGES),
+        *("--splits", "train,test"),
+    ),
     Case(
         "bert", "`scripts/make_bert.py`",
         ("python", "{root}/scripts/make_bert.py", "--text", "{corpus}/corpus/train.en", "--out",
@@ -226,7 +231,7 @@ _TABLE = [
         *("--output", "out.jsonl"),
     ),
     _gtrans(
-        "analyse", "`gtrans analyse`", "plot.svg",
+        "analyse", "`gtrans analyse`", "plot.*",
         *("analyse", *_MODEL, "--units", "20", "--plot", "plot.svg"),
         needs=("python", "-c", "import matplotlib"),
     ),

@@ -7,6 +7,7 @@ import importlib
 import json
 import shutil
 import sys
+import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +87,7 @@ def build(place: Path) -> Path:
     shutil.copytree(frozen, kit / "old", ignore=shutil.ignore_patterns("*former*.json"))
     _write_sets(kit / "sets")
     _write_pretrained(kit)
+    _write_sgm(kit / "sgm")
     (kit / "done").mkdir()
     for command in _MAKING:
         ended = run(Order(("gtrans", *command), kit, computing=600))
@@ -121,6 +123,21 @@ def _write_sets(folder: Path) -> None:
         (folder / "large" / f"a.current.{side}").write_text("\n".join(lines) + "\n", "utf-8")
         context = ["a dog ."] * 2
         (folder / "large" / f"a.c1.context.{side}").write_text("\n".join(context) + "\n", "utf-8")
+
+
+def _write_sgm(folder: Path) -> None:
+    """A test set of WMT, as it is and in an archive."""
+    (folder / "plain").mkdir(parents=True)
+    (folder / "packed").mkdir()
+    for side, lang, kind in (("src", "en", "srcset"), ("ref", "de", "refset")):
+        docs = "".join(
+            f'<doc docid="{n}" sysid="ref">\n<seg id="1">{lang} & {n}</seg>\n</doc>\n'
+            for n in range(3)
+        )
+        text = f'<{kind} setid="newstest2016" srclang="any">\n{docs}</{kind}>\n'
+        (folder / "plain" / f"newstest2016-ende-{side}.{lang}.sgm").write_text(text, "utf-8")
+    with tarfile.open(folder / "packed" / "test.tgz", "w:gz") as archive:
+        archive.add(folder / "plain", "test")
 
 
 def _write_pretrained(kit: Path) -> None:
@@ -275,6 +292,15 @@ COMMANDS: tuple[Command, ...] = (
         )
     ),
     _gtrans(("show", "--card", "sentence.pt"), ("sentence.pt",), ("sentence.pt",)),
+    _gtrans(("get-corpus", "own", "--from", "corpus", *_LANGUAGES, "--splits", "test", "--out",
+             "new"), ("corpus",), ("corpus/test.*",), leaves=_MADE),
+    *(
+        _gtrans(("get-corpus", "newstest2016", "--from", folder, "--out", "new"), ("sgm",),
+                (f"{folder}/*",), leaves=_MADE)
+        for folder in ("sgm/plain", "sgm/packed")
+    ),
+    _gtrans(("corpus-report", "corpus", *_LANGUAGES), ("corpus",), ("corpus/test.*",)),
+    _gtrans(("corpus-report", "data"), ("data",), ("data/text/test.bpe.*", *_PREPARED)),
     _gtrans(_prepare("new", "--bpe-merges", "30"), ("corpus", *_TEXTS), ("corpus/train.*", *_TEXTS),
             leaves=_MADE),
     _gtrans(_prepare("data", "--bpe-merges", "300"), ("corpus", "data", *_TEXTS),

@@ -191,8 +191,8 @@ def test_models_and_updates_in_one_figure(
             (one["side"], one["kind"], one["range"]) == ("encoder", "self", "group")]  # fmt: skip
     mean = SimpleNamespace(bits=sum(one["entropy"] * one["queries"] for one in seen),
                            queries=sum(one["queries"] for one in seen))  # fmt: skip
-    encoder = panels["encoder: self attention"]["series"][0]
-    assert encoder["label"] == "moving, group"
+    lines = {one["label"]: one for one in panels["encoder: self attention"]["series"]}
+    encoder = lines["moving, group"]
     assert [point["x"] for point in encoder["points"]] == [6, 12]
     assert encoder["points"][1]["y"] == pytest.approx(mean.bits / mean.queries)
     gates = {one["label"] for one in panels["gates"]["series"]}

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from support.memory_models import model_of
 from support.tiny_models import TinyWorld
 from support.untrained import task_for, untrained
@@ -19,6 +20,7 @@ from gtrans.analysis.attention import Location
 from gtrans.analysis.maps import Axis, UnitText, attention_maps, of_sentences, unit_text
 from gtrans.analysis.memory_gain import Gain, MemoryGain, add_gains, gain_figure, random_memories
 from gtrans.cli import main
+from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
 from gtrans.modules.memory import RecurrentMemory
 
 BOS, PAD, EOS, A, B, C = 0, 1, 2, 4, 5, 6
@@ -76,13 +78,17 @@ def test_writing_to_a_memory_and_reading_it() -> None:
     model = model_of(memory_size=3).eval()
     of_source, of_target = (1, 1, 1, 1, 2, 2, 2, 3, 3, 3), (1, 1, 1, 2, 2, 2, 2, 3, 3)
     sides = ((SOURCE, of_source), (READ, of_target), (TARGET, of_target))
-    text = UnitText(*(Axis(tuple(map(str, ids[0].tolist())), numbers) for ids, numbers in sides))
+    axes = [Axis(tuple(map(str, ids[0].tolist())), numbers) for ids, numbers in sides]
+    text = UnitText(*axes, axes[0])
     maps = {one.name: one for one in attention_maps(model, NET_INPUT, text)}
     write = [maps[f"encoder-update-layer-2-sentence-{number}"] for number in (1, 2, 3)]
     assert [one.keys.labels for one in write] == [
         ("0", "4", "5", "2"), ("0", "6", "2"), ("0", "5", "2")
     ]  # fmt: skip
     assert all(one.queries.labels == ("1", "2", "3") for one in write)
+    for number, words in ((1, ("0", "6", "2")), (2, ("0", "4", "4", "2"))):
+        keys = maps[f"decoder-update-layer-2-sentence-{number}"].keys.labels
+        assert keys == words[: len(keys)] and len(keys) >= len(words) - 1
     read = maps["encoder-memory-layer-2"]
     assert read.weights.shape == (2, 10, 3) and read.keys.labels == ("1", "2", "3")
 
@@ -108,6 +114,27 @@ def weights_of(attention: Any, query: Tensor, key: Tensor) -> Tensor:
         for projection, states in ((attention.q_proj, query), (attention.k_proj, key))
     )
     return (q @ k.transpose(1, 2) / math.sqrt(8)).softmax(-1)
+
+
+def test_a_context_that_is_read_apart() -> None:
+    """The words of the neighbours are beside those of the current sentence."""
+    options = BertContextConfig(
+        context_input="words", context_layers=1, encoder_layers=1, decoder_layers=1,
+        encoder_embed_dim=16, encoder_ffn_embed_dim=16, decoder_ffn_embed_dim=16,
+        encoder_attention_heads=2, decoder_attention_heads=2,
+    )  # fmt: skip
+    task = task_for("window")
+    model = BertContextTransformer.build_model(OmegaConf.structured(options), task).eval()
+    net_input = {**NET_INPUT, "prev_output_tokens": torch.tensor([[BOS, B]]),
+                 "current": torch.tensor([1])}  # fmt: skip
+    text = unit_text(model, task, net_input, torch.tensor([[B, EOS]]))
+    maps = {one.name: one for one in attention_maps(model, net_input, text)}
+    context = maps["decoder-context-layer-1"]
+    assert context.queries.labels == ("b", "</s>")
+    assert context.keys.labels == ("<s>", "a", "b", "</s>", "<s>", "b", "</s>")
+    assert maps["encoder-context-layer-1"].queries.labels == ("<s>", "c", "</s>")
+    (cross,) = (one for one in maps.values() if one.place.kind == "cross")
+    assert cross.keys.labels == ("<s>", "c", "</s>")
 
 
 def test_the_gallery(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

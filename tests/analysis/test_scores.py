@@ -150,3 +150,26 @@ def test_mistakes(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["both.json:bad", "--plot", "both.png"], "is the input 'both.json'"),
     ):
         refused(capsys, ["scores", "--path", *words], message)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"systems": []},
+        {"systems": {"a": 3}},
+        {"systems": {"a": {"s_bleu": [1]}}},
+        {"systems": {"a": {"s_bleu": {"score": 10**30, "interval": "x"}}}},
+        {"systems": {"a": {}}, "by_sentence_length": [3]},
+        {"systems": {"a": {}}, "by_sentence_length": [{"s_bleu": {"a": 1}}]},
+        {"systems": {"a": {}}, "by_sentence_length": [
+            {"s_bleu": {"a": 1}, "from": 1, "to": 2, "sentences": 3, "comparison": 4}
+        ]},
+    ],
+)  # fmt: skip
+def test_a_file_that_was_changed(
+    content: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(content))
+    for by in ("x", "length"):
+        refused(capsys, ["scores", "--path", str(path), "--by", by], str(path))

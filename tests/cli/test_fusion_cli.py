@@ -144,6 +144,11 @@ def test_gtrans_translate(
     ]) == 0  # fmt: skip
     empty = [not line for line in source.read_text().splitlines()]
     assert [not line for line in out.read_text().splitlines()] == empty
+    # Some of the groups only; the record says so, so that it is another translation.
+    words = ["--path", str(checkpoint), "--data", str(tiny.data), "--input", str(source), "--cpu"]
+    words += ["--output", str(tmp_path / "some.de"), "--model-overrides", "{'use_groups': '1:1'}"]
+    assert main(["translate", *words, "--beam", "2", "--max-len-b", "6"]) == 0
+    assert "use_groups" in (tmp_path / "some.de.made.json").read_text()
 
 
 def test_the_configuration_gives_the_same_model(

@@ -122,6 +122,10 @@ def test_mistakes_are_told_in_one_line(
     assert "`--overlap` must be at least 0, but is -1" in error(negative, capsys)
     for name, options, message in (
         ("train", ("--arch", "gtransformer_tiny", "--max-update", "1"), "is for decoding"),
+        ("train", ("--arch", "gtransformer_tiny", "--overlap", "0", "--recut", "--unit",
+                   "sentence"), "`--recut` is for the unit document"),
+        ("train", ("--arch", "gtransformer_tiny", "--overlap", "0", "--recut",
+                   "--sample-instances", "4"), "give `--sample-documents`"),
         ("validate", ("--path", tiny.checkpoints["document"]), "is for translation"),
     ):
         done = tiny.run(

@@ -302,6 +302,8 @@ def test_an_interrupted_run_goes_on(
         ({"--max-tokens": "0"}, "`--max-tokens` must be at least 1, but is 0"),
         ({"--max-doc-tokens": "3"}, "`--max-doc-tokens` must be at least 8, but is 3"),
         ({"--output": "no/folder/out.de"}, "cannot be written"),
+        ({"--model-overrides": "{'a': "}, "`--model-overrides` must be names and values in braces"),
+        ({"--model-overrides": "{1: 2}"}, "`--model-overrides` must be names and values in braces"),
         ({"--fp16": "--cpu"}, "`--fp16` needs a CUDA device"),
     ],
 )

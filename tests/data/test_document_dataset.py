@@ -217,3 +217,43 @@ def test_word_dropout() -> None:
     assert torch.equal(dropped, again)
     assert not torch.equal(dropped, word_dropout(tokens, 0.3, 99, (BOS, EOS, PAD), (1, 2, 4)))
     assert torch.equal(word_dropout(tokens, 0.0, 99, (), (1,)), tokens)
+
+
+# ---- documents that are cut anew -----------------------------------------------------------------
+
+
+def recut_dataset(words: list[int], most: int) -> DocumentDataset:
+    unit, lines = DocumentUnit(most), sizes(words)
+
+    def recut(epoch: int) -> Units:
+        return document_units(lines, lines, unit, "x", draw=np.random.default_rng([1, epoch]))
+
+    units = document_units(lines, lines, unit, "x")
+    examples = ExampleBuilder(BOTH, unit)
+    return DocumentDataset(Lines(words), Lines(words), units, examples, recut=recut)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(8, 40))
+def test_instances_cut_anew_cover_the_document(words: list[int], most: int) -> None:
+    """Every epoch: each sentence once, in order, within the limit unless it stands alone."""
+    data = recut_dataset(words, most)
+    for epoch in (1, 2, 3):
+        data.set_epoch(epoch)
+        spans = [data.units.span(number).current for number in range(len(data))]
+        assert [line for span in spans for line in span] == list(range(len(words)))
+        for span in spans:
+            assert sum(words[line] + 2 for line in span) <= most or len(span) == 1
+        assert data.sizes.tolist() == [sum(words[line] + 2 for line in span) for span in spans]
+
+
+def test_every_epoch_has_its_own_cuts() -> None:
+    """Over many epochs every sentence begins an instance; the same epoch is the same again."""
+    data = recut_dataset([3] * 40, 30)
+    first_lines = []
+    for epoch in range(1, 60):
+        data.set_epoch(epoch)
+        first_lines.append(data.units.current.begin.tolist())
+    assert {line for lines in first_lines for line in lines} == set(range(40))
+    data.set_epoch(7)
+    assert data.units.current.begin.tolist() == first_lines[6]
+    assert not data.can_reuse_epoch_itr_across_epochs

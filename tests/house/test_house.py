@@ -86,6 +86,8 @@ def test_mistyped_command_is_one_line_and_status_2(capsys):
 LIGHT = [
     "gtrans",
     "gtrans.cli",
+    "gtrans.corpora.assembling",
+    "gtrans.corpora.report",
     "gtrans.corpus.writing",
     "gtrans.data.documents",
     "gtrans.errors",
@@ -93,11 +95,10 @@ LIGHT = [
     "gtrans.identity.step_record",
     "gtrans.text.preparation",
 ]
+LIGHT_COMMANDS = ["make-corpus", "get-corpus", "corpus-report", "prepare", "score"]
 
 
-@pytest.mark.parametrize(
-    "module", [*LIGHT, *map(module_of, ("make-corpus", "prepare", "score"))]
-)
+@pytest.mark.parametrize("module", [*LIGHT, *map(module_of, LIGHT_COMMANDS)])
 def test_imports_neither_torch_nor_fairseq(module, repo):
     loaded = python(f"import sys, {module}; print(*sys.modules)", repo).split()
     assert module in loaded
@@ -141,15 +142,21 @@ def test_metadata(repo):
     assert "gtrans.cli" in metadata["packages"]
     assert not any(package.startswith("tests") for package in metadata["packages"])
     extras = metadata["extras_require"]
-    assert set(extras) == {"build", "bert", "mbart", "zh", "plots", "report", "tensorboard", "dev"}
+    assert set(extras) == {
+        *("build", "bert", "mbart", "zh", "plots", "report", "tensorboard", "experiments", "dev"),
+    }
     for name, wanted in {
         "bert": ["transformers"],
         "mbart": ["safetensors", "sentencepiece", "transformers"],
         "zh": ["jieba"],
         "plots": ["matplotlib"],
-        "tensorboard": ["tensorboardX"],
+        "tensorboard": ["tensorboardx"],
         "report": ["jinja2", "matplotlib"],
-        "dev": ["hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff"],
+        "experiments": ["snakemake"],
+        "dev": [
+            *("hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff"),
+            "snakemake",
+        ],
     }.items():
         assert sorted({line.split("==")[0].lower() for line in extras[name]}) == wanted
     required = {line.split("==")[0] for line in metadata["install_requires"]}

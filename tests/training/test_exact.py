@@ -57,6 +57,13 @@ def test_in_a_later_epoch(runs):
     assert epochs(log) > 2
 
 
+def test_in_instances_that_are_cut_anew(runs):
+    """A later epoch has its own instances, whenever the run was begun."""
+    options = ("--recut", "--max-doc-tokens", "60", "--max-tokens", "3000")
+    log = runs.check(*options, stops=(5, 8), updates=10)
+    assert epochs(log) > 2
+
+
 @pytest.mark.parametrize(
     "options",
     [

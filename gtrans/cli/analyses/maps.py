@@ -79,7 +79,8 @@ def run(args: argparse.Namespace) -> None:
     (model,), task = load_models([args.path], args.data, cpu=args.cpu, fp16=args.fp16)
     device = next(model.parameters()).device
     net_input, target = one_unit(task, args.split, args.unit, device)
-    maps = attention_maps(model, net_input, unit_text(model, task, net_input, target))
+    text = unit_text(model, task, net_input, target)
+    maps = attention_maps(model, task.complete_input(net_input), text)
     maps = [
         one
         for one in (of_sentences(maps, first, last) if args.sentences else maps)
@@ -91,8 +92,8 @@ def run(args: argparse.Namespace) -> None:
             f"{args.path}: it has no attention that --sentences, --layers and --kinds leave over."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    text = f"{args.path}, unit {args.unit} of {args.split}; the darker, the higher the weight."
-    write_gallery(maps, folder, f"Attention of {Path(args.path).name}", text, args.heads)
+    about = f"{args.path}, unit {args.unit} of {args.split}; the darker, the higher the weight."
+    write_gallery(maps, folder, f"Attention of {Path(args.path).name}", about, args.heads)
     print_lines(f"{folder / INDEX}: {len(maps)} maps")
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "make-corpus": "write the embedded English-German document corpus and its contrastive sets",
+    "get-corpus": "make a corpus of the papers ready, from its published files",
+    "corpus-report": "count a corpus: documents, instances, types, unknown words, overlap",
     "prepare": "turn plain text into a binarised document corpus (Moses, BPE, fairseq-preprocess)",
     "train": "train a model: fairseq-train with the tasks and models of this project",
     "generate": "translate a binarised split: fairseq-generate with this project's tasks",
@@ -35,7 +37,7 @@ COMMANDS = {
     "average": "average checkpoints of one training run",
     "convert": "convert a checkpoint of another program",
     "trim-vocab": "reduce a pretrained model to the subword pieces that a corpus uses",
-    "reproduce": "list the tables and figures of the papers, and what each needs",
+    "reproduce": "make the tables and figures of the papers, or list what each needs",
     "report": "write one page of HTML about finished runs: scores, curves, a document reader",
     "recipes": "list the papers' scripts and configurations, or copy them to a folder",
 }
@@ -105,7 +107,11 @@ def _run(module: ModuleType, command: str, argv: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.add_arguments(parser)
-    args = parser.parse_args(argv)
+    words, passed_on = list(argv), []
+    if hasattr(module, "PASSES_ON") and "--" in words:
+        end = words.index("--")
+        words, passed_on = words[:end], words[end + 1 :]
+    args = parser.parse_args(words, argparse.Namespace(passed_on=passed_on))
     require(module.NEEDS, f"gtrans {command}")
     # What fairseq logs while it is imported and loads data is not about this command.
     for name in ("fairseq", "gtrans"):

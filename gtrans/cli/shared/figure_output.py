@@ -81,5 +81,5 @@ def tables(figure: Figure) -> list[str]:
                     cell += f" ({point.low:.4g} to {point.high:.4g})"
                 cells.append(cell)
             rows.append((name, *cells))
-        lines += [f"{panel.title} ({panel.y_label})", *aligned(rows, {0}), ""]
+        lines += [f"{panel.title}; {panel.y_label}", *aligned(rows, {0}), ""]
     return lines

@@ -1,0 +1,314 @@
+"""From the files of a corpus to ``OUT/NAME/SPLIT.LANG``, in the text form of this project."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from gtrans import __version__
+from gtrans.corpora.archives import Finder
+from gtrans.corpora.catalogue import Corpus, Form, Part
+from gtrans.corpora.cleaning import Cleaner, Cleaning, Counts
+from gtrans.corpora.lines import read_columns, read_lines
+from gtrans.corpora.pairs import Pairs
+from gtrans.corpora.sets import read_set, references_of
+from gtrans.corpora.subtitles import read_groups
+from gtrans.corpora.talks import read_talks
+from gtrans.corpora.units import read_articles, read_units
+from gtrans.errors import GtransError
+from gtrans.identity.digests import digest, fingerprint
+from gtrans.identity.files import atomic_writer, copy_file, locked, replacing
+from gtrans.messages import json_text, say
+
+RECORD = "corpus.json"
+TRAIN, DEV = "train", "dev"
+_UNPACKED = ".unpacked-"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be made of a corpus.
+
+    Attributes:
+        corpus: the corpus.
+        folder: where it is written.
+        pairs: source and target languages.
+        splits: names; empty: all.
+        form: name; empty: the first that is complete.
+        cleaning: of training text; of others only what is empty is cleaned.
+    """
+
+    corpus: Corpus
+    folder: Path
+    pairs: Sequence[tuple[str, str]]
+    splits: Sequence[str]
+    form: str
+    cleaning: Cleaning
+
+
+@dataclass
+class Made:
+    """What was made.
+
+    Attributes:
+        form: which form was read.
+        splits: counts by split, and by pair if there are several.
+        files: digests of what was read, by its first name in the catalogue.
+    """
+
+    form: str
+    splits: dict[str, Counts] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+
+_Found = Mapping[Sequence[str], Path]
+
+
+def assemble(wanted: Wanted, source: Path) -> Made:
+    """Read a corpus from a folder and write it.
+
+    Args:
+        wanted: what is to be made.
+        source: the folder with its files or archives.
+
+    Raises:
+        GtransError: a file is missing or is not as its form has it, or nothing can be written.
+    """
+    wanted.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return _assemble(wanted, source)
+    except BaseException:
+        with suppress(OSError):
+            wanted.folder.rmdir()  # if nothing is in it
+        raise
+
+
+def _assemble(wanted: Wanted, source: Path) -> Made:
+    with locked(wanted.folder), ExitStack() as stack:
+        for left in wanted.folder.glob(f"{_UNPACKED}*"):  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        temporary = tempfile.TemporaryDirectory(prefix=_UNPACKED, dir=wanted.folder)
+        finder = Finder(source, Path(stack.enter_context(temporary)))
+        form, found = _choose(wanted, finder)
+        made = Made(form.name)
+        for languages in wanted.pairs:
+            _write_pair(wanted, form, found, languages, made)
+        for folder, names in form.copies.items():
+            _copy_all(wanted.folder / folder, finder.find((name,) for name in names))
+        made.files = {names[0]: _digest(path) for names, path in found.items()}
+        _record(wanted, made)
+    return made
+
+
+def _digest(path: Path) -> str:
+    """Of a file, or of all files of a folder."""
+    if path.is_file():
+        return digest(path)
+    return fingerprint({file.name: digest(file) for file in sorted(path.iterdir())})
+
+
+def _splits(wanted: Wanted, form: Form) -> list[str]:
+    """The splits to write.
+
+    Raises:
+        GtransError: the form has not one that is asked for.
+    """
+    known = wanted.corpus.splits(form)
+    for split in wanted.splits:
+        if split not in known:
+            raise GtransError(
+                f"`--splits` '{split}': {wanted.corpus.name} in the form {form.name} has "
+                f"{', '.join(known)}"
+            )
+    if wanted.corpus.hold_out and (TRAIN in wanted.splits) != (DEV in wanted.splits):
+        raise GtransError(
+            f"`--splits`: {TRAIN} and {DEV} of {wanted.corpus.name} are made together"
+        )
+    return [split for split in known if not wanted.splits or split in wanted.splits]
+
+
+def _groups(wanted: Wanted, form: Form) -> list[tuple[str, ...]]:
+    """The alternatives of all files that are needed."""
+    return [
+        group
+        for source, target in wanted.pairs
+        for split in _splits(wanted, form)
+        for part in form.splits.get(split, ())
+        for group in part.patterns(split, source, target, wanted.corpus.year)
+    ]
+
+
+def _choose(wanted: Wanted, finder: Finder) -> tuple[Form, _Found]:
+    """The form that is read, and its files.
+
+    Raises:
+        GtransError: no form is complete.
+    """
+    forms = [wanted.corpus.form(wanted.form)] if wanted.form else wanted.corpus.forms
+    best: tuple[int, Form, list[tuple[str, ...]]] | None = None
+    for form in forms:
+        groups = _groups(wanted, form)
+        found = finder.find(groups)
+        missing = [group for group in groups if group not in found]
+        if not missing:
+            return form, found
+        if best is None or len(found) > best[0]:
+            best = len(found), form, missing
+    assert best is not None, "every corpus has a form"
+    _, form, missing = best
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    raise GtransError(
+        f"`--from` has no file {' or '.join(missing[0])}{more}, in no archive either; "
+        f"{wanted.corpus.name} in the form {form.name} needs it (`--splits` leaves splits out, "
+        "`gtrans get-corpus --list NAME` says what is needed)"
+    )
+
+
+def _pairs_of(
+    part: Part, paths: Sequence[Path], languages: tuple[str, str], split: str
+) -> Iterator[tuple[str, str] | None]:
+    """What the reader of a part yields."""
+    source, target = languages
+    first, last = paths[0], paths[-1]
+    if part.reader == "lines":
+        return read_lines(first, last, part.boundary)
+    if part.reader == "talks":
+        return read_talks(first, last, part.headings)
+    if part.reader == "columns":
+        return read_columns(first, reverse=source > target)
+    if part.reader == "units":
+        return read_units(first, source, target)
+    reader = {"sets": read_set, "articles": read_articles, "groups": read_groups}[part.reader]
+    return reader(first, last)
+
+
+def _joined(
+    parts: Sequence[Part], found: _Found, split: str, languages: tuple[str, str], year: str
+) -> Pairs:
+    """The pairs of all parts of a split, one after the other."""
+    for number, part in enumerate(parts):
+        if number:
+            yield None
+        paths = [found[group] for group in part.patterns(split, *languages, year)]
+        yield from _pairs_of(part, paths, languages, split)
+
+
+def _write_pair(
+    wanted: Wanted, form: Form, found: _Found, languages: tuple[str, str], made: Made
+) -> None:
+    """All splits of a language pair, together or not at all."""
+    several = f".{'-'.join(languages)}" if wanted.corpus.others else ""
+    splits = _splits(wanted, form)
+    paths = [wanted.folder / f"{split}{several}.{lang}" for split in splits for lang in languages]
+    with replacing(*paths, inputs=found.values()) as temporary, ExitStack() as stack:
+        files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
+        sides = {split: files[2 * n : 2 * n + 2] for n, split in enumerate(splits)}
+        for split, parts in form.splits.items():
+            if split not in splits:
+                continue
+            year = wanted.corpus.year
+            pairs = _joined(parts, found, split, languages, year)
+            name = f"{split}{several}"
+            cleaner = Cleaner(
+                _cleaning_of(wanted, split), *languages, f"{wanted.corpus.name} {name}"
+            )
+            say(f"{name}: {form.title}")
+            if split == TRAIN and wanted.corpus.hold_out:
+                held = _hold_out(cleaner.clean(pairs), wanted.corpus.hold_out, sides)
+                made.splits |= {f"{key}{several}": counts for key, counts in held.items()}
+                made.splits[name].dropped = cleaner.counts.dropped
+                made.splits[name].dropped_documents = cleaner.counts.dropped_documents
+            else:
+                _write(cleaner.clean(pairs), *sides[split])
+                made.splits[name] = cleaner.counts
+    _write_references(wanted, form, found, languages, made)
+
+
+def _cleaning_of(wanted: Wanted, split: str) -> Cleaning:
+    """Limits and duplicates concern training text alone: tests stay what they are."""
+    return wanted.cleaning if split == TRAIN else Cleaning(empty=wanted.cleaning.empty)
+
+
+def _write(pairs: Pairs, source: TextIO, target: TextIO) -> None:
+    for pair in pairs:
+        left, right = pair or ("", "")
+        source.write(f"{left}\n")
+        target.write(f"{right}\n")
+
+
+def _hold_out(pairs: Pairs, every: int, sides: Mapping[str, Sequence[TextIO]]) -> dict[str, Counts]:
+    """Write every so-many-th pair to ``dev``, the others to ``train``."""
+    counts = {TRAIN: Counts(), DEV: Counts()}
+    begun: set[str] = set()  # splits that have a pair of this document
+    number = 0
+    for pair in pairs:
+        if pair is None:
+            begun.clear()
+            continue
+        number += 1
+        split = DEV if number % every == 0 else TRAIN
+        found = counts[split]
+        if split not in begun:
+            if found.documents:
+                _write(iter([None]), *sides[split])
+            found.documents += 1
+            begun.add(split)
+        found.pairs += 1
+        _write(iter([pair]), *sides[split])
+    return counts
+
+
+def _write_references(
+    wanted: Wanted, form: Form, found: _Found, languages: tuple[str, str], made: Made
+) -> None:
+    """The second and further references of test sets, as ``SPLIT.ref2.LANG``.
+
+    Raises:
+        GtransError: they would not be those of the sentences that are written.
+    """
+    for split in _splits(wanted, form):
+        parts = form.splits.get(split, ())
+        if len(parts) != 1 or parts[0].reader != "sets":
+            continue
+        files = parts[0].patterns(split, *languages, wanted.corpus.year)
+        source, target = (found[group] for group in files)
+        for number in range(1, len(references_of(target))):
+            path = wanted.folder / f"{split}.ref{number + 1}.{languages[1]}"
+            with atomic_writer(path, inputs=[source, target]) as file:
+                lines = 0
+                for pair in read_set(source, target, number):
+                    lines += pair is not None
+                    if pair is not None and not all(pair):
+                        raise GtransError(f"{target}: reference {number + 1} lacks a sentence")
+                    file.write(f"{pair[1] if pair else ''}\n")
+                if lines != made.splits[split].pairs:
+                    raise GtransError(
+                        f"{target}: reference {number + 1} has {lines} sentences, but {split} has "
+                        f"{made.splits[split].pairs}"
+                    )
+
+
+def _copy_all(folder: Path, found: Mapping[Sequence[str], Path]) -> None:
+    if found:
+        folder.mkdir(exist_ok=True)
+    for path in found.values():
+        copy_file(path, folder / path.name)
+
+
+def _record(wanted: Wanted, made: Made) -> None:
+    record: dict[str, Any] = {
+        "corpus": wanted.corpus.name,
+        "form": made.form,
+        "pairs": ["-".join(pair) for pair in wanted.pairs],
+        "cleaning of train": wanted.cleaning.as_json(),
+        "splits": {name: counts.as_json() for name, counts in made.splits.items()},
+        "read": made.files,
+        "written by": f"gtrans {__version__}",
+    }
+    with atomic_writer(wanted.folder / RECORD) as file:
+        file.write(f"{json_text(record)}\n")

@@ -1,0 +1,197 @@
+"""The report on a corpus: its counts, beside those that the papers print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gtrans.corpora.catalogue import Corpus
+from gtrans.corpora.statistics import Split, compare, count
+from gtrans.data.documents import iterate_raw_lines, resolve
+from gtrans.errors import GtransError
+from gtrans.experiments.catalogue import find, read_catalogue
+from gtrans.languages import language_code
+from gtrans.text.prepared_folder import STATE_FILE, read_state
+
+_TEXT = re.compile(r"(.+)\.([A-Za-z_-]+)")
+_PIECES = re.compile(r"(train|valid|test\d*)\.bpe\.\w+")
+WORDS, PIECES = "words", "pieces"
+# What the papers call a split is DEV here; that of a folder of `gtrans prepare` is "valid".
+_SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "test": "test"}
+_COLUMNS = {
+    "sentences": "sentences",
+    "documents": "documents",
+    "instances": "instances",
+    "sentences of a document": "sentences of a document",
+    "sentences in a document": "sentences of a document",
+    "sentences of an instance": "sentences of an instance",
+    "tokens of an instance": "tokens of an instance",
+}
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A number that a paper prints.
+
+    Attributes:
+        experiment, row, column: where.
+        paper: what is printed.
+        here: the number of this corpus; None: it has no such split, or is not in pieces.
+    """
+
+    experiment: str
+    row: str
+    column: str
+    paper: float | int | str
+    here: float | int | None
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, for a JSON file."""
+        return {
+            name: getattr(self, name) for name in ("experiment", "row", "column", "paper", "here")
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a corpus holds.
+
+    Attributes:
+        path: as the user named it.
+        languages: source and target.
+        unit: what a token is: ``words``, or ``pieces`` of a prepared folder.
+        max_doc_tokens: longest instance.
+        splits: counts by name.
+        printed: numbers of papers beside those.
+    """
+
+    path: str
+    languages: tuple[str, str]
+    unit: str
+    max_doc_tokens: int
+    splits: dict[str, Split]
+    printed: list[Printed]
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, for a JSON file."""
+        return {
+            "path": self.path,
+            "languages": list(self.languages),
+            "tokens are": self.unit,
+            "max_doc_tokens": self.max_doc_tokens,
+            "splits": {name: s.as_json(self.languages) for name, s in self.splits.items()},
+            "paper": [number.as_json() for number in self.printed],
+        }
+
+
+def report(
+    path: Path, languages: Sequence[str], max_doc_tokens: int, corpus: Corpus | None
+) -> Report:
+    """Count a corpus.
+
+    Args:
+        path: a folder with ``SPLIT.LANG``, or one of ``gtrans prepare``.
+        languages: source and target; empty: those of ``corpus`` or of the folder.
+        max_doc_tokens: longest instance.
+        corpus: whose numbers in the papers are compared; None: none.
+
+    Raises:
+        GtransError: there is no corpus in the folder, or its sides do not belong together.
+    """
+    dictionaries: list[set[str]] = []
+    if (path / STATE_FILE).is_file():
+        unit = PIECES
+        state = read_state(path)
+        pair = (str(state["source_lang"]), str(state["target_lang"]))
+        names = {m[1] for found in path.glob("text/*") if (m := _PIECES.fullmatch(found.name))}
+        files = {name: [path / "text" / f"{name}.bpe.{lang}" for lang in pair] for name in names}
+        dictionaries = [_symbols(path / f"dict.{lang}.txt") for lang in pair]
+    else:
+        unit = WORDS
+        pair = _languages(path, languages, corpus)
+        texts = [m for found in path.glob(f"*.{pair[0]}*") if (m := _name(found))]
+        names = {m[1] for m in texts if m[2] == pair[0] and _has(path / m[1], pair[1])}
+        files = {name: [resolve(str(path / name), lang) for lang in pair] for name in names}
+    if not files:
+        raise GtransError(
+            f"{path}: no text of {'-'.join(pair)}, such as train.{pair[0]} (of a folder of `gtrans "
+            "prepare`: text/train.bpe.*)"
+        )
+    order = sorted(files, key=lambda name: ([*_SPLITS, name].index(name), name))
+    splits = {name: count(files[name][0], files[name][1], max_doc_tokens) for name in order}
+    compare(splits, dictionaries)
+    printed = [] if corpus is None else list(_printed(corpus, splits, unit))
+    return Report(str(path), pair, unit, max_doc_tokens, splits, printed)
+
+
+def _name(path: Path) -> re.Match[str] | None:
+    return _TEXT.fullmatch(path.name.removesuffix(".gz"))
+
+
+def _has(prefix: Path, lang: str) -> bool:
+    return any(Path(f"{prefix}.{lang}{end}").is_file() for end in ("", ".gz"))
+
+
+def _languages(path: Path, given: Sequence[str], corpus: Corpus | None) -> tuple[str, str]:
+    """Source and target of a folder of text.
+
+    Raises:
+        GtransError: they are not given, and the files do not tell.
+    """
+    if given:
+        return given[0], given[1]
+    if corpus is not None and corpus.source:
+        return corpus.source, corpus.target
+    if not path.is_dir():
+        raise GtransError(f"{path}: there is no such folder.")
+    found = sorted(
+        {m[2] for file in path.iterdir() if (m := _name(file)) and language_code(m[2]) is not None}
+    )
+    if len(found) != 2:
+        raise GtransError(
+            f"{path}: texts of {len(found)} languages ({', '.join(found) or 'none'}); name two, "
+            "`--source-lang` and `--target-lang`"
+        )
+    return found[0], found[1]
+
+
+def _symbols(dictionary: Path) -> set[str]:
+    if not dictionary.is_file():
+        raise GtransError(f"{dictionary}: there is no such dictionary; prepare the corpus anew.")
+    return {line.rpartition(" ")[0] for line in iterate_raw_lines(dictionary, strip=False)}
+
+
+def _printed(corpus: Corpus, splits: dict[str, Split], unit: str) -> Iterator[Printed]:
+    """What the papers' tables print of a corpus, in their order; their instances have pieces."""
+    catalogue = read_catalogue()
+    by_name = {_SPLITS.get(name, name): split for name, split in splits.items()}
+    for name, row in corpus.tables.items():
+        (experiment,) = find(catalogue, [name])
+        (values,) = (r.values for r in experiment.printed.rows if r.label == row)
+        for column, value in zip(experiment.printed.columns, values, strict=True):
+            if value is not None:
+                split, what = column_of(column)
+                here = None if "instance" in what and unit != PIECES else by_name.get(split)
+                yield Printed(name, row, column, value, _number(here, what))
+
+
+def column_of(column: str) -> tuple[str, str]:
+    """The split and the count that a column of a table names: ``valid: sentences``.
+
+    Raises:
+        KeyError: it names none that is counted.
+    """
+    first, colon, rest = column.partition(": ")
+    if not colon:
+        rest, _, first = column.rpartition(" ")
+    return _SPLITS[first], _COLUMNS[rest]
+
+
+def _number(split: Split | None, what: str) -> float | int | None:
+    if split is None:
+        return None
+    averages = split.averages()
+    return round(averages[what], 1) if what in averages else int(getattr(split, what))

@@ -1,0 +1,135 @@
+"""Run the jobs of a plan by Snakemake, and write the results."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+from gtrans.errors import GtransError
+from gtrans.experiments.catalogue import FOLDER
+from gtrans.experiments.figures import ENDINGS, draw
+from gtrans.experiments.jobs import Plan, finished
+from gtrans.experiments.plan import Planned
+from gtrans.experiments.tables import table_of, to_csv, to_markdown
+from gtrans.identity.files import atomic_writer, check_output_folder, locked
+from gtrans.libraries import require
+from gtrans.messages import print_lines, say
+from gtrans.shipped import shipped
+
+_PLAN = "plan.json"
+
+
+def reproduce(
+    plan: Plan, planned: Sequence[Planned], cores: int, dry_run: bool, extra: Sequence[str]
+) -> None:
+    """Run what is missing of the plan, and write the results of all experiments that are complete.
+
+    Args:
+        plan: the jobs.
+        planned: the experiments that they are for.
+        cores: CPU cores to use at once.
+        dry_run: print the commands only.
+        extra: options of Snakemake.
+
+    Raises:
+        GtransError: Snakemake is not installed, another process works in the folder, or a job has
+            failed; the results of the other experiments are written.
+    """
+    require(["snakemake"], "`gtrans reproduce`")
+    if dry_run:
+        with tempfile.TemporaryDirectory() as folder:
+            where = plan.folder if plan.folder.is_dir() else Path(folder)
+            _snakemake(plan, Path(folder), where, cores, ["--dry-run", "-p", *extra])
+        return
+    check_output_folder("--out", plan.folder)
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    with locked(plan.folder):
+        # A record stands for files; one whose files are gone says nothing.
+        for job in plan.jobs:
+            if finished(plan, job) is None:
+                plan.record(job.name).unlink(missing_ok=True)
+        failed = not _snakemake(plan, plan.folder, plan.folder, cores, extra)
+        incomplete = [it.experiment.name for it in planned if not _write(it, plan)]
+    if failed or incomplete:
+        names = ", ".join(incomplete)
+        raise GtransError(
+            f"{plan.folder}: some jobs have not ended well"
+            + (f", so there is no result of {names}" if names else "")
+            + "; what went wrong stands above; the same command goes on."
+        )
+
+
+def _snakemake(plan: Plan, folder: Path, where: Path, cores: int, options: Sequence[str]) -> bool:
+    """Run it in a folder; returns whether it has ended well. ``folder``: for the plan."""
+    plan.write(folder / _PLAN)
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(shipped(FOLDER) / "Snakefile")]
+    command += ["--directory", str(where)]
+    command += ["--cores", str(cores), "--nolock", "--rerun-incomplete", "--keep-going"]
+    command += [
+        "--resources",
+        "gpu=1",
+        "--quiet",
+        "host",
+        "--config",
+        f"plan={folder / _PLAN}",
+        *options,
+    ]
+    return _run_to_its_end(command) == 0
+
+
+def _run_to_its_end(command: Sequence[str]) -> int:
+    """Run a command with all that it starts; a signal to this process is passed on to all of it.
+
+    Trainings then end with a checkpoint. Returns the exit status, when nothing of it runs any more
+    that could write.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted.
+    """
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    asked: list[int] = []
+
+    def stop(signum: int, _frame: FrameType | None) -> None:
+        asked.append(signum)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        status = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if signal.SIGINT in asked:
+        raise KeyboardInterrupt
+    return status
+
+
+def _write(planned: Planned, plan: Plan) -> bool:
+    """Write the results of an experiment if all its jobs have ended well."""
+    experiment = planned.experiment
+    if any(finished(plan, plan.by_name[name]) is None for name in planned.jobs):
+        return False
+    table = table_of(planned, plan)
+    stem = planned.folder / experiment.name
+    figure = experiment.here.figure
+    if figure is not None:
+        drawn = stem.with_name(f"{stem.name}.figure")
+        draw(figure, experiment.variants, table, drawn)
+        table["made"] += [f"{drawn.name}{ending}" for ending in ENDINGS]
+    texts = {"json": json.dumps(table, indent=2, ensure_ascii=False) + "\n"}
+    texts |= {"csv": to_csv(table), "md": to_markdown(table)}
+    for ending, text in texts.items():
+        with atomic_writer(stem.with_name(f"{stem.name}.{ending}")) as file:
+            file.write(text)
+    say(f"gtrans: {experiment.name}: {stem}.md")
+    print_lines(*texts["md"].splitlines())
+    return True

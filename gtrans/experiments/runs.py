@@ -1,0 +1,343 @@
+"""The jobs of corpora, preparations and trained models.
+
+``OUT/SCALE/corpora/NAME`` is a corpus that is made here, ``OUT/SCALE/runs/CORPUS/PREPARATION`` what
+is prepared of a corpus, and ``.../RECIPE/seed-N`` in it the folder that a recipe gets as ``--out``:
+its variants share the sentence model, and seeds share the preparation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shlex import split
+
+from gtrans.errors import GtransError
+from gtrans.experiments.catalogue import Variant
+from gtrans.experiments.jobs import Job, Jobs
+from gtrans.experiments.recipes import (
+    Output,
+    model_name,
+    outputs,
+    script,
+    split_options,
+    text_file,
+    text_prefixes,
+)
+from gtrans.experiments.scales import RecipeSettings, ScaleSettings, filled
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Text of a pair of languages.
+
+    Attributes:
+        name: of it, and of its folder.
+        folder: with {train,dev|valid,test}.LANG.
+        source, target: the languages.
+        prefixes: of training, validation and test text.
+        recipe: the name by which recipes know it.
+        job: what makes it; empty: it is given.
+    """
+
+    name: str
+    folder: Path
+    source: str
+    target: str
+    prefixes: tuple[str, str, str]
+    recipe: str
+    job: str
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All six files."""
+        return tuple(
+            text_file(p, lang) for p in self.prefixes for lang in (self.source, self.target)
+        )
+
+    @property
+    def test(self) -> tuple[str, str]:
+        """Source and reference of the test documents."""
+        return text_file(self.prefixes[2], self.source), text_file(self.prefixes[2], self.target)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A model of a variant and a seed.
+
+    Attributes:
+        seed: of its training.
+        folder: ``--out`` of the recipe.
+        model: its name there.
+        checkpoint, hypothesis: the best checkpoint; the translation of the test documents.
+        data: the prepared corpus.
+        corpus: its text.
+        trained: the jobs that train it.
+        translated: the job that translates; it is run only if something needs it.
+    """
+
+    seed: int
+    folder: Path
+    model: str
+    checkpoint: str
+    hypothesis: str
+    data: str
+    corpus: Corpus
+    trained: tuple[Job, ...]
+    translated: Job
+
+
+class Runs:
+    """Collects these jobs.
+
+    Args:
+        folder: of the scale, in OUT.
+        scale: its settings.
+        jobs: where they are collected.
+        data: the folder of corpora that are given.
+    """
+
+    def __init__(self, folder: Path, scale: ScaleSettings, jobs: Jobs, data: Path | None) -> None:
+        self.folder, self._scale, self._jobs, self._data = folder, scale, jobs, data
+
+    def corpus(self, name: str) -> Corpus:
+        """A corpus, which is made or given.
+
+        Raises:
+            GtransError: it is not there, or of two languages.
+        """
+        if name in self._scale.corpora:
+            source, target = self._scale.pair
+            folder = self.folder / "corpora" / name
+            prefixes = tuple(str(folder / split) for split in ("train", "valid", "test"))
+            options = filled(self._scale.corpora[name], self._scale.settings)
+            made = [f"{prefix}.{lang}" for prefix in prefixes for lang in (source, target)]
+            job = Job(
+                f"corpora/{name}.made",
+                ("gtrans", "make-corpus", *options, "--out", str(folder)),
+                (*made, str(folder / "corpus.json")),
+            )
+            self._jobs.add(job)
+            return Corpus(name, folder, source, target, (*prefixes,), name, job.name)  # type: ignore[arg-type]
+        if self._data is None:
+            raise GtransError(f"`--data` is missing: the folder that holds {name}/.")
+        folder = self._data.resolve() / name
+        if not folder.is_dir():
+            raise GtransError(
+                f"{folder}: there is no such folder (`--data`, `--corpus`); `gtrans get-corpus` "
+                f"makes those of the papers."
+            )
+        source, target, recipe = self._scale.languages.get(name) or (*self._pair(folder), name)
+        return Corpus(
+            name, folder, source, target, text_prefixes(folder, source, target), recipe, ""
+        )
+
+    def _pair(self, folder: Path) -> tuple[str, str]:
+        """Source and target of a corpus that is known by its files only."""
+        names = [path.name.removesuffix(".gz") for path in folder.glob("train.*")]
+        found = sorted({name.removeprefix("train.") for name in names})
+        if len(found) != 2:
+            raise GtransError(
+                f"{folder}: its languages are not clear; it needs train.LANG of two languages, and "
+                f"has {', '.join(sorted(names)) or 'none'}."
+            )
+        source = self._scale.pair[0] if self._scale.pair[0] in found else found[0]
+        return source, next(lang for lang in found if lang != source)
+
+    def model(self, variant: Variant, corpus: Corpus, seed: int) -> Run:
+        """The model of a variant, which is run at this scale.
+
+        Raises:
+            GtransError: the recipe is not run at this scale, or refuses the options.
+        """
+        options = variant.options_at(self._scale.name)
+        settings = self._scale.recipes.get(variant.recipe)
+        if options is None or settings is None:
+            raise GtransError(f"{variant.label}: not at scale {self._scale.name}.")
+        preparation = variant.preparation or settings.preparation
+        prepared = self._preparation(corpus, preparation)
+        call = _Call(
+            self, variant.recipe, settings, corpus, prepared.parent, seed, variant.seed_plus
+        )
+        before, after = split_options(options)
+        name = model_name(variant.recipe, [*before, *(["--"] if after else []), *after])
+        base, own = call.arguments([]), call.arguments([*before, "--name", name])
+        shared = [it for it in outputs(variant.recipe, tuple(base)) if it.stage == "sentence"]
+        of_sentence = base if shared else call.arguments(before)
+        made = outputs(variant.recipe, tuple(own))
+        waits: Job = self._jobs.add(prepared.job)
+        before_it = [it for it in made if it.stage == "sentence"]
+        documents = [it for it in made if it.stage == "document"]
+        if documents:
+            for sentence in before_it:
+                words = filled(settings.sentence, call.values)
+                words = ["--", "sentence:", *words] if words else []
+                waits = self._stage(call, "sentence", sentence, of_sentence, words, waits)
+            if variant.model == "sentence":
+                if not before_it:
+                    raise GtransError(f"{variant.label}: {variant.recipe} has no sentence model.")
+                return self._run(call, sentence, made, of_sentence, waits, variant.decoding)
+        words = filled([*settings.training, *after], call.values)
+        words = ["--", *words] if words else []
+        # A model may start from another one of the same stage, which is named before it; a baseline
+        # that is a sentence model itself stands in its stage.
+        for model in documents or before_it:
+            waits = self._stage(call, model.stage, model, own, words, waits)
+        return self._run(call, model, made, own, waits, variant.decoding)
+
+    def ensemble(self, runs: Sequence[Run]) -> Run:
+        """Models that translate together; nothing is trained."""
+        first = runs[0]
+        model = "+".join(run.model if run is first else run.folder.name for run in runs)
+        trained = tuple(job for run in runs for job in run.trained)
+        return self._decoded(
+            replace(first, checkpoint=":".join(run.checkpoint for run in runs), trained=trained),
+            model,
+            [],
+        )
+
+    def prepared(self, corpus: Corpus) -> Run:
+        """The corpus itself as the thing that is measured."""
+        made = self._preparation(corpus, "plain")
+        data = str(made.parent / "data")
+        return Run(0, made.parent, "corpus", "", "", data, corpus, (made.job,), made.job)
+
+    def values(self, corpus: Corpus, preparation: Path, seed: int) -> Mapping[str, str]:
+        """What may stand in braces in the options of a scale."""
+        return {
+            **self._scale.settings,
+            "seed": str(seed),
+            "preparation": str(preparation),
+            "recipe-corpus": corpus.recipe,
+            "data": str(self._data),
+            "text": str(corpus.folder),
+        }
+
+    def _preparation(self, corpus: Corpus, name: str) -> _Prepared:
+        """What is prepared of a corpus for all seeds."""
+        kind = self._scale.preparations.get(name)
+        if kind is None:
+            raise GtransError(f"there is no preparation '{name}' at scale {self._scale.name}.")
+        folder = self.folder / "runs" / corpus.name / name
+        options = filled(kind.options, self.values(corpus, folder, 0))
+        words = ["--out", str(folder), *_text_of(corpus, (0, 1, 2)), *options]
+        made = [it for it in outputs(kind.recipe, tuple(words)) if it.stage == "prepare"]
+        job = Job(
+            f"runs/{corpus.name}/{name}/jobs/prepare",
+            ("bash", script(kind.recipe), "--stage", "prepare", *words),
+            tuple(it.path for it in made),
+            (corpus.job,) if corpus.job else (),
+            () if corpus.job else corpus.texts,
+        )
+        return _Prepared(folder, self._jobs.add(job))
+
+    def _stage(
+        self, call: _Call, stage: str, made: Output, words: list[str], extra: list[str], after: Job
+    ) -> Job:
+        argv = ("bash", script(call.recipe), "--stage", stage, "--only", made.name, *words, *extra)
+        return self._jobs.add(
+            Job(
+                f"{call.name}/jobs/{made.name}.{stage}",
+                argv,
+                (made.path,),
+                (after.name,),
+                gpu=self._scale.gpu,
+            )
+        )
+
+    def _run(
+        self,
+        call: _Call,
+        of: Output,
+        made: Sequence[Output],
+        words: list[str],
+        trained: Job,
+        decoding: tuple[str, ...],
+    ) -> Run:
+        """The run of a trained model, with the job that would translate by it."""
+        hypothesis = next(it.path for it in made if it.stage == "translate" and it.name == of.name)
+        argv = ["bash", script(call.recipe), "--stage", "translate", "--only", of.name, *words]
+        translated = Job(
+            f"{call.name}/jobs/{of.name}.translate",
+            tuple(argv),
+            (hypothesis,),
+            (trained.name,),
+            gpu=self._scale.gpu,
+        )
+        data = str(call.prepared / "data")
+        run = Run(
+            call.seed,
+            call.out,
+            of.name,
+            of.path,
+            hypothesis,
+            data,
+            call.corpus,
+            (trained,),
+            translated,
+        )
+        return self._decoded(run, model_name(run.model, decoding), decoding) if decoding else run
+
+    def _decoded(self, run: Run, model: str, decoding: Sequence[str]) -> Run:
+        """The same model, which translates in another way than its recipe has it."""
+        hypothesis = str(run.folder / f"test.{model}.{run.corpus.target}")
+        beam = self._scale.settings.get("beam")
+        argv = ["gtrans", "translate", "--path", run.checkpoint, "--data", run.data]
+        argv += ["--input", run.corpus.test[0], "--output", hypothesis]
+        argv += [*(["--beam", beam] if beam else []), *self._scale.device]
+        argv += [word for option in decoding for word in split(option)]
+        job = Job(
+            f"{run.folder.relative_to(self.folder)}/jobs/{model}.translate",
+            tuple(argv),
+            (hypothesis,),
+            tuple(job.name for job in run.trained),
+            gpu=self._scale.gpu,
+        )
+        return replace(run, model=model, hypothesis=hypothesis, translated=job)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    parent: Path
+    job: Job
+
+
+@dataclass(frozen=True)
+class _Call:
+    """How a recipe is called for a corpus and a seed."""
+
+    runs: Runs
+    recipe: str
+    settings: RecipeSettings
+    corpus: Corpus
+    prepared: Path
+    seed: int
+    plus: int
+
+    @property
+    def out(self) -> Path:
+        return self.prepared / self.recipe / f"seed-{self.seed + self.plus}"
+
+    @property
+    def name(self) -> str:
+        """Of its jobs, before that of the model."""
+        return str(self.out.relative_to(self.runs.folder))
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """What may stand in braces in options."""
+        return self.runs.values(self.corpus, self.prepared, self.seed + self.plus)
+
+    def arguments(self, options: Sequence[str]) -> list[str]:
+        """The words of the script, before what follows ``--``."""
+        words = ["--out", str(self.out), "--prepared", str(self.prepared / "data")]
+        words += [*_text_of(self.corpus, (2,)), "--seed", self.values["seed"]]
+        return [*words, *filled([*self.settings.options, *options], self.values)]
+
+
+def _text_of(corpus: Corpus, splits: Sequence[int]) -> list[str]:
+    flags = ("--train-prefix", "--valid-prefix", "--test-prefix")
+    words = ["--source-lang", corpus.source, "--target-lang", corpus.target]
+    for number in splits:
+        words += [flags[number], corpus.prefixes[number]]
+    return words

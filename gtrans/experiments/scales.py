@@ -1,0 +1,165 @@
+"""At which size experiments are run: ``exp_gtransformer/experiments/scales.yaml``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import split
+from typing import Any
+
+import yaml
+
+from gtrans.errors import GtransError
+from gtrans.experiments.catalogue import FOLDER, Scale
+from gtrans.shipped import shipped
+
+_SETTING = re.compile(r"\{([a-z-]+)\}")
+_UPDATES = "-updates"
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What all seeds share; ``recipe``: the run script that makes it, with these options."""
+
+    recipe: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RecipeSettings:
+    """How a recipe is called at a scale.
+
+    Attributes:
+        preparation: name of its preparation.
+        options: of the script.
+        training: what follows ``--`` for the document model.
+        sentence: the same for the sentence model.
+    """
+
+    preparation: str
+    options: tuple[str, ...]
+    training: tuple[str, ...]
+    sentence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ScaleSettings:
+    """One scale.
+
+    Attributes:
+        name: of it.
+        label: that, and the settings that a user has changed; the name of its folder.
+        seeds: of the runs.
+        settings: numbers that stand in braces in options.
+        corpora: those that are made here, with the options of ``gtrans make-corpus``.
+        preparations: by name.
+        recipes: by name; a recipe that is missing is not run at this scale.
+        languages: source, target and the recipes' name of corpora.
+        pair: source and target of a corpus that is not in ``languages``.
+        device: options of commands that use a model.
+    """
+
+    name: Scale
+    label: str
+    seeds: tuple[int, ...]
+    settings: Mapping[str, str]
+    corpora: Mapping[str, tuple[str, ...]]
+    preparations: Mapping[str, Preparation]
+    recipes: Mapping[str, RecipeSettings]
+    languages: Mapping[str, tuple[str, str, str]]
+    pair: tuple[str, str]
+    device: tuple[str, ...]
+
+    @property
+    def gpu(self) -> bool:
+        """Whether models are trained and used on GPUs."""
+        return "--cpu" not in self.device
+
+
+def read_scale(name: Scale, changes: Iterable[str] = (), path: Path | None = None) -> ScaleSettings:
+    """A scale with some settings changed.
+
+    Args:
+        name: of the scale.
+        changes: ``NAME=VALUE`` each; ``updates`` stands for all settings whose names end in it.
+        path: instead of the project's own file.
+
+    Raises:
+        GtransError: there is no such setting, its value is not a whole number, or the file is not
+            as it describes itself.
+    """
+    file = path or shipped(FOLDER) / "scales.yaml"
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))[name]
+        return _scale(name, content, list(changes))
+    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        raise GtransError(f"{file}: not the settings of scale {name} ({error}).") from None
+
+
+def _scale(name: Scale, content: dict[str, Any], changes: Sequence[str]) -> ScaleSettings:
+    settings = {key: str(value) for key, value in content["settings"].items()}
+    for change in changes:
+        _change(settings, change, name)
+    every = content["recipes"].pop("every", {})
+    recipes = {
+        recipe: RecipeSettings(
+            entry["preparation"],
+            _words([*every.get("options", []), *entry.get("options", [])]),
+            _words(entry.get("training", [])),
+            _words(entry.get("sentence", [])),
+        )
+        for recipe, entry in content["recipes"].items()
+    }
+    return ScaleSettings(
+        name=name,
+        label=".".join([name, *sorted(change.replace("=", "-") for change in changes)]),
+        seeds=tuple(content["seeds"]),
+        settings=settings,
+        corpora={key: tuple(value) for key, value in content.get("corpora", {}).items()},
+        preparations={
+            key: Preparation(value["recipe"], _words(value["options"]))
+            for key, value in content["preparations"].items()
+        },
+        recipes=recipes,
+        languages={key: tuple(value) for key, value in content.get("languages", {}).items()},
+        pair=tuple(content.get("pair", ("en", "de"))),
+        device=tuple(content.get("device", ())),
+    )
+
+
+def _change(settings: dict[str, str], change: str, scale: str) -> None:
+    key, _, value = change.partition("=")
+    names = [key] if key in settings else [n for n in settings if n.endswith(f"-{key}")]
+    if not names or (len(names) > 1 and f"-{key}" != _UPDATES):
+        known = ", ".join(["updates", *settings]) if settings else "none"
+        raise GtransError(
+            f"`--set {change}`: scale {scale} has no setting '{key}' (it has {known})."
+        )
+    if not re.fullmatch("[1-9][0-9]{0,8}", value):
+        raise GtransError(f"`--set {change}`: the value must be a whole number of at least 1.")
+    settings.update(dict.fromkeys(names, value))
+
+
+def _words(lines: Iterable[Any]) -> tuple[str, ...]:
+    """Single words; a line may have several, and may be a list."""
+    words: list[str] = []
+    for line in lines:
+        words += _words(line) if isinstance(line, list) else split(str(line))
+    return tuple(words)
+
+
+def filled(words: Iterable[str], values: Mapping[str, str]) -> list[str]:
+    """The words with ``{NAME}`` replaced by its value.
+
+    Raises:
+        GtransError: there is no value of this name.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            raise GtransError(f"{match[0]}: there is no such value here, only {', '.join(values)}.")
+        return values[match[1]]
+
+    return [_SETTING.sub(value, word) for word in words]

@@ -1,0 +1,286 @@
+"""The table of an experiment: from what was measured to JSON, markdown and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from math import sqrt
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import gtrans
+from gtrans.experiments.jobs import Plan, finished
+from gtrans.experiments.measures import Reading, read_number
+from gtrans.experiments.plan import Planned, Row
+
+
+def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
+    """All that is known of a finished experiment, as JSON.
+
+    The keys are those of the ``return`` below, of :func:`_row` and :func:`_run`. In a cell,
+    ``spread`` is the standard deviation over seeds (divided by n - 1); ``difference`` is that from
+    the baseline with the same seed, and its ``p`` that of a paired t-test over the seeds.
+
+    Raises:
+        GtransError: a measure is not readable.
+    """
+    experiment = planned.experiment
+    printed = {row.label: list(row.values) for row in experiment.printed.rows}
+    rows = [_row(planned, plan, row, printed) for row in planned.rows]
+    by_label = {(row["label"], row["corpus"]): row for row in rows}
+    for row in rows:
+        baseline = by_label.get((row["baseline"], row["corpus"]))
+        for title, cell in row["cells"].items():
+            other = baseline["cells"].get(title) if baseline else None
+            if other is not None:
+                cell["difference"] = _difference(cell["seeds"], other["seeds"])
+    return {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "paper": experiment.paper.title,
+        "scale": planned.scale.label,
+        "settings": dict(planned.scale.settings),
+        "version": gtrans.__version__,
+        "corpora": list(planned.corpora),
+        "columns": {title: column.digits for title, column in planned.columns.items()},
+        "printed": {
+            "columns": list(experiment.printed.columns),
+            "rows": printed,
+            "note": experiment.printed.note,
+        },
+        "rows": rows,
+        "made": [path.name for path in planned.made],
+    }
+
+
+def _row(planned: Planned, plan: Plan, row: Row, printed: dict[str, list[Any]]) -> dict[str, Any]:
+    cells: dict[str, Any] = {}
+    for title, column in planned.columns.items():
+        of_measure = (row.cells or {}).get(column.measure, ())
+        readings = [
+            read_number(planned.measures[column.measure], column, cell.one, cell.against)
+            for cell in of_measure
+        ]
+        found = [(run, it) for run, it in zip(row.runs, readings, strict=False) if it is not None]
+        if found:
+            values = [reading.value for _, reading in found]
+            cells[title] = {
+                "mean": mean(values),
+                "spread": stdev(values) if len(values) > 1 else None,
+                "seeds": [_seed(run.seed, reading) for run, reading in found],
+            }
+    return {
+        "label": row.variant.label,
+        "corpus": row.corpus,
+        "why_not": row.why_not,
+        "baseline": row.baseline,
+        "paper": printed.get(row.variant.label, []),
+        "runs": [_run(planned, plan, row, number) for number in range(len(row.runs))],
+        "cells": cells,
+    }
+
+
+def _seed(seed: int, reading: Reading) -> dict[str, Any]:
+    found: dict[str, Any] = {"seed": seed, "value": reading.value}
+    for key in ("interval", "signature", "p", "test"):
+        value = getattr(reading, key)
+        if value not in (None, ""):
+            found[key] = list(value) if isinstance(value, tuple) else value
+    return found
+
+
+def _run(planned: Planned, plan: Plan, row: Row, number: int) -> dict[str, Any]:
+    """Where a model stands, and what its training has cost."""
+    run = row.runs[number]
+    records = [finished(plan, job) or {} for job in run.trained]
+    folder = Path(run.checkpoint).parent if run.checkpoint else run.folder
+    return {
+        "seed": run.seed,
+        "folder": str(folder.relative_to(planned.folder)),
+        "seconds": sum(record.get("seconds", 0) for record in records),
+        "cpu_seconds": sum(record.get("cpu_seconds", 0) for record in records),
+        "hardware": "; ".join({record.get("hardware", ""): None for record in records}),
+    }
+
+
+def _difference(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    of_seed = {it["seed"]: it["value"] for it in other}
+    found = [it["value"] - of_seed[it["seed"]] for it in own if it["seed"] in of_seed]
+    if not found:
+        return {}
+    spread = stdev(found) if len(found) > 1 else None
+    return {"mean": mean(found), "spread": spread, "p": _t_test(found)}
+
+
+def _t_test(differences: Sequence[float]) -> float | None:
+    """p of a two-sided paired t-test; None with fewer than two, or if all are the same."""
+    count = len(differences)
+    spread = stdev(differences) if count > 1 else 0.0
+    if not spread:
+        return None
+    from scipy.stats import t
+
+    return float(2 * t.sf(abs(mean(differences)) / (spread / sqrt(count)), count - 1))
+
+
+# --- text -------------------------------------------------------------------------------
+
+
+def to_markdown(table: dict[str, Any]) -> str:
+    """The table for people, with the paper's numbers beside it."""
+    # A corpus has the seed 0.
+    seeds = sorted({run["seed"] for row in table["rows"] for run in row["runs"]} - {0})
+    of_seeds = f"; seeds {', '.join(map(str, seeds))}" if seeds else ""
+    settings = ", ".join(f"{key} {value}" for key, value in table["settings"].items())
+    lines = [
+        f"# {table['experiment']}: {table['title']}",
+        "",
+        f"{table['paper']}. Scale {table['scale']}{f' ({settings})' if settings else ''}; corpus "
+        f"{', '.join(table['corpora'])}{of_seeds}. Made by "
+        f"`gtrans reproduce {table['experiment']}`, gtrans {table['version']}.",
+        "",
+    ]
+    if table["columns"]:
+        lines += _scores(table)
+    lines += _printed(table)
+    if table["columns"]:
+        lines += _differences(table)
+        lines += _footnotes(table)
+    lines += [f"![{name}]({name})" for name in table["made"] if name.endswith(".png")]
+    others = [f"[{name}]({name})" for name in table["made"] if not name.endswith(".png")]
+    lines += [f"Files: {', '.join(others)}."] if others else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _scores(table: dict[str, Any]) -> list[str]:
+    several = len(table["corpora"]) > 1
+    used = [title for title in table["columns"] if _is_used(table, title)]
+    timed = any(run["seed"] for row in table["rows"] for run in row["runs"])
+    here = {row["label"] for row in table["rows"]}
+    printed = table["printed"]["columns"] if here & set(table["printed"]["rows"]) else []
+    head = ["", *(["corpus"] if several else []), *used, *(["training, s"] if timed else [])]
+    head += [f"paper: {title}" for title in printed]
+    lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
+    for row in table["rows"]:
+        cells = [row["label"], *([row["corpus"]] if several else [])]
+        cells += [_cell(row["cells"].get(title), table["columns"][title]) for title in used]
+        if timed:
+            times = [run["seconds"] for run in row["runs"]]
+            cells.append(f"{mean(times):.0f}" if times else "")
+        lines.append(_line([*cells, *_texts(row["paper"] or [None] * len(printed))]))
+    missing = [f"{row['label']}: {row['why_not']}" for row in table["rows"] if row["why_not"]]
+    notes = [f"- {line}" for line in dict.fromkeys(missing)]
+    return [*lines, "", *(["Not run here:", "", *notes, ""] if notes else [])]
+
+
+def _printed(table: dict[str, Any]) -> list[str]:
+    """What the paper prints and :func:`_scores` does not have."""
+    beside = {row["label"] for row in table["rows"]} if table["columns"] else set()
+    columns, rows = table["printed"]["columns"], table["printed"]["rows"]
+    others = [_line([label, *_texts(it)]) for label, it in rows.items() if label not in beside]
+    if not others:
+        return []
+    lines = ["Of the paper:", "", _line(["", *columns]), _line(["---", *["---:"] * len(columns)])]
+    return [*lines, *others, ""]
+
+
+def _texts(values: Iterable[Any]) -> list[str]:
+    return ["" if value is None else str(value) for value in values]
+
+
+def _is_used(table: dict[str, Any], title: str) -> bool:
+    return any(title in row["cells"] for row in table["rows"])
+
+
+def _cell(cell: dict[str, Any] | None, digits: int) -> str:
+    """Mean and spread over seeds; of a single seed, the 95% interval."""
+    if cell is None:
+        return ""
+    value = f"{cell['mean']:.{digits}f}"
+    if cell["spread"] is not None:
+        return f"{value} ± {cell['spread']:.{digits}f}"
+    interval = cell["seeds"][0].get("interval")
+    if interval is None:
+        return value
+    return f"{value} ({interval[0]:.{digits}f}–{interval[1]:.{digits}f})"
+
+
+def _differences(table: dict[str, Any]) -> list[str]:
+    several = len(table["corpora"]) > 1
+    lines = []
+    for row in table["rows"]:
+        for title, cell in row["cells"].items():
+            difference = cell.get("difference")
+            if not difference:
+                continue
+            spread = difference["spread"]
+            digits = table["columns"][title]
+            change = f"{difference['mean']:+.{digits}f}"
+            each = [f"{it['p']:.3g}" for it in cell["seeds"] if "p" in it]
+            tests = sorted({it["test"] for it in cell["seeds"] if "test" in it})
+            lines.append(
+                _line([
+                    row["label"],
+                    *([row["corpus"]] if several else []),
+                    row["baseline"],
+                    title,
+                    change if spread is None else f"{change} ± {spread:.{digits}f}",
+                    "" if difference["p"] is None else f"{difference['p']:.3g}",
+                    ", ".join(each) + (f" ({', '.join(tests)})" if tests else ""),
+                ])
+            )  # fmt: skip
+    if not lines:
+        return []
+    head = ["", *(["corpus"] if several else []), "against", "score", "change"]
+    head += ["p over seeds", "p of each seed"]
+    lead = "Changes from the baseline of the same seed (p over seeds: paired t-test):"
+    return [lead, "", _line(head), _line(["---"] * len(head)), *lines, ""]
+
+
+def _footnotes(table: dict[str, Any]) -> list[str]:
+    signatures = {
+        title: it["signature"]
+        for row in table["rows"]
+        for title, cell in row["cells"].items()
+        for it in cell["seeds"]
+        if "signature" in it
+    }
+    machines = {run["hardware"] for row in table["rows"] for run in row["runs"]} - {""}
+    if not any(run["seed"] for row in table["rows"] for run in row["runs"]):
+        return []
+    lines = [
+        "A cell is the mean over seeds ± their standard deviation; of a single seed, the score and "
+        "its 95% interval. Runs and all values of each seed are in the JSON and CSV files.",
+        "",
+    ]
+    lines += [f"- {title}: `{signature}`" for title, signature in signatures.items()]
+    lines += [f"- trained on: {'; '.join(sorted(machines))}"] if machines else []
+    return [*lines, ""]
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def to_csv(table: dict[str, Any]) -> str:
+    """A line for each number of each seed."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([
+        "row", "corpus", "score", "seed", "value", "low", "high", "baseline", "p", "test",
+        "signature", "folder", "training seconds", "hardware",
+    ])  # fmt: skip
+    for row in table["rows"]:
+        runs = {run["seed"]: run for run in row["runs"]}
+        for title, cell in row["cells"].items():
+            for it in cell["seeds"]:
+                run = runs[it["seed"]]
+                low, high = it.get("interval", ("", ""))
+                writer.writerow([
+                    row["label"], row["corpus"], title, it["seed"], it["value"], low, high,
+                    row["baseline"], it.get("p", ""), it.get("test", ""), it.get("signature", ""),
+                    run["folder"], run["seconds"], run["hardware"],
+                ])  # fmt: skip
+    return file.getvalue()

@@ -1,0 +1,74 @@
+"""Copy finished results of `gtrans reproduce` to docs/reproduced, with an index of them.
+
+    gtrans reproduce 000-T6 003-T5.3 --scale tiny --out experiments
+    python scripts/reproduced.py experiments/tiny
+
+Of every table and figure that is finished in the folder of a scale, all files are copied: text,
+JSON, CSV, pictures. Results that are in docs/reproduced and not in the folder stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+from gtrans.errors import GtransError
+from gtrans.identity.files import atomic_writer, copy_file
+
+HERE = Path(__file__).resolve().parent.parent
+RESULT = re.compile(r"\d{3}-[TF][\d.]*\d\.json")
+
+
+def copy(source: Path, target: Path) -> list[str]:
+    """Copy all results from one folder to the other; returns their names."""
+    names = sorted(path.stem for path in source.glob("*.json") if RESULT.fullmatch(path.name))
+    if not names:
+        raise GtransError(f"{source}: there is no result, such as 000-T6.json, in this folder.")
+    target.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        made = json.loads((source / f"{name}.json").read_text(encoding="utf-8"))["made"]
+        for file in [f"{name}.md", f"{name}.json", f"{name}.csv", *made]:
+            (target / file).parent.mkdir(exist_ok=True)
+            copy_file(source / file, target / file)
+    return names
+
+
+def index(target: Path) -> str:
+    """A line for every result in a folder."""
+    lines = [
+        "# Reproduced tables and figures",
+        "",
+        "Written by `python scripts/reproduced.py` from finished runs of `gtrans reproduce`",
+        "(`docs/reproducing.md`). Each has its numbers beside the paper's, as text, JSON and CSV.",
+        "",
+    ]
+    for path in sorted(target.glob("*.json")):
+        if RESULT.fullmatch(path.name):
+            table = json.loads(path.read_text(encoding="utf-8"))
+            title, scale = table["title"], table["scale"]
+            lines.append(f"- [{path.stem}]({path.stem}.md): {title} (scale {scale})")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Copy, and write the index."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("results", type=Path, help="folder of a scale in --out")
+    parser.add_argument("--into", type=Path, default=HERE / "docs" / "reproduced")
+    args = parser.parse_args()
+    try:
+        names = copy(args.results, args.into)
+        with atomic_writer(args.into / "README.md") as file:
+            file.write(index(args.into))
+    except GtransError as error:
+        print(f"reproduced: error: {error}", file=sys.stderr)
+        return 1
+    print(f"{args.into}: {', '.join(names)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""``gtrans corpus-report``: counts of a corpus."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gtrans.cli import main
+from gtrans.identity.json_files import read_json
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    texts = {
+        "train.en": "a b c d e\na b c d e\n\nf\n", "train.de": "A B\nA B\n\nC D E F G H\n",
+        "dev.en": "a b c d e\ng\n", "dev.de": "A x\ny\n",
+        "test.en.gz": "f\n", "test.de": "C\n",
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def report(capsys: pytest.CaptureFixture[str], *words: str | Path) -> dict:
+    assert main(["corpus-report", *map(str, words), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_counts(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--source-lang", "en", "--target-lang", "de", "--max-doc-tokens", "8")
+    found = report(capsys, corpus, *words)
+    assert found["tokens are"] == "words" and list(found["splits"]) == ["train", "dev", "test"]
+    assert found["splits"]["train"] == {
+        "documents": 2, "sentences": 3, "instances": 3,
+        "sentences of a document": 1.5, "sentences of an instance": 1.0,
+        "tokens of an instance": 5.67, "longest document": 2, "longest document in tokens": 10,
+        "duplicates": 1, "in train": None, "in train, of": None,
+        "en": {"tokens": 11, "types": 6, "longest sentence": 5, "unknown": None},
+        "de": {"tokens": 10, "types": 8, "longest sentence": 6, "unknown": None},
+    }  # fmt: skip
+    dev = found["splits"]["dev"]
+    assert (dev["in train"], dev["in train, of"], dev["duplicates"]) == (1, 1, 0)
+    assert (dev["en"]["unknown"], dev["de"]["unknown"]) == (1, 2)
+    assert main(["corpus-report", str(corpus), *words]) == 0
+    assert "en: unknown tokens" in capsys.readouterr().out
+
+
+def test_a_prepared_folder_is_counted_in_pieces(tiny, capsys: pytest.CaptureFixture[str]) -> None:
+    found = report(capsys, tiny.data, "--corpus", "iwslt17")
+    state = read_json(tiny.data / "prepare.json")
+    assert found["languages"] == [state["source_lang"], state["target_lang"]]
+    assert found["tokens are"] == "pieces" and found["splits"]["train"]["en"]["unknown"] == 0
+    columns = {entry["column"]: entry["here"] for entry in found["paper"]}
+    assert columns["instances train"] == found["splits"]["train"]["instances"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["none"], "there is no such folder"),
+        (["."], "texts of 0 languages (none)"),
+        ([".", "--source-lang", "en"], "belong together"),
+        ([".", "--source-lang", "en", "--target-lang", "de"], "no text of en-de"),
+        ([".", "--max-doc-tokens", "0"], "`--max-doc-tokens` must be at least 1"),
+        ([".", "--corpus", "x"], "there is no corpus 'x'"),
+    ],
+)
+def test_mistakes_are_one_line(words, message, tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["corpus-report", *words]) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1

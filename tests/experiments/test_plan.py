@@ -1,0 +1,182 @@
+"""From every experiment to its jobs: nothing collides, and every file has one maker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gtrans.errors import GtransError
+from gtrans.experiments.catalogue import Experiment, Variant, find, read_catalogue
+from gtrans.experiments.jobs import Job, Jobs, Plan, read_plan
+from gtrans.experiments.plan import Planned, Wish, plan, why_not
+from gtrans.experiments.recipes import model_name
+from gtrans.experiments.scales import filled, read_scale
+
+OUT = Path("/out")
+NOT_AT_TINY = {"002-T4", "002-T5", "003-T5.2"}
+
+
+def wish(*seeds: int, corpora: tuple[str, ...] = (), data: Path | None = None) -> Wish:
+    return Wish(read_scale("tiny"), OUT, data, corpora, seeds or (1,))
+
+
+@pytest.fixture(scope="module")
+def everything() -> tuple[Plan, list[Planned]]:
+    """All experiments that the scale tiny has, in one plan."""
+    scale = read_scale("tiny")
+    return plan([it for it in read_catalogue() if not why_not(it, scale)], wish())
+
+
+def test_every_experiment_is_made_or_says_why_not(everything: tuple[Plan, list[Planned]]) -> None:
+    scale = read_scale("tiny")
+    refused = {it.name: why_not(it, scale) for it in read_catalogue() if why_not(it, scale)}
+    assert refused.keys() == NOT_AT_TINY
+    assert all(name in reason and len(reason) > 30 for name, reason in refused.items())
+    assert len(everything[1]) + len(refused) == len(read_catalogue())
+
+
+def test_every_file_has_one_maker_that_runs_before_it_is_needed(
+    everything: tuple[Plan, list[Planned]],
+) -> None:
+    jobs, _ = everything
+    files = Counter(file for job in jobs.jobs for file in job.files)
+    assert [file for file, makers in files.items() if makers > 1] == []
+    assert all(file.startswith("/out/tiny/") for file in files)
+    records = Counter(str(jobs.record(job.name)) for job in jobs.jobs)
+    assert max(records.values()) == 1 and not records.keys() & files.keys()
+    # A job stands behind those that it waits for.
+    seen: set[str] = set()
+    for job in jobs.jobs:
+        assert seen.issuperset(job.after), job.name
+        seen.add(job.name)
+
+
+def test_models_share_what_they_can_and_have_folders_of_their_own(
+    everything: tuple[Plan, list[Planned]],
+) -> None:
+    _, planned = everything
+    table = {it.experiment.name: it for it in planned}
+    # One training for the same model of three tables.
+    names = ("000-T6", "000-T7")
+    runs = {table[name].rows[0].runs[0].checkpoint for name in names}
+    assert runs == {"/out/tiny/runs/embedded/plain/randinit/seed-1/randinit/checkpoint_best.pt"}
+    # Variants have one sentence model.
+    of_bert = [row.runs[0] for row in table["003-T5.3"].rows]
+    sentence, *others = (run.trained[0] for run in of_bert)
+    assert sentence.makes[0].endswith("/seed-1/sentence/checkpoint_best.pt")
+    assert all(job.after == (sentence.name,) for job in others)
+    assert len({job.makes for job in others}) == 3
+    # Seeds share the preparation.
+    two, _ = plan(find(read_catalogue(), ["003-T5.3"]), wish(1, 2))
+    assert sum(job.name.endswith("/prepare") for job in two.jobs) == 1
+    seeds = Counter(word for job in two.jobs for word in job.argv if "seed-" in word)
+    assert {"seed-1", "seed-2"} <= {part for word in seeds for part in word.split("/")}
+
+
+def test_one_model_is_translated_in_several_ways(everything: tuple[Plan, list[Planned]]) -> None:
+    (groups,) = [it for it in everything[1] if it.experiment.name == "002-T6"]
+    runs = [row.runs[0] for row in groups.rows]
+    assert len({run.checkpoint for run in runs}) == 1
+    # Group 6 alone is in two rows.
+    assert len(runs) == 12 and len({run.hypothesis for run in runs}) == 11
+    assert "{'use_groups': '3:6'}" in runs[8].translated.argv
+
+
+def test_an_ensemble_translates_with_the_models_of_its_rows(
+    everything: tuple[Plan, list[Planned]],
+) -> None:
+    (figure,) = [it for it in everything[1] if it.experiment.name == "002-F10"]
+    first, second, both, _ = (row.runs[0] for row in figure.rows)
+    assert both.checkpoint == f"{first.checkpoint}:{second.checkpoint}"
+    assert first.folder.name == "seed-1" and second.folder.name == "seed-101"
+    assert set(both.translated.after) == {first.trained[0].name, second.trained[0].name}
+
+
+def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
+    job = Job("a/b", ("echo", "{x} 'y'"), ("/f",), ("c",), ("/g",), "/h", 2)
+    Plan(tmp_path, (job,)).write(tmp_path / "plan.json")
+    assert read_plan(tmp_path / "plan.json") == Plan(tmp_path, (job,))
+
+
+def test_two_commands_for_one_file_are_refused() -> None:
+    jobs = Jobs()
+    jobs.add(Job("a", ("x",), ("/f",)))
+    assert jobs.add(Job("a", ("x",), ("/f",))).name == "a"
+    with pytest.raises(GtransError, match="two experiments want different commands"):
+        jobs.add(Job("a", ("y",), ("/f",)))
+    with pytest.raises(GtransError, match="both a and b make it"):
+        jobs.add(Job("b", ("x",), ("/f",)))
+
+
+def test_names_of_models_tell_options_apart() -> None:
+    assert model_name("randinit", []) == "randinit"
+    dropout = model_name("randinit", ["--", "--word-dropout 0"])
+    assert dropout == "randinit.word-dropout-0"
+    long = [f"--option-{number} {number}" for number in range(20)]
+    one, two = (model_name("flat", [*long, last]) for last in ("--a", "--b"))
+    assert one != two and len(one) < 100
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("updates=x", "must be a whole number"),
+        ("update=3", "no setting 'update'"),
+        ("updates", "must be a whole number"),
+    ],
+)
+def test_a_wrong_setting_is_refused(change: str, message: str) -> None:
+    with pytest.raises(GtransError, match=message):
+        read_scale("tiny", [change])
+
+
+def test_settings_reach_commands_and_folders() -> None:
+    scale = read_scale("tiny", ["updates=7", "beam=1"])
+    assert scale.label == "tiny.beam-1.updates-7"
+    assert scale.settings["document-updates"] == scale.settings["bert-updates"] == "7"
+    assert filled(["--beam", "{beam}"], scale.settings) == ["--beam", "1"]
+    with pytest.raises(GtransError, match="there is no such value"):
+        filled(["{bean}"], scale.settings)
+
+
+def test_a_corpus_of_the_users_own(tmp_path: Path) -> None:
+    scale = read_scale("small")
+    chosen = find(read_catalogue(), ["000-T6"])
+
+    def planned(**more: object) -> list[Planned]:
+        given = {"data": tmp_path, "corpora": ("mine",), **more}
+        return plan(chosen, Wish(scale, OUT, seeds=(1,), **given))[1]  # type: ignore[arg-type]
+
+    with pytest.raises(GtransError, match="`--corpus` is missing"):
+        planned(corpora=())
+    with pytest.raises(GtransError, match="`--data` is missing"):
+        planned(data=None)
+    with pytest.raises(GtransError, match="mine: there is no such folder"):
+        planned()
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(GtransError, match="its languages are not clear"):
+        planned()
+    for split in ("train", "dev", "test"):
+        for lang in ("en", "fr"):
+            (tmp_path / "mine" / f"{split}.{lang}").touch()
+    (table,) = planned()
+    run = table.rows[0].runs[0]
+    assert (run.corpus.source, run.corpus.target) == ("en", "fr")
+    # Contrastive sets are those of the embedded corpus.
+    assert table.rows[0].cells is not None and table.rows[0].cells.keys() == {"score"}
+
+
+def test_a_variant_that_a_scale_leaves_out() -> None:
+    variant = Variant("a", "flat", ("--x",), "", "", at={"tiny": None, "small": ("--y",)})
+    assert variant.options_at("tiny") is None
+    assert variant.options_at("small") == ("--y",)
+    assert variant.options_at("paper") == ("--x",)
+
+
+def test_what_nobody_can_have_freely_says_so() -> None:
+    (closed,) = find(read_catalogue(), ["002-T1"])
+    assert "Linguistic Data Consortium" in why_not(closed, read_scale("paper"))
+    opened: Experiment = closed
+    assert why_not(opened, read_scale("tiny")) == ""

@@ -1,0 +1,214 @@
+"""Tables from canned measurements: means, spreads, tests, beside the paper's numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from math import isclose
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gtrans.errors import GtransError
+from gtrans.experiments.catalogue import (
+    Experiment,
+    Figure,
+    Here,
+    Paper,
+    Printed,
+    PrintedRow,
+    Variant,
+)
+from gtrans.experiments.figures import draw
+from gtrans.experiments.jobs import Job, Plan
+from gtrans.experiments.measures import Column, Measure, Reading, read_measures, read_number
+from gtrans.experiments.plan import Cell, Planned, Row
+from gtrans.experiments.runs import Corpus, Run
+from gtrans.experiments.scales import read_scale
+from gtrans.experiments.tables import table_of, to_csv, to_markdown
+
+SIGNATURE = "nrefs:1|tok:13a"
+BASELINE, BETTER = (20.0, 21.0, 22.0), (22.0, 22.0, 25.0)
+X = "layers"
+
+
+def scores(value: float, p: float | None = None) -> dict[str, Any]:
+    """What `gtrans score --json` prints of a system, in short."""
+    entry: dict[str, Any] = {
+        "score": value,
+        "signature": SIGNATURE,
+        "confidence": {"interval": [value - 1, value + 1]},
+    }
+    if p is not None:
+        entry["comparison"] = {"paired_randomisation": {"p": p}}
+    return {"systems": {"row": {"s_bleu": entry}}}
+
+
+@pytest.fixture
+def finished_table(tmp_path: Path) -> tuple[Planned, Plan]:
+    """Two rows, three seeds, and a row that is not run."""
+    corpus = Corpus("mine", tmp_path, "en", "de", ("a", "b", "c"), "mine", "")
+    variants = (
+        Variant("without", "flat", (), "", "", x={X: 1}),
+        Variant("with", "flat", (), "without", "", x={X: 2}),
+        Variant("of others", "none", (), "", "quoted"),
+    )
+    jobs: list[Job] = []
+
+    def row(variant: Variant, values: tuple[float, ...], p: float | None) -> Row:
+        runs, cells = [], []
+        for seed, value in enumerate(values, 1):
+            folder = tmp_path / variant.label / f"seed-{seed}"
+            folder.mkdir(parents=True)
+            checkpoint = folder / "checkpoint_best.pt"
+            checkpoint.touch()
+            job = Job(f"{variant.label}/{seed}", ("train",), (str(checkpoint),))
+            jobs.append(job)
+            record = {
+                "argv": ["train"],
+                "seconds": 10 * seed,
+                "cpu_seconds": 9,
+                "hardware": "a CPU",
+            }
+            (tmp_path / variant.label / f"{seed}.json").write_text(json.dumps(record))
+            file = folder / "scores.json"
+            file.write_text(json.dumps(scores(value, p)))
+            cells.append(Cell(None, file) if p else Cell(file, None))
+            runs.append(Run(seed, folder, "m", str(checkpoint), "", "", corpus, (job,), job))
+        return Row(variant, "mine", tuple(runs), {"score": tuple(cells)}, variant.baseline)
+
+    rows = (
+        row(variants[0], BASELINE, None),
+        row(variants[1], BETTER, 0.03),
+        Row(variants[2], "mine", why_not="quoted"),
+    )
+    printed = Printed(
+        ("TED",), (PrintedRow("with", (25.12,)), PrintedRow("of others", ("24.80",), True))
+    )
+    experiment = Experiment(
+        name="009-T1", paper=Paper("009", "A paper", "a", 2021, "v"), kind="table",
+        title="what it brings", section="1", shows="", corpora=(), needs=(), free=True,
+        not_free="", printed=printed, contradictions=(), variants=variants,
+        scales={"tiny": "t", "small": "", "paper": "p"}, here=Here(("s-BLEU",)),
+    )  # fmt: skip
+    columns = {"s-BLEU": Column("score", ("s_bleu",))}
+    planned = Planned(
+        experiment, read_scale("tiny"), tmp_path, ("mine",), columns,
+        {"score": Measure("score")}, rows, (), tuple(job.name for job in jobs),
+    )  # fmt: skip
+    return planned, Plan(tmp_path, tuple(jobs))
+
+
+def test_means_spreads_and_tests(finished_table: tuple[Planned, Plan]) -> None:
+    table = table_of(*finished_table)
+    without, better, other = table["rows"]
+    # Standard deviations of (20, 21, 22), (22, 22, 25) and of the differences (2, 1, 3).
+    assert without["cells"]["s-BLEU"]["mean"] == 21 and without["cells"]["s-BLEU"]["spread"] == 1
+    cell = better["cells"]["s-BLEU"]
+    assert cell["mean"] == 23 and isclose(cell["spread"], 3**0.5)
+    difference = cell["difference"]
+    assert difference["mean"] == 2 and difference["spread"] == 1
+    # t = 2 / (1 / sqrt 3) with 2 degrees of freedom: p = 1 - t / sqrt(t ** 2 + 2).
+    assert isclose(difference["p"], 1 - 12**0.5 / 14**0.5)
+    assert cell["seeds"][0] == {
+        "seed": 1, "value": 22.0, "interval": [21.0, 23.0], "signature": SIGNATURE, "p": 0.03,
+        "test": "paired approximate randomisation",
+    }  # fmt: skip
+    assert better["paper"] == [25.12] and better["baseline"] == "without"
+    assert [run["folder"] for run in better["runs"]] == [f"with/seed-{n}" for n in (1, 2, 3)]
+    assert better["runs"][1] == {
+        "seed": 2, "folder": "with/seed-2", "seconds": 20, "cpu_seconds": 9, "hardware": "a CPU",
+    }  # fmt: skip
+    assert other["why_not"] == "quoted" and other["cells"] == {}
+
+
+def test_the_text_has_all_of_it(finished_table: tuple[Planned, Plan]) -> None:
+    text = to_markdown(table_of(*finished_table))
+    lines = text.splitlines()
+    assert "|  | s-BLEU | training, s | paper: TED |" in lines
+    assert "| without | 21.00 ± 1.00 | 20 |  |" in lines
+    assert "| with | 23.00 ± 1.73 | 20 | 25.12 |" in lines
+    assert "| of others |  |  | 24.80 |" in lines
+    assert "- of others: quoted" in lines
+    assert (
+        "| with | without | s-BLEU | +2.00 ± 1.00 | 0.0742 | 0.03, 0.03, 0.03 (paired approximate "
+        "randomisation) |"
+    ) in lines
+    assert f"- s-BLEU: `{SIGNATURE}`" in lines and "- trained on: a CPU" in lines
+    assert "seeds 1, 2, 3" in text
+
+
+def test_the_csv_has_a_line_for_each_seed(finished_table: tuple[Planned, Plan]) -> None:
+    found = list(csv.DictReader(io.StringIO(to_csv(table_of(*finished_table)))))
+    assert [(line["row"], line["seed"], float(line["value"])) for line in found] == [
+        *(("without", str(seed), value) for seed, value in enumerate(BASELINE, 1)),
+        *(("with", str(seed), value) for seed, value in enumerate(BETTER, 1)),
+    ]
+    assert found[-1]["folder"] == "with/seed-3" and found[-1]["training seconds"] == "30"
+
+
+def test_a_single_seed_has_its_interval(finished_table: tuple[Planned, Plan]) -> None:
+    table = table_of(*finished_table)
+    for row in table["rows"]:
+        for cell in row["cells"].values():
+            cell["spread"] = None
+            cell["seeds"] = cell["seeds"][:1]
+    assert "| without | 21.00 (19.00–21.00) | 20 |  |" in to_markdown(table).splitlines()
+
+
+def test_a_figure_of_the_table(finished_table: tuple[Planned, Plan], tmp_path: Path) -> None:
+    planned, _ = finished_table
+    wanted = Figure((X,), ("s-BLEU",))
+    draw(wanted, planned.experiment.variants, table_of(*finished_table), tmp_path / "f")
+    assert (tmp_path / "f.png").stat().st_size > 1000 and (tmp_path / "f.svg").is_file()
+    (panel,) = json.loads((tmp_path / "f.json").read_text())["panels"]
+    points = [(p["x"], p["y"], p["low"], p["high"]) for p in panel["series"][0]["points"]]
+    assert panel["x_label"] == X and points == [(1, 21, 20, 22), (2, 23, 22, 25)]
+
+
+def test_numbers_of_other_commands(tmp_path: Path) -> None:
+    one, both = tmp_path / "one.json", tmp_path / "both.json"
+    whole = {"accuracy": 0.75, "interval": [0.5, 0.9]}
+    one.write_text(json.dumps({
+        "by_phenomenon": {"pronoun": whole}, "by_distance": {"2": whole}, "all": whole,
+        "contrastive": {"pronoun": {"1": 0.25}}, "intervals": {"pronoun": {"1": [0, 0.5]}},
+    }))  # fmt: skip
+    both.write_text(json.dumps({"others": {"row": {"mcnemar": {"pronoun": {"p": 0.5}}}}}))
+    contrast = Measure("contrast")
+
+    def number(*at: str) -> Reading | None:
+        return read_number(contrast, Column("contrast", at), one, both)
+
+    assert number("pronoun") == Reading(75.0, (50.0, 90.0), p=0.5, test="exact McNemar")
+    assert number("pronoun", "1") == Reading(25.0, (0, 50.0))
+    assert number("", "2") == number() == Reading(75.0, (50.0, 90.0))
+    assert number("lexical") is None
+    one.write_text(json.dumps({"facts": [{"gain": 2}]}))
+    column = Column("m", ("facts", "0", "gain"), times=10, interval=("none",))
+    assert read_number(Measure("json"), column, one, None) == Reading(20.0)
+    one.write_text("{")
+    with pytest.raises(GtransError, match="one.json: not readable"):
+        read_number(Measure("json"), column, one, None)
+
+
+def test_the_log_and_the_time_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("num. shared model params: 2,017,152 (num.\n")
+    column = Column("size", ("num. shared model params",), times=1e-6)
+    found = read_number(Measure("log"), column, tmp_path, None)
+    assert found is not None and isclose(found.value, 2.017152)
+    translation, record = tmp_path / "t", tmp_path / "r.json"
+    translation.write_text("a b c\nd\n")
+    record.write_text(json.dumps({"seconds": 2}))
+    assert read_number(Measure("speed"), Column("speed", ()), translation, record) == Reading(2.0)
+
+
+def test_measures_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "measures.yaml"
+    file.write_text("measures: {}\ncolumns: {a: {measure: b, at: []}}\n")
+    with pytest.raises(GtransError, match="column a is of no measure 'b'"):
+        read_measures(file)
+    file.write_text("measures: {a: {reeds: x}}\n")
+    with pytest.raises(GtransError, match="not measures and columns"):
+        read_measures(file)
