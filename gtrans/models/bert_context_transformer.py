@@ -23,7 +23,7 @@ encoder (``--context-layers`` above 0), which reads the embedded words of the co
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 import torch
 import torch.nn.functional as F
@@ -195,7 +195,7 @@ class BertContextTransformer(Transformer):
     """BERT-context Transformer: a frozen BERT, or a trained encoder, reads the context."""
 
     units = ("window", "sentence")
-    context_sides = ("source",)
+    context_sides: ClassVar[tuple[str, ...]] = ("source",)
 
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__(encoder, decoder)

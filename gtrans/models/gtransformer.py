@@ -125,7 +125,7 @@ PRESETS = {
 class GTransformer(Transformer):
     """G-Transformer: group attention, and combined group and global attention on top."""
 
-    context_sides = ("both", "source")
+    context_sides: ClassVar[tuple[str, ...]] = ("both", "source")
     # The sentence marks with which a model was pretrained (gtrans.data.frame).
     sentence_marks: ClassVar[Mapping[str, str]] = {
         "gtransformer_bart_base": "bart",
