@@ -28,6 +28,8 @@ class Analysis:
         unit: the unit that it reads.
         units: how many of them were read.
         seen: attention and gates.
+        fusion: what layer fusion has learned
+            (:meth:`gtrans.models.base.contract.DocumentModel.learned_of_groups`).
         reach: gradients by distance, if they were measured.
         layers: gradients by layer, if they were measured.
         label: the model.
@@ -39,6 +41,7 @@ class Analysis:
     unit: str
     units: int
     seen: Measurements
+    fusion: dict[str, list[float]]
     reach: Reach | None
     layers: list[LayerGradient] | None = None
     label: str = ""
@@ -103,7 +106,8 @@ def analyse(
             if bool(output.isnan().any()):
                 raise not_finite([model])
     rows = sum(len(sample["id"]) for sample in batches)
-    return Analysis(path, updates_of(Path(path)), str(task.cfg.unit), rows, seen, reach, layers)
+    fusion, updates = model.learned_of_groups(), updates_of(Path(path))
+    return Analysis(path, updates, str(task.cfg.unit), rows, seen, fusion, reach, layers)
 
 
 def _on(net_input: dict[str, Any], device: Any) -> dict[str, Any]:
@@ -193,6 +197,7 @@ def as_json(found: Analysis) -> dict[str, Any]:
         "units": found.units,
         "attention": attention,
         "gates": gates,
+        "fusion": found.fusion,
         "gradients": gradients,
         "layer_gradients": layers,
     }

@@ -7,6 +7,8 @@ The output has, for every layer,
              over single heads, and the maximum, which uniform attention would reach
   gates      how far the gates are open: the mean weight that they give to the wider
              attention (global attention, or attention to a context)
+  fusion     what layer fusion has learned, from the bottom: gates of the encoder's groups and of
+             the decoder's layers, and weights of the decoder's groups
 
 With --gradients it also has the gradients of each sentence's loss: their mean norm at an
 embedded word of another sentence, relative to that at a word of the sentence itself. They
@@ -157,6 +159,11 @@ def report(found: Analysis) -> list[str]:
             name = f"{location.side} {location.kind}"
             shares.append((name, str(location.layer), f"{opening.mean:.3f}"))
         lines += ["", *aligned(shares, {0})]
+    if found.fusion:
+        learned = [("fusion", "from the bottom")]
+        for name, values in found.fusion.items():
+            learned.append((name, " ".join(f"{value:.3f}" for value in values)))
+        lines += ["", *aligned(learned, {0, 1})]
     if found.reach is not None:
         lines += ["", *_gradients(found.reach)]
     if found.layers is not None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gtrans.data.context_text import ContextText
 from gtrans.data.frame import Frame
-from gtrans.data.units import Unit, UnitSpan
+from gtrans.data.units import ContinuedUnit, Unit, UnitSpan
 from gtrans.modules.bert import context_row
 
 Example = dict[str, Any]
@@ -87,10 +87,21 @@ class ExampleBuilder:
             if word_pieces is None:
                 raise ValueError("this row needs the word pieces of its sentences")
             texts = self._replaced(word_pieces, current, self.word_pieces.context)
-            neighbours = texts[:current] + texts[current + 1 :]
-            longest = self.word_pieces.longest
-            example["word_pieces"] = context_row(neighbours, texts[current], longest)
+            example["word_pieces"] = self._context_pieces(texts, current)
         return example
+
+    def _context_pieces(self, texts: list[Tensor], current: int) -> Tensor:
+        """``(pieces,)`` what BERT reads of a row whose sentences are ``texts``.
+
+        Of an instance with context only the context: the nearest sentence as the current one.
+        """
+        assert self.word_pieces is not None
+        longest = self.word_pieces.longest
+        if isinstance(self.unit, ContinuedUnit):
+            nothing = texts[0][-1:]
+            *farther, nearest = texts[:current] or [nothing]
+            return context_row(farther, nearest, longest)
+        return context_row(texts[:current] + texts[current + 1 :], texts[current], longest)
 
     def lengths(self, examples: Sequence[Example]) -> list[int]:
         """For each example the source tokens that a search reads at once."""
@@ -129,7 +140,7 @@ class ExampleBuilder:
         """Examples as a batch: ``net_input``, ``target``, ``ntokens``, ``nsentences``.
 
         ``net_input`` holds the arguments of the model's ``forward``: ``src_tokens (batch,
-        source length)``, ``src_lengths (batch,)``, in windows ``current (batch,)``, and with a
+        source length)``, ``src_lengths (batch,)``, with context ``current (batch,)``, and with a
         target ``prev_output_tokens (batch, target length)``, all padded on the right. Word
         pieces are in ``word_pieces (batch, pieces)``, which the task replaces by BERT's output
         before a model sees the batch.
@@ -168,12 +179,12 @@ class ExampleBuilder:
         if not unit.has_current or unit.writes_neighbours or unit.sentence_by_sentence:
             return rows
         current = source["current"].tolist()
-        return [[row[number]] for row, number in zip(rows, current, strict=True)]
+        return [row[unit.current(number)] for row, number in zip(rows, current, strict=True)]
 
     def wanted(self, source: Mapping[str, Tensor]) -> list[slice]:
         """For each row which of the sentences that it writes are current."""
         if self.unit.writes_neighbours:
-            return [slice(number, number + 1) for number in source["current"].tolist()]
+            return [self.unit.current(number) for number in source["current"].tolist()]
         return [slice(None)] * source["src_tokens"].size(0)
 
 

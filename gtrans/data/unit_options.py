@@ -7,11 +7,25 @@ from fairseq.dataclass import ChoiceEnum
 
 from gtrans.data.frame import SENTENCE_MARKS
 from gtrans.data.units import CONTEXT_KINDS, CONTEXT_SIDES, UNITS
+from gtrans.errors import GtransError
 
 
 def option(default: Any, help_text: str) -> Any:
     """A field of a class of options, with its help text."""
     return field(default=default, metadata={"help": help_text})
+
+
+def option_again(options: type, name: str, default: Any) -> Any:
+    """The field ``name`` of a class of options, for a subclass in which its default is another."""
+    return option(default, options.__dataclass_fields__[name].metadata["help"])  # type: ignore[attr-defined]
+
+
+def at_least(least: int, **values: int | None) -> None:
+    """Raises GtransError for an option in ``values`` (name=value) that is below ``least``."""
+    for name, value in values.items():
+        if value is None or value < least:
+            flag = name.replace("_", "-")
+            raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
 
 
 @dataclass
@@ -27,6 +41,11 @@ class UnitConfig:
     )
     max_doc_tokens: int = option(
         512, "most tokens of a document unit, sentence marks included; sentences are never cut"
+    )
+    instance_context: Optional[int] = option(
+        None,
+        "source sentences before a document unit that the model reads as its context, in models "
+        "with context attention to them (default: the model's)",
     )
     context_before: Optional[int] = option(
         None, "sentences before the current one in a window (default: the model's)"

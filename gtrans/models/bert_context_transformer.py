@@ -78,14 +78,14 @@ class BertContextConfig(ContextConfig, UnitTransformerConfig):
     bert_fingerprint: Optional[str] = option(None, "set by the task")
 
 
-_BERT = {"context_input": "bert", "context_layers": 0}
-_WORDS = {"context_input": "words", "context_layers": 1}
+BERT = {"context_input": "bert", "context_layers": 0}
+WORDS = {"context_input": "words", "context_layers": 1}
 PRESETS = {
-    "bert_context_transformer": {**sizes(4, 512, 2048, 8), **_BERT},
-    "bert_context_transformer_tiny": {**sizes(4, 256, 1024, 4), **_BERT},
-    "bert_context_transformer_base": {**sizes(4, 512, 2048, 8), **_BERT},
-    "document_aware_transformer_tiny": {**sizes(4, 256, 1024, 4), **_WORDS},
-    "document_aware_transformer_base": {**sizes(4, 512, 2048, 8), **_WORDS},
+    "bert_context_transformer": {**sizes(4, 512, 2048, 8), **BERT},
+    "bert_context_transformer_tiny": {**sizes(4, 256, 1024, 4), **BERT},
+    "bert_context_transformer_base": {**sizes(4, 512, 2048, 8), **BERT},
+    "document_aware_transformer_tiny": {**sizes(4, 256, 1024, 4), **WORDS},
+    "document_aware_transformer_base": {**sizes(4, 512, 2048, 8), **WORDS},
 }
 
 
@@ -123,12 +123,14 @@ class ContextPlanner:
         reads: what is read of the context, one of :data:`CONTEXT_INPUTS`; None: nothing.
         layers: what the layers of the context encoder ask for; None: there is none.
         eos: ends the sentences of the context, and stands for one that is missing.
+        instances: all sentences of a row from ``current`` on are to be translated, not one.
     """
 
     sentences: SourcePlanner
     reads: Optional[str]
     layers: Needs | None
     eos: int
+    instances: bool = False
 
     def __call__(self, source: Mapping[str, Any]) -> ContextPlan:
         """The plan of ``net_input`` without decoder input, on the host."""
@@ -138,7 +140,8 @@ class ContextPlanner:
         sentences = tokens
         if "current" in source:
             window = self.sentences.layout(tokens)
-            is_current = window.sentence.eq(source["current"][window.row])
+            first = source["current"][window.row]
+            is_current = window.sentence.ge(first) if self.instances else window.sentence.eq(first)
             in_window = window.pad(is_current.long()).bool()
             is_neighbour = tokens.ne(pad) & ~in_window
             current = chosen_index(in_window)
@@ -199,6 +202,7 @@ class BertContextTransformer(Transformer):
         self.context_input = "bert"
         self.context_encoder: ContextEncoder | None = None
         self.whitening: Whitening | None = None
+        self.reads_instances = False
 
     @classmethod
     def bert_use(cls, cfg: Any) -> str | None:
@@ -221,6 +225,7 @@ class BertContextTransformer(Transformer):
 
     def add_parts(self, cfg: Any) -> None:
         """Add the context encoder and context attention."""
+        self.reads_instances = cfg.unit == "document"
         if cfg.bert_integration == "none":
             return
         spec = self.layer_spec(cfg, "encoder")
@@ -286,7 +291,7 @@ class BertContextTransformer(Transformer):
         reads = "bert" if self.whitening is not None else None
         if self.context_input == "words":
             reads = "words"
-        source = ContextPlanner(sentences, reads, layers, eos)
+        source = ContextPlanner(sentences, reads, layers, eos, self.reads_instances)
         return BatchPlanner(source, self.decoder.planner)
 
     def new_parameters(self) -> set[str]:

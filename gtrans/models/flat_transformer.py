@@ -8,7 +8,8 @@ Eq 2     ``[E(c); E(x)]``: a window of :mod:`gtrans.data.units`, embedded as wor
 Eq 3     ``[S(c); S(x)]``: ``embed_segments``, row 0 for the context, row 1 for the sentence
 Eq 4     bottom blocks over context and sentence: ``encoder.layers[:bottom_layers]``
 Eq 5     ``h1[s:t]``: :class:`FlatPlan` keeps the tokens of the sentence;
-         the top blocks and the decoder see no others
+         the top blocks and the decoder see no others; fused groups of the bottom blocks
+         are cut down to them, too
 §3.2     sizes, one sentence before and one after: ``PRESETS``, ``context_size``
 =======  ==============================================================================
 
@@ -38,6 +39,7 @@ from gtrans.models.base.presets import register_system
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.encoder_output import EncoderOutput
+from gtrans.modules.layer_fusion import run_layers
 from gtrans.modules.layout import DocumentLayout, chosen_index, taken
 
 
@@ -165,17 +167,21 @@ class FlatTransformerEncoder(Encoder):
         segments = None if self.embed_segments is None else self.embed_segments(plan.is_current)
         x = self.embedded(src_tokens, window, segments)
         order = self.embed.order(window.sentence_numbers)
-        layers = []
-        for layer in self.layers[: self.bottom_layers]:
-            x = layer(x, plan.window, order)
-            layers.append(x)
-        x = x.index_select(0, plan.kept)
-        for layer in self.layers[self.bottom_layers :]:
-            x = layer(x, plan.sentence)
-            layers.append(x)
+        outputs: list[Tensor] = []
+
+        def run(number: int, x: Tensor) -> Tensor:
+            in_window = (plan.window, order) if number < self.bottom_layers else (plan.sentence,)
+            output: Tensor = self.layers[number](x, *in_window)
+            if return_all_layers:
+                outputs.append(output)
+            return output
+
+        # What is fused of the bottom layers is cut down to the current sentences, too.
+        cut = self.bottom_layers, lambda state: state.index_select(0, plan.kept)
+        x = run_layers(self.fusion, self.used_layers, x, run, cut=cut)[0][0]
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        return EncoderOutput(x, plan.encoded, None, layers if return_all_layers else [])
+        return EncoderOutput(x, plan.encoded, None, outputs)
 
 
 @register_system("flat_transformer", FlatTransformerConfig, PRESETS)

@@ -22,18 +22,12 @@ from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import option
+from gtrans.data.unit_options import option, option_again
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import StackDesign
 from gtrans.models.base.model import Transformer
 from gtrans.models.base.options import PLAIN_SWITCHES, StackConfig, layer_spec, sizes
-from gtrans.models.base.parts.fusion import (
-    FusionConfig,
-    check_fusion,
-    decoder_groups,
-    group_fusion,
-    used_groups,
-)
+from gtrans.models.base.parts.fusion import FusionConfig
 from gtrans.models.base.presets import register_system
 from gtrans.models.base.xlmr_start import start_from_xlmr
 from gtrans.modules.layer_fusion import LayerCombination, LayerFusion, RepresentationFusion
@@ -46,6 +40,9 @@ _PRE_NORM = ("pre-norm", "dlcl")
 @dataclass
 class GtransFusionConfig(FusionConfig, StackConfig):
     """Options of :class:`GtransFusion`."""
+
+    encoder_group_size: int = option_again(FusionConfig, "encoder_group_size", 3)
+    decoder_group_size: int = option_again(FusionConfig, "decoder_group_size", 2)
 
     system: ChoiceEnum(list(SYSTEMS)) = option(  # type: ignore[valid-type]
         "gtrans",
@@ -102,7 +99,6 @@ class GtransFusion(Transformer):
     def check(cls, cfg: Any, task: Any) -> None:
         """Raises GtransError for options that are out of range or contradict each other."""
         super().check(cfg, task)
-        check_fusion(cfg)
         for side in ("encoder", "decoder"):
             if cfg.system != "gtrans" and getattr(cfg, f"no_{side}_fusion"):
                 raise GtransError(
@@ -113,12 +109,11 @@ class GtransFusion(Transformer):
             raise GtransError(
                 f"`--keep-encoder-layers` must be {layers} for --system mlrf, but is {kept}."
             )
-        used_groups(cfg, cls._groups(cfg))
 
     @classmethod
-    def _groups(cls, cfg: Any) -> int:
-        """The number of groups of the decoder that predict words."""
-        return decoder_groups(cfg) if cfg.system == "gtrans" else 1
+    def groups(cls, cfg: Any) -> int:
+        """The other systems have no groups."""
+        return super().groups(cfg) if cfg.system == "gtrans" else 1
 
     @classmethod
     def layer_spec(cls, cfg: Any, side: str) -> LayerSpec:
@@ -145,14 +140,13 @@ class GtransFusion(Transformer):
     @classmethod
     def design(cls, cfg: Any, side: str) -> StackDesign:
         """The stack of one side, fused as ``--system`` says."""
-        is_decoder = side == "decoder"
+        design = super().design(cfg, side)
+        if cfg.system == "gtrans":
+            return design
         return replace(
-            super().design(cfg, side),
-            fusion=lambda: _layer_fusion(cfg, side),
-            used_layers=None if is_decoder else cfg.keep_encoder_layers,
-            groups=used_groups(cfg, cls._groups(cfg)) if is_decoder else None,
+            design,
+            fusion=lambda spec: _layer_fusion(cfg, side, spec.dim),
             transparent=int(cfg.encoder_layers or 0) if cfg.system == "ta" else 0,
-            probability_fusion=str(cfg.probability_fusion),
         )
 
     @classmethod
@@ -186,11 +180,9 @@ class GtransFusion(Transformer):
         return super().forward(*args, **kwargs)
 
 
-def _layer_fusion(cfg: Any, side: str) -> LayerFusion:
-    """The fusion of the layers of one side, by ``--system``."""
-    layers, dim = int(getattr(cfg, f"{side}_layers")), int(cfg.encoder_embed_dim or 0)
-    if cfg.system == "gtrans":
-        return group_fusion(cfg, side)
+def _layer_fusion(cfg: Any, side: str, dim: int) -> LayerFusion:
+    """How one of the systems that the paper compares with uses the layers of one side."""
+    layers = int(getattr(cfg, f"{side}_layers"))
     if cfg.system == "dlcl":
         return LayerCombination(layers, dim)
     if cfg.system == "mlrf":

@@ -29,7 +29,8 @@ from fairseq.dataclass import ChoiceEnum
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import reads_plain_documents
-from gtrans.models.base.model import AttentionKinds, Transformer
+from gtrans.models.base.encoder import AttentionKinds
+from gtrans.models.base.model import Transformer
 from gtrans.models.base.options import (
     PLAIN_SWITCHES,
     POST_NORM,
@@ -124,7 +125,7 @@ PRESETS = {
 class GTransformer(Transformer):
     """G-Transformer: group attention, and combined group and global attention on top."""
 
-    context_sides = ("both", "source")
+    context_sides: ClassVar[tuple[str, ...]] = ("both", "source")
     # The sentence marks with which a model was pretrained (gtrans.data.frame).
     sentence_marks: ClassVar[Mapping[str, str]] = {
         "gtransformer_bart_base": "bart",

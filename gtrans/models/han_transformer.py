@@ -13,7 +13,7 @@ Hierarchical Attention Networks", EMNLP 2018.
 What is attended to are the states that a sentence has by itself, without a context of its
 own; so they are the same wherever a window begins, and a translation that is finished is
 read once and then kept (:class:`History`). With the decoder's side a document is translated
-sentence after sentence.
+sentence after sentence. Fused groups of the decoder attend to their own states, each to its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,7 +70,8 @@ class History:
 
     Attributes:
         source: the encoder's states of each sentence.
-        target: the decoder's states of its translation.
+        target: the decoder's states of its translation, those of a word's groups one after the
+            other.
         encoded: the current sentences by themselves, until their translation is known.
     """
 
@@ -248,8 +249,8 @@ class HanDecoder(Decoder):
         features, layout = super().states(
             prev_output_tokens, encoder_out, None, layers, plan.plans
         )
-        refined = self.han(features[0][plan.current], features[0], plan.before)
-        return features.index_copy(1, plan.current, refined[None]), layout
+        refined = [self.han(h[plan.current], h, plan.before) for h in features]
+        return features.index_copy(1, plan.current, torch.stack(refined)), layout
 
     @property
     def planner(self) -> TargetPlanner:
@@ -262,7 +263,10 @@ class HanDecoder(Decoder):
     def by_themselves(
         self, prev_output_tokens: Tensor, encoder_out: EncoderOutput
     ) -> PackedContext:
-        """The states of finished translations, one a row, as later sentences attend to them."""
+        """The states of finished translations, one a row, as later sentences attend to them.
+
+        Those of the groups of a word ``(groups * dim,)`` stand one after the other.
+        """
         base = super().planner
         plans, words = planned(
             base.with_words,
@@ -272,7 +276,7 @@ class HanDecoder(Decoder):
         )
         features, layout = super().states(prev_output_tokens, encoder_out, plan=plans)
         real = layout.position < words[layout.row]
-        return PackedContext(features[0][real], words)
+        return PackedContext(features[:, real].transpose(0, 1).flatten(1), words)
 
     def begin(self, encoder_out: EncoderOutput, beam: int, memory: Any = None) -> DecodeState:
         """As in the base class, with the history of every row, if there is one."""
@@ -286,7 +290,8 @@ class HanDecoder(Decoder):
         features = super().step_states(tokens, opens, state)
         if self.han is None:
             return features
-        return self.han.step(features[0], state.further_sources)[None]
+        refined = [self.han.step(h, state.further_sources, n) for n, h in enumerate(features)]
+        return torch.stack(refined)
 
 
 @register_system("han_transformer", HanTransformerConfig, PRESETS)
@@ -332,8 +337,9 @@ class HanTransformer(SentenceTransformer):
         return self.decoder.han is None
 
     def new_parameters(self) -> set[str]:
-        """Hierarchical attention."""
-        return {name for name, _ in self.named_parameters() if ".han." in name}
+        """Hierarchical attention, and those of the base class."""
+        han = {name for name, _ in self.named_parameters() if ".han." in name}
+        return super().new_parameters() | han
 
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
         """Encode rows; ``source["memory"]`` is the :class:`History` of single sentences."""

@@ -114,13 +114,14 @@ class HierarchicalAttention(ResidualLayer):
         refined = self._refined(h[before.some], sentences, before.mask)
         return h.index_copy(0, before.some, refined.to(h))
 
-    def step(self, h: Tensor, before: Sequence[SharedSources]) -> Tensor:
+    def step(self, h: Tensor, before: Sequence[SharedSources], group: int = 0) -> Tensor:
         """New states of the newest words of hypotheses.
 
         Args:
             h: ``(hypotheses, dim)``.
             before: for each distance from 1, as far as there are sentences, what
                 :meth:`sources` gives.
+            group: which of the states of the sentences before are read.
 
         Returns:
             ``(hypotheses, dim)``.
@@ -128,15 +129,20 @@ class HierarchicalAttention(ResidualLayer):
         if not before:
             return h
         query = self.word_query(h)
-        words = [self.word_attn.attend(query, *sources.for_layer(0)) for sources in before]
+        words = [self.word_attn.attend(query, *sources.for_layer(group)) for sources in before]
         return self._refined(h, torch.stack(words, 1), None)
 
     def sources(self, sentence: PackedContext) -> SharedSources:
-        """Keys and values of a sentence of each document, projected once for all hypotheses."""
+        """Keys and values of a sentence of each document, projected once for all hypotheses.
+
+        ``sentence.states (words, groups * dim)`` are those of one group or of several.
+        """
         attention = self.word_attn
-        key, value = attention.k_proj(sentence.states), attention.v_proj(sentence.states)
-        pair = sentence.align(key), sentence.align(value)
-        return SharedSources.of_layers({0: pair}, sentence.lengths)
+        pairs = {
+            group: (sentence.align(attention.k_proj(h)), sentence.align(attention.v_proj(h)))
+            for group, h in enumerate(torch.split(sentence.states, self.spec.dim, 1))
+        }
+        return SharedSources.of_layers(pairs, sentence.lengths)
 
     def _refined(self, h: Tensor, sentences: Tensor, mask: Tensor | None) -> Tensor:
         """Sentence level and gate: ``h (words, dim)``, ``sentences (words, k, dim)``."""

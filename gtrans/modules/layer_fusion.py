@@ -40,6 +40,10 @@ class LayerFusion(nn.Module):
         """What the next layer reads: ``(.., dim)``."""
         return states[-1]
 
+    def gates(self) -> Tensor | None:
+        """The scalar gates of its groups (encoder) or layers (decoder); None: there are none."""
+        return None
+
     def forward(self, states: Sequence[Tensor]) -> Tensor:
         """The results of the stack: ``(groups, .., dim)``, one group in the plain stack."""
         return states[-1][None]
@@ -51,6 +55,7 @@ def run_layers(
     x: Tensor,
     run: Callable[[int, Tensor], Tensor],
     keep_all: bool = False,
+    cut: tuple[int, Callable[[Tensor], Tensor]] | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
     """Run a stack.
 
@@ -60,17 +65,22 @@ def run_layers(
         x: ``(.., dim)`` the embedded input.
         run: runs a layer, given its number from 0 and its input.
         keep_all: return the states of all layers, even if ``fusion`` reads only the last one.
+        cut: how many layers read all tokens, and what leaves those of a state that the others
+            read, and that the result has; None: all tokens are read by all layers.
 
     Returns:
         the result ``(groups, .., dim)``, and the stored states: of the input and of all layers,
         or of the last layer only.
     """
     states = [fusion.remember(x, 0)]
-    for number in range(layers):
-        state = fusion.remember(run(number, fusion.layer_input(states)), number + 1)
-        if not (keep_all or fusion.reads_all):
-            states.clear()
-        states.append(state)
+    for number in range(layers + 1):
+        if cut is not None and number == min(cut[0], layers):
+            states = [cut[1](state) for state in states]
+        if number < layers:
+            state = fusion.remember(run(number, fusion.layer_input(states)), number + 1)
+            if not (keep_all or fusion.reads_all):
+                states.clear()
+            states.append(state)
     result: Tensor = fusion(states)
     return result, states
 
@@ -83,23 +93,28 @@ def group_tops(layers: int, group_size: int) -> list[int]:
 class EncoderGroupFusion(LayerFusion):
     """Eq 2: the mean of the groups' last layers, each times a scalar gate, normalised.
 
-    A single group has no LayerNorm. If only the bottom layers have run, their groups are fused;
-    the last of these groups may then be incomplete (figure 7).
+    A single group has no LayerNorm, nor has a stack that ends with one anyway. If only the
+    bottom layers have run, their groups are fused; the last of these groups may then be
+    incomplete (figure 7).
     """
 
     reads_all = True
 
-    def __init__(self, layers: int, group_size: int, dim: int) -> None:
+    def __init__(self, layers: int, group_size: int, dim: int, own_norm: bool = True) -> None:
         super().__init__()
         self.group_size = group_size
         groups = len(group_tops(layers, group_size))
         self.weights = nn.Parameter(torch.zeros(groups))
-        self.layer_norm = nn.LayerNorm(dim) if groups > 1 else None
+        self.layer_norm = nn.LayerNorm(dim) if own_norm and groups > 1 else None
+
+    def gates(self) -> Tensor:
+        """``(groups,)``."""
+        return torch.sigmoid(self.weights)
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
         """``(1, .., dim)``."""
         tops = group_tops(len(states) - 1, self.group_size)
-        gates = torch.sigmoid(self.weights[: len(tops)])
+        gates = self.gates()[: len(tops)]
         fused = _weighted_sum(gates, [states[top] for top in tops]) / len(tops)
         if self.layer_norm is not None:
             fused = self.layer_norm(fused)
@@ -132,6 +147,10 @@ class DecoderGroupFusion(LayerFusion):
             members[group, first:top] = 1 / (top - first) if kind == "mean" else 1
         self.register_buffer("members", members, persistent=False)
         self.groups = slice(0, len(self.tops))
+
+    def gates(self) -> Tensor | None:
+        """``(layers,)``; None with ``last``."""
+        return None if self.weights is None else torch.sigmoid(self.weights)
 
     def use(self, first: int, last: int) -> int:
         """Use only the groups ``first .. last``, from 1; returns how many layers they need."""

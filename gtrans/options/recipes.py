@@ -17,6 +17,7 @@ from gtrans.errors import GtransError
 from gtrans.options.catalogue import (
     Option,
     has_field,
+    model_of,
     model_options,
     section_options,
     siblings,
@@ -222,6 +223,8 @@ def _idle(recipe: Recipe, arch: str) -> set[str]:
     unit = next(option.arch_default for option in task if option.name == "unit")
     unit = recipe.values["task"].get("unit", unit)
     idle = {name for of, names in _OF_UNITS.items() if of != unit for name in names}
+    if unit != "document" or model_of(arch).instance_context is None:
+        idle.add("instance_context")
     if not has_field(arch, _OF_BERT):
         idle |= {option.name for option in task if option.name.startswith(_OF_BERT)}
     return idle

@@ -224,6 +224,15 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
     for name, size in zip(("context_before", "context_after"), model.context_size, strict=True):
         if cfg[name] is None:
             cfg[name] = size
+    before = model.instance_context if str(cfg.unit) == "document" else None
+    # None instead of 0, as in the checkpoints of models that were trained without this option.
+    given = before if cfg.instance_context is None else cfg.instance_context
+    cfg.instance_context = given or None
+    if cfg.instance_context and before is None:
+        raise GtransError(
+            f"`--instance-context {cfg.instance_context}` is for --unit document and models with "
+            "attention to the sentences before it (gtransformer_context); leave it out."
+        )
     if cfg.sentence_marks is None:
         cfg.sentence_marks = model.marks_of(options, str(cfg.unit))
     plain = reads_plain_documents(options, str(cfg.unit))

@@ -70,12 +70,18 @@ _FREE: dict[str, frozenset[str]] = {
 CHUNKED = "chunked_cross_entropy"
 
 
-def losses_alike(model: Any) -> frozenset[str]:
-    """The criterions with the same options, losses and gradients, for models of this class."""
+def losses_alike(grouped: bool) -> frozenset[str]:
+    """The criterions with the same options, losses and gradients.
+
+    ``grouped``: the layers of the model's decoder are in groups, each with a loss.
+    """
     names = {CHUNKED, "label_smoothed_cross_entropy"}
-    if all(option.name != "decoder_group_size" for option in fields(model.options)):
-        names.add("multi_level_cross_entropy")
-    return frozenset(names)
+    return frozenset(names if grouped else names | {"multi_level_cross_entropy"})
+
+
+def has_groups(options: Options, model: Any) -> bool:
+    """Whether the layers of the decoder are in groups, by a run's options and model class."""
+    return bool(_values("model", group_of(options, "model"), model).get("decoder_group_size"))
 
 
 def group_of(options: Any, group: str) -> Settings:
@@ -97,9 +103,7 @@ def differences(recorded: Options, now: Options, model: Any) -> list[str]:
     """
     found: dict[str, str] = {}
     for group in _FREE:
-        old, new = (
-            _settings(group, group_of(options, group), model) for options in (recorded, now)
-        )
+        old, new = (_settings(group, options, model) for options in (recorded, now))
         if old.get("_name") != new.get("_name"):
             old, new = ({"_name": side.get("_name")} for side in (old, new))
         for name in new:
@@ -118,10 +122,17 @@ def differences(recorded: Options, now: Options, model: Any) -> list[str]:
 
 
 def _settings(group: str, options: Options, model: Any) -> Settings:
+    """The compared options of a group of a run; of criterions that are alike one name."""
+    settings = _values(group, group_of(options, group), model)
+    if group == "criterion" and settings["_name"] in losses_alike(has_groups(options, model)):
+        settings["_name"] = CHUNKED
+    return settings
+
+
+def _values(group: str, options: Options, model: Any) -> Settings:
     """The compared options of a group, with defaults for those that are missing."""
     known = _dataclass(group, options, model)
-    name = options.get("_name")
-    settings: Settings = {"_name": CHUNKED if name in losses_alike(model) else name}
+    settings: Settings = {"_name": options.get("_name")}
     if group == "task" and known is None:
         others = _names_of_other_groups(model)
         return {name: value for name, value in options.items() if name not in others}

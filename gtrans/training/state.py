@@ -24,7 +24,7 @@ from torch import Tensor
 
 from gtrans.checkpoint_contents import reading
 from gtrans.errors import GtransError
-from gtrans.training.settings import losses_alike
+from gtrans.training.settings import has_groups, losses_alike
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +113,8 @@ def _same_criterion(trainer: Any) -> Iterator[None]:
     fairseq compares the names of their classes.
     """
     read = checkpoint_utils.load_checkpoint_to_cpu
-    alike = {CRITERION_REGISTRY[name] for name in losses_alike(type(trainer.get_model()))}
+    grouped = has_groups(trainer.cfg, type(trainer.get_model()))
+    alike = {CRITERION_REGISTRY[name] for name in losses_alike(grouped)}
     own = type(trainer.get_criterion())
 
     def load_checkpoint_to_cpu(*arguments: Any, **named: Any) -> Any:

@@ -161,9 +161,7 @@ def test_a_preset_gives_its_sizes_in_a_configuration(tiny, repo, tmp_path):
 
 
 # Task options that concern windows only; configurations of other units do without them.
-OF_WINDOWS = {
-    "context_before", "context_after", "context_kind", "context_sentence", "context_redraw",
-}  # fmt: skip
+OF_WINDOWS = {f"context_{name}" for name in ("before", "after", "kind", "sentence", "redraw")}
 
 
 @pytest.mark.parametrize("path", sorted((REPO / "configs").glob("*.yaml")), ids=lambda p: p.stem)
@@ -191,6 +189,8 @@ def test_configurations_name_every_option(path):
     elsewhere = {"dataset_impl", "train_subset", "valid_subset", "seed", "update_freq"}
     if content["task"]["unit"] != "document":
         elsewhere |= {"overlap", "recut"}
+    if ARCH_MODEL_REGISTRY[content["model"]["_name"]].instance_context is None:
+        elsewhere.add("instance_context")
     if content["task"]["unit"] != "stream":
         elsewhere |= {"min_window", "max_window"}
     arch = content["model"]["_name"]

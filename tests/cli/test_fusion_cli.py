@@ -167,3 +167,41 @@ def test_the_configuration_gives_the_same_model(
     )  # fmt: skip
     assert done.status == 0, done.stderr
     assert (tmp_path / "checkpoint_last.pt").is_file()
+
+
+def test_a_g_transformer_with_groups_from_a_sentence_model(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Trained from one without groups, translated, scored and analysed."""
+    common = (
+        *(*SIZES, "--share-all-embeddings", "--optimizer", "adam", "--lr", "0.003", "--cpu"),
+        *("--max-tokens", "1024", "--num-workers", "0", "--user-dir", "gtrans", "--max-update"),
+        *("3", "--arch", "gtransformer_tiny", "--task", "document_translation"),
+        *("--criterion", "multi_level_cross_entropy", "--label-smoothing", "0.1"),
+    )
+    tiny.run.succeed("train", tiny.data, *common, "--unit", "sentence", "--save-dir", tmp_path)
+    sentence, fused = tmp_path / "checkpoint_last.pt", tmp_path / "fused"
+    done = tiny.run.succeed(
+        "train", tiny.data, *common, "--encoder-group-size", "2", "--decoder-group-size", "2",
+        "--checkpoint-activations", "--init-from", sentence, "--save-dir", fused,
+    )  # fmt: skip
+    log = done.stdout + done.stderr
+    assert "weight_group_2" in log and re.search(r" [1-9]\d* newly initialised \(", log)
+    checkpoint, out = str(fused / "checkpoint_last.pt"), tmp_path / "out.de"
+    source = tiny.text / "test.en"
+    data = ["--path", checkpoint, "--data", str(tiny.data)]
+    searched = ["--input", str(source), "--output", str(out), "--max-len-a", "0"]
+    assert main(["translate", *data, *searched, "--max-len-b", "4"]) == 0
+    lines = [path.read_text(encoding="utf-8").split("\n") for path in (out, source)]
+    assert [line == "" for line in lines[0]] == [line == "" for line in lines[1]]
+    scores = tmp_path / "scores.jsonl"
+    sides = ["--src", str(source), "--ref", str(tiny.text / "test.de"), "--output", str(scores)]
+    assert main(["cxmi", *data, *sides]) == 0
+    capsys.readouterr()
+    assert main(["analyse", *data, "--units", "3", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert len(found["fusion"]["encoder gates"]) == len(found["fusion"]["decoder weights"]) == 2
+    assert main(["analyse", *data, "--units", "3"]) == 0
+    assert "decoder weights" in capsys.readouterr().out
+    average = tmp_path / "average.pt"
+    assert main(["average", "--output", str(average), checkpoint, checkpoint]) == 0

@@ -31,13 +31,15 @@ ALWAYS = (
 def variants() -> Iterator[Any]:
     """Every class with every unit, and options of their own."""
     one_group = ("--encoder-group-size", "2", "--decoder-group-size", "2")
+    groups = ("--encoder-group-size", "1", "--decoder-group-size", "1")
     for case in cases():
         fusion = "fusion" in case.arch
-        own = [("", ()), ("-one-group", one_group)] if fusion else [("", ())]
+        own = [("", ()), ("-one-group" if fusion else "-fused", one_group if fusion else groups)]
         own.append(("-tied", ("--share-decoder-input-output-embed",)))
         for name, further in own:
             # as in the recipes
-            criterion = "multi_level_cross_entropy" if fusion else "chunked_cross_entropy"
+            grouped = fusion or name == "-fused"
+            criterion = "multi_level_cross_entropy" if grouped else "chunked_cross_entropy"
             options = (*further, "--criterion", criterion)
             marks = () if f"{case}{name}" in ALWAYS else pytest.mark.long
             yield pytest.param(case, options, id=f"{case}{name}", marks=marks)

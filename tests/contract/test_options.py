@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import get_annotations
 from itertools import product
 from typing import Any
 
@@ -13,6 +14,7 @@ from support.contract import (
     batch_of,
     build,
     cases,
+    classes,
     dimensions,
     loss_of,
     pairwise,
@@ -77,13 +79,26 @@ def test_pairs_of_options(case, prepared_with_bert):
     assert {name for name, _ in alone} <= {"share_all_embeddings"}, alone
 
 
+def own_options(model: type[DocumentModel]) -> set[str]:
+    """The options that only this class and those derived from it have.
+
+    Where it declares an option of a part anew, as with another default, all of that part.
+    """
+    others = [other.options for other in classes().values()]
+    shared = {
+        base for other in others if not issubclass(other, model.options) for base in other.__mro__
+    }
+    declared = {base: set(get_annotations(base)) for base in model.options.__mro__}
+    own = set().union(*(names for base, names in declared.items() if base not in shared))
+    return own.union(*(names for names in declared.values() if names & own))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_all_combinations_of_three_options(case, prepared_with_bert):
     """The full product of each class's own options with the frames, unit by unit."""
     dims = dimensions(case.model)
-    base = set(dimensions(default_cases()[0].model)) & set(dims)
-    own = {name: values for name, values in dims.items() if name not in base} or dims
+    own = {name: dims[name] for name in dims if name in own_options(case.model)}
     own["sentence_marks"] = dims["sentence_marks"]
     for values in product(*own.values()):
         row = dict(zip(own, values, strict=True))

@@ -105,6 +105,15 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         *("--encoder-layers", "4", "--decoder-layers", "2"),
         *("--encoder-group-size", "2", "--decoder-group-size", "1"),
     ),
+    "gtransformer-fusion": (
+        *(*DOCUMENT, "--arch", "gtransformer_tiny", *SIZES, SHARED, *ONE_GLOBAL),
+        *("--encoder-group-size", "1", "--decoder-group-size", "1"),
+        *("--criterion", "multi_level_cross_entropy"),
+    ),
+    "gtransformer_context": (
+        *(*DOCUMENT, "--arch", "gtransformer_context_tiny", *SIZES, SHARED, *ONE_GLOBAL),
+        *(*CROSS_ENTROPY, "--max-doc-tokens", "24"),
+    ),
     "gtrans_fusion-dlcl": (*FUSION, *CROSS_ENTROPY, *TWO_LAYERS, "--system", "dlcl"),
 }
 # Its optimizer is kept too, so that it can be resumed as it was left.
@@ -126,9 +135,15 @@ def systems() -> dict[str, tuple[str, ...]]:
 def copy_data(generation: Path, target: Path) -> None:
     """Copy a frozen data folder, and say in it where its BERT is now."""
     shutil.copytree(generation / "data", target)
-    state = json.loads((target / "prepare.json").read_text(encoding="utf-8"))
-    state["bert"]["name"] = str(generation / "bert")
-    (target / "prepare.json").write_text(json.dumps(state), encoding="utf-8")
+    name_bert(target, str(generation / "bert"))
+
+
+def name_bert(data: Path, name: str) -> None:
+    """Say in a data folder where its BERT is."""
+    state = json.loads((data / "prepare.json").read_text(encoding="utf-8"))
+    state["bert"]["name"] = name
+    whole = json.dumps(state, indent=2) + "\n"
+    (data / "prepare.json").write_text(whole, encoding="utf-8")
 
 
 def answers(generation: Path, system: str, data: Path, scratch: Path) -> dict[str, Any]:
@@ -208,14 +223,14 @@ def prepare(generation: Path, work: Path) -> None:
     run(sys.executable, "-m", "gtrans", "prepare", "--source-lang", "en", "--target-lang", "de",
         *splits, *way, "--out", data, cwd=REPO)  # fmt: skip
     if (generation / "data").is_dir():
+        # Checkpoints carry the name of the BERT, which is no place of this machine.
+        (work / "bert").symlink_to(generation / "bert")
+        name_bert(data, "bert")
         return
     # Neither training text nor logs; the BERT is found next to the data folder.
     unneeded = shutil.ignore_patterns("train.*", "valid.*", "text", "preprocess.log")
     shutil.copytree(data, generation / "data", ignore=unneeded)
-    state = json.loads((data / "prepare.json").read_text(encoding="utf-8"))
-    state["bert"]["name"] = "bert"
-    whole = json.dumps(state, indent=2) + "\n"
-    (generation / "data" / "prepare.json").write_text(whole, encoding="utf-8")
+    name_bert(generation / "data", "bert")
     for lang in ("en", "de"):
         shutil.copy(text / f"test.{lang}", generation)
 

@@ -118,7 +118,7 @@ def sizes_of(model: type[DocumentModel]) -> dict[str, int]:
     sizes = dict(SIZES)
     for field in dataclasses.fields(model.options):
         for ending, value in FEWER.items():
-            if field.name.endswith(ending):
+            if field.name.endswith(ending) and field.default > value:
                 sizes[field.name] = value
     return sizes
 
@@ -307,7 +307,7 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
     batch = builder.collate(read)
     logits = model(**task.complete_input(batch["net_input"]))[0].float()
     target = batch["target"]
-    log_probs = logits.log_softmax(-1).gather(2, target[:, :, None]).squeeze(2)
+    log_probs = model.search_scores(logits).gather(2, target[:, :, None]).squeeze(2)
     sums = (log_probs * target.ne(task.frame.pad)).sum(1).tolist()
     yield from zip(written, sums, strict=True)
 
@@ -323,8 +323,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "memory_bptt": (0, 1, -1),
     "context_layers": (0, 1),
     "flat_bottom_layers": (0, 1, 2),
-    "encoder_group_size": (1, 2),
-    "decoder_group_size": (1, 2),
+    "encoder_group_size": (0, 1, 2),
+    "decoder_group_size": (0, 1, 2),
     "use_groups": (None, "1:1"),
     "keep_encoder_layers": (None, 1),
     "context_before": (0, 1, 2),

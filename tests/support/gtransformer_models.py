@@ -9,12 +9,12 @@ import torch
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf
 
-from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.models.gtransformer import GTransformer
 
 WORDS = 20
 
 
-def model_of(**options: Any) -> GTransformer:
+def model_of(model: type[GTransformer] = GTransformer, **options: Any) -> GTransformer:
     """An untrained model of 3 + 3 layers."""
     dictionary = Dictionary()
     for word in range(WORDS - len(dictionary)):
@@ -24,7 +24,7 @@ def model_of(**options: Any) -> GTransformer:
         "encoder_ffn_embed_dim": 32, "decoder_ffn_embed_dim": 32,
         "encoder_attention_heads": 2, "decoder_attention_heads": 2,
     }  # fmt: skip
-    cfg = OmegaConf.structured(GTransformerConfig(**{**sizes, **options}))
+    cfg = OmegaConf.structured(model.options(**{**sizes, **options}))
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
     torch.manual_seed(1)
-    return GTransformer.build_model(cfg, task).eval()
+    return model.build_model(cfg, task).eval()

@@ -49,21 +49,31 @@ def target_cue(count: int, seed: int) -> tuple[Tensor, Tensor]:
 TASKS: dict[str, Task] = {"source": source_cue, "target": target_cue}
 
 
-def accuracy_after_training(model: Any, task: str, updates: int, rate: float) -> float:
-    """Share of unseen documents whose last sentence is predicted right."""
+def accuracy_after_training(
+    model: Any, task: str, updates: int, rate: float, first: int = 0
+) -> float:
+    """Share of unseen documents whose last sentence is predicted right.
+
+    The instance begins with the sentence ``first``; those before it are its context.
+    """
+
+    def read(count: int, seed: int) -> tuple[Tensor, Tensor]:
+        source, whole = TASKS[task](count, seed)
+        target = whole[:, 3 * first :]
+        current = {"current": torch.full((count,), first)} if first else {}
+        return model(source, None, target[:, :-1], **current)[0], target
+
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     for update in range(updates):
-        source, target = TASKS[task](32, update)
-        logits, _ = model(source, None, target[:, :-1])
+        logits, target = read(32, update)
         loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     model.eval()
-    source, target = TASKS[task](200, 10**6)
     with torch.no_grad():
-        logits, _ = model(source, None, target[:, :-1])
+        logits, target = read(200, 10**6)
     # The word of the last sentence: <s> word </s> are the last three symbols.
     return float(logits[:, -2].argmax(-1).eq(target[:, -2]).float().mean())

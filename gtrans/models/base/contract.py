@@ -93,6 +93,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
         context_sides: sides on which a window may have its neighbours
             (:data:`gtrans.data.units.CONTEXT_SIDES`), the default first.
         context_size: default number of neighbours before and after the current sentence.
+        instance_context: default number of source sentences before a document unit that are read
+            as its context; None: the model reads no such context.
         sentence_marks: architecture to sentence marks, for pretrained models whose marks are
             not ``both``.
     """
@@ -102,6 +104,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     units: ClassVar[tuple[str, ...]] = ("document", "sentence")
     context_sides: ClassVar[tuple[str, ...]] = ("source",)
     context_size: ClassVar[tuple[int, int]] = (1, 0)
+    instance_context: ClassVar[int | None] = None
     sentence_marks: ClassVar[Mapping[str, str]] = {}
 
     # ---- before the model is built: asked by the task ------------------------------------------
@@ -289,6 +292,10 @@ class DocumentModel(FairseqEncoderDecoderModel):
         raise NotImplementedError(f"the encoder of {type(self).__name__} is no BERT")
 
     # ---- analysis ------------------------------------------------------------------------------
+
+    def learned_of_groups(self) -> dict[str, list[float]]:
+        """What layer fusion has learned, by what it is; empty without fusion."""
+        return {}
 
     @abstractmethod
     def layouts(

@@ -72,7 +72,7 @@ class Decoder(StockDecoder):
             for kind, cross in zip(self.self_kinds, self.cross_kinds, strict=True)
         )
         self.used_layers = design.used_layers or len(self.layers)
-        self.fusion = design.fusion()
+        self.fusion = design.fusion(design.spec)
         self.layer_norm = design.norm_after(self.fusion)
         self.transparent: TransparentAttention | None = None
         if design.transparent:
@@ -252,8 +252,8 @@ class Decoder(StockDecoder):
             global_sources,
             self.cross_kinds[:used],
             encoder_out.states,
-            context_sources(self.layers, encoder_out.context),
-            None if memory is None else memory_sources(self.layers, memory, layout.shape[0]),
+            context_sources(self.layers[:used], encoder_out.context),
+            None if memory is None else memory_sources(self.layers[:used], memory, layout.shape[0]),
         )
 
     def read_prefix(self, prefix: Tensor, encoder_out: EncoderOutput, state: DecodeState) -> None:

@@ -34,8 +34,8 @@ class StackDesign:
         spec: sizes and switches of its layers.
         self_kinds: kind of self-attention of every layer, the bottom layer first
             (:data:`gtrans.modules.attention.KINDS`).
+        fusion: builds the fusion of the layers of this spec.
         cross_kinds: the same for cross-attention; empty in encoders.
-        fusion: builds the fusion of the layers.
         by_sentence: positions restart in every sentence.
         final_norm: a pre-norm stack ends with a LayerNorm.
         used_layers: how many layers run, from the bottom; None: all.
@@ -49,8 +49,8 @@ class StackDesign:
 
     spec: LayerSpec
     self_kinds: Sequence[str]
+    fusion: Callable[[LayerSpec], LayerFusion]
     cross_kinds: Sequence[str] = ()
-    fusion: Callable[[], LayerFusion] = LayerFusion
     by_sentence: bool = False
     final_norm: bool = True
     used_layers: int | None = None
@@ -62,6 +62,28 @@ class StackDesign:
         """The LayerNorm at the end of the stack, or None."""
         ends_normalised = fusion.normalises or not (self.spec.pre_norm and self.final_norm)
         return None if ends_normalised else self.spec.norm()
+
+
+@dataclass(frozen=True)
+class AttentionKinds:
+    """The kind of attention of every layer, the bottom layer first.
+
+    Kinds are those of :data:`gtrans.modules.attention.KINDS`.
+
+    Attributes:
+        encoder, decoder: kinds of self-attention.
+        cross: kinds of cross-attention.
+    """
+
+    encoder: Sequence[str]
+    decoder: Sequence[str]
+    cross: Sequence[str]
+
+    @classmethod
+    def all(cls, kind: str, cfg: StackConfig) -> AttentionKinds:
+        """The same kind everywhere."""
+        encoder, decoder = int(cfg.encoder_layers or 0), int(cfg.decoder_layers or 0)
+        return cls([kind] * encoder, [kind] * decoder, [kind] * decoder)
 
 
 class Encoder(StockEncoder):
@@ -89,7 +111,7 @@ class Encoder(StockEncoder):
         self.embed = embedder(cfg, design.by_sentence)
         self.self_kinds = tuple(design.self_kinds)
         self.layers = nn.ModuleList(EncoderLayer(spec, kind) for kind in self.self_kinds)
-        self.fusion = design.fusion()
+        self.fusion = design.fusion(design.spec)
         self.layer_norm = design.norm_after(self.fusion)
         self.used_layers = design.used_layers or len(self.layers)
         self.gives_layers = design.transparent > 0

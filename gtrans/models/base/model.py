@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -14,8 +13,9 @@ from gtrans.errors import GtransError
 from gtrans.models.base.checkpoint_vocabulary import check_stock_vocabulary
 from gtrans.models.base.contract import DocumentModel, DocumentTask
 from gtrans.models.base.decoder import Decoder
-from gtrans.models.base.encoder import Encoder, StackDesign
-from gtrans.models.base.options import StackConfig, check_stack, layer_spec
+from gtrans.models.base.encoder import AttentionKinds, Encoder, StackDesign
+from gtrans.models.base.options import check_stack, layer_spec
+from gtrans.models.base.parts.fusion import check_fusion, decoder_groups, group_fusion, used_groups
 from gtrans.models.base.planning import PLANNED, BatchPlan, BatchPlanner, planned
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.modules.attention import MultiheadAttention, new_parameters
@@ -39,28 +39,6 @@ _NEW_PARTS = (
 )
 
 Model = TypeVar("Model", bound="Transformer")
-
-
-@dataclass(frozen=True)
-class AttentionKinds:
-    """The kind of attention of every layer, the bottom layer first.
-
-    Kinds are those of :data:`gtrans.modules.attention.KINDS`.
-
-    Attributes:
-        encoder, decoder: kinds of self-attention.
-        cross: kinds of cross-attention.
-    """
-
-    encoder: Sequence[str]
-    decoder: Sequence[str]
-    cross: Sequence[str]
-
-    @classmethod
-    def all(cls, kind: str, cfg: StackConfig) -> AttentionKinds:
-        """The same kind everywhere."""
-        encoder, decoder = int(cfg.encoder_layers or 0), int(cfg.decoder_layers or 0)
-        return cls([kind] * encoder, [kind] * decoder, [kind] * decoder)
 
 
 class Transformer(DocumentModel):
@@ -120,6 +98,8 @@ class Transformer(DocumentModel):
     def check(cls, cfg: Any, task: Any) -> None:
         """Raises GtransError for options that contradict each other; ``cfg`` has all sizes."""
         check_stack(cfg, task)
+        check_fusion(cfg)
+        used_groups(cfg, cls.groups(cfg))
 
     @classmethod
     def build_from_options(cls: type[Model], cfg: Any, task: Any) -> Model:
@@ -161,6 +141,11 @@ class Transformer(DocumentModel):
         return side == "encoder" or not cfg.no_decoder_final_norm
 
     @classmethod
+    def groups(cls, cfg: Any) -> int:
+        """The number of groups of decoder layers that predict words; 1: the decoder is plain."""
+        return decoder_groups(cfg)
+
+    @classmethod
     def design(cls, cfg: Any, side: str) -> StackDesign:
         """How the stack of one side (``encoder`` or ``decoder``) is built."""
         kinds = cls.attention_kinds(cfg)
@@ -169,8 +154,12 @@ class Transformer(DocumentModel):
             spec=cls.layer_spec(cfg, side),
             self_kinds=kinds.decoder if is_decoder else kinds.encoder,
             cross_kinds=kinds.cross if is_decoder else (),
+            fusion=lambda spec: group_fusion(cfg, side, spec.pre_norm),
             by_sentence=cls.positions_restart(cfg),
             final_norm=cls.ends_with_norm(cfg, side),
+            used_layers=None if is_decoder else cfg.keep_encoder_layers,
+            groups=used_groups(cfg, cls.groups(cfg)) if is_decoder else None,
+            probability_fusion=str(cfg.probability_fusion),
         )
 
     def load_state_dict(
@@ -369,19 +358,19 @@ class Transformer(DocumentModel):
 
     # ---- analysis ------------------------------------------------------------------------------
 
+    def learned_of_groups(self) -> dict[str, list[float]]:
+        """Gates of the encoder's groups and the decoder's layers; its groups' weights psi."""
+        gates = {"encoder gates": self.encoder.fusion, "decoder gates": self.decoder.fusion}
+        found = {name: fusion.gates() for name, fusion in gates.items()}
+        if self.decoder.probabilities is not None:
+            found["decoder weights"] = self.decoder.log_weights().exp()
+        return {name: values.tolist() for name, values in found.items() if values is not None}
+
     def layouts(
         self, src_tokens: Tensor, prev_output_tokens: Tensor
     ) -> tuple[DocumentLayout, DocumentLayout]:
         """See :meth:`gtrans.models.base.contract.DocumentModel.layouts`."""
         return self.encoder.layout(src_tokens), self.decoder.layout(prev_output_tokens)
-
-
-def at_least(least: int, **values: int | None) -> None:
-    """Raises GtransError for an option in ``values`` (name=value) that is below ``least``."""
-    for name, value in values.items():
-        if value is None or value < least:
-            flag = name.replace("_", "-")
-            raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
 
 
 class SentenceTransformer(Transformer):

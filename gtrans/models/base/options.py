@@ -10,6 +10,7 @@ from torch import nn
 
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
+from gtrans.models.base.parts.fusion import FusionConfig
 from gtrans.models.base.presets import DocumentModelConfig, size_option
 from gtrans.modules.embedding import Embedder
 from gtrans.modules.group_attention import BACKENDS
@@ -65,7 +66,7 @@ class StackConfig(DocumentModelConfig):
 
 
 @dataclass
-class TransformerConfig(StackConfig):
+class TransformerConfig(FusionConfig, StackConfig):
     """Norms."""
 
     encoder_normalize_before: Optional[bool] = size_option(

@@ -25,7 +25,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from gtrans.data.context_text import ContextText, Words
-from gtrans.data.document_dataset import Units
+from gtrans.data.document_units import LineRanges, Units
 from gtrans.data.examples import WordPieceExamples
 from gtrans.data.feature_cache import FeatureCache
 from gtrans.errors import GtransError
@@ -159,7 +159,10 @@ class BertPart(TaskPart):
         """
         totals = np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64) - 1)])
         # [CLS] and two [SEP] are added.
-        lengths = units.source.sums(totals) + 3
+        read = units.source
+        if str(self._cfg.unit) == "document":  # the sentences before an instance, and not itself
+            read = LineRanges(read.begin, units.current.begin)
+        lengths = read.sums(totals) + 3
         cut = int((lengths > self.pieces.longest).sum())
         if cut:
             logger.info(

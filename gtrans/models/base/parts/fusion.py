@@ -1,4 +1,9 @@
-"""Layer fusion as a part (GTRANS, Yang et al. 2022): groups of layers of both sides."""
+"""Layer fusion as a part of every system (GTRANS, Yang et al. 2022): groups of layers.
+
+Groups are counted from the bottom layer of a side, whatever its layers attend to, as in the
+paper. Where the layers of a group see different things (sentences below, the whole document on
+top), its state has what its widest layer has seen.
+"""
 
 import re
 from dataclasses import dataclass
@@ -6,9 +11,8 @@ from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import option
+from gtrans.data.unit_options import at_least, option
 from gtrans.errors import GtransError
-from gtrans.models.base.model import at_least
 from gtrans.modules.layer_fusion import (
     GROUP_FUSIONS,
     PROBABILITY_FUSIONS,
@@ -21,13 +25,18 @@ from gtrans.modules.layer_fusion import (
 
 @dataclass
 class FusionConfig:
-    """Layer fusion."""
+    """Layer fusion (docs/combining.md); off with group sizes of 0."""
 
     encoder_group_size: int = option(
-        3,
-        "layers in a group of the encoder (1: dense fusion; the number of its layers: no fusion)",
+        0,
+        "layers in a group of the encoder (0: no fusion; 1: dense fusion; the number of its "
+        "layers: one group, whose last layer has a gate)",
     )
-    decoder_group_size: int = option(2, "layers in a group of the decoder")
+    decoder_group_size: int = option(
+        0,
+        "layers in a group of the decoder, each of which predicts the words (0: no fusion); then "
+        "with --criterion multi_level_cross_entropy",
+    )
     decoder_group_fusion: ChoiceEnum(list(GROUP_FUSIONS)) = option(  # type: ignore[valid-type]
         "sum",
         "the state of a group of the decoder: sum: of its layers, each with a gate (Eq 4); mean: "
@@ -62,28 +71,36 @@ class FusionConfig:
 def check_fusion(cfg: Any) -> None:
     """Raises GtransError for options that are out of range."""
     for side in ("encoder", "decoder"):
-        for name in (f"{side}_layers", f"{side}_group_size"):
-            at_least(1, **{name: getattr(cfg, name)})
+        for least, name in ((1, f"{side}_layers"), (0, f"{side}_group_size")):
+            at_least(least, **{name: getattr(cfg, name)})
     layers, kept = int(cfg.encoder_layers or 0), cfg.keep_encoder_layers
     if kept is not None and not 1 <= kept <= layers:
         raise GtransError(f"`--keep-encoder-layers` must be 1 to {layers}, but is {kept}.")
 
 
-def group_fusion(cfg: Any, side: str) -> LayerFusion:
-    """How the layers of one side are fused (Eq 1-4)."""
+def group_fusion(cfg: Any, side: str, pre_norm: bool = False) -> LayerFusion:
+    """How the layers of one side are fused (Eq 1-4).
+
+    With ``pre_norm`` the LayerNorm of Eq 2 is the one with which the stack ends anyway.
+    """
     layers, dim = int(getattr(cfg, f"{side}_layers")), int(cfg.encoder_embed_dim or 0)
-    if getattr(cfg, f"no_{side}_fusion"):
+    size = _group_size(cfg, side)
+    if not size:
         return LayerFusion()
     if side == "encoder":
-        return EncoderGroupFusion(layers, cfg.encoder_group_size, dim)
-    return DecoderGroupFusion(layers, cfg.decoder_group_size, str(cfg.decoder_group_fusion))
+        return EncoderGroupFusion(layers, size, dim, own_norm=not pre_norm)
+    return DecoderGroupFusion(layers, size, str(cfg.decoder_group_fusion))
 
 
 def decoder_groups(cfg: Any) -> int:
     """The number of groups of the decoder that predict words."""
-    if cfg.no_decoder_fusion:
-        return 1
-    return len(group_tops(int(cfg.decoder_layers or 0), cfg.decoder_group_size))
+    size = _group_size(cfg, "decoder")
+    return len(group_tops(int(cfg.decoder_layers or 0), size)) if size else 1
+
+
+def _group_size(cfg: Any, side: str) -> int:
+    """Layers in a group of one side; 0: they are not fused."""
+    return 0 if getattr(cfg, f"no_{side}_fusion") else int(getattr(cfg, f"{side}_group_size"))
 
 
 def used_groups(cfg: Any, groups: int) -> tuple[int, int]:

@@ -6,9 +6,9 @@ from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import option
+from gtrans.data.unit_options import at_least, option
 from gtrans.errors import GtransError
-from gtrans.models.base.model import Transformer, at_least
+from gtrans.models.base.model import Transformer
 from gtrans.modules.memory import SLOTS, MemorySpec, RecurrentMemory
 
 SIDES = ("encoder", "decoder")
@@ -53,7 +53,8 @@ def add_memories(model: Transformer, cfg: Any) -> None:
     """Give each layer that ``cfg`` names a memory; none with ``memory_size`` 0.
 
     Memories are numbered from the encoder's bottom layer to the decoder's top layer, as
-    :class:`gtrans.modules.memory.MemoryFlow` counts them.
+    :class:`gtrans.modules.memory.MemoryFlow` counts them; those of layers that are left out in
+    decoding, which write nothing, come last.
     """
     chosen = _chosen_layers(cfg)
     if not chosen:
@@ -64,12 +65,13 @@ def add_memories(model: Transformer, cfg: Any) -> None:
         slots=str(cfg.memory_slots),
         printed_output=str(cfg.memory_output) == "printed",
     )
-    number = 0
-    for side, layers in chosen.items():
-        stack: Any = getattr(model, side).layers
-        for layer in layers:
-            stack[layer].memory = RecurrentMemory(stack[layer].spec, model.memory_spec, number)
-            number += 1
+    stacks: dict[str, Any] = {side: getattr(model, side) for side in chosen}
+    places = [(side, layer) for side, layers in chosen.items() for layer in layers]
+    running = sorted(places, key=lambda place: place[1] >= stacks[place[0]].used_layers)
+    for side, layer in places:
+        own = stacks[side].layers[layer]
+        number = running.index((side, layer))
+        own.memory = RecurrentMemory(own.spec, model.memory_spec, number)
 
 
 def _chosen_layers(cfg: Any) -> dict[str, list[int]]:

@@ -1,0 +1,49 @@
+"""A deep G-Transformer on the embedded corpus learns its context with fused groups only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.learning import LearningWorld
+
+from gtrans.cli import main
+
+if TYPE_CHECKING:
+    from support.tiny_models import StockCommands
+
+# As in scripts/benchmarks/deep_fusion.py: depth and learning rate at which post-norm fails.
+DEEP = (
+    *("--arch", "gtransformer_tiny", "--encoder-layers", "24", "--decoder-layers", "18"),
+    *("--encoder-embed-dim", "64", "--encoder-ffn-embed-dim", "256"),
+    *("--decoder-ffn-embed-dim", "256", "--encoder-attention-heads", "4"),
+    *("--decoder-attention-heads", "4", "--criterion", "multi_level_cross_entropy"),
+    *("--lr", "0.002", "--warmup-updates", "100"),
+)
+SENTENCE = (*DEEP, "--unit", "sentence", "--max-tokens", "2048", "--max-update", "800")
+DOCUMENT = (
+    *(*DEEP, "--unit", "document", "--positions", "sentence", "--gate-bias", "2"),
+    *("--lr-scale-pretrained", "0.5", "--max-tokens", "4096", "--max-update", "1000"),
+)
+FUSION = ("--encoder-group-size", "3", "--decoder-group-size", "2")
+
+
+@pytest.mark.long
+def test_a_deep_model_learns_with_fusion_and_not_without(
+    stock: StockCommands, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All that the source before decides: 90% with fused groups, chance without."""
+    world = LearningWorld(tmp_path, stock)
+    world.prepare()
+    for name, fusion in (("fused", FUSION), ("plain", ())):
+        sentence = world.train(f"{name}-sentence", *SENTENCE, *fusion)
+        checkpoint = world.train(name, *DOCUMENT, *fusion, "--init-from", sentence)
+        capsys.readouterr()
+        command = ["contrast", "--path", checkpoint, "--data", world.data, "--json", "--set"]
+        assert main([str(part) for part in (*command, *world.contrastive, "--cpu")]) == 0
+        found = json.loads(capsys.readouterr().out)["contrastive"]
+        for phenomenon, cells in found.items():
+            low, high = (0.9, 1.0) if fusion else (0.4, 0.6)
+            assert low <= cells["1"] <= high, (name, phenomenon, cells)
