@@ -150,7 +150,7 @@ def test_metadata(repo):
         "mbart": ["safetensors", "sentencepiece", "transformers"],
         "zh": ["jieba"],
         "plots": ["matplotlib"],
-        "tensorboard": ["tensorboardX"],
+        "tensorboard": ["tensorboardx"],
         "report": ["jinja2", "matplotlib"],
         "experiments": ["snakemake"],
         "dev": [
