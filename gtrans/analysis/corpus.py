@@ -106,7 +106,7 @@ def analyse(
             if bool(output.isnan().any()):
                 raise not_finite([model])
     rows = sum(len(sample["id"]) for sample in batches)
-    fusion, updates = model.learned_of_groups(), updates_of(Path(path))
+    updates, fusion = updates_of(Path(path)), model.learned_of_groups()
     return Analysis(path, updates, str(task.cfg.unit), rows, seen, fusion, reach, layers)
 
 

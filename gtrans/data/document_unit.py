@@ -39,10 +39,9 @@ class DocumentUnit(Unit):
     @classmethod
     def from_settings(cls, settings: UnitSettings) -> DocumentUnit:
         """The limit is ``max_doc_tokens``; with ``instance_context`` instances have context."""
-        limit, overlap = int(settings.max_doc_tokens), int(settings.overlap)
-        if settings.instance_context:
-            return ContinuedUnit(limit, overlap, int(settings.instance_context))
-        return cls(limit, overlap)
+        limits = int(settings.max_doc_tokens), int(settings.overlap)
+        before = int(settings.instance_context or 0)
+        return ContinuedUnit(*limits, before) if before else cls(*limits)
 
     def cut(
         self, source_lengths: Sequence[int], target_lengths: Sequence[int] | None = None
@@ -89,24 +88,11 @@ class DocumentUnit(Unit):
 
 @dataclass(frozen=True)
 class ContinuedUnit(DocumentUnit):
-    """Consecutive sentences of a document, and source sentences before them as context.
-
-    Attributes:
-        before: how many; fewer at the beginning of the document.
-    """
+    """A document unit with context: source sentences before it, ``before`` or as many there are."""
 
     has_current = True
 
     before: int = 0
-
-    def __post_init__(self) -> None:
-        """Raises GtransError for options out of range."""
-        super().__post_init__()
-        if self.before < 0:
-            raise GtransError(f"`--instance-context` must be at least 0, but is {self.before}.")
-        if self.overlap:
-            problem = "the model reads the sentences before an instance by --instance-context"
-            raise GtransError(f"`--overlap {self.overlap}`: {problem}; leave it out.")
 
     def cut(
         self, source_lengths: Sequence[int], target_lengths: Sequence[int] | None = None

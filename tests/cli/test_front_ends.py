@@ -187,13 +187,13 @@ def test_configurations_name_every_option(path):
     options = {field.name for field in fields(model)} - by_the_task
     assert set(content["model"]) == options | {"_name"}
     elsewhere = {"dataset_impl", "train_subset", "valid_subset", "seed", "update_freq"}
+    arch = content["model"]["_name"]
+    if ARCH_MODEL_REGISTRY[arch].instance_context is None:
+        elsewhere.add("instance_context")
     if content["task"]["unit"] != "document":
         elsewhere |= {"overlap", "recut"}
-    if ARCH_MODEL_REGISTRY[content["model"]["_name"]].instance_context is None:
-        elsewhere.add("instance_context")
     if content["task"]["unit"] != "stream":
         elsewhere |= {"min_window", "max_window"}
-    arch = content["model"]["_name"]
     if ARCH_MODEL_REGISTRY[arch].bert_use(OmegaConf.create(content["model"])) is None:
         elsewhere |= {"bert_cache", "bert_cache_gb"}
     if content["task"]["unit"] != "window":
