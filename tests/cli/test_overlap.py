@@ -130,7 +130,7 @@ def test_mistakes_are_told_in_one_line(
     ):
         done = tiny.run(
             name, tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
-            "--overlap", "1", "--max-tokens", "200", "--cpu", *options,
+            "--overlap", "1", "--max-tokens", "200", "--cpu", "--save-dir", tmp_path, *options,
         )  # fmt: skip
         assert done.status != 0
         assert message in done.stderr, done.stderr
