@@ -31,7 +31,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gtrans.data.document_dataset import DocumentDataset, LineRanges, Units
+from gtrans.data.document_dataset import DocumentDataset
+from gtrans.data.document_units import LineRanges, Units
 from gtrans.data.units import UnitSpan
 from gtrans.errors import GtransError
 

@@ -34,7 +34,7 @@ def of_folder(path: Path) -> Facts:
 def _prepared(path: Path) -> Facts:
     # Imported on demand: the other folders do not need fairseq.
     from gtrans.data.binarised import load_lines
-    from gtrans.data.document_dataset import check_sides
+    from gtrans.data.document_units import check_sides
     from gtrans.data.vocabulary import Vocabulary
     from gtrans.tasks.options import read_dictionary
 

@@ -1,6 +1,5 @@
 """The fairseq task: it connects corpus, unit, model and search."""
 
-import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,6 @@ from gtrans.errors import GtransError
 from gtrans.model_identity import STATE, ModelIdentity, same_data
 from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
-from gtrans.modules.bert import BertWeights
 from gtrans.optim.two_rate_adam import mark_pretrained
 from gtrans.tasks.contexts import SourceContexts
 from gtrans.tasks.first_checks import check_first, check_splits
@@ -52,8 +50,6 @@ from gtrans.text.prepared_folder import load_pipeline
 from gtrans.training.batches import as_in_first_epoch, report_long_units
 from gtrans.training.parts import Step, step_in_parts
 from gtrans.training.run import TrainingRun
-
-logger = logging.getLogger(__name__)
 
 _LANGUAGES = ("source_lang", "target_lang")
 
@@ -204,7 +200,8 @@ class DocumentTranslationTask(InteractiveTask):
         self._longest = model.max_positions()
         if not from_checkpoint:
             self._made_from = self._identity.here(self.bert)
-            self._start_from_bert(model)
+            if self.bert is not None:
+                self.bert.start(model)
         if self.cfg.init_from and not from_checkpoint:
             self._start_from(model, self.cfg.init_from)
         self.parts = [
@@ -232,16 +229,6 @@ class DocumentTranslationTask(InteractiveTask):
             self.bert.become_source(self._source)
             self._identity.words = len(self._source), self._identity.words[1]
             self._declare_symbols()
-
-    def _start_from_bert(self, model: DocumentModel) -> None:
-        """Initialise the encoder with the BERT; a checkpoint that is resumed replaces it later."""
-        if self.bert is None or self.bert.use != BERT_PIECES:
-            return
-        weights = BertWeights(self.bert.pieces)
-        loaded = model.start_from_bert(weights)
-        # For the optimizer two_rate_adam.
-        mark_pretrained(model, {name for name, _ in model.named_parameters()} - loaded)
-        logger.info("the encoder is initialised with the BERT %s", weights.name)
 
     def _adopt(self, cfg: Any) -> None:
         """Take over the unit and the languages of a checkpoint's model options ``cfg``."""

@@ -10,7 +10,8 @@ import numpy as np
 from fairseq.data import Dictionary
 
 from gtrans.data.binarised import load_lines
-from gtrans.data.document_dataset import DocumentDataset, Units, check_sides, document_units
+from gtrans.data.document_dataset import DocumentDataset
+from gtrans.data.document_units import Units, check_sides, document_units
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.selection import WHOLE
 from gtrans.data.stream import StreamDataset

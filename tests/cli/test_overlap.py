@@ -120,12 +120,12 @@ def test_mistakes_are_told_in_one_line(
     assert "`--overlap 1` is for models that read documents" in error(sentence, capsys)
     negative = command(tiny, *argv, "--overlap", "-1")
     assert "`--overlap` must be at least 0, but is -1" in error(negative, capsys)
+    training = ("--arch", "gtransformer_tiny", "--save-dir", tmp_path)
+    recut = (*training, "--overlap", "0", "--recut")
     for name, options, message in (
-        ("train", ("--arch", "gtransformer_tiny", "--max-update", "1"), "is for decoding"),
-        ("train", ("--arch", "gtransformer_tiny", "--overlap", "0", "--recut", "--unit",
-                   "sentence"), "`--recut` is for the unit document"),
-        ("train", ("--arch", "gtransformer_tiny", "--overlap", "0", "--recut",
-                   "--sample-instances", "4"), "give `--sample-documents`"),
+        ("train", training, "is for decoding"),
+        ("train", (*recut, "--unit", "sentence"), "`--recut` is for the unit document"),
+        ("train", (*recut, "--sample-instances", "4"), "give `--sample-documents`"),
         ("validate", ("--path", tiny.checkpoints["document"]), "is for translation"),
     ):
         done = tiny.run(

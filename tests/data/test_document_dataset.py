@@ -10,12 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gtrans.data.document_dataset import (
-    DocumentDataset,
-    LineRanges,
-    Units,
-    document_units,
-)
+from gtrans.data.document_dataset import DocumentDataset
+from gtrans.data.document_units import LineRanges, Units, document_units
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.units import DocumentUnit, SentenceUnit, Unit, UnitSpan, WindowUnit

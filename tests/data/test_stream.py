@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from support.untrained import task_for
 from torch import Tensor
 
-from gtrans.data.document_dataset import document_units
+from gtrans.data.document_units import document_units
 from gtrans.data.stream import (
     Run,
     StreamDataset,

@@ -25,12 +25,13 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from gtrans.data.context_text import ContextText, Words
-from gtrans.data.document_dataset import LineRanges, Units
+from gtrans.data.document_units import LineRanges, Units
 from gtrans.data.examples import WordPieceExamples
 from gtrans.data.feature_cache import FeatureCache
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import BERT_FEATURES
-from gtrans.modules.bert import PAD, SEP, FrozenBert
+from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
+from gtrans.modules.bert import PAD, SEP, BertWeights, FrozenBert
+from gtrans.optim.two_rate_adam import mark_pretrained
 from gtrans.tasks.parts import Batch, TaskPart
 from gtrans.tasks.split_files import training_words
 from gtrans.text.prepared_folder import load_pipeline
@@ -118,6 +119,16 @@ class BertPart(TaskPart):
         dictionary.count[:] = [1] * len(symbols)
         dictionary.indices.clear()
         dictionary.indices.update({symbol: number for number, symbol in enumerate(symbols)})
+
+    def start(self, model: DocumentModel) -> None:
+        """Initialise an encoder that is the BERT; a resumed checkpoint replaces it later."""
+        if self.use != BERT_PIECES:
+            return
+        weights = BertWeights(self.pieces)
+        loaded = model.start_from_bert(weights)
+        # For the optimizer two_rate_adam.
+        mark_pretrained(model, {name for name, _ in model.named_parameters()} - loaded)
+        logger.info("the encoder is initialised with the BERT %s", weights.name)
 
     def encode(self, sentence: str) -> str:
         """Word pieces of a plain sentence, separated by spaces."""

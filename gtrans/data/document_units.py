@@ -1,0 +1,190 @@
+"""Which lines of a binarised corpus form which unit.
+
+An empty line, the boundary between two documents, is a single end symbol there. Units are formed
+when the corpus is loaded, so that one binarised corpus serves every model
+(:mod:`gtrans.data.units`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gtrans.data.instances import MARKS_PER_SENTENCE
+from gtrans.data.selection import WHOLE, Selection
+from gtrans.data.units import Unit, UnitSpan
+from gtrans.errors import GtransError
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LineRanges:
+    """Ranges of lines of a corpus, one for each unit.
+
+    Attributes:
+        begin, end: ``(units,)`` first line of each range, and first line after it. Lines are
+            counted from 0, with the empty ones.
+    """
+
+    begin: Ints
+    end: Ints
+
+    @classmethod
+    def of(cls, ranges: Sequence[range]) -> LineRanges:
+        """From Python's ranges."""
+        begin = np.array([lines.start for lines in ranges], np.int64)
+        end = np.array([lines.stop for lines in ranges], np.int64)
+        return cls(begin, end)
+
+    def __getitem__(self, unit: int) -> range:
+        return range(int(self.begin[unit]), int(self.end[unit]))
+
+    def take(self, units: Ints) -> LineRanges:
+        """The ranges of some ``units (n,)``."""
+        return LineRanges(self.begin[units], self.end[units])
+
+    def sums(self, totals: Ints) -> Ints:
+        """``(units,)`` sums over each range; ``totals (lines + 1,)``: the sums up to each line."""
+        sums: Ints = totals[self.end] - totals[self.begin]
+        return sums
+
+
+@dataclass(frozen=True)
+class Units:
+    """Which lines of a corpus form which unit.
+
+    Attributes:
+        source, target, written, current: the lines of each unit's
+            :class:`~gtrans.data.units.UnitSpan`.
+        first_sentence: ``(units,)`` number of the first current sentence among all sentences
+            of the corpus.
+    """
+
+    source: LineRanges
+    target: LineRanges
+    written: LineRanges
+    current: LineRanges
+    first_sentence: Ints
+
+    def __len__(self) -> int:
+        return len(self.first_sentence)
+
+    @classmethod
+    def of(cls, spans: Sequence[UnitSpan], sentences_before: Ints) -> Units:
+        """From spans of lines; ``sentences_before (lines,)``: how many precede each line."""
+        current = LineRanges.of([span.current for span in spans])
+        return cls(
+            LineRanges.of([span.source for span in spans]),
+            LineRanges.of([span.target for span in spans]),
+            LineRanges.of([span.written for span in spans]),
+            current,
+            sentences_before[current.begin],
+        )
+
+    @classmethod
+    def whole(cls, lines: LineRanges, first_sentence: Ints) -> Units:
+        """Units in which all lines are current."""
+        return cls(lines, lines, lines, lines, first_sentence)
+
+    def span(self, unit: int) -> UnitSpan:
+        """One unit, in lines."""
+        return UnitSpan(
+            self.source[unit], self.target[unit], self.written[unit], self.current[unit]
+        )
+
+
+def document_units(
+    source_sizes: Ints,
+    target_sizes: Ints | None,
+    unit: Unit,
+    name: str,
+    selection: Selection = WHOLE,
+    draw: np.random.Generator | None = None,
+) -> Units:
+    """Form units from the tokens of all lines (with end symbol, so an empty line has 1).
+
+    Args:
+        source_sizes: ``(lines,)``.
+        target_sizes: ``(lines,)``; None: there is no target.
+        unit: how documents are cut.
+        name: name of the corpus in messages.
+        selection: which documents and units are read. A document has as many tokens as
+            ``--max-doc-tokens`` counts (:func:`gtrans.data.instances.split_instances`).
+        draw: where documents are cut is random; None: it is not.
+
+    Raises:
+        GtransError: the two sides differ in lines or document boundaries, or the corpus does not
+            have what ``selection`` asks for.
+    """
+    blank = source_sizes == 1
+    other = source_sizes if target_sizes is None else target_sizes
+    check_sides(blank, other == 1, name)
+    documents = _documents(blank)
+    if not len(documents.begin):
+        raise GtransError(f"{name}: the corpus holds no sentence.")
+    if selection != WHOLE:
+        costs = np.maximum(source_sizes, other) - 1 + MARKS_PER_SENTENCE
+        tokens = documents.sums(np.concatenate([[0], np.cumsum(costs, dtype=np.int64)]))
+        documents = documents.take(selection.of_documents(tokens, name))
+    spans: list[UnitSpan] = []
+    for begin, end in zip(documents.begin.tolist(), documents.end.tolist(), strict=True):
+        words, other_words = (
+            (sizes[begin:end] - 1).tolist() for sizes in (source_sizes, other)
+        )
+        if draw is not None:
+            found = unit.cut_anew(words, other_words, 1.0 - draw.random())
+        elif unit.tokens_at_once is None:
+            found = unit.cut(words, other_words)
+        else:  # they are not for training
+            found = unit.cut_to_translate(words)
+        spans += [_moved(span, begin) for span in found]
+    if selection.instances:
+        spans = [spans[chosen] for chosen in selection.of_instances(len(spans), name)]
+    return Units.of(spans, np.cumsum(~blank) - 1)
+
+
+def _documents(blank: NDArray[np.bool_]) -> LineRanges:
+    """The lines of every document; ``blank (lines,)`` is True for empty lines."""
+    boundaries = np.flatnonzero(np.concatenate([[True], blank, [True]])) - 1
+    begin, end = boundaries[:-1] + 1, boundaries[1:]
+    return LineRanges(begin, end).take(np.flatnonzero(end > begin))
+
+
+def _moved(span: UnitSpan, by: int) -> UnitSpan:
+    """A span ``by`` lines further down: from sentence numbers of a document to lines."""
+
+    def moved(lines: range) -> range:
+        return range(lines.start + by, lines.stop + by)
+
+    return UnitSpan(
+        moved(span.source), moved(span.target), moved(span.written), moved(span.current)
+    )
+
+
+def check_sides(
+    source_blank: NDArray[np.bool_], target_blank: NDArray[np.bool_], name: str
+) -> None:
+    """Raises GtransError if a line is empty on one side only, or one side has more lines.
+
+    ``source_blank (lines,)`` and ``target_blank (lines,)`` are True for empty lines.
+    """
+    lines = min(len(source_blank), len(target_blank))
+    differ = np.flatnonzero(source_blank[:lines] != target_blank[:lines])
+    if differ.size:
+        line = int(differ[0])
+        empty, full = "target", "source"
+        if source_blank[line]:
+            empty, full = "source", "target"
+        raise GtransError(
+            f"{name}: line {line + 1} is empty on the {empty} side but not on the {full} side; "
+            "both sides need the same sentences and the same empty lines between documents."
+        )
+    if len(source_blank) != len(target_blank):
+        raise GtransError(
+            f"{name}: the source has {len(source_blank)} lines, the target {len(target_blank)}; "
+            f"they differ from line {lines + 1} on."
+        )
