@@ -110,8 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_context(parser)
     parser.add_argument(
         "--model-overrides",
-        type=_overrides,
-        default={},
+        default="{}",
         metavar="DICT",
         help="options of the models instead of those in the checkpoints, as in fairseq-generate: "
         "\"{'use_groups': '3:6'}\" of a fusion model translates by these decoder groups",
@@ -121,7 +120,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _overrides(text: str) -> dict[str, Any]:
     try:
         found = ast.literal_eval(text)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         found = None
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise GtransError(
@@ -163,7 +162,7 @@ def run(args: argparse.Namespace) -> None:
             max_tokens=args.max_tokens,
             max_doc_tokens=args.max_doc_tokens,
             overlap=args.overlap,
-            context=args.model_overrides | context_of(args),
+            context=_overrides(args.model_overrides) | context_of(args),
             cpu=args.cpu,
             fp16=args.fp16,
             bf16=args.bf16,

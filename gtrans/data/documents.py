@@ -167,6 +167,10 @@ def _describe(path: Path, line: tuple[int, str | None] | None, last: int) -> str
     return f"{path}:{number} is " + ("a document boundary" if sentence is None else "a sentence")
 
 
+class DifferentSides(GtransError):
+    """Two sides of a corpus have other sentences or boundaries."""
+
+
 def iterate_parallel(
     source_path: str | os.PathLike[str], target_path: str | os.PathLike[str]
 ) -> Iterator[tuple[str, str] | None]:
@@ -189,11 +193,10 @@ def iterate_parallel(
                 document += 1
                 yield None
                 continue
-        raise GtransError(
+        raise DifferentSides(
             f"document {document}: {_describe(source, source_line, last_source)} but "
             f"{_describe(target, target_line, last_target)}: both sides need the same "
-            "sentences and boundaries, and no sentence may be empty on one side only (`gtrans "
-            "get-corpus own --empty drop` leaves such pairs out)"
+            "sentences and boundaries, and no sentence may be empty on one side only"
         )
     if not last_source:
         raise GtransError(f"'{source}' and '{target}' hold no sentence; check the prefix")

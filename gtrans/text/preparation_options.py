@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gtrans.data.documents import iterate_parallel, resolve
+from gtrans.data.documents import DifferentSides, iterate_parallel, resolve
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest
 from gtrans.identity.files import check_output, check_output_folder
@@ -180,8 +180,13 @@ def check_split(options: PreparationOptions, prefixes: Sequence[str]) -> list[tu
     pairs = []
     for prefix in prefixes:
         source, target = (resolve(prefix, lang) for lang in options.languages)
-        for _ in iterate_parallel(source, target):
-            pass
+        try:
+            for _ in iterate_parallel(source, target):
+                pass
+        except DifferentSides as error:
+            raise GtransError(
+                f"{error}; `gtrans get-corpus own --empty drop` leaves such pairs out."
+            ) from None
         pairs.append((source, target))
     return pairs
 
