@@ -40,7 +40,7 @@ from gtrans.tasks.options import (
 )
 from gtrans.tasks.parts import Batch, Sample, TaskPart
 from gtrans.tasks.parts.bert import BertPart
-from gtrans.tasks.parts.eval_bleu import EvalBleu
+from gtrans.tasks.parts.eval_bleu import EvalBleu, logged_scores
 from gtrans.tasks.parts.plans import Plans
 from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
@@ -79,7 +79,7 @@ class DocumentTranslationTask(InteractiveTask):
         self.parts: list[TaskPart] = []
         self._lines = LineBuffer(flush=True)
         self._two_rates = False
-        self.run = TrainingRun(lambda: training_files(self.cfg, self.bert))
+        self.run = TrainingRun(lambda: training_files(self.cfg, self.bert), logged_scores(cfg))
         self._longest = (sys.maxsize, sys.maxsize)
         self._declare_symbols()
 

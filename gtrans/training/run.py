@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from gtrans.model_identity import ModelIdentity
 from gtrans.training import made_from, settings, stopping, validating
 from gtrans.training.folder import LAST, RunCheckpoint, RunFolder
 from gtrans.training.made_from import MadeFrom
-from gtrans.training.state import forget, resuming
+from gtrans.training.state import forget, judged_otherwise, resuming
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +33,7 @@ class TrainingRun:
 
     Attributes:
         files: returns the files with the training data.
+        scores: the scores of translations that validation logs.
         made_from: see :data:`gtrans.training.made_from.MadeFrom`; a task saves it as ``run`` in
             its state.
         state: what fairseq's checkpoints lack; a task saves it as ``run_state``.
@@ -40,6 +41,7 @@ class TrainingRun:
     """
 
     files: Callable[[], list[Path]]
+    scores: Collection[str] = ()
     made_from: MadeFrom = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
     reported: set[str] = field(default_factory=set)
@@ -156,7 +158,7 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
     meant = _meant(cfg)
     with reading(found.path, "the record of its run"):
         different = _differences(found, trainer, now)
-        finished = None if cfg.reset_optimizer else why_finished(found, trainer.cfg)
+        finished = None if cfg.reset_optimizer else why_finished(found, trainer)
     if different and not meant:
         # fairseq's own tasks have no such option.
         restart = "restart" in settings.group_of(trainer.cfg, "task")
@@ -298,9 +300,9 @@ def _meant(cfg: Any) -> str | None:
     return "--optimizer-overrides" if cfg.optimizer_overrides not in ("", "{}") else None
 
 
-def why_finished(found: RunCheckpoint, cfg: Any) -> str | None:
+def why_finished(found: RunCheckpoint, trainer: Any) -> str | None:
     """Why the run is at its end; None if it is not."""
-    extra = found.state["extra_state"]
+    cfg, extra = trainer.cfg, found.state["extra_state"]
     goal, epochs = cfg.optimization.max_update, cfg.optimization.max_epoch
     if 0 < goal <= found.updates:
         return f"the run is finished ({found.updates} updates, --max-update {goal})"
@@ -310,8 +312,9 @@ def why_finished(found: RunCheckpoint, cfg: Any) -> str | None:
     hours, limit = extra.get("previous_training_time", 0) / 3600, cfg.optimization.stop_time_hours
     if 0 < limit < hours:
         return f"the run is finished ({hours:.2f} hours, --stop-time-hours {limit})"
-    waited = ((extra.get("run_state") or {}).get("early_stop") or {}).get("num_runs", 0)
+    run_state = extra.get("run_state") or {}
+    waited = (run_state.get("early_stop") or {}).get("num_runs", 0)
     patience = cfg.checkpoint.patience
-    if 0 < patience <= waited:
+    if 0 < patience <= waited and not judged_otherwise(run_state, trainer):
         return f"the run is finished ({waited} validations without a gain, --patience {patience})"
     return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -119,6 +120,58 @@ def differences(recorded: Options, now: Options, model: Any) -> list[str]:
             f"GPUs x --update-freq {_shown(batches[0])} -> {_shown(batches[1])}"
         )
     return list(found.values())
+
+
+# Which translations are scored, and against what, by the tasks' options.
+_TRANSLATED = (
+    *("eval_bleu_args", "eval_bleu_documents", "eval_bleu_reference", "eval_bleu_remove_bpe"),
+    *("eval_bleu_detok", "eval_bleu_detok_args", "eval_tokenized_bleu"),
+)
+
+
+def judged_by(options: Options, scores: Collection[str]) -> Settings:
+    """What the validation scores of a run are of: two runs' are comparable if this is the same.
+
+    Args:
+        options: of the run, by group.
+        scores: the metrics that are scores of translations.
+
+    Returns:
+        the values by flag: the metric, its direction, the set whose scores count (the first of
+        several), and for scores of translations the search and its reference.
+    """
+    metric = str(_option(options, "checkpoint", "best_checkpoint_metric", "loss"))
+    highest = _option(options, "checkpoint", "maximize_best_checkpoint_metric", False)
+    subsets = str(_option(options, "dataset", "valid_subset", "valid"))
+    found: Settings = {
+        "--best-checkpoint-metric": metric,
+        "--maximize-best-checkpoint-metric": bool(highest),
+        "--valid-subset": subsets.split(",")[0],
+    }
+    for name in ("combine_valid_subsets", "max_valid_steps"):
+        found[_flag("dataset", name)] = _option(options, "dataset", name, None)
+    if metric in scores:
+        task = group_of(options, "task")
+        # Arguments in another order or with other spaces are the same.
+        found |= {_flag("task", name): _parsed(task.get(name)) for name in _TRANSLATED}
+    return found
+
+
+def _parsed(value: Any) -> Any:
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def compared(recorded: Settings, now: Settings) -> list[str]:
+    """In what two results of :func:`judged_by` differ, as ``--flag old -> new``."""
+    return [
+        f"{flag} {_shown(recorded[flag])} -> {_shown(value)}"
+        for flag, value in now.items()
+        # What only one of two metrics has is no difference of its own.
+        if flag in recorded and not _equal(recorded[flag], value)
+    ]
 
 
 def _settings(group: str, options: Options, model: Any) -> Settings:

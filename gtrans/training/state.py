@@ -4,7 +4,8 @@
   precision only, from which fairseq makes the fp32 copies of a resumed run;
 * the counters of loss scaling (``--fp16``), and of repeated batches (``--amp``);
 * the best validation loss and the number of validations since then (``--patience``), and the
-  state of ``--lr-scheduler reduce_lr_on_plateau``;
+  state of ``--lr-scheduler reduce_lr_on_plateau``, and what the losses are of: when a run goes on
+  with another validation metric, set or search, they are not compared with later ones;
 * what parts of a task keep from update to update, such as memories, of all processes.
 """
 
@@ -24,7 +25,7 @@ from torch import Tensor
 
 from gtrans.checkpoint_contents import reading
 from gtrans.errors import GtransError
-from gtrans.training.settings import has_groups, losses_alike
+from gtrans.training.settings import compared, has_groups, judged_by, losses_alike
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ def state_of(trainer: Any) -> RunState:
     return {
         "workers": trainer.data_parallel_world_size,
         "early_stop": _early_stop(),
+        "judged_by": judged_by(trainer.cfg, trainer.task.run.scores),
         "optimizer": _optimizer_state(trainer),
         "parts": {type(part).__name__: _gathered(trainer, part) for part in trainer.task.parts},
     }
@@ -72,6 +74,10 @@ def resuming(trainer: Any, cfg: Any) -> Iterator[None]:
             state: RunState | None = (extra or {}).get(_KEY)
             if state is None:
                 return extra
+            otherwise = judged_otherwise(state, trainer)
+            if otherwise:
+                # fairseq takes the best one from here.
+                extra.pop("best", None)
             if not (cfg.reset_dataloader or cfg.finetune_from_model):
                 _count_batches_anew(extra["train_iterator"], state["workers"], trainer)
                 for part in trainer.task.parts:
@@ -79,9 +85,14 @@ def resuming(trainer: Any, cfg: Any) -> Iterator[None]:
             if not reset_optimizer:
                 _restore_optimizer(trainer, state["optimizer"])
                 if not reset_lr_scheduler:
-                    _restore_schedule(trainer, state["optimizer"], extra)
+                    _restore_schedule(trainer, state["optimizer"], extra, forget=bool(otherwise))
                 if not reset_meters:
-                    _set_early_stop(state["early_stop"])
+                    _set_early_stop({} if otherwise else state["early_stop"])
+                    if otherwise:
+                        logger.info(
+                            f"validation is another one: {', '.join(otherwise)}; the best score "
+                            "so far and the validations that --patience has counted are forgotten"
+                        )
         return extra
 
     trainer.load_checkpoint = load_checkpoint
@@ -89,6 +100,17 @@ def resuming(trainer: Any, cfg: Any) -> Iterator[None]:
         yield
     finally:
         del trainer.load_checkpoint
+
+
+def judged_otherwise(state: RunState, trainer: Any) -> list[str]:
+    """In what the validations before and after a stop differ, as ``--flag old -> new``.
+
+    Args:
+        state: of the run when it was stopped; those of older versions do not say.
+        trainer: fairseq's trainer, that goes on.
+    """
+    now = judged_by(trainer.cfg, trainer.task.run.scores)
+    return compared(state.get("judged_by", now), now)
 
 
 def _try_to_build(trainer: Any) -> None:
@@ -222,15 +244,19 @@ def _restore_optimizer(trainer: Any, state: dict[str, Any]) -> None:
         trainer.ema.update_freq_counter = state.get("ema_waited", 0)
 
 
-def _restore_schedule(trainer: Any, state: dict[str, Any], extra: dict[str, Any]) -> None:
-    """Restore what the schedule knows of validation losses."""
+def _restore_schedule(
+    trainer: Any, state: dict[str, Any], extra: dict[str, Any], forget: bool
+) -> None:
+    """Restore what the schedule knows of validation losses; ``forget``: it is to know none."""
     plateau = getattr(trainer.lr_scheduler, "lr_scheduler", None)
-    if plateau is not None and "plateau" in state:
+    if plateau is not None and forget:
+        plateau._reset()
+    elif plateau is not None and "plateau" in state:
         plateau.load_state_dict(state["plateau"])
     position = extra["train_iterator"]
     if position["iterations_in_epoch"] == 0 and position["epoch"] > 1:
         # fairseq writes the checkpoint of an epoch before it tells the schedule its loss.
-        trainer.lr_step(position["epoch"] - 1, extra["val_loss"])
+        trainer.lr_step(position["epoch"] - 1, None if forget else extra["val_loss"])
 
 
 # ---- data ----------------------------------------------------------------------------------------

@@ -30,7 +30,8 @@ def _make_ready(trainer: Any) -> None:
     task, options = trainer.task, group_of(trainer.cfg, "task")
     folders = [folder for folder in str(options.get("data") or "").split(os.pathsep) if folder]
     split = str(trainer.cfg.dataset.train_subset)
-    task.run = TrainingRun(lambda: _training_files(folders, split))
+    scores = ("bleu",) if options.get("eval_bleu") else ()
+    task.run = TrainingRun(lambda: _training_files(folders, split), scores)
     task.parts, task.bert = [], None
     dictionaries = task.source_dictionary, task.target_dictionary
     source, target = (Vocabulary.of(one, len(one)) for one in dictionaries)
