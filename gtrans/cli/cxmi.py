@@ -132,6 +132,13 @@ def run(args: argparse.Namespace) -> None:
     check_instances(args)
     if args.context is not None and args.context < 1:
         raise GtransError(f"`--context` must be at least 1, but is {args.context}.")
+    for flag in ("max_doc_tokens", "overlap"):
+        if args.context is not None and getattr(args, flag):
+            shown = f"--{flag.replace('_', '-')} {getattr(args, flag)}"
+            raise GtransError(
+                f"`{shown}` cuts documents, but with `--context {args.context}` every sentence is "
+                "read with the sentences before it; leave one of them out."
+            )
     if args.without_data is not None and args.without is None:
         raise GtransError("`--without-data` is the folder of `--without`, which is missing.")
     for flag in ("threshold", "suspects"):

@@ -1,5 +1,6 @@
 """The options of units, defined once for the task and for the checkpoints of its models."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -26,6 +27,26 @@ def at_least(least: int, **values: int | None) -> None:
         if value is None or value < least:
             flag = name.replace("_", "-")
             raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
+
+
+def refuse_given(cfg: Any, options: type, names: Iterable[str], why: str) -> None:
+    """Refuse options that nothing would read.
+
+    Args:
+        cfg: the options.
+        options: the class that declares them with their defaults.
+        names: which.
+        why: of a sentence that begins with the option.
+
+    Raises:
+        GtransError: one of them is not at its default.
+    """
+    defaults = options()
+    for name in names:
+        value, flag = getattr(cfg, name), f"--{name.replace('_', '-')}"
+        if str(value) != str(getattr(defaults, name)):
+            given = flag if value is True else f"{flag} {value}"
+            raise GtransError(f"`{given}` {why}, or leave `{flag}` out.")
 
 
 @dataclass

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gtrans.data.unit_options import option
+from gtrans.data.unit_options import option, refuse_given
 from gtrans.errors import GtransError
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder
@@ -56,6 +56,10 @@ PRESETS = {
     "gtransformer_context_base": {**sizes(6, 512, 2048, 8), **WORDS},
     "gtransformer_bert_context_base": {**sizes(6, 512, 2048, 8), **BERT},
 }
+
+
+# Options of context attention that hierarchical attention does not have.
+_CONTEXT_ATTENTION = ("bert_integration", "combine", "context_place", "drop_net")
 
 
 @dataclass
@@ -116,6 +120,9 @@ class GTransformerContext(BertContextTransformer, GTransformer):
                 "`--han-context` reads the encoder's own states, and no BERT; give --context-input "
                 "words with `--context-layers 1`, or leave it out."
             )
+        if cfg.han_context:
+            why = "is for context attention in the layers; leave out `--han-context`"
+            refuse_given(cfg, cls.options, _CONTEXT_ATTENTION, why)
 
     def add_parts(self, cfg: Any) -> None:
         """Add attention to the context, unless nothing comes before what is read."""

@@ -15,7 +15,7 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import DOCUMENT_METRICS
 from gtrans.libraries import require
 from gtrans.tasks.options import data_folders, model_class
-from gtrans.tasks.parts.eval_bleu import SCORES, logged_scores, reference_files
+from gtrans.tasks.parts.eval_bleu import SCORES, how_to_translate, logged_scores, reference_files
 from gtrans.tasks.split_files import split_pair
 from gtrans.training.folder import LAST, RunFolder
 from gtrans.training.launch import is_training
@@ -92,6 +92,8 @@ def _check_validation(task: Any, root: Any) -> None:
     for name in ("eval_bleu_documents", "eval_bleu_reference", "eval_bleu_print_samples"):
         if task[name] and not task.eval_bleu:
             raise GtransError(f"`--{name.replace('_', '-')}` needs `--eval-bleu`.")
+    if how_to_translate(task.eval_bleu_args) != how_to_translate("{}") and not task.eval_bleu:
+        raise GtransError(f"`--eval-bleu-args {task.eval_bleu_args}` needs `--eval-bleu`.")
     if task.eval_bleu_documents < 0:
         raise GtransError(
             f"`--eval-bleu-documents` must be at least 0, but is {task.eval_bleu_documents}."

@@ -202,6 +202,11 @@ def test_words_add_up_to_sentences_and_name_their_context(
         ),
         (("--max-tokens", "0"), "`--max-tokens` must be at least 1, but is 0."),
         (("--context", "0"), "`--context` must be at least 1, but is 0."),
+        (
+            ("--context", "1", "--overlap", "2"),
+            "`--overlap 2` cuts documents, but with `--context 1` every sentence is read with",
+        ),
+        (("--context", "1", "--max-doc-tokens", "99"), "`--max-doc-tokens 99` cuts documents"),
         (("--without-data", "x"), "`--without-data` is the folder of `--without`"),
         (("--output", "nowhere/x.tsv"), "`--output` 'nowhere/x.tsv': cannot be written"),
     ],

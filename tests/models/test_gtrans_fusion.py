@@ -268,6 +268,14 @@ def test_rezero_begins_as_the_identity() -> None:
         ({"use_groups": "2"}, "but is '2'."),
         ({"use_groups": "2:1"}, "but is '2:1'."),
         ({"use_groups": "1:2", "system": "ta"}, "groups 1 to 1, but is '1:2'."),
+        (
+            {"encoder_group_size": 0, "no_encoder_fusion": True},
+            "`--no-encoder-fusion` is for groups of layers; give `--encoder-group-size N`, or",
+        ),
+        (
+            {"decoder_group_size": 0, "probability_fusion": "geometric"},
+            "`--probability-fusion geometric` is for groups of layers; give",
+        ),
         ({"keep_encoder_layers": 6}, "`--keep-encoder-layers` must be 1 to 5, but is 6."),
         ({"keep_encoder_layers": 3, "system": "mlrf"}, "must be 5 for --system mlrf, but is 3."),
         ({"encoder_group_size": -2}, "`--encoder-group-size` must be at least 0, but is -2."),

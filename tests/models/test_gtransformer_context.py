@@ -61,6 +61,11 @@ def test_hierarchical_attention_is_new_and_reads_no_bert() -> None:
     assert new == {name for name in model.new_parameters() if name.startswith("han.")} and new
     with pytest.raises(GtransError, match="`--han-context` reads the encoder's own states"):
         context_model(han_context=True, context_input="bert", bert_dim=8)
+    for given in ({"combine": "mean"}, {"context_place": "behind"}, {"drop_net": 0.5}):
+        (name,) = given
+        flag = f"--{name.replace('_', '-')}"
+        with pytest.raises(GtransError, match=f"`{flag} .*leave out `--han-context`, or leave"):
+            context_model(han_context=True, **given)
 
 
 def test_without_context_it_has_no_more_parameters() -> None:

@@ -135,11 +135,18 @@ class EvalBleu(TaskPart):
         """``task``: that this is a part of; ``model``: that is trained.
 
         Raises:
-            GtransError: the data folder does not say how pieces become text.
+            GtransError: the data folder does not say how pieces become text, or the model cannot
+                decode freely.
         """
         self._task, self._model = task, model
         self._pipeline = load_pipeline(task.data_folder, str(task.cfg.target_lang))
         self._options = how_to_translate(task.cfg.eval_bleu_args)
+        if self._options.search.free and task.frame.document_mark is None:
+            raise GtransError(
+                f"`{_FLAG} {task.cfg.eval_bleu_args}` is for the document Transformer (--unit "
+                "document --doc-mode full) with `--sentence-marks document` or `mbart-document`, "
+                f"but this model has the marks '{task.frame.marks}': leave 'free' out."
+            )
         self._translator: Translator | None = None
         self._sets: list[_ValidationSet] = []
         self._due: _ValidationSet | None = None

@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import at_least, option
+from gtrans.data.unit_options import at_least, option, refuse_given
 from gtrans.errors import GtransError
 from gtrans.modules.layer_fusion import (
     GROUP_FUSIONS,
@@ -68,11 +68,20 @@ class FusionConfig:
     )
 
 
+_OF_GROUPS = {
+    "encoder": ("no_encoder_fusion",),
+    "decoder": ("decoder_group_fusion", "probability_fusion", "no_decoder_fusion"),
+}
+
+
 def check_fusion(cfg: Any) -> None:
-    """Raises GtransError for options that are out of range."""
-    for side in ("encoder", "decoder"):
+    """Raises GtransError for options that are out of range, or of groups that there are not."""
+    for side, names in _OF_GROUPS.items():
         for least, name in ((1, f"{side}_layers"), (0, f"{side}_group_size")):
             at_least(least, **{name: getattr(cfg, name)})
+        if not getattr(cfg, f"{side}_group_size"):
+            size = f"--{side}-group-size"
+            refuse_given(cfg, FusionConfig, names, f"is for groups of layers; give `{size} N`")
     layers, kept = int(cfg.encoder_layers or 0), cfg.keep_encoder_layers
     if kept is not None and not 1 <= kept <= layers:
         raise GtransError(f"`--keep-encoder-layers` must be 1 to {layers}, but is {kept}.")
