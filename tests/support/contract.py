@@ -274,7 +274,10 @@ def sources_of(built: Built) -> tuple[dict[str, Any], list[list[int]], list[tupl
 
 @torch.no_grad()
 def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
-    """For every row: the score of what the search wrote, and of the same words in one pass."""
+    """For every row: the score of what the search wrote, and of the same words in one pass.
+
+    Without the mark at the end of a document, of which the search has no choice.
+    """
     task, model = built.task, built.model
     model.eval()
     builder, unit = task.examples, task.examples.unit
@@ -308,7 +311,10 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
     logits = model(**task.complete_input(batch["net_input"]))[0].float()
     target = batch["target"]
     log_probs = model.search_scores(logits).gather(2, target[:, :, None]).squeeze(2)
-    sums = (log_probs * target.ne(task.frame.pad)).sum(1).tolist()
+    words = target.ne(task.frame.pad)
+    if task.frame.document_mark is not None:
+        words &= target.ne(task.frame.document_mark)
+    sums = (log_probs * words).sum(1).tolist()
     yield from zip(written, sums, strict=True)
 
 
