@@ -158,7 +158,10 @@ def _plan(cfg: Any, trainer: Any) -> Plan:
     meant = _meant(cfg)
     with reading(found.path, "the record of its run"):
         different = _differences(found, trainer, now)
-        finished = None if cfg.reset_optimizer else why_finished(found, trainer)
+        run_state = found.state["extra_state"].get("run_state") or {}
+        judged_anew = bool(judged_otherwise(run_state, trainer))
+        ended = why_finished(found, trainer.cfg, judged_anew)
+        finished = None if cfg.reset_optimizer else ended
     if different and not meant:
         # fairseq's own tasks have no such option.
         restart = "restart" in settings.group_of(trainer.cfg, "task")
@@ -300,9 +303,12 @@ def _meant(cfg: Any) -> str | None:
     return "--optimizer-overrides" if cfg.optimizer_overrides not in ("", "{}") else None
 
 
-def why_finished(found: RunCheckpoint, trainer: Any) -> str | None:
-    """Why the run is at its end; None if it is not."""
-    cfg, extra = trainer.cfg, found.state["extra_state"]
+def why_finished(found: RunCheckpoint, cfg: Any, judged_anew: bool = False) -> str | None:
+    """Why the run is at its end; None if it is not.
+
+    With ``judged_anew`` the validations that ``--patience`` has counted do not end it.
+    """
+    extra = found.state["extra_state"]
     goal, epochs = cfg.optimization.max_update, cfg.optimization.max_epoch
     if 0 < goal <= found.updates:
         return f"the run is finished ({found.updates} updates, --max-update {goal})"
@@ -312,9 +318,8 @@ def why_finished(found: RunCheckpoint, trainer: Any) -> str | None:
     hours, limit = extra.get("previous_training_time", 0) / 3600, cfg.optimization.stop_time_hours
     if 0 < limit < hours:
         return f"the run is finished ({hours:.2f} hours, --stop-time-hours {limit})"
-    run_state = extra.get("run_state") or {}
-    waited = (run_state.get("early_stop") or {}).get("num_runs", 0)
+    waited = ((extra.get("run_state") or {}).get("early_stop") or {}).get("num_runs", 0)
     patience = cfg.checkpoint.patience
-    if 0 < patience <= waited and not judged_otherwise(run_state, trainer):
+    if 0 < patience <= waited and not judged_anew:
         return f"the run is finished ({waited} validations without a gain, --patience {patience})"
     return None
