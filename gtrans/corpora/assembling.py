@@ -99,7 +99,8 @@ def _assemble(wanted: Wanted, source: Path) -> Made:
         for languages in wanted.pairs:
             _write_pair(wanted, form, found, languages, made)
         for folder, names in form.copies.items():
-            _copy_all(wanted.folder / folder, finder.find((name,) for name in names))
+            copied = finder.find([(name,) for name in names], form.archives)
+            _copy_all(wanted.folder / folder, copied)
         made.files = {names[0]: _digest(path) for names, path in found.items()}
         _record(wanted, made)
     return made
@@ -153,7 +154,7 @@ def _choose(wanted: Wanted, finder: Finder) -> tuple[Form, _Found]:
     best: tuple[int, Form, list[tuple[str, ...]]] | None = None
     for form in forms:
         groups = _groups(wanted, form)
-        found = finder.find(groups)
+        found = finder.find(groups, form.archives)
         missing = [group for group in groups if group not in found]
         if not missing:
             return form, found

@@ -101,6 +101,11 @@ class Form:
     copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     note: str = ""
 
+    @property
+    def archives(self) -> list[str]:
+        """The names of its archives as they are downloaded."""
+        return [home.file for home in self.homes]
+
 
 @dataclass(frozen=True)
 class Corpus:
