@@ -75,8 +75,8 @@ def download(url: str, target: Path, md5: str = "", pause: float = 2.0) -> None:
         if target.is_file():
             if md5 and _md5(target) != md5:
                 raise GtransError(
-                    f"{target} is not the file that is known by this name (MD5 {md5}); remove it and "
-                    "run the command again"
+                    f"{target} is not the file that is known by this name (MD5 {md5}); remove it "
+                    "and run the command again"
                 )
             compared = "its MD5 is the known one" if md5 else "nothing is compared"
             say(f"{target} is there; it was not downloaded by this command; {compared}")
