@@ -98,6 +98,27 @@ def test_what_nobody_can_fetch_is_one_line(tmp_path: Path, capsys) -> None:
     assert "drive.google.com" in error_of(capsys, "get-corpus", "iwslt17-multi", "--out", tmp_path)
 
 
+def test_only_archives_that_are_needed_are_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    asked: list[str] = []
+    fetch = "gtrans.corpora.download.download"
+    monkeypatch.setattr(fetch, lambda url, target, md5: asked.append(target.name))
+    pair = ("--source-lang", "en", "--target-lang", "de", "--out", tmp_path / "out")
+    message = error_of(capsys, "get-corpus", "newstest2018", *pair)
+    assert "no address of newstest2018 is known, only of the years 2014, 2015, 2016" in message
+    assert asked == [] and not (tmp_path / "out").exists()
+    error_of(capsys, "get-corpus", "newstest2015", *pair)
+    assert asked == ["wmt15-test.tgz"]
+    asked.clear()
+    error_of(capsys, "get-corpus", "nc-v14", "--splits", "test", "--out", tmp_path / "out")
+    assert asked == ["wmt16-test.tgz"]
+    # What a split needs is among the archives that say so, for every form.
+    for corpus in read_corpora():
+        for form in corpus.forms:
+            assert all(set(home.splits) <= set(corpus.splits(form)) for home in form.homes)
+
+
 # ---- corpora -------------------------------------------------------------------------------------
 
 
