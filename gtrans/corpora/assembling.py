@@ -237,10 +237,10 @@ def _write_pair(
             else:
                 _write(cleaner.clean(pairs), *sides[split])
                 made.splits[name] = cleaner.counts
-        for file, (split, number, *read) in zip(
-            files[2 * len(splits) :], references, strict=True
-        ):
-            _write_reference(file, number, *read, made.splits[f"{split}{several}"].pairs)
+        further = files[2 * len(splits) :]
+        for file, (split, number, source, target) in zip(further, references, strict=True):
+            pairs_written = made.splits[f"{split}{several}"].pairs
+            _write_reference(file, number, source, target, pairs_written)
 
 
 def _cleaning_of(wanted: Wanted, split: str) -> Cleaning:
