@@ -135,11 +135,9 @@ def draw(figure: Figure) -> Any:
 
 
 def _draw_panel(axes: Any, panel: Panel) -> None:
-    bars = [series for series in panel.series if series.kind == "bars"]
+    _draw_bars(axes, [series for series in panel.series if series.kind == "bars"])
     for series in panel.series:
-        if series.kind == "bars":
-            _draw_bars(axes, series, bars.index(series), len(bars))
-        else:
+        if series.kind != "bars":
             _draw_line(axes, series)
     axes.set_title(plain(panel.title), fontsize="medium")
     axes.set_xlabel(plain(panel.x_label))
@@ -197,15 +195,48 @@ def _draw_line(axes: Any, series: Series) -> None:
             axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
 
 
-def _draw_bars(axes: Any, series: Series, number: int, count: int) -> None:
-    """Bars beside those of the other series, over the names of their categories."""
-    width = 0.8 / count
-    places = [place + (number - (count - 1) / 2) * width for place in range(len(series.points))]
-    low = [p.y - (p.y if p.low is None else p.low) for p in series.points]
-    high = [(p.y if p.high is None else p.high) - p.y for p in series.points]
-    axes.bar(
-        places, [p.y if math.isfinite(p.y) else 0 for p in series.points], width,
-        color=_colour(series), label=plain(series.label),
-        yerr=[low, high] if any(low + high) else None, capsize=2,
-    )  # fmt: skip
-    axes.set_xticks(range(len(series.points)), [plain(str(p.x)) for p in series.points])
+def error_lengths(score: float, low: float | None, high: float | None) -> tuple[float, float]:
+    """How far an interval reaches below and above its score; an end that is None is the score.
+
+    A score may lie outside the interval of its resampled scores, which then reaches one way only.
+    """
+    return max(0.0, score - (score if low is None else low)), max(
+        0.0, (score if high is None else high) - score
+    )
+
+
+def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
+    """The bars of all series of a panel, those of a category side by side over its name."""
+    members: dict[str, list[int]] = {name: [] for name in _categories(bars)}
+    for number, series in enumerate(bars):
+        for point in series.points:
+            members[str(point.x)].append(number)
+    if not members:
+        return
+    places = {name: place for place, name in enumerate(members)}
+    width = 0.8 / max(map(len, members.values()))
+    for number, series in enumerate(bars):
+        centres = []
+        for name in (str(point.x) for point in series.points):
+            beside = members[name].index(number) - (len(members[name]) - 1) / 2
+            centres.append(places[name] + beside * width)
+        ends = [error_lengths(p.y, p.low, p.high) for p in series.points]
+        axes.bar(
+            centres, [p.y if math.isfinite(p.y) else 0 for p in series.points], width,
+            color=_colour(series), label=plain(series.label),
+            yerr=list(zip(*ends, strict=True)) if any(map(any, ends)) else None, capsize=2,
+        )  # fmt: skip
+    axes.set_xticks(range(len(places)), list(map(plain, places)))
+
+
+def _categories(bars: Iterable[Series]) -> list[str]:
+    """The categories of all series, each in the order of its series."""
+    found: list[str] = []
+    for series in bars:
+        names = [str(point.x) for point in series.points]
+        for number, name in enumerate(names):
+            if name not in found:
+                # What one series lacks stands before what follows in another.
+                later = [found.index(other) for other in names[number + 1 :] if other in found]
+                found.insert(min(later, default=len(found)), name)
+    return found

@@ -1,4 +1,4 @@
-"""Figures of scores that are finished: by a setting, by length, by position, by resource.
+"""Figures of scores that are finished: by a setting, by length, by position.
 
 The scores are those of ``gtrans score --json``, or any number in a JSON file, such as the
 accuracies of ``gtrans contrast --json``.
@@ -6,7 +6,6 @@ accuracies of ``gtrans contrast --json``.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 from gtrans.analysis.figures import Figure, Kind, Panel, Point, Series, X, mean_of_runs
 from gtrans.errors import GtransError
+from gtrans.evaluation.report import is_higher_better
 from gtrans.identity.json_files import read_object
 
 PARTS = {
@@ -89,6 +89,24 @@ class Scores:
         Raises:
             GtransError: the file has no such number.
         """
+        parent, at = self._at(name)
+        if isinstance(at, bool) or not isinstance(at, int | float):
+            raise GtransError(f"{self.file.path}: '{name}' is no number.")
+        with self._as_written():
+            low, high = _interval(parent)
+            return Point("", float(at), low, high)
+
+    def higher_is_better(self, name: str) -> bool:
+        """Whether more of what :meth:`value` gives is better: false for error rates.
+
+        Raises:
+            GtransError: the file has no such number.
+        """
+        with self._as_written():
+            return is_higher_better(name.split(".")[0], self._at(name)[0])
+
+    def _at(self, name: str) -> tuple[Any, Any]:
+        """What ``name`` leads to, after the object that it stands in."""
         at: Any = self.content
         keys = name.split(".")
         if self.system is not None:
@@ -100,11 +118,7 @@ class Scores:
             if at is None:
                 has = ", ".join(map(str, parent)) if isinstance(parent, dict) else "nothing"
                 raise GtransError(f"{self.file.path}: it has no '{name}'; there, it has {has}.")
-        if isinstance(at, bool) or not isinstance(at, int | float):
-            raise GtransError(f"{self.file.path}: '{name}' is no number.")
-        with self._as_written():
-            low, high = _interval(parent)
-            return Point("", float(at), low, high)
+        return parent, at
 
     def parts(self, table: str, metric: str) -> list[tuple[Mapping[str, Any], float]]:
         """The parts of the corpus that have sentences, each with the system's score.
@@ -172,7 +186,7 @@ def by_setting(
             kind: Kind = "bars" if any(isinstance(point.x, str) for point in points) else "line"
             series.append(Series(label, points, number, kind))
         panels.append(Panel(value, x_label, value, tuple(series)))
-    return Figure(title, tuple(panels), _facts(files))
+    return Figure(title, tuple(panels), facts_of(files))
 
 
 def _points(runs: Mapping[X, Sequence[Point]]) -> tuple[Point, ...]:
@@ -197,11 +211,12 @@ def by_part(
     test, if it was scored with ``--test-parts``.
 
     Raises:
-        GtransError: see :meth:`ScoreFile.read` and :meth:`Scores.parts`; or there is no such
-            baseline, or another number of its seeds.
+        GtransError: see :meth:`ScoreFile.read` and :meth:`Scores.parts`; or files are of different
+            test sets; or there is no such baseline, or another number of its seeds.
     """
     table, x_label = PARTS[part]
     read = [file.read() for file in files]
+    _check_same_test(read, table, metric)
     labels = list(dict.fromkeys(file.label for file in files))
     by_label = {
         label: [
@@ -231,7 +246,21 @@ def by_part(
         if baseline not in by_label:
             raise GtransError(f"`--baseline` {baseline} is none of {', '.join(labels)}.")
         panels.insert(1, _differences(by_label, read, baseline, metric, x_label))
-    return Figure(title, tuple(panels), _facts(files))
+    return Figure(title, tuple(panels), facts_of(files))
+
+
+def _check_same_test(read: Sequence[Scores], table: str, metric: str) -> None:
+    """Raises GtransError where one part has different numbers of sentences in two files."""
+    found: dict[str, tuple[int, Path]] = {}
+    for scores in read:
+        for row, _ in scores.parts(table, metric):
+            name, here = _part_name(row), int(row["sentences"])
+            count, path = found.setdefault(name, (here, scores.file.path))
+            if here != count:
+                raise GtransError(
+                    f"{scores.file.path}: its part {name} has {here} sentences, that of {path} "
+                    f"{count}; compare scores of one test set, with the same tokens."
+                )
 
 
 def _differences(
@@ -286,89 +315,11 @@ def _part_name(row: Mapping[str, Any]) -> str:
     return f"{row['from']}+" if row["to"] is None else f"{row['from']}-{row['to']}"
 
 
-def _facts(files: Sequence[ScoreFile]) -> dict[str, Any]:
+def facts_of(files: Sequence[ScoreFile]) -> dict[str, Any]:
+    """From where the numbers are, for the JSON of a figure."""
     return {
         "files": [
             {"label": one.label, "x": one.x, "path": str(one.path), "system": one.system}
             for one in files
         ]
     }
-
-
-# ---- win ratio -----------------------------------------------------------------------------------
-
-# Zhang et al. (2020), whose classes of OPUS-100 the paper takes over: sentences of a pair.
-HIGH, LOW = 1_000_000, 100_000
-CLASSES = ("high", "medium", "low")
-ALL = "all"
-
-
-def resource_class(sentences: int, high: int = HIGH, low: int = LOW) -> str:
-    """One of :data:`CLASSES`: at least ``high`` sentences, fewer than ``low``, or between."""
-    return "high" if sentences >= high else "low" if sentences < low else "medium"
-
-
-def wins(
-    files: Sequence[ScoreFile],
-    baseline: str,
-    metric: str,
-    sizes: Mapping[str, int],
-    bounds: tuple[int, int] = (HIGH, LOW),
-    title: str = "",
-) -> Figure:
-    """Mean scores and win ratios by resource (Yang et al. 2022, table V).
-
-    The win ratio is the share of language pairs, in per cent, with a higher score than the
-    baseline's; equal scores are no win. Seeds of a pair count by their mean.
-
-    Args:
-        files: scores; ``x`` is the language pair.
-        baseline: label of the system to win against.
-        metric: see :meth:`Scores.value`.
-        sizes: training sentences of every pair; empty: there are no classes.
-        bounds: least sentences of a pair with high resource, and the least that is not low.
-        title: of the figure.
-
-    Raises:
-        GtransError: a pair lacks a size or the score of a system, or there is no such baseline.
-    """
-    found: dict[str, dict[str, list[float]]] = {}
-    for file in files:
-        of_pair = found.setdefault(file.label, {}).setdefault(str(file.x), [])
-        of_pair.append(file.read().value(metric).y)
-    scores = {
-        label: {pair: statistics.fmean(runs) for pair, runs in pairs.items()}
-        for label, pairs in found.items()
-    }
-    if baseline not in scores:
-        raise GtransError(f"`--baseline` {baseline} is none of {', '.join(scores)}.")
-    pairs = list(scores[baseline])
-    for label, of_label in scores.items():
-        if odd := sorted(set(of_label) ^ set(pairs)):
-            raise GtransError(
-                f"{label} and {baseline} do not have the same language pairs: {', '.join(odd)}."
-            )
-    if sizes and (missing := [pair for pair in pairs if pair not in sizes]):
-        raise GtransError(f"`--sizes` lacks {', '.join(missing)}.")
-    members = {
-        name: [pair for pair in pairs if resource_class(sizes[pair], *bounds) == name]
-        for name in (CLASSES if sizes else ())
-    }
-    members = {name: chosen for name, chosen in members.items() if chosen} | {ALL: pairs}
-    labels = list(scores)
-    means, ratios = [], []
-    for number, label in enumerate(labels):
-        points, won = [], []
-        for name, chosen in members.items():
-            points.append(Point(name, statistics.fmean(scores[label][pair] for pair in chosen)))
-            better = sum(scores[label][pair] > scores[baseline][pair] for pair in chosen)
-            won.append(Point(name, 100 * better / len(chosen)))
-        means.append(Series(label, tuple(points), number, "bars"))
-        if label != baseline:
-            ratios.append(Series(label, tuple(won), number, "bars"))
-    panels = [
-        Panel(f"mean {metric}", "resource", metric, tuple(means)),
-        Panel(f"pairs better than {baseline}", "resource", "win ratio (%)", tuple(ratios)),
-    ]
-    facts = {"pairs": {name: len(chosen) for name, chosen in members.items()}, "scores": scores}
-    return Figure(title, tuple(panels), _facts(files) | facts)

@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> None:
     corpus = corpus_named(args.name)
     wanted = _wanted(args, corpus)
     check_output_folder("--out", args.out, [args.source] if args.source else [])
-    source = args.source or _downloaded(args, corpus)
+    source = args.source or _downloaded(args, wanted)
     made = assemble(wanted, source)
     if args.json:
         print(json_text({name: counts.as_json() for name, counts in made.splits.items()}))
@@ -187,7 +187,7 @@ def _pairs(args: argparse.Namespace, corpus: Corpus) -> list[tuple[str, str]]:
     return [by_name[name] for name in dict.fromkeys(chosen)]
 
 
-def _downloaded(args: argparse.Namespace, corpus: Corpus) -> Path:
+def _downloaded(args: argparse.Namespace, wanted: Wanted) -> Path:
     """The folder of the archives, which are fetched if they are not there.
 
     Raises:
@@ -195,7 +195,8 @@ def _downloaded(args: argparse.Namespace, corpus: Corpus) -> Path:
     """
     from gtrans.corpora.download import download
 
-    form = corpus.form(args.form or corpus.forms[0].name)
+    corpus = wanted.corpus
+    form = corpus.form(wanted.form)
     by_hand = [home.url for home in form.homes if home.by_hand]
     if by_hand or not form.homes:
         at = f" from {' and '.join(by_hand)}" if by_hand else f" ({corpus.licence})"
@@ -203,9 +204,18 @@ def _downloaded(args: argparse.Namespace, corpus: Corpus) -> Path:
             f"{corpus.name} cannot be fetched by a program; get its files yourself{at}, and give "
             f"their folder with `--from` (`gtrans get-corpus --list {corpus.name}` names them)"
         )
+    homes = [home for home in form.homes if not home.years or corpus.year in home.years]
+    if not homes:
+        years = ", ".join(year for home in form.homes for year in home.years)
+        raise GtransError(
+            f"no address of {corpus.name} is known, only of the years {years}; get its files "
+            "yourself, and give their folder with `--from`"
+        )
     folder = Path(args.downloads or args.out / "downloads")
     folder.mkdir(parents=True, exist_ok=True)
-    for home in form.homes:
+    for home in homes:
+        if wanted.splits and home.splits and not set(home.splits) & set(wanted.splits):
+            continue
         download(home.url, folder / home.file, home.md5)
     return folder
 

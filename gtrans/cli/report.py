@@ -10,8 +10,9 @@ A run folder is the --out of a recipe (exp_gtransformer). The page has
              contrastive sets by what the systems make of them
 
 It is a single file, opens from disk and needs no network. Scores are those of scores.NAME.json;
-where a folder has only scores.NAME.txt, they are computed anew by the command in its first line. A
-run that is not finished is refused. See docs/report.md.
+where a folder has only scores.NAME.txt, they are computed anew by the command in its first line,
+which writes no files then, so tools with their own environment (COMET, ..) are left out. A run that
+is not finished is refused. See docs/report.md.
 """
 
 from __future__ import annotations
@@ -174,6 +175,7 @@ def _contents(
 def _computed(table: ScoreTable) -> Mapping[str, Any]:
     """The scores of a table that has no JSON, by the command that made it."""
     from gtrans.cli import score
+    from gtrans.cli.shared.score_options import without_files
     from gtrans.evaluation.report import to_json
 
     files = ", ".join(file.name for file in table.systems.values())
@@ -181,7 +183,7 @@ def _computed(table: ScoreTable) -> Mapping[str, Any]:
     parser = _OfTable(prog="gtrans score")
     parser.table = table.path
     score.add_arguments(parser)
-    return to_json(score.report_of(parser.parse_args(table.words)))
+    return to_json(score.report_of(without_files(parser.parse_args(table.words))))
 
 
 class _OfTable(argparse.ArgumentParser):

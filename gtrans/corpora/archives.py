@@ -14,7 +14,7 @@ import shutil
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -55,12 +55,18 @@ class Finder:
         self._places = [(str(path.absolute()), path) for path in self._files]
         self._archives = [path for path in self._files if path.name.lower().endswith(ARCHIVES)]
         self._taken: dict[str, Path] = {}
+        self._origins: dict[str, str] = {}  # in which archive that was, in words
 
-    def find(self, wanted: Iterable[Sequence[str]]) -> dict[Sequence[str], Path]:
+    def find(
+        self, wanted: Iterable[Sequence[str]], homes: Collection[str] = ()
+    ) -> dict[Sequence[str], Path]:
         """The files or folders that are wanted; those that are nowhere are left out.
+
+        What is not packed counts first, then the archives of ``homes``, then all others.
 
         Args:
             wanted: the alternatives for each, the best first.
+            homes: names of archives that are known to be those of the corpus.
 
         Raises:
             GtransError: two different files fit a pattern, or an archive cannot be read.
@@ -69,10 +75,12 @@ class Finder:
         for pattern in (pattern for group in groups for pattern in group):
             if pattern not in self._taken:
                 self._look(pattern)
-        for path in self._archives:
+        for known in (True, False):
+            # All of a kind, so that a second file that fits is seen.
             missing = [pattern for group in self._missing(groups) for pattern in group]
-            if missing:
-                self._open(path, missing, str(path), _DEPTH)
+            for path in self._archives if missing else ():
+                if (path.name in homes) == known:
+                    self._open(path, missing, str(path), _DEPTH)
         taken = {
             group: [self._taken[name] for name in group if name in self._taken] for group in groups
         }
@@ -92,10 +100,7 @@ class Finder:
         else:
             fits = [path for place, path in self._places if _fits(place, pattern)]
         if len(fits) > 1 and (pattern.endswith("/") or len({*map(_contents, fits)}) > 1):
-            raise GtransError(
-                f"'{fits[0]}' and '{fits[1]}' differ, and both could be {pattern}; leave one in "
-                "`--from`"
-            )
+            raise _differ(f"'{fits[0]}'", f"'{fits[1]}'", pattern)
         if fits:
             self._taken[pattern] = fits[0]
 
@@ -108,33 +113,56 @@ class Finder:
                 if base in ("", ".", ".."):
                     continue
                 if fits:
-                    self._take(fits[0], base, stream)
+                    self._take(fits[0], shown, PurePosixPath(name), stream)
                 elif depth > 1 and base.lower().endswith(ARCHIVES):
                     inner = self._unpacked / f"archive-{depth}" / base
                     self._copy(stream, inner)
-                    left = [pattern for pattern in wanted if pattern not in self._taken]
-                    self._open(inner, left, f"{shown}: {name}", depth - 1)
+                    self._open(inner, wanted, f"{shown}: {name}", depth - 1)
                     inner.unlink()
         except _DAMAGED as error:
             raise GtransError(
                 f"{shown}: not readable as an archive ({error}); fetch it anew"
             ) from None
 
-    def _take(self, pattern: str, base: str, stream: IO[bytes]) -> None:
-        """Copy a file that is wanted, or one of a folder that is wanted."""
-        is_folder = pattern.endswith("/")
-        if pattern in self._taken and not is_folder:
-            return  # the first one of an archive counts
-        number = list(self._taken).index(pattern) if pattern in self._taken else len(self._taken)
-        folder = self._unpacked / f"{number}"
-        self._copy(stream, folder / base)
-        self._taken[pattern] = folder if is_folder else folder / base
+    def _take(
+        self, pattern: str, archive: str, member: PurePosixPath, stream: IO[bytes]
+    ) -> None:
+        """Copy a file that is wanted, or one of a folder that is wanted.
+
+        Args:
+            pattern: what it fits.
+            archive: where it is, in words.
+            member: its name there.
+            stream: its contents.
+        """
+        is_folder, base = pattern.endswith("/"), member.name
+        origin = f"{archive}: {member.parent if is_folder else member}"
+        if pattern not in self._taken:
+            folder = self._unpacked / f"{len(self._taken)}"
+            self._taken[pattern] = folder if is_folder else folder / base
+            self._origins[pattern] = origin
+        elif not is_folder:
+            other = self._unpacked / "other" / base
+            self._copy(stream, other)
+            if _contents(other) != _contents(self._taken[pattern]):
+                raise _differ(self._origins[pattern], origin, pattern)
+            return
+        elif origin != self._origins[pattern]:
+            raise _differ(self._origins[pattern], origin, pattern)
+        target = self._taken[pattern]
+        self._copy(stream, target / base if is_folder else target)
 
     @staticmethod
     def _copy(stream: IO[bytes], target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         with binary_writer(target) as file:
             shutil.copyfileobj(stream, file, 1 << 20)
+
+
+def _differ(first: str, second: str, pattern: str) -> GtransError:
+    return GtransError(
+        f"{first} and {second} differ, and both could be {pattern}; leave one in `--from`"
+    )
 
 
 def _members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:

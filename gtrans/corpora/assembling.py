@@ -23,6 +23,7 @@ from gtrans.corpora.units import read_articles, read_units
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest, fingerprint
 from gtrans.identity.files import atomic_writer, copy_file, locked, replacing
+from gtrans.identity.json_files import read_object
 from gtrans.messages import json_text, say
 
 RECORD = "corpus.json"
@@ -95,13 +96,16 @@ def _assemble(wanted: Wanted, source: Path) -> Made:
         temporary = tempfile.TemporaryDirectory(prefix=_UNPACKED, dir=wanted.folder)
         finder = Finder(source, Path(stack.enter_context(temporary)))
         form, found = _choose(wanted, finder)
+        before = _recorded(wanted)
         made = Made(form.name)
         for languages in wanted.pairs:
             _write_pair(wanted, form, found, languages, made)
+            groups = _groups(wanted, form, [languages])
+            made.files |= {names[0]: _digest(found[names]) for names in groups}
+            _record(wanted, made, languages, before)
         for folder, names in form.copies.items():
-            _copy_all(wanted.folder / folder, finder.find((name,) for name in names))
-        made.files = {names[0]: _digest(path) for names, path in found.items()}
-        _record(wanted, made)
+            copied = finder.find([(name,) for name in names], form.archives)
+            _copy_all(wanted.folder / folder, copied)
     return made
 
 
@@ -132,11 +136,13 @@ def _splits(wanted: Wanted, form: Form) -> list[str]:
     return [split for split in known if not wanted.splits or split in wanted.splits]
 
 
-def _groups(wanted: Wanted, form: Form) -> list[tuple[str, ...]]:
-    """The alternatives of all files that are needed."""
+def _groups(
+    wanted: Wanted, form: Form, pairs: Sequence[tuple[str, str]]
+) -> list[tuple[str, ...]]:
+    """The alternatives of all files that are needed for these pairs."""
     return [
         group
-        for source, target in wanted.pairs
+        for source, target in pairs
         for split in _splits(wanted, form)
         for part in form.splits.get(split, ())
         for group in part.patterns(split, source, target, wanted.corpus.year)
@@ -152,8 +158,8 @@ def _choose(wanted: Wanted, finder: Finder) -> tuple[Form, _Found]:
     forms = [wanted.corpus.form(wanted.form)] if wanted.form else wanted.corpus.forms
     best: tuple[int, Form, list[tuple[str, ...]]] | None = None
     for form in forms:
-        groups = _groups(wanted, form)
-        found = finder.find(groups)
+        groups = _groups(wanted, form, wanted.pairs)
+        found = finder.find(groups, form.archives)
         missing = [group for group in groups if group not in found]
         if not missing:
             return form, found
@@ -201,10 +207,15 @@ def _joined(
 def _write_pair(
     wanted: Wanted, form: Form, found: _Found, languages: tuple[str, str], made: Made
 ) -> None:
-    """All splits of a language pair, together or not at all."""
+    """All splits of a language pair with their references, together or not at all."""
     several = f".{'-'.join(languages)}" if wanted.corpus.others else ""
     splits = _splits(wanted, form)
     paths = [wanted.folder / f"{split}{several}.{lang}" for split in splits for lang in languages]
+    references = _references(wanted, form, found, languages)
+    paths += [
+        wanted.folder / f"{split}{several}.ref{number + 1}.{languages[1]}"
+        for split, number, *_ in references
+    ]
     with replacing(*paths, inputs=found.values()) as temporary, ExitStack() as stack:
         files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
         sides = {split: files[2 * n : 2 * n + 2] for n, split in enumerate(splits)}
@@ -226,7 +237,10 @@ def _write_pair(
             else:
                 _write(cleaner.clean(pairs), *sides[split])
                 made.splits[name] = cleaner.counts
-    _write_references(wanted, form, found, languages, made)
+        further = files[2 * len(splits) :]
+        for file, (split, number, source, target) in zip(further, references, strict=True):
+            pairs_written = made.splits[f"{split}{several}"].pairs
+            _write_reference(file, number, source, target, pairs_written)
 
 
 def _cleaning_of(wanted: Wanted, split: str) -> Cleaning:
@@ -263,34 +277,39 @@ def _hold_out(pairs: Pairs, every: int, sides: Mapping[str, Sequence[TextIO]]) -
     return counts
 
 
-def _write_references(
-    wanted: Wanted, form: Form, found: _Found, languages: tuple[str, str], made: Made
-) -> None:
-    """The second and further references of test sets, as ``SPLIT.ref2.LANG``.
-
-    Raises:
-        GtransError: they would not be those of the sentences that are written.
-    """
+def _references(
+    wanted: Wanted, form: Form, found: _Found, languages: tuple[str, str]
+) -> list[tuple[str, int, Path, Path]]:
+    """The second and further references of test sets: split, number from 1, and their files."""
+    references = []
     for split in _splits(wanted, form):
         parts = form.splits.get(split, ())
         if len(parts) != 1 or parts[0].reader != "sets":
             continue
         files = parts[0].patterns(split, *languages, wanted.corpus.year)
         source, target = (found[group] for group in files)
-        for number in range(1, len(references_of(target))):
-            path = wanted.folder / f"{split}.ref{number + 1}.{languages[1]}"
-            with atomic_writer(path, inputs=[source, target]) as file:
-                lines = 0
-                for pair in read_set(source, target, number):
-                    lines += pair is not None
-                    if pair is not None and not all(pair):
-                        raise GtransError(f"{target}: reference {number + 1} lacks a sentence")
-                    file.write(f"{pair[1] if pair else ''}\n")
-                if lines != made.splits[split].pairs:
-                    raise GtransError(
-                        f"{target}: reference {number + 1} has {lines} sentences, but {split} has "
-                        f"{made.splits[split].pairs}"
-                    )
+        numbers = range(1, len(references_of(target)))
+        references += [(split, number, source, target) for number in numbers]
+    return references
+
+
+def _write_reference(file: TextIO, number: int, source: Path, target: Path, pairs: int) -> None:
+    """A further reference of a test set, of which ``pairs`` sentences are written.
+
+    Raises:
+        GtransError: it would not be that of these sentences.
+    """
+    lines = 0
+    for pair in read_set(source, target, number):
+        lines += pair is not None
+        if pair is not None and not all(pair):
+            raise GtransError(f"{target}: reference {number + 1} lacks a sentence")
+        file.write(f"{pair[1] if pair else ''}\n")
+    if lines != pairs:
+        raise GtransError(
+            f"{target}: reference {number + 1} has {lines} sentences, but {pairs} of the first are "
+            "written"
+        )
 
 
 def _copy_all(folder: Path, found: Mapping[Sequence[str], Path]) -> None:
@@ -300,14 +319,34 @@ def _copy_all(folder: Path, found: Mapping[Sequence[str], Path]) -> None:
         copy_file(path, folder / path.name)
 
 
-def _record(wanted: Wanted, made: Made) -> None:
-    record: dict[str, Any] = {
+def _recorded(wanted: Wanted) -> dict[str, Any]:
+    """What the record says of earlier calls.
+
+    Raises:
+        GtransError: it is damaged.
+    """
+    with suppress(FileNotFoundError):
+        found = read_object(wanted.folder / RECORD, "; remove it")
+        if found.get("corpus") == wanted.corpus.name:
+            return found
+    return {}
+
+
+def _record(
+    wanted: Wanted, made: Made, languages: tuple[str, str], record: dict[str, Any]
+) -> None:
+    """Add what was made to the ``record`` of earlier calls and pairs, and write it."""
+    pair = "-".join(languages)
+    splits = {
+        name: counts.as_json()
+        | {"form": made.form, "cleaning": _cleaning_of(wanted, name.split(".")[0]).as_json()}
+        for name, counts in made.splits.items()
+    }
+    record |= {
         "corpus": wanted.corpus.name,
-        "form": made.form,
-        "pairs": ["-".join(pair) for pair in wanted.pairs],
-        "cleaning of train": wanted.cleaning.as_json(),
-        "splits": {name: counts.as_json() for name, counts in made.splits.items()},
-        "read": made.files,
+        "pairs": list(dict.fromkeys([*record.get("pairs", []), pair])),
+        "splits": record.get("splits", {}) | splits,
+        "read": record.get("read", {}) | made.files,
         "written by": f"gtrans {__version__}",
     }
     with atomic_writer(wanted.folder / RECORD) as file:

@@ -37,12 +37,16 @@ class Home:
         file: how the download is called.
         md5: checksum that others have published; empty: none is known.
         by_hand: it is a page, or asks something, so a program cannot fetch it.
+        splits: which need it; empty: all.
+        years: of the test sets of WMT that it has; empty: it is of no year.
     """
 
     url: str
     file: str
     md5: str = ""
     by_hand: bool = False
+    splits: tuple[str, ...] = ()
+    years: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,11 @@ class Form:
     splits: Mapping[str, tuple[Part, ...]]
     copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     note: str = ""
+
+    @property
+    def archives(self) -> list[str]:
+        """The names of its archives as they are downloaded."""
+        return [home.file for home in self.homes]
 
 
 @dataclass(frozen=True)
@@ -206,10 +215,15 @@ def _corpus(entry: dict[str, Any]) -> Corpus:
 
 def _form(entry: dict[str, Any]) -> Form:
     values = dict(entry)
-    homes = tuple(Home(**home) for home in values.pop("homes"))
+    homes = tuple(map(_home, values.pop("homes")))
     splits = {name: tuple(map(_part, parts)) for name, parts in values.pop("splits").items()}
     copies = {name: tuple(files) for name, files in values.pop("copies", {}).items()}
     return Form(**values, homes=homes, splits=splits, copies=copies)
+
+
+def _home(entry: dict[str, Any]) -> Home:
+    lists = {key: tuple(entry.get(key, ())) for key in ("splits", "years")}
+    return Home(**{**entry, **lists})
 
 
 def _part(entry: dict[str, Any]) -> Part:

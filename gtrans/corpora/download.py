@@ -73,7 +73,13 @@ def download(url: str, target: Path, md5: str = "", pause: float = 2.0) -> None:
                 )
             return
         if target.is_file():
-            say(f"{target} is there; it was not downloaded by this command, so nothing is compared")
+            if md5 and _md5(target) != md5:
+                raise GtransError(
+                    f"{target} is not the file that is known by this name (MD5 {md5}); remove it "
+                    "and run the command again"
+                )
+            compared = "its MD5 is the known one" if md5 else "nothing is compared"
+            say(f"{target} is there; it was not downloaded by this command; {compared}")
             return
         if not record.sha256 and record.url != url:
             part.unlink(missing_ok=True)
@@ -183,8 +189,9 @@ def _finish(part: Path, target: Path, place: Path, record: _Record, md5: str) ->
             "elsewhere, and give its folder with `--from`"
         )
     size = part.stat().st_size
-    os.replace(part, target)
+    # First, so that the file is never there without it.
     _keep(place, _Record(record.url, record.validator, found, size))
+    os.replace(part, target)
 
 
 def _md5(path: Path) -> str:

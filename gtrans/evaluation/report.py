@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from gtrans.evaluation.coverage import Coverage
 from gtrans.evaluation.ctxpro import KEY as CTXPRO
 from gtrans.evaluation.ctxpro import Accuracy
 from gtrans.evaluation.external import Instructions
+from gtrans.evaluation.metrics import METRICS
 from gtrans.evaluation.scores import Measurement
 from gtrans.evaluation.significance import Comparison, Resampling, seed
 
@@ -58,6 +59,16 @@ class Report:
 # --- JSON -------------------------------------------------------------------------------
 
 
+def is_higher_better(key: str, entry: Mapping[str, Any]) -> bool:
+    """Whether a higher score is better; ``entry``: what the JSON has of the metric ``key``.
+
+    Files of before the first release say so with a comparison only.
+    """
+    compared = (entry.get("comparison") or {}).get("higher_is_better")
+    known = METRICS[key].higher_is_better if key in METRICS else True
+    return bool(entry.get("higher_is_better", known if compared is None else compared))
+
+
 def to_json(report: Report) -> dict[str, Any]:
     """The report as an object; it has the same keys for one system and for several."""
     scores: dict[str, Any] = {
@@ -89,7 +100,11 @@ def _system(report: Report, name: str) -> dict[str, Any]:
     entry: dict[str, Any] = {}
     for key, measurement in report.measurements.items():
         resampled = report.resampled[key]
-        entry[key] = {"score": measurement.score(name), "signature": measurement.signature}
+        entry[key] = {
+            "score": measurement.score(name),
+            "higher_is_better": measurement.higher_is_better,
+            "signature": measurement.signature,
+        }
         covered = report.covered(key, name)
         if covered is not None:
             entry[key] |= {"omitted": covered.omitted, "added": covered.added}

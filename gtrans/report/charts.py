@@ -11,7 +11,15 @@ from typing import Any
 from xml.etree import ElementTree
 
 from gtrans.analysis.figures import Figure, Panel
-from gtrans.analysis.plots import COLOURS, MARKS, draw, figure_class, plain, repeatable
+from gtrans.analysis.plots import (
+    COLOURS,
+    MARKS,
+    draw,
+    error_lengths,
+    figure_class,
+    plain,
+    repeatable,
+)
 from gtrans.report.scores import ScoresOfTest
 
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
@@ -92,11 +100,9 @@ def draw_intervals(identity: str, title: str, scores: ScoresOfTest) -> Chart | N
                 cell = scores.rows[name].get(column.key)
                 if cell is None:
                     continue
-                low, high = cell.interval or (cell.score, cell.score)
-                # A score may lie outside the interval of its resampled scores.
-                ends = [[max(0.0, cell.score - low)], [max(0.0, high - cell.score)]]
+                below, above = error_lengths(cell.score, *(cell.interval or (None, None)))
                 axes.errorbar(
-                    cell.score, place, xerr=ends, capsize=3, markersize=5,
+                    cell.score, place, xerr=[[below], [above]], capsize=3, markersize=5,
                     marker=MARKS[place % len(MARKS)], color=COLOURS[place % len(COLOURS)],
                 )  # fmt: skip
             axes.set_title(column.label, fontsize="medium")

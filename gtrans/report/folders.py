@@ -19,7 +19,6 @@ from gtrans.identity.json_files import read_object
 from gtrans.report.training import Training, read_training
 
 _TRANSLATION = "test."
-_OUTPUTS = ("--json", "--csv", "--latex", "--details")  # of `gtrans score`
 _WAY_OUT = "run its recipe again, which makes what is missing"
 
 
@@ -44,6 +43,11 @@ class ScoreTable:
     source: Path | None
     languages: tuple[str, str]
     scores: Mapping[str, Any] | None = None
+
+    @property
+    def resegmented(self) -> bool:
+        """Whether its translations are split into the sentences of the reference."""
+        return "--resegment" in self.words
 
 
 @dataclass
@@ -171,8 +175,6 @@ def _read_table(
         name, equals, typed = word.partition("=")
         file = folder / Path(typed if equals else word).name
         systems[name if equals else _model(file.name)] = _there(file, table)
-    for flag in _OUTPUTS:
-        given.pop(flag, None)
     data = folder / "data"
     if not data.is_dir():
         data = Path(*given.get("--data", [str(data)]))

@@ -10,7 +10,7 @@ from typing import Any
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import METRICS
-from gtrans.evaluation.report import p_value
+from gtrans.evaluation.report import is_higher_better, p_value
 from gtrans.report.folders import ScoreTable
 from gtrans.report.texts import TestSet
 
@@ -80,6 +80,7 @@ def side_by_side(test: TestSet, scores: Sequence[Mapping[str, Any]]) -> ScoresOf
     """
     rows: dict[str, dict[str, Cell]] = {label: {} for label in test.systems}
     signatures: dict[str, dict[str, None]] = {}
+    higher: dict[str, bool] = {}
     notes: dict[str, None] = {}
     for (table, labels), found in zip(test.tables, scores, strict=True):
         for name, label in labels.items():
@@ -96,10 +97,14 @@ def side_by_side(test: TestSet, scores: Sequence[Mapping[str, Any]]) -> ScoresOf
                 if before is not cell:
                     before.changes += [one for one in cell.changes if one not in before.changes]
                 signatures.setdefault(key, {})[str(entry.get("signature", ""))] = None
+                higher[key] = higher.get(key, True) and is_higher_better(key, entry)
+        if table.resegmented:
+            names = ", ".join(labels.values())
+            notes[f"{names}: split into the sentences of the reference, here and below"] = None
         for note in found.get("notes", ()):
             notes[_with_labels(str(note), labels)] = None
     columns = [
-        Column(key, _label(key), _higher(key), [text for text in texts if text])
+        Column(key, _label(key), higher[key], [text for text in texts if text])
         for key, texts in signatures.items()
     ]
     for column in columns:
@@ -129,10 +134,6 @@ def _with_labels(note: str, labels: Mapping[str, str]) -> str:
 
 def _label(key: str) -> str:
     return METRICS[key].label if key in METRICS else _LABELS.get(key, key)
-
-
-def _higher(key: str) -> bool:
-    return METRICS[key].higher_is_better if key in METRICS else True
 
 
 def _read_cell(entry: Any, labels: Mapping[str, str], table: ScoreTable) -> Cell | None:

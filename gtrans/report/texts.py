@@ -12,6 +12,7 @@ from gtrans.decoding.translation_record import read_record
 from gtrans.errors import GtransError
 from gtrans.evaluation.hypotheses import has_a_line_for_each_document
 from gtrans.evaluation.metrics import Documents
+from gtrans.evaluation.resegment import SIGNATURE
 from gtrans.evaluation.scores import Corpus, Measurement, measure
 from gtrans.evaluation.texts import Texts, read_texts
 from gtrans.report.differences import differences
@@ -113,6 +114,9 @@ def _read(table: ScoreTable) -> tuple[Texts | None, Texts | None]:
     """The texts of a table with the translations that are aligned, and with those that are not."""
     main = str(table.references[0])
     source = None if table.source is None else str(table.source)
+    if table.resegmented:
+        files = {name: str(path) for name, path in table.systems.items()}
+        return read_texts([main], source, files, "resegmented"), None
     sizes = [len(document) for document in read_texts([main], None, {}, "aligned").references[0]]
     free = {name: _is_free(path, sizes) for name, path in table.systems.items()}
     aligned = {name: str(path) for name, path in table.systems.items() if not free[name]}
@@ -212,7 +216,8 @@ def check_scores(
         return
     for label in test.aligned:
         entry = scores[label].get(CHRF)
-        if not isinstance(entry, dict) or entry.get("signature") != chrf.signature:
+        signatures = (chrf.signature, f"{chrf.signature}|{SIGNATURE}")
+        if not isinstance(entry, dict) or entry.get("signature") not in signatures:
             continue
         if not math.isclose(entry["score"], chrf.score(label), abs_tol=1e-6):
             table = next(table for table, labels in test.tables if label in labels.values())

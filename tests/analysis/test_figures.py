@@ -82,6 +82,22 @@ def test_what_is_drawn_are_the_numbers() -> None:
     assert all(end <= begin + 1e-9 for (_, end), (begin, _) in pairwise(lefts))
 
 
+def test_bars_stand_over_their_own_categories() -> None:
+    short = Series("short", (Point("5-8", 1.0), Point("9+", 2.0, 2.5, 3.0)), 0, "bars")
+    whole = Series("whole", (Point("1-4", 3.0), Point("9+", 5.0, 3.0, 4.0)), 1, "bars")
+    (axes,) = draw(Figure("", (Panel("p", "", "", (short, whole)),))).axes
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    assert sorted(names) == ["1-4", "5-8", "9+"] and names[-1] == "9+"
+    over: dict[str, list[float]] = {name: [] for name in names}
+    for bar in axes.patches:
+        over[names[round(bar.get_x() + bar.get_width() / 2)]].append(bar.get_height())
+    assert over == {"1-4": [3.0], "5-8": [1.0], "9+": [2.0, 5.0]}
+    # An interval beside its score reaches to it one way only.
+    ends = [tuple(path.vertices[:, 1]) for bars in axes.containers if hasattr(bars, "lines")
+            for path in bars.lines[2][0].get_paths()]  # fmt: skip
+    assert (2.0, 3.0) in ends and (3.0, 5.0) in ends
+
+
 def test_curves_of_seeds_and_models(tmp_path: Path) -> None:
     runs = [read_history(log(tmp_path / name, by)) for name, by in (("a", 0), ("b", 2), ("c", 5))]
     figure = curves({"one": runs[:2], "two": runs[2:]}, ["loss", "valid:loss", "weight_group_*"])

@@ -129,6 +129,35 @@ def test_win_ratio(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         refused(capsys, words, message)
 
 
+@pytest.mark.parametrize("says", ["nothing", "the score", "a comparison"])
+def test_the_lower_error_rate_wins(
+    says: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metric = "ter" if says == "nothing" else "edits"
+    for name, value in (("MNMT", 40.0), ("GTRANS", 30.0)):
+        entry: dict[str, Any] = {"score": value}
+        if says == "the score":
+            entry["higher_is_better"] = False
+        if says == "a comparison":
+            entry["comparison"] = {"higher_is_better": False}
+        (files / f"{name}.json").write_text(json.dumps({"systems": {name: {metric: entry}}}))
+    words = ["wins", "--path", "MNMT@de-en=MNMT.json", "GTRANS@de-en=GTRANS.json"]
+    figure = analysed(capsys, *words, "--baseline", "MNMT", "--values", metric)
+    assert [point[:2] for point in points(figure, 1, 0)] == [("all", 100.0)]
+
+
+def test_parts_of_different_test_sets_are_refused(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads((files / "both.json").read_text())
+    assert content["systems"]["bad"]["s_bleu"]["higher_is_better"] is True
+    content["by_sentence_length"][1]["sentences"] += 1
+    (files / "other.json").write_text(json.dumps(content))
+    paths = ["both.json:bad", "other.json:good"]
+    refused(capsys, ["scores", "--by", "length", "--path", *paths],
+            "other.json: its part 5-8 has 9 sentences, that of both.json 8")  # fmt: skip
+
+
 def refused(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
     assert main(["analyse", *words]) == 1
     error = capsys.readouterr().err

@@ -140,6 +140,16 @@ def test_a_wrong_checksum_is_refused(home: Home, tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
+def test_a_file_that_lies_there_has_the_known_checksum(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"cut")
+    known = hashlib.md5(CONTENT).hexdigest()
+    assert f"is not the file that is known by this name (MD5 {known})" in fetch(
+        home, tmp_path / "x", known
+    )
+    (tmp_path / "x").write_bytes(CONTENT)
+    assert fetch(home, tmp_path / "x", known) == "" and home.ranges == []
+
+
 def test_a_missing_file_is_one_line_at_once(home: Home, tmp_path: Path) -> None:
     home.behaviour = ["404"]
     assert "answers 404" in fetch(home, tmp_path / "x")

@@ -98,6 +98,27 @@ def test_what_nobody_can_fetch_is_one_line(tmp_path: Path, capsys) -> None:
     assert "drive.google.com" in error_of(capsys, "get-corpus", "iwslt17-multi", "--out", tmp_path)
 
 
+def test_only_archives_that_are_needed_are_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    asked: list[str] = []
+    fetch = "gtrans.corpora.download.download"
+    monkeypatch.setattr(fetch, lambda url, target, md5: asked.append(target.name))
+    pair = ("--source-lang", "en", "--target-lang", "de", "--out", tmp_path / "out")
+    message = error_of(capsys, "get-corpus", "newstest2018", *pair)
+    assert "no address of newstest2018 is known, only of the years 2014, 2015, 2016" in message
+    assert asked == [] and not (tmp_path / "out").exists()
+    error_of(capsys, "get-corpus", "newstest2015", *pair)
+    assert asked == ["wmt15-test.tgz"]
+    asked.clear()
+    error_of(capsys, "get-corpus", "nc-v14", "--splits", "test", "--out", tmp_path / "out")
+    assert asked == ["wmt16-test.tgz"]
+    # What a split needs is among the archives that say so, for every form.
+    for corpus in read_corpora():
+        for form in corpus.forms:
+            assert all(set(home.splits) <= set(corpus.splits(form)) for home in form.homes)
+
+
 # ---- corpora -------------------------------------------------------------------------------------
 
 
@@ -202,6 +223,49 @@ def test_several_languages(tmp_path: Path) -> None:
     assert get(*words) == 0
     assert (tmp_path / "opus-100" / "train.zh-en.zh").read_text() == "zh\n"
     assert (tmp_path / "opus-100" / "test.af-en.en").read_text() == "en\n"
+
+
+def test_the_record_has_all_calls(tmp_path: Path, capsys) -> None:
+    """Splits and pairs that are made later are added, those before one that fails stay."""
+    texts = {}
+    for low, high in (("af", "en"), ("en", "zh"), ("de", "en")):
+        for split in ("train", "dev", "test"):
+            for lang in (low, high):
+                text = "" if (split, lang) == ("dev", "zh") else f"{lang}\n"
+                texts[f"{low}-{high}/opus.{low}-{high}-{split}.{lang}"] = text
+    source = files(tmp_path / "in", texts)
+    words = ("opus-100", "--from", source, "--out", tmp_path)
+    error_of(capsys, "get-corpus", *words, "--pairs", "af-en,zh-en")
+    place = tmp_path / "opus-100" / "corpus.json"
+    splits = ("train", "dev", "test")
+    assert list(json.loads(place.read_text())["splits"]) == [f"{one}.af-en" for one in splits]
+    assert get(*words, "--pairs", "de-en", "--splits", "train") == 0
+    assert get(*words, "--pairs", "de-en", "--splits", "test") == 0
+    record = json.loads(place.read_text())
+    assert record["pairs"] == ["af-en", "de-en"] and len(record["read"]) == 10
+    assert set(record["splits"]) == {f"{one}.af-en" for one in splits} | {
+        "train.de-en", "test.de-en"
+    }  # fmt: skip
+    assert record["splits"]["train.de-en"]["form"] == "opus"
+
+
+def test_further_references_of_several_languages(tmp_path: Path, capsys) -> None:
+    """Each pair has its own; what lacks a sentence leaves nothing of its pair behind."""
+    texts = {}
+    for lang, second in (("de", "two"), ("it", "")):
+        references = "".join(
+            f'<doc docid="a" sysid="r{n}"><seg id="1">{text}</seg></doc>'
+            for n, text in enumerate(("one", second))
+        )
+        name = f"IWSLT17.TED.tst2017.mltlng.{lang}-en"
+        texts[f"{name}.{lang}.xml"] = xml("a", [lang])
+        texts[f"{name}.en.xml"] = f"<mteval><refset>{references}</refset></mteval>"
+    words = ("iwslt17-multi", "--from", files(tmp_path / "in", texts), "--out", tmp_path)
+    message = error_of(capsys, "get-corpus", *words, "--splits", "test", "--pairs", "de-en,it-en")
+    assert "reference 2 lacks a sentence" in message
+    names = {"test.de-en.de", "test.de-en.en", "test.de-en.ref2.en", "corpus.json"}
+    assert {path.name for path in (tmp_path / "iwslt17-multi").iterdir()} == names
+    assert (tmp_path / "iwslt17-multi" / "test.de-en.ref2.en").read_text() == "two\n"
 
 
 def test_groups_with_sentences_and_consistency_sets(tmp_path: Path) -> None:

@@ -140,6 +140,25 @@ def test_contrastive_items_that_a_system_gets_wrong(browser: Browser, page: str)
     assert cells(browser) == ["Er ist 2.", "It is 2.", "He is 2."]
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("text=length&doc=1", "text=1&doc=1&mark=baseline", "doc=1&mark=none&wrong=7&of=x"),
+        *("text=-1&doc=x&sentence=y", "text=1&doc=99&drop=3&sentence=-5", "doc=1&sentence=9999"),
+    ],
+)
+def test_an_address_that_is_not_of_this_page(browser: Browser, page: str, address: str) -> None:
+    browser.open("about:blank")
+    browser.events.clear()
+    browser.open(f"{page}#{address}")
+    assert len(cells(browser)) > 1
+    mark = "document.getElementById('reader-mark').selectedOptions[0]"
+    assert browser.value(f"{mark} !== undefined && !{mark}.disabled")
+    assert not [one for one in browser.events if one["method"] == "Runtime.exceptionThrown"]
+    browser.press("j", "m", "l", "h")
+    assert not [one for one in browser.events if one["method"] == "Runtime.exceptionThrown"]
+
+
 def test_every_control_has_a_name(browser: Browser, page: str) -> None:
     browser.open(page)
     browser.call("Accessibility.enable")

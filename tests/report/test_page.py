@@ -178,10 +178,14 @@ def test_json_beside_a_table_is_taken(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["score", *words]) == 0
     found = json.loads(capsys.readouterr().out)
     found["systems"]["finetune"]["s_bleu"]["score"] = 12.345
+    for name, score in (("sentence", 71.5), ("finetune", 72.5)):  # a metric of others
+        found["systems"][name]["edits"] = {"score": score, "higher_is_better": False}
     write(run / "scores.finetune.json", json.dumps(found))
     assert main(["report", str(run), "--output", str(page)]) == 0
     assert "are computed" not in capsys.readouterr().err
     assert "12.3" in page.read_text()
+    assert re.search(r'edits <span title="lower is better">', page.read_text())
+    assert re.search(r'class="best"><span class="score">71.50<', page.read_text())
     write(run / "test.finetune.en", text(BASELINE))
     page.unlink()
     assert main(["report", str(run), "--output", str(page)]) == 1

@@ -79,6 +79,26 @@ def test_runs_without_tables_and_another_baseline(tmp_path: Path) -> None:
     assert "system0" not in page.read_text()
 
 
+def test_resegmented_translations_and_no_files_besides_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their lines are not those of the reference; what writes files is left out."""
+    monkeypatch.chdir(tmp_path)
+    run = finished_run(tmp_path / "out")
+    joined = [[" ".join(document)] for document in HYPOTHESES]
+    write(run / "test.finetune.en", text(joined))
+    table = run / "scores.finetune.txt"
+    line, rest = table.read_text().split("\n", 1)
+    extra = f"--resegment --resegment-dir split --comet --external-dir tools --csv {tmp_path}/s.csv"
+    write(table, f"{line} {extra}\n{rest}")
+    before = set(tmp_path.rglob("*"))
+    assert main(["report", str(run), "--output", "page.html"]) == 0
+    assert set(tmp_path.rglob("*")) - before == {tmp_path / "page.html"}
+    page = (tmp_path / "page.html").read_text()
+    assert "sentence, finetune: split into the sentences of the reference" in page
+    assert "comet" not in page and json.dumps(HYPOTHESES[0][2]) in page
+
+
 def test_options_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, (sets, a, _) = finished_run(tmp_path / "out"), contrastive_set(tmp_path)
     bad = write(tmp_path / "bad.json", json.dumps({"panels": [{"layer": 1}]}))

@@ -1,8 +1,9 @@
 """Mean scores and win ratio over language pairs, by resource.
 
 Every file of 'gtrans score --json' is LABEL@PAIR=FILE. The win ratio is the share of pairs with a
-higher score than the baseline's. --sizes names a file with a line for every pair, PAIR and its
-training sentences, separated by a tab; with it, high, medium and low resource are told apart.
+better score than the baseline's (of error rates, a lower one). --sizes names a file with a line
+for every pair, PAIR and its training sentences, separated by a tab; with it, high, medium and low
+resource are told apart.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NEEDS = ()
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans analyse wins``."""
-    from gtrans.analysis.scores import HIGH, LOW
+    from gtrans.analysis.wins import HIGH, LOW
 
     parser.add_argument(
         "--path",
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
         GtransError: a file is missing or lacks what is asked for, systems have different pairs,
             or the plot cannot be written.
     """
-    from gtrans.analysis.scores import wins
+    from gtrans.analysis.wins import wins
 
     if args.low > args.high:
         raise GtransError(f"`--low` must be at most --high {args.high}, but is {args.low}.")

@@ -208,6 +208,17 @@ def _add_buckets(group: argparse._ArgumentGroup) -> None:
         )
 
 
+# The options that write files besides what is printed: texts for tools of their own, and tables.
+_TOOLS = ("comet", "doc_comet", "blonde", "meteor15")
+_FILES = ("json", "csv", "latex", "resegment_dir")
+
+
+def without_files(args: argparse.Namespace) -> argparse.Namespace:
+    """The same options of ``gtrans score`` without those that write files."""
+    left = dict.fromkeys(_FILES) | dict.fromkeys(_TOOLS, False)
+    return argparse.Namespace(**{**vars(args), **left})
+
+
 def check_values(args: argparse.Namespace) -> None:
     """Refuse impossible values before any work.
 
@@ -273,7 +284,7 @@ def check_documents_only(args: argparse.Namespace, why: str) -> None:
             f"--metrics {wrong[0]} needs aligned sentences; {why} can have "
             f"{', '.join(DOCUMENT_METRICS)}"
         )
-    for name in ("comet", "doc_comet", "blonde", "meteor15"):
+    for name in _TOOLS:
         if getattr(args, name):
             flag = "--" + name.replace("_", "-")
             raise GtransError(f"{flag} needs aligned sentences, but {why} has none; leave it out")

@@ -303,17 +303,23 @@
   function restore() {
     const state = new URLSearchParams(location.hash.slice(1));
     if (!state.has("doc")) return false;
-    if (texts[state.get("text")]) fields.text.value = state.get("text");
+    set(fields.text, state.get("text"));
     open();
     for (const name of remembered.slice(1)) {
-      fields[name].value = state.get(name) ?? (name === "mark" ? "reference" : "");
+      fields[name].value = name === "mark" ? "reference" : "";
+      set(fields[name], state.get(name));
     }
     filter();
-    if ([...fields.doc.options].some((one) => one.value === String(state.get("doc") - 1))) {
-      fields.doc.value = state.get("doc") - 1;
-    }
-    show(Number(state.get("sentence") ?? 1) - 1, true);
+    set(fields.doc, String(state.get("doc") - 1));
+    show(Math.max(0, Number(state.get("sentence") ?? 1) - 1) || 0, true);
     return true;
+  }
+
+  // Give a field a value of the address, which anyone can have written: one that it can have here.
+  function set(field, value) {
+    const usable = field.options === undefined ? field.closest("[hidden]") === null
+      : [...field.options].some((one) => !one.disabled && one.value === value);
+    if (value !== null && usable) field.value = value;
   }
 
   // ---- a test set or contrastive set ----
