@@ -20,6 +20,7 @@ from gtrans.experiments.recipes import (
     model_name,
     outputs,
     script,
+    search,
     split_options,
     text_file,
     text_prefixes,
@@ -279,12 +280,11 @@ class Runs:
         return self._decoded(run, model_name(run.model, decoding), decoding) if decoding else run
 
     def _decoded(self, run: Run, model: str, decoding: Sequence[str]) -> Run:
-        """The same model, which translates in another way than its recipe has it."""
+        """The same model with more options, or several models; else the search is the recipe's."""
         hypothesis = str(run.folder / f"test.{model}.{run.corpus.target}")
-        beam = self._scale.settings.get("beam")
-        argv = ["gtrans", "translate", "--path", run.checkpoint, "--data", run.data]
-        argv += ["--input", run.corpus.test[0], "--output", hypothesis]
-        argv += [*(["--beam", beam] if beam else []), *self._scale.device]
+        argv = list(search(run.translated.argv))
+        for flag, value in (("--path", run.checkpoint), ("--output", hypothesis)):
+            argv[argv.index(flag) + 1] = value
         argv += [word for option in decoding for word in split(option)]
         job = Job(
             f"{run.folder.relative_to(self.folder)}/jobs/{model}.translate",

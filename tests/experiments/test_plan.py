@@ -84,6 +84,16 @@ def test_one_model_is_translated_in_several_ways(everything: tuple[Plan, list[Pl
     assert "{'use_groups': '3:6'}" in runs[8].translated.argv
 
 
+def test_every_row_is_searched_as_its_recipe_does(everything: tuple[Plan, list[Planned]]) -> None:
+    wanted = ["--beam", "4", "--lenpen", "0", "--no-repeat-ngram-size", "4", "--cpu"]
+    for name, number in (("002-T6", 8), ("002-F10", 2)):
+        (table,) = [it for it in everything[1] if it.experiment.name == name]
+        argv = list(table.rows[number].runs[0].translated.argv)
+        assert argv[:2] == ["gtrans", "translate"] and argv.count("--beam") == 1
+        assert argv[argv.index("--beam") :][: len(wanted)] == wanted
+        assert argv[argv.index("--output") + 1] == table.rows[number].runs[0].hypothesis
+
+
 def test_an_ensemble_translates_with_the_models_of_its_rows(
     everything: tuple[Plan, list[Planned]],
 ) -> None:
