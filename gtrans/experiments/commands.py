@@ -28,7 +28,7 @@ def job_of(
     folder: Path,
     models: Sequence[Model],
     values: Mapping[str, str],
-    corpora: Sequence[Corpus],
+    corpus: Corpus,
     lists: Mapping[str, list[str]],
     earlier: Sequence[str],
 ) -> tuple[Job, list[Path]]:
@@ -40,7 +40,7 @@ def job_of(
         folder: of the scale.
         models: what it reads.
         values: what may stand in braces, of the first of them.
-        corpora: of the experiment.
+        corpus: of all of them.
         lists: more words that stand for several.
         earlier: jobs that must have ended well.
     """
@@ -53,7 +53,7 @@ def job_of(
     }
     words = [part for word in command.argv for part in several.get(word, [word])]
     after = [job.name for it in models for job in it.run.trained]
-    after += [corpus.job for corpus in corpora if corpus.job]
+    after += [corpus.job] if corpus.job else []
     made = [Path(f"{stem}{ending}") for ending in command.makes]
     printed = Path(f"{stem}.json")
     if not made:

@@ -171,7 +171,26 @@ class _Planner:
         rows: Sequence[Row],
         needed: list[str],
     ) -> list[Path]:
-        """The jobs of an experiment's own commands; returns the files that they make."""
+        """The jobs of an experiment's own commands; returns the files that they make.
+
+        Each is run for every corpus: it reads one prepared corpus, and a mean is over seeds only.
+        """
+        made: list[Path] = []
+        for corpus in corpora:
+            end = f".{corpus.name}" if len(corpora) > 1 else ""
+            of_corpus = [row for row in rows if row.corpus == corpus.name]
+            made += self._commands_of(experiment, corpus, end, of_corpus, needed)
+        return made
+
+    def _commands_of(
+        self,
+        experiment: Experiment,
+        corpus: Corpus,
+        end: str,
+        rows: Sequence[Row],
+        needed: list[str],
+    ) -> list[Path]:
+        """These jobs for one corpus; ``end``: of their names."""
         made: list[Path] = []
         earlier: tuple[str, ...] = ()
         for command in experiment.here.commands:
@@ -184,16 +203,18 @@ class _Planner:
                 for run in row.runs[: 1 if command.first_seed else None]
             ]
             parts: list[str] = []
+            before = len(needed)
             if "{parts}" in command.argv:
                 for it in models:
                     if it.other is not None:
                         measure = self._measures["parts"]
                         file = self._measure("parts", measure.against, it.run, it.other, needed)
                         parts += [f"{it.baseline}={file}:{BASELINE}", f"{it.label}={file}:{ROW}"]
-                earlier = (*earlier, *needed[-len(models) :])
+                earlier = (*earlier, *needed[before:])
             values = self._values(models[0].run) if models else {}
             job, files = job_of(
-                command, experiment.name, self._wish.folder, models, values, corpora,
+                replace(command, name=f"{command.name}{end}"), experiment.name,
+                self._wish.folder, models, values, corpus,
                 {"{parts}": parts, "{device}": list(self._scale.device)}, earlier,
             )  # fmt: skip
             if "{hypotheses}" in command.argv or "{run}" in "".join(command.argv):

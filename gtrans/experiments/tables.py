@@ -51,7 +51,7 @@ def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
             "note": experiment.printed.note,
         },
         "rows": rows,
-        "made": [path.name for path in planned.made],
+        "made": [str(path.relative_to(planned.folder)) for path in planned.made],
     }
 
 

@@ -178,6 +178,24 @@ def test_a_corpus_of_the_users_own(tmp_path: Path) -> None:
     assert table.rows[0].cells is not None and table.rows[0].cells.keys() == {"score"}
 
 
+def test_commands_are_run_for_each_corpus(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        for split in ("train", "dev", "test"):
+            for lang in ("en", "de"):
+                (tmp_path / name / f"{split}.{lang}").touch()
+    chosen = find(read_catalogue(), ["000-F4"])
+    given = Wish(read_scale("small"), OUT, tmp_path, ("one", "two"), (1, 2))
+    jobs, (figure,) = plan(chosen, given)
+    for name in ("one", "two"):
+        stem = f"/out/small/000-F4.entropy.{name}"
+        argv = jobs.by_name[f"results/000-F4.entropy.{name}"].argv
+        assert f"{stem}.png" in argv and Path(f"{stem}.json") in figure.made
+        folders = [word for word in argv if "=/out" in word]
+        assert len(folders) == 4 and all(f"/runs/{name}/" in word for word in folders)
+        assert argv[argv.index("--data") + 1] == f"/out/small/runs/{name}/plain/data"
+
+
 def test_a_variant_that_a_scale_leaves_out() -> None:
     variant = Variant("a", "flat", ("--x",), "", "", at={"tiny": None, "small": ("--y",)})
     assert variant.options_at("tiny") is None

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
+from dataclasses import replace
 from math import isclose
 from pathlib import Path
 from typing import Any
@@ -138,6 +141,29 @@ def test_the_text_has_all_of_it(finished_table: tuple[Planned, Plan]) -> None:
     ) in lines
     assert f"- s-BLEU: `{SIGNATURE}`" in lines and "- trained on: a CPU" in lines
     assert "seeds 1, 2, 3" in text
+
+
+def test_files_in_a_folder_are_linked_and_copied_with_it(
+    finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
+) -> None:
+    planned, plan = finished_table
+    page = tmp_path / "009-T1.map" / "index.html"
+    table = table_of(replace(planned, made=(page,)), plan)
+    assert table["made"] == ["009-T1.map/index.html"]
+    text = to_markdown(table)
+    assert "[009-T1.map/index.html](009-T1.map/index.html)" in text
+    for ending, content in (("md", text), ("json", json.dumps(table)), ("csv", to_csv(table))):
+        (tmp_path / f"009-T1.{ending}").write_text(content)
+    into = tmp_path / "into"
+    command = [sys.executable, repo / "scripts" / "reproduced.py", tmp_path, "--into", into]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "index.html: there is no such file" in done.stderr
+    assert not into.exists()
+    page.parent.mkdir()
+    page.write_text("")
+    (page.parent / "update.html").write_text("")
+    subprocess.run(command, check=True, capture_output=True)
+    assert sorted(path.name for path in into.glob("009-T1.map/*")) == ["index.html", "update.html"]
 
 
 def test_the_csv_has_a_line_for_each_seed(finished_table: tuple[Planned, Plan]) -> None:
