@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import Command
 from gtrans.experiments.jobs import Job
 from gtrans.experiments.runs import Corpus, Run
@@ -48,9 +49,15 @@ def job_of(
     several = {
         "{checkpoints}": [f"{it.label}={it.run.checkpoint}" for it in models],
         "{hypotheses}": [f"{it.label}={it.run.hypothesis}" for it in models],
+        "{models}": [it.run.model for it in models],
         "{folders}": [f"{it.label}={Path(it.run.checkpoint).parent}" for it in models],
         **lists,
     }
+    if any("{run}" in word for word in command.argv) and len({it.run.folder for it in models}) > 1:
+        raise GtransError(
+            f"{experiment}.{command.name}: its models are in several run folders, but `{{run}}` is "
+            "that of the first."
+        )
     words = [part for word in command.argv for part in several.get(word, [word])]
     after = [job.name for it in models for job in it.run.trained]
     after += [corpus.job] if corpus.job else []
