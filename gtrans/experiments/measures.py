@@ -108,7 +108,7 @@ def read_number(
         measure: what was measured.
         column: which number.
         one: what the measure has printed of the model; its run folder, for ``history`` and
-            ``log``; its translation, for ``speed``.
+            ``log``; a translation, for ``speed``.
         against: what it has printed of the model and its baseline; for ``speed`` the record of the
             job that has translated.
     """
@@ -206,7 +206,7 @@ def _from_log(folder: Path, column: Column) -> Reading | None:
 
 
 def _speed(translation: Path, record: Path) -> Reading | None:
-    """Words of a translation for each second of the job that made it, loading included."""
+    """Words of a translation for each second of the call that made it whole, loading included."""
     words = len(translation.read_text(encoding="utf-8").split())
-    seconds = _content(record)["seconds"]
+    seconds = _content(record)["last_seconds"]
     return Reading(words / seconds) if seconds else None

@@ -315,9 +315,9 @@ class _Planner:
             # Models that translate together have the log of the first.
             return Cell(Path(run.checkpoint.split(":")[0]).parent, None)
         if measure.reads == "speed":
-            job = self._jobs.add(run.translated)
+            job = self._jobs.add(self._runs.timed(run))
             needed.append(job.name)
-            return Cell(Path(run.hypothesis), self._wish.folder / f"{job.name}.json")
+            return Cell(Path(job.makes[0]), self._wish.folder / f"{job.name}.json")
         one = against = None
         if baseline is None or not measure.against or not measure.instead:
             one = self._measure(name, measure.argv, run, None, needed)

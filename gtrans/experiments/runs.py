@@ -197,6 +197,21 @@ class Runs:
             [],
         )
 
+    def timed(self, run: Run) -> Job:
+        """The job that translates once more, without a stop, for its time."""
+        argv = list(run.translated.argv)
+        if argv[0] != "gtrans":
+            argv = list(search(tuple(argv)))
+        output = run.folder / "measures" / f"{run.model}.speed.{run.corpus.target}"
+        argv[argv.index("--output") + 1] = str(output)
+        return Job(
+            f"{run.folder.relative_to(self.folder)}/jobs/{run.model}.speed",
+            (*argv, "--force"),
+            (str(output),),
+            tuple(job.name for job in run.trained),
+            gpu=self._scale.gpu,
+        )
+
     def prepared(self, corpus: Corpus) -> Run:
         """The corpus itself as the thing that is measured."""
         made = self._preparation(corpus, "plain")

@@ -104,6 +104,17 @@ def test_an_ensemble_translates_with_the_models_of_its_rows(
     assert set(both.translated.after) == {first.trained[0].name, second.trained[0].name}
 
 
+def test_the_time_of_a_translation_is_that_of_a_whole_one(
+    everything: tuple[Plan, list[Planned]],
+) -> None:
+    jobs, planned = everything
+    (table,) = [it for it in planned if it.experiment.name == "002-T7"]
+    run, cells = table.rows[0].runs[0], table.rows[0].cells or {}
+    (job,) = [it for it in jobs.jobs if it.name.endswith(f"/{run.model}.speed")]
+    assert "--force" in job.argv and job.makes != run.translated.makes
+    assert cells["speed"][0].one == Path(job.makes[0]) and job.name in table.jobs
+
+
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     job = Job("a/b", ("echo", "{x} 'y'"), ("/f",), ("c",), ("/g",), "/h", 2)
     Plan(tmp_path, (job,)).write(tmp_path / "plan.json")

@@ -226,7 +226,7 @@ def test_the_log_and_the_time_of_a_run(tmp_path: Path) -> None:
     assert found is not None and isclose(found.value, 2.017152)
     translation, record = tmp_path / "t", tmp_path / "r.json"
     translation.write_text("a b c\nd\n")
-    record.write_text(json.dumps({"seconds": 2}))
+    record.write_text(json.dumps({"seconds": 8, "last_seconds": 2}))
     assert read_number(Measure("speed"), Column("speed", ()), translation, record) == Reading(2.0)
 
 
