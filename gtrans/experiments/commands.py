@@ -58,6 +58,11 @@ def job_of(
             f"{experiment}.{command.name}: its models are in several run folders, but `{{run}}` is "
             "that of the first."
         )
+    if "{folders}" in command.argv and any(":" in it.run.checkpoint for it in models):
+        raise GtransError(
+            f"{experiment}.{command.name}: `{{folders}}` cannot stand for models that translate "
+            "together; name other `rows`."
+        )
     words = [part for word in command.argv for part in several.get(word, [word])]
     after = [job.name for it in models for job in it.run.trained]
     after += [corpus.job] if corpus.job else []

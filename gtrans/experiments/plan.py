@@ -21,6 +21,7 @@ class Cell:
 
     one: Path | None
     against: Path | None
+    others: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -312,8 +313,8 @@ class _Planner:
     ) -> Cell:
         """The jobs that measure a run."""
         if measure.reads in ("history", "log"):
-            # Models that translate together have the log of the first.
-            return Cell(Path(run.checkpoint.split(":")[0]).parent, None)
+            first, *others = (Path(it).parent for it in run.checkpoint.split(":"))
+            return Cell(first, None, tuple(others))
         if measure.reads == "speed":
             job = self._jobs.add(self._runs.timed(run))
             needed.append(job.name)

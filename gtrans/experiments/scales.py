@@ -100,7 +100,12 @@ def read_scale(name: Scale, changes: Iterable[str] = (), path: Path | None = Non
 
 def _scale(name: Scale, content: dict[str, Any], changes: Sequence[str]) -> ScaleSettings:
     settings = {key: str(value) for key, value in content["settings"].items()}
-    for change in changes:
+    names = [change.partition("=")[0] for change in changes]
+    twice = [key for key in names if names.count(key) > 1]
+    if twice:
+        raise GtransError(f"`--set` has several values for {twice[0]}; give one.")
+    # The order on the command line is not in the label: what names one setting is the last word.
+    for change in sorted(changes, key=lambda it: it.partition("=")[0] in settings):
         _change(settings, change, name)
     every = content["recipes"].pop("every", {})
     recipes = {

@@ -162,6 +162,15 @@ def test_settings_reach_commands_and_folders() -> None:
         filled(["{bean}"], scale.settings)
 
 
+def test_the_order_of_settings_means_nothing() -> None:
+    changes = ["document-updates=9", "updates=7"]
+    one, two = (read_scale("tiny", words) for words in (changes, changes[::-1]))
+    assert one == two and one.settings["document-updates"] == "9"
+    assert one.settings["sentence-updates"] == "7"
+    with pytest.raises(GtransError, match="`--set` has several values for beam"):
+        read_scale("tiny", ["beam=1", "beam=2"])
+
+
 def test_a_corpus_of_the_users_own(tmp_path: Path) -> None:
     scale = read_scale("small")
     chosen = find(read_catalogue(), ["000-T6"])
