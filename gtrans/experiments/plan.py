@@ -108,12 +108,23 @@ def plan(experiments: Iterable[Experiment], wish: Wish) -> tuple[Plan, list[Plan
     return jobs.plan(wish.folder), planned
 
 
-def why_not(experiment: Experiment, scale: ScaleSettings) -> str:
-    """Why an experiment cannot be had at a scale; empty: it can."""
+def why_not(
+    experiment: Experiment,
+    scale: ScaleSettings,
+    data: Path | None = None,
+    corpora: Sequence[str] = (),
+) -> str:
+    """Why an experiment cannot be had at a scale; empty: it can.
+
+    ``data``, ``corpora``: those of the user, who may have what is not free.
+    """
     if not experiment.scales[scale.name]:
         reason = experiment.note or "it needs more than the corpus of this scale"
         return f"{experiment.name} is not shown at scale {scale.name}: {reason}"
-    if not experiment.free and scale.name == "paper":
+    there = data is not None and all(
+        (data / name).is_dir() for name in corpora or experiment.corpora
+    )
+    if not experiment.free and scale.name == "paper" and not there:
         return f"{experiment.name} cannot be had freely: {experiment.not_free}"
     here = experiment.here
     if not here.columns and not [it for it in here.commands if scale.name in it.scales]:
@@ -129,7 +140,7 @@ class _Planner:
 
     def experiment(self, experiment: Experiment) -> Planned:
         """All jobs of an experiment."""
-        refusal = why_not(experiment, self._scale)
+        refusal = why_not(experiment, self._scale, self._wish.data, self._wish.corpora)
         if refusal:
             raise GtransError(refusal)
         corpora = [self._runs.corpus(name) for name in self._corpora(experiment)]
@@ -263,6 +274,8 @@ class _Planner:
                 continue
             if variant.options_at(self._scale.name) is None:
                 reasons[variant.label] = variant.note or "not at this scale"
+            elif variant.corpora and corpus.name not in variant.corpora:
+                reasons[variant.label] = variant.note or f"not on {corpus.name}"
             elif variant.recipe not in self._scale.recipes:
                 reasons[variant.label] = f"recipe {variant.recipe} is not run at this scale"
             else:

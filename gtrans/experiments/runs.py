@@ -37,7 +37,6 @@ class Corpus:
         folder: with {train,dev|valid,test}.LANG.
         source, target: the languages.
         prefixes: of training, validation and test text.
-        recipe: the name by which recipes know it.
         job: what makes it; empty: it is given.
     """
 
@@ -46,7 +45,6 @@ class Corpus:
     source: str
     target: str
     prefixes: tuple[str, str, str]
-    recipe: str
     job: str
 
     @property
@@ -119,7 +117,7 @@ class Runs:
                 (*made, str(folder / "corpus.json")),
             )
             self._jobs.add(job)
-            return Corpus(name, folder, source, target, (*prefixes,), name, job.name)  # type: ignore[arg-type]
+            return Corpus(name, folder, source, target, (*prefixes,), job.name)  # type: ignore[arg-type]
         if self._data is None:
             raise GtransError(f"`--data` is missing: the folder that holds {name}/.")
         folder = self._data.resolve() / name
@@ -128,10 +126,8 @@ class Runs:
                 f"{folder}: there is no such folder (`--data`, `--corpus`); `gtrans get-corpus` "
                 f"makes those of the papers."
             )
-        source, target, recipe = self._scale.languages.get(name) or (*self._pair(folder), name)
-        return Corpus(
-            name, folder, source, target, text_prefixes(folder, source, target), recipe, ""
-        )
+        source, target = self._scale.languages.get(name) or self._pair(folder)
+        return Corpus(name, folder, source, target, text_prefixes(folder, source, target), "")
 
     def _pair(self, folder: Path) -> tuple[str, str]:
         """Source and target of a corpus that is known by its files only."""
@@ -218,13 +214,16 @@ class Runs:
         data = str(made.parent / "data")
         return Run(0, made.parent, "corpus", "", "", data, corpus, (made.job,), made.job)
 
-    def values(self, corpus: Corpus, preparation: Path, seed: int) -> Mapping[str, str]:
+    def values(
+        self, recipe: str, corpus: Corpus, preparation: Path, seed: int
+    ) -> Mapping[str, str]:
         """What may stand in braces in the options of a scale."""
+        known = self._scale.recipes[recipe].corpora if recipe in self._scale.recipes else {}
         return {
             **self._scale.settings,
             "seed": str(seed),
             "preparation": str(preparation),
-            "recipe-corpus": corpus.recipe,
+            "recipe-corpus": known.get(corpus.name, known.get("other", corpus.name)),
             "data": str(self._data),
             "text": str(corpus.folder),
         }
@@ -235,8 +234,11 @@ class Runs:
         if kind is None:
             raise GtransError(f"there is no preparation '{name}' at scale {self._scale.name}.")
         folder = self.folder / "runs" / corpus.name / name
-        options = filled(kind.options, self.values(corpus, folder, 0))
+        options = filled(kind.options, self.values(kind.recipe, corpus, folder, 0))
         words = ["--out", str(folder), *_text_of(corpus, (0, 1, 2)), *options]
+        if "zh" in (corpus.source, corpus.target):
+            # The papers' experiments on Chinese find its words so; run-bert.sh does it by itself.
+            words += ["--", "prepare:", "--segmenter", "jieba"]
         made = [it for it in outputs(kind.recipe, tuple(words)) if it.stage == "prepare"]
         job = Job(
             f"runs/{corpus.name}/{name}/jobs/prepare",
@@ -341,7 +343,8 @@ class _Call:
     @property
     def values(self) -> Mapping[str, str]:
         """What may stand in braces in options."""
-        return self.runs.values(self.corpus, self.prepared, self.seed + self.plus)
+        seed = self.seed + self.plus
+        return self.runs.values(self.recipe, self.corpus, self.prepared, seed)
 
     def arguments(self, options: Sequence[str]) -> list[str]:
         """The words of the script, before what follows ``--``."""

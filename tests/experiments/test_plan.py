@@ -228,3 +228,36 @@ def test_what_nobody_can_have_freely_says_so() -> None:
     assert "Linguistic Data Consortium" in why_not(closed, read_scale("paper"))
     opened: Experiment = closed
     assert why_not(opened, read_scale("tiny")) == ""
+
+
+def corpus_in(folder: Path, name: str, *langs: str) -> None:
+    """A corpus of empty files."""
+    (folder / name).mkdir()
+    for split in ("train", "dev", "test"):
+        for lang in langs:
+            (folder / name / f"{split}.{lang}").touch()
+
+
+def test_who_has_a_corpus_may_use_it(tmp_path: Path) -> None:
+    scale, (closed,) = read_scale("paper"), find(read_catalogue(), ["002-T1"])
+    assert "cannot be had freely" in why_not(closed, scale, tmp_path)
+    corpus_in(tmp_path, "ldc-zhen", "zh", "en")
+    corpus_in(tmp_path, "mine", "fr", "en")
+    assert why_not(closed, scale, tmp_path) == ""
+    jobs, _ = plan([closed], Wish(scale, OUT, tmp_path, ("ldc-zhen", "mine"), (1,)))
+    for name, settings, segmenter in (("ldc-zhen", "ldc", True), ("mine", "iwslt14", False)):
+        (prepare,) = [it for it in jobs.jobs if it.name == f"runs/{name}/fusion/jobs/prepare"]
+        assert prepare.argv[prepare.argv.index("--corpus") + 1] == settings
+        assert ("jieba" in prepare.argv) == segmenter
+
+
+def test_samples_are_of_the_corpora_that_they_are_for(tmp_path: Path) -> None:
+    corpus_in(tmp_path, "mine", "en", "de")
+    corpus_in(tmp_path, "europarl7", "en", "de")
+    wish = Wish(read_scale("paper"), OUT, tmp_path, ("europarl7", "mine"), (1,))
+    _, (figure,) = plan(find(read_catalogue(), ["000-F2"]), wish)
+    rows = {(row.variant.label, row.corpus): row for row in figure.rows}
+    assert rows["1/8 of the instances", "europarl7"].runs
+    left_out = rows["1/8 of the instances", "mine"]
+    assert not left_out.runs and "share of europarl7" in left_out.why_not
+    assert rows["all instances", "mine"].runs

@@ -53,7 +53,7 @@ def scores(value: float, p: float | None = None) -> dict[str, Any]:
 @pytest.fixture
 def finished_table(tmp_path: Path) -> tuple[Planned, Plan]:
     """Two rows, three seeds, and a row that is not run."""
-    corpus = Corpus("mine", tmp_path, "en", "de", ("a", "b", "c"), "mine", "")
+    corpus = Corpus("mine", tmp_path, "en", "de", ("a", "b", "c"), "")
     variants = (
         Variant("without", "flat", (), "", "", x={X: 1}),
         Variant("with", "flat", (), "without", "", x={X: 2}),
