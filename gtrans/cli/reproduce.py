@@ -106,7 +106,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _make(args: argparse.Namespace) -> None:
     from gtrans.experiments.engine import reproduce
-    from gtrans.experiments.plan import Wish, plan, why_not
+    from gtrans.experiments.plan import Wish, plan
+    from gtrans.experiments.refusals import why_not
     from gtrans.experiments.scales import read_scale
 
     if not args.names:

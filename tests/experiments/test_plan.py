@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 from collections import Counter
 from pathlib import Path
 
@@ -10,8 +12,9 @@ import pytest
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import Experiment, Variant, find, read_catalogue
 from gtrans.experiments.jobs import Job, Jobs, Plan, read_plan
-from gtrans.experiments.plan import Planned, Wish, plan, why_not
+from gtrans.experiments.plan import Planned, Wish, plan
 from gtrans.experiments.recipes import model_name
+from gtrans.experiments.refusals import why_not
 from gtrans.experiments.scales import filled, read_scale
 
 OUT = Path("/out")
@@ -73,6 +76,37 @@ def test_models_share_what_they_can_and_have_folders_of_their_own(
     assert sum(job.name.endswith("/prepare") for job in two.jobs) == 1
     seeds = Counter(word for job in two.jobs for word in job.argv if "seed-" in word)
     assert {"seed-1", "seed-2"} <= {part for word in seeds for part in word.split("/")}
+
+
+@pytest.mark.long
+def test_the_commands_of_other_scales_are_such_as_a_user_could_type(tmp_path: Path) -> None:
+    """Every `gtrans` command of the scales small and paper is one that its own options allow."""
+    small, paper = read_scale("small"), read_scale("paper")
+    corpus_in(tmp_path, "mine", "en", "de")
+    for name, langs in paper.languages.items():
+        corpus_in(tmp_path, name, *langs)
+    parsers = {}
+    for scale, corpora in ((small, ("mine",)), (paper, ())):
+        possible = [it for it in read_catalogue() if not why_not(it, scale, tmp_path, corpora)]
+        refused = []
+        for experiment in possible:
+            try:
+                jobs, _ = plan([experiment], Wish(scale, OUT, tmp_path, corpora, (1,)))
+            except GtransError as error:
+                refused.append(f"{experiment.name}: {error}")
+                continue
+            for job in jobs.jobs:
+                assert not any("{" in word and "'" not in word for word in job.argv), job.argv
+                if job.argv[0] != "gtrans":
+                    continue
+                module, words = f"gtrans.cli.{job.argv[1].replace('-', '_')}", job.argv[2:]
+                if job.argv[1] == "analyse" and not words[0].startswith("-"):
+                    module, words = f"gtrans.cli.analyses.{words[0]}", words[1:]
+                if module not in parsers:
+                    parsers[module] = argparse.ArgumentParser()
+                    importlib.import_module(module).add_arguments(parsers[module])
+                parsers[module].parse_args(words)  # ends the test if there is no such option
+        assert refused == []
 
 
 def test_one_model_is_translated_in_several_ways(everything: tuple[Plan, list[Planned]]) -> None:
