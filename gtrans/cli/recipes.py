@@ -23,7 +23,7 @@ NEEDS = ()
 SCRIPTS, CONFIGURATIONS = "exp_gtransformer", "configs"
 # what run-bert.sh --make-bert calls
 BERT = "scripts/make_bert.py"
-_SUFFIXES = (".sh", ".sbatch", ".yaml", ".md")
+_COPIED = (".sh", ".sbatch", ".yaml", ".md", "Snakefile")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +74,7 @@ def copy_recipes(folder: Path) -> None:
         for name in (SCRIPTS, CONFIGURATIONS):
             origin = shipped(name)
             for path in sorted(origin.rglob("*")):
-                if path.suffix in _SUFFIXES:
+                if path.name.endswith(_COPIED):
                     copy = _copied(path, folder / name / path.relative_to(origin))
                     if path.suffix == ".sh":
                         copy.chmod(copy.stat().st_mode | 0o111)

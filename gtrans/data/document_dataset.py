@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,10 +10,20 @@ import numpy as np
 import torch
 from fairseq.data import FairseqDataset, data_utils
 
-from gtrans.data.document_units import Ints, Units
+from gtrans.data.document_units import Ints, LineRanges, Units
 from gtrans.data.examples import Example, ExampleBuilder
 from gtrans.data.units import UnitSpan
 from gtrans.errors import GtransError
+
+
+def _at_once(most: int, sizes: Ints, lines: LineRanges, totals: Ints) -> Ints:
+    """``(units,)`` tokens of a unit that are read at once: ``most``, or a longer line alone."""
+    of_lines = np.diff(totals)
+    longest = [
+        of_lines[begin:end].max() for begin, end in zip(lines.begin, lines.end, strict=True)
+    ]
+    at_once: Ints = np.minimum(sizes, np.maximum(most, longest))
+    return at_once
 
 
 class DocumentDataset(FairseqDataset):
@@ -60,6 +71,7 @@ class DocumentDataset(FairseqDataset):
         self.shuffle = shuffle
         self.redraw = redraw
         self._recut = recut
+        self._limits = (sys.maxsize, sys.maxsize), ""
         self.planner: Callable[[Mapping[str, Any]], Any] | None = None
         # For both sides (lines + 1,): tokens of all lines before a line.
         marks = examples.frame.extra
@@ -76,6 +88,7 @@ class DocumentDataset(FairseqDataset):
             self.examples = self.examples.in_epoch(epoch)
         if self._recut is not None:
             self.set_units(self._recut(epoch))
+            self.check_lengths(*self._limits)
 
     def set_units(self, units: Units) -> None:
         """Replace the units of the dataset."""
@@ -86,8 +99,8 @@ class DocumentDataset(FairseqDataset):
         self.target_sizes = units.target.sums(target_totals) + once
         most = self.examples.unit.tokens_at_once
         if most is not None:
-            self.source_sizes = np.minimum(self.source_sizes, most)
-            self.target_sizes = np.minimum(self.target_sizes, most)
+            self.source_sizes = _at_once(most, self.source_sizes, units.source, source_totals)
+            self.target_sizes = _at_once(most, self.target_sizes, units.target, target_totals)
 
     def check_lengths(self, longest: tuple[int, int], name: str) -> None:
         """Refuse a unit with more tokens than a model has learned positions.
@@ -99,6 +112,7 @@ class DocumentDataset(FairseqDataset):
         Raises:
             GtransError: naming the first line of the unit.
         """
+        self._limits = longest, name
         sides = (
             (self.source_sizes, longest[0], self.units.source),
             (self.target_sizes, longest[1], self.units.target),

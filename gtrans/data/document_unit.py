@@ -62,7 +62,13 @@ class DocumentUnit(Unit):
     def cut_anew(
         self, source_lengths: Sequence[int], target_lengths: Sequence[int], share: float
     ) -> list[UnitSpan]:
-        """The first instance has ``share`` of the tokens of the others."""
+        """The first instance has ``share`` of the tokens of the others.
+
+        A document that fits into one instance stays whole.
+        """
+        spans = self.cut(source_lengths, target_lengths)
+        if len(spans) == 1:
+            return spans
         first = max(1, round(share * self.max_doc_tokens))
         instances = split_instances(source_lengths, target_lengths, self.max_doc_tokens, first)
         return [UnitSpan(instance, instance, instance, instance) for instance in instances]

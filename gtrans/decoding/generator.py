@@ -130,7 +130,7 @@ class DocumentGenerator:
                 )
             self.search = FreeSearch(vocabulary, options)
         elif examples.unit.tokens_at_once is not None:
-            self.search = OverlapSearch(vocabulary, options, frame, examples.unit)
+            self.search = OverlapSearch(vocabulary, options, frame, examples.unit, self.nbest)
         elif examples.unit.sentence_by_sentence:
             self.search = StreamSearch(vocabulary, options, frame)
         else:

@@ -25,6 +25,7 @@ from gtrans.decoding.document_search import (
     SentenceHypothesis,
 )
 from gtrans.decoding.part_search import FinishedParts, PartSearch
+from gtrans.errors import GtransError
 from gtrans.models.base.contract import SearchableModel
 
 
@@ -78,6 +79,31 @@ class _Instance:
     beginning: Tensor | None
 
 
+def _go_on(documents: Sequence[_Document], finished: FinishedParts) -> None:
+    """Add the instances that an interrupted search has translated.
+
+    All documents advance together, so those are used that all documents have: the rest of the
+    search then has the same batches as an undisturbed one.
+
+    Raises:
+        GtransError: an instance has another number of sentences.
+    """
+    for part in range(max(len(document.spans) for document in documents)):
+        rows = [document for document in documents if part < len(document.spans)]
+        known = [finished.get(document.number, part) for document in rows]
+        for document, sentences in zip(rows, known, strict=True):
+            if sentences is not None and len(sentences) != len(document.spans[part].current):
+                raise GtransError(
+                    f"the partial translation was changed: an instance of "
+                    f"{len(document.spans[part].current)} sentences has {len(sentences)} "
+                    "translations; `--force` translates anew."
+                )
+        if None in known:
+            return
+        for document, sentences in zip(rows, known, strict=True):
+            document.add([_known(sentences or [])])
+
+
 def _known(sentences: list[list[int]]) -> DocumentHypothesis:
     """A part that was translated before, of which the tokens are kept."""
     parts = [SentenceHypothesis(tokens, [0.0] * len(tokens)) for tokens in sentences]
@@ -88,11 +114,20 @@ class OverlapSearch(PartSearch):
     """Beam search for one or several models over documents, instance by instance."""
 
     def __init__(
-        self, vocabulary: SearchVocabulary, options: SearchOptions, frame: Frame, unit: Unit
+        self,
+        vocabulary: SearchVocabulary,
+        options: SearchOptions,
+        frame: Frame,
+        unit: Unit,
+        nbest: int,
     ) -> None:
-        """``unit`` says how a document is cut into instances that overlap."""
+        """A search over documents that ``unit`` cuts into instances that overlap.
+
+        ``nbest`` translations of every instance are kept; a document may have very many.
+        """
         super().__init__(vocabulary, options, frame)
         self.unit = unit
+        self.nbest = nbest
 
     @torch.no_grad()
     def search(
@@ -113,12 +148,8 @@ class OverlapSearch(PartSearch):
                 zip(source["src_tokens"], source_lengths, strict=True)
             )
         ]
-        for document in documents:
-            for part in range(len(document.spans)):
-                known = None if finished is None else finished.get(document.number, part)
-                if known is None:
-                    break
-                document.add([_known(known)])
+        if finished is not None:
+            _go_on(documents, finished)
         while True:
             instances = [
                 self._instance(document, span) for document in documents for span in document.next
@@ -156,7 +187,7 @@ class OverlapSearch(PartSearch):
         for row, hypotheses in zip(rows, found, strict=True):
             if not hypotheses:
                 return False
-            row.document.add(hypotheses)
+            row.document.add(hypotheses[: self.nbest])
         return True
 
     def _instance(self, document: _Document, span: UnitSpan) -> _Instance:

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -95,9 +96,12 @@ class FinishedBatches:
         """
         self._write({"batch": number, "text": translations})
 
-    def parts(self, number: int) -> BatchParts:
-        """Keeps the parts of the documents of a batch until it is finished."""
-        return BatchParts(self, number)
+    def parts(self, number: int, progress: Callable[[int], object]) -> BatchParts:
+        """Keeps the parts of the documents of a batch until it is finished.
+
+        ``progress`` is told of the number of sentences of every part.
+        """
+        return BatchParts(self, number, progress)
 
     def part(self, place: tuple[int, int, int]) -> list[list[int]] | None:
         """The tokens of a part; ``place``: batch, document and part."""
@@ -176,9 +180,12 @@ def _tokens(value: Any) -> list[list[int]]:
 class BatchParts:
     """The finished parts of the documents of one batch."""
 
-    def __init__(self, finished: FinishedBatches, batch: int) -> None:
+    def __init__(
+        self, finished: FinishedBatches, batch: int, progress: Callable[[int], object]
+    ) -> None:
         self._finished = finished
         self._batch = batch
+        self._progress = progress
 
     def get(self, document: int, part: int) -> list[list[int]] | None:
         """See :class:`gtrans.decoding.part_search.FinishedParts`."""
@@ -187,6 +194,7 @@ class BatchParts:
     def add(self, document: int, part: int, sentences: list[list[int]]) -> None:
         """See :class:`gtrans.decoding.part_search.FinishedParts`."""
         self._finished.add_part(self._batch, document, part, sentences)
+        self._progress(len(sentences))
 
 
 def _kept(path: Path) -> dict[int, Path]:

@@ -157,14 +157,16 @@ def translate_lines(
         tqdm(total=sentences, desc="translating", unit=" sentences", disable=None) as bar,
     ):
         for number, batch in enumerate(batches):
-            translations = finished.get(number)
+            shown, translations = bar.n, finished.get(number)
             if translations is None:
                 rows = [examples[index] for index in batch]
-                translations = _decode(translator, rows, options, finished.parts(number))
+                parts = finished.parts(number, bar.update)
+                translations = _decode(translator, rows, options, parts)
                 finished.add(number, translations)
             for index, of_row in zip(batch, translations, strict=False):
                 texts[index] = of_row
-                bar.update(examples[index]["written"] if translator.free else len(of_row))
+                shown += examples[index]["written"] if translator.free else len(of_row)
+            bar.update(shown - bar.n)  # parts of documents have moved it already
     found, expected = sum(map(len, texts)), len(examples) if translator.free else sentences
     if found != expected:
         raise GtransError(

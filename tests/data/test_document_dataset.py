@@ -242,6 +242,14 @@ def test_instances_cut_anew_cover_the_document(words: list[int], most: int) -> N
         assert data.sizes.tolist() == [sum(words[line] + 2 for line in span) for span in spans]
 
 
+def test_a_document_that_fits_stays_whole() -> None:
+    """Cutting it anew would only take context away."""
+    data = recut_dataset([3] * 6, 30)
+    for epoch in range(1, 20):
+        data.set_epoch(epoch)
+        assert data.units.current.begin.tolist() == [0]
+
+
 def test_every_epoch_has_its_own_cuts() -> None:
     """Over many epochs every sentence begins an instance; the same epoch is the same again."""
     data = recut_dataset([3] * 40, 30)
@@ -253,3 +261,15 @@ def test_every_epoch_has_its_own_cuts() -> None:
     data.set_epoch(7)
     assert data.units.current.begin.tolist() == first_lines[6]
     assert not data.can_reuse_epoch_itr_across_epochs
+
+
+def test_a_sentence_that_is_too_long_for_a_model_is_found_before_the_search() -> None:
+    """Documents that are translated in instances count what is read at once."""
+    unit = DocumentUnit(12, overlap=1)
+    lines = sizes([5, 5, 30, 5])
+    units = document_units(lines, None, unit, "x")
+    data = DocumentDataset(Lines([5, 5, 30, 5]), None, units, ExampleBuilder(BOTH, unit))
+    assert (len(data), data.sizes.tolist()) == (1, [32])
+    data.check_lengths((40, 40), "x")
+    with pytest.raises(GtransError, match="32 tokens, but the model has learned only 20"):
+        data.check_lengths((20, 20), "x")

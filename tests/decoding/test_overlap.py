@@ -13,8 +13,10 @@ from support.batches import BOS, EOS, PAD, batch_of
 from support.gtransformer_models import model_of
 from support.untrained import WORDS, task_for, untrained
 
+from gtrans.data.frame import SENTENCE_MARKS, Frame
 from gtrans.data.instances import MARKS_PER_SENTENCE, split_instances, split_overlapping
 from gtrans.data.units import DocumentUnit
+from gtrans.decoding.overlap_search import OverlapSearch
 from gtrans.errors import GtransError
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
@@ -105,7 +107,9 @@ def generator_of(overlap: int, most: int, marks: str = "both", **options: Any) -
     return task, task.build_generator([untrained(task)], Namespace(**given))
 
 
-def translated(task: Any, generator: Any, documents: list[list[int]]) -> list[Any]:
+def translated(
+    task: Any, generator: Any, documents: list[list[int]], finished: Any = None
+) -> list[Any]:
     """The hypotheses of documents whose sentences have these lengths."""
     builder = task.examples
     draw = torch.Generator().manual_seed(5)
@@ -117,7 +121,7 @@ def translated(task: Any, generator: Any, documents: list[list[int]]) -> list[An
         ]
         for span in builder.unit.cut_to_translate(lengths):
             examples.append(builder.example(span, [sentences[n] for n in span.source]))
-    found: list[Any] = generator.documents(builder.collate(examples)["net_input"])
+    found: list[Any] = generator.documents(builder.collate(examples)["net_input"], finished)
     return found
 
 
@@ -137,10 +141,62 @@ def test_k_sentences_stay_k(
         assert all(sentence.tokens[-1] == EOS for sentence in hypotheses[0].sentences)
 
 
+class Parts(dict):  # type: ignore[type-arg]
+    """Finished instances in memory."""
+
+    def get(self, document: int, part: int) -> Any:  # type: ignore[override]
+        return super().get((document, part))
+
+    def add(self, document: int, part: int, sentences: list[list[int]]) -> None:
+        self[document, part] = sentences
+
+
+def test_an_interrupted_search_has_the_batches_of_an_undisturbed_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A round that is finished in part is translated again; a changed record is refused."""
+    documents = [[3, 3, 3, 3, 3], [2, 2, 2, 2], [4]]
+    rows: list[list[int]] = []
+    translate = OverlapSearch._translate
+
+    def watched(self: Any, models: Any, instances: Any) -> bool:
+        rows.append([row.document.number for row in instances])
+        return translate(self, models, instances)
+
+    monkeypatch.setattr(OverlapSearch, "_translate", watched)
+    parts = Parts()
+    task, generator = generator_of(1, 12)
+    whole = translated(task, generator, documents, parts)
+    rounds = list(rows)
+    assert len(rounds) > 3
+    # The second round is finished for the first document only.
+    torn = Parts({place: parts[place] for place in [(0, 0), (1, 0), (2, 0), (0, 1)]})
+    rows.clear()
+    again = translated(task, generator, documents, torn)
+    assert rows == rounds[1:]
+    for one, other in zip(again, whole, strict=True):
+        assert [s.tokens for s in one[0].sentences] == [s.tokens for s in other[0].sentences]
+    torn[0, 0] = torn[0, 0] + [[EOS]]
+    with pytest.raises(GtransError, match="the partial translation was changed"):
+        translated(task, generator, documents, torn)
+
+
+@pytest.mark.parametrize("marks", SENTENCE_MARKS)
+def test_what_is_read_before_a_sentence(marks: str) -> None:
+    """With the opening symbol of the next sentence it is the beginning of the decoder's input."""
+    frame = Frame(BOS, EOS, PAD, marks, 90, 91)
+    sentences = [torch.tensor([*words, EOS]) for words in ([5, 6], [7], [8, 9, 4])]
+    for count in (1, 2):
+        read = [*frame.read_before(sentences[:count]).tolist(), frame.opening]
+        whole = frame.target(sentences)[0].tolist()
+        assert read == whole[: len(read)]
+        assert len(read) < len(whole)
+
+
 def test_a_document_of_one_instance_is_translated_as_without() -> None:
     """Nothing changes for documents that fit into an instance."""
     documents = [[3, 2, 4], [1], [5, 5, 2, 2]]
-    with_overlap = translated(*generator_of(2, 100), documents)
+    with_overlap = translated(*generator_of(2, 100, nbest=2), documents)
     without = translated(*generator_of(0, 100), documents)
     for one, other in zip(with_overlap, without, strict=True):
         assert [h.tokens for h in one] == [h.tokens for h in other]

@@ -88,7 +88,8 @@ class Transformer(DocumentModel):
 
         They read sentences, and their search calls the encoder with nothing but tokens.
         """
-        if cls.units[0] in ("window", "stream") or cls.bert_use(cfg) is not None:
+        beyond = cls.units[0] in ("window", "stream") or cls.instance_context is not None
+        if beyond or cls.bert_use(cfg) is not None:
             raise GtransError(
                 f"`--arch {cfg._name}` reads more than fairseq's own tasks give it; choose `--task "
                 "document_translation`."
