@@ -27,13 +27,26 @@ def copy(source: Path, target: Path) -> list[str]:
     names = sorted(path.stem for path in source.glob("*.json") if RESULT.fullmatch(path.name))
     if not names:
         raise GtransError(f"{source}: there is no result, such as 000-T6.json, in this folder.")
-    target.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        made = json.loads((source / f"{name}.json").read_text(encoding="utf-8"))["made"]
-        for file in [f"{name}.md", f"{name}.json", f"{name}.csv", *made]:
-            (target / file).parent.mkdir(exist_ok=True)
-            copy_file(source / file, target / file)
+    files = [file for name in names for file in _files(source, name)]
+    for file in files:  # before the first is copied
+        if not (source / file).is_file():
+            raise GtransError(f"{source / file}: there is no such file; make the result again.")
+    for file in files:
+        (target / file).parent.mkdir(parents=True, exist_ok=True)
+        copy_file(source / file, target / file)
     return names
+
+
+def _files(source: Path, name: str) -> list[Path]:
+    """All files of a result, below the folder; of a page in a folder of its own, that whole."""
+    found = [Path(f"{name}.{ending}") for ending in ("md", "json", "csv")]
+    for word in json.loads((source / f"{name}.json").read_text(encoding="utf-8"))["made"]:
+        made = Path(word)
+        found.append(made)
+        if made.parent.name:
+            inside = sorted((source / made.parts[0]).rglob("*"))
+            found += [path.relative_to(source) for path in inside if path.is_file()]
+    return list(dict.fromkeys(found))
 
 
 def index(target: Path) -> str:

@@ -47,6 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", required=True, metavar="FILE", help="the page to write")
     parser.add_argument(
+        "--models",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="only these models of the run folders, the baseline first (default: all)",
+    )
+    parser.add_argument(
         "--baseline",
         metavar="SYSTEM",
         help="compare all systems with this one, as the page calls it: scores are computed anew, "
@@ -107,7 +114,9 @@ def run(args: argparse.Namespace) -> None:
     names = system_names([_named(word) for word in args.run], "RUN")
     files = system_names(args.items, "--items")
     items = {name: Path(path) for name, path in files.items()}
-    runs = [read_run(name, Path(path), args.ref, args.src) for name, path in names.items()]
+    runs = [
+        read_run(name, Path(path), args.ref, args.src, args.models) for name, path in names.items()
+    ]
     inputs = [path for one in runs for path in one.inputs]
     inputs += [*map(Path, (*args.analysis, *args.set)), *items.values()]
     check_output("--output", args.output, inputs)

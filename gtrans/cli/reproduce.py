@@ -106,7 +106,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _make(args: argparse.Namespace) -> None:
     from gtrans.experiments.engine import reproduce
-    from gtrans.experiments.plan import Wish, plan, why_not
+    from gtrans.experiments.plan import Wish, plan
+    from gtrans.experiments.refusals import why_not
     from gtrans.experiments.scales import read_scale
 
     if not args.names:
@@ -119,13 +120,14 @@ def _make(args: argparse.Namespace) -> None:
         raise GtransError(f"`--cores` must be at least 1, but is {args.cores}.")
     scale = read_scale(args.scale, args.set)
     chosen = list({it.name: it for it in find(read_catalogue(), args.names)}.values())
-    refused = [reason for reason in (why_not(it, scale) for it in chosen) if reason]
+    reasons = {it.name: why_not(it, scale, args.data, args.corpus) for it in chosen}
+    refused = [reason for reason in reasons.values() if reason]
     # Of a whole paper, what can be had is made.
     if len(refused) == len(chosen):
         raise GtransError("; ".join(refused))
     for reason in refused:
         print_lines(f"left out: {reason}")
-    possible = [it for it in chosen if not why_not(it, scale)]
+    possible = [it for it in chosen if not reasons[it.name]]
     wish = Wish(scale, args.out, args.data, tuple(args.corpus), _seeds(args.seeds, scale.seeds))
     jobs, planned = plan(possible, wish)
     reproduce(jobs, planned, args.cores, args.dry_run, args.passed_on)

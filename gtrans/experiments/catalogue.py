@@ -78,6 +78,7 @@ class Variant:
         decoding: options of ``gtrans translate`` with which the model translates once more.
         ensemble: labels of the rows whose models translate together; no model is trained.
         seed_plus: what is added to the seed of a run.
+        corpora: those that its options are for; on others it is left out; empty: all.
         x: its places on the horizontal axes of a figure, by their titles.
         series: the curve that it belongs to.
     """
@@ -93,6 +94,7 @@ class Variant:
     decoding: tuple[str, ...] = ()
     ensemble: tuple[str, ...] = ()
     seed_plus: int = 0
+    corpora: tuple[str, ...] = ()
     x: Mapping[str, float] = field(default_factory=dict)
     series: str = ""
 

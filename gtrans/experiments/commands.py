@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import Command
 from gtrans.experiments.jobs import Job
 from gtrans.experiments.runs import Corpus, Run
@@ -28,7 +29,7 @@ def job_of(
     folder: Path,
     models: Sequence[Model],
     values: Mapping[str, str],
-    corpora: Sequence[Corpus],
+    corpus: Corpus,
     lists: Mapping[str, list[str]],
     earlier: Sequence[str],
 ) -> tuple[Job, list[Path]]:
@@ -40,7 +41,7 @@ def job_of(
         folder: of the scale.
         models: what it reads.
         values: what may stand in braces, of the first of them.
-        corpora: of the experiment.
+        corpus: of all of them.
         lists: more words that stand for several.
         earlier: jobs that must have ended well.
     """
@@ -48,12 +49,23 @@ def job_of(
     several = {
         "{checkpoints}": [f"{it.label}={it.run.checkpoint}" for it in models],
         "{hypotheses}": [f"{it.label}={it.run.hypothesis}" for it in models],
+        "{models}": [it.run.model for it in models],
         "{folders}": [f"{it.label}={Path(it.run.checkpoint).parent}" for it in models],
         **lists,
     }
+    if any("{run}" in word for word in command.argv) and len({it.run.folder for it in models}) > 1:
+        raise GtransError(
+            f"{experiment}.{command.name}: its models are in several run folders, but `{{run}}` is "
+            "that of the first."
+        )
+    if "{folders}" in command.argv and any(":" in it.run.checkpoint for it in models):
+        raise GtransError(
+            f"{experiment}.{command.name}: `{{folders}}` cannot stand for models that translate "
+            "together; name other `rows`."
+        )
     words = [part for word in command.argv for part in several.get(word, [word])]
     after = [job.name for it in models for job in it.run.trained]
-    after += [corpus.job for corpus in corpora if corpus.job]
+    after += [corpus.job] if corpus.job else []
     made = [Path(f"{stem}{ending}") for ending in command.makes]
     printed = Path(f"{stem}.json")
     if not made:

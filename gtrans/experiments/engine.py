@@ -62,7 +62,7 @@ def reproduce(
         names = ", ".join(incomplete)
         raise GtransError(
             f"{plan.folder}: some jobs have not ended well"
-            + (f", so there is no result of {names}" if names else "")
+            + (f", so there is no result of {names}, or an earlier one" if names else "")
             + "; what went wrong stands above; the same command goes on."
         )
 
@@ -116,7 +116,8 @@ def _run_to_its_end(command: Sequence[str]) -> int:
 def _write(planned: Planned, plan: Plan) -> bool:
     """Write the results of an experiment if all its jobs have ended well."""
     experiment = planned.experiment
-    if any(finished(plan, plan.by_name[name]) is None for name in planned.jobs):
+    # Also what the last jobs wait for: when that has failed, their files are of an earlier run.
+    if any(finished(plan, job) is None for job in plan.before(planned.jobs)):
         return False
     table = table_of(planned, plan)
     stem = planned.folder / experiment.name

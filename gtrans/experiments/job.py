@@ -3,7 +3,8 @@
 ``python -m gtrans.experiments.job --record FILE [--stdout FILE] [--makes FILE ...] -- COMMAND ...``
 runs the command without a shell. What it prints goes to a log beside the record. The record is
 written last, and only if the command has ended well and has made its files, so it stands for a
-finished job; it has the command, its time and the machine.
+finished job; it has the command, its time and the machine. Times of calls that were stopped are
+added up in a file beside it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -49,26 +51,71 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(args: argparse.Namespace) -> int:
     log = args.record.with_suffix(".log")
     log.parent.mkdir(parents=True, exist_ok=True)
-    started, begin = datetime.now(UTC), time.monotonic()
+    files = [*args.makes, *([args.stdout] if args.stdout else [])]
+    started, begin, before = datetime.now(UTC), time.monotonic(), _state(files)
     status = _command(args, log)
     missing = [path for path in args.makes if not path.exists()]
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    last = round(time.monotonic() - begin, 2)
+    spent = _Spent(args.command, not (status or missing), last, used.ru_utime + used.ru_stime)
+    spent = _add_up(args.record.with_suffix(".times"), spent, before != _state(files))
     if status or missing:
         why = f"status {status}: {_last_line(log)}" if status else f"{missing[0]} is not there"
         say(f"gtrans: error: {args.record.with_suffix('')} has failed ({why}); see {log}.")
         return status or 1
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     record: dict[str, Any] = {
         "argv": args.command,
         "version": gtrans.__version__,
         "started": started.isoformat(timespec="seconds"),
-        "seconds": round(time.monotonic() - begin, 2),
-        "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
+        "seconds": round(spent.seconds, 2),
+        "cpu_seconds": round(spent.cpu_seconds, 2),
+        "last_seconds": last,
         "threads": args.threads,
         "hardware": hardware(),
     }
     with atomic_writer(args.record) as file:
         file.write(json.dumps(record, indent=2) + "\n")
     return 0
+
+
+@dataclass(frozen=True)
+class _Spent:
+    """The time that a command has taken, over all calls until it had ended well."""
+
+    argv: list[str]
+    ended: bool
+    seconds: float
+    cpu_seconds: float
+
+
+def _add_up(path: Path, this: _Spent, changed: bool) -> _Spent:
+    """The time of this call with those before it, which are kept in a file.
+
+    A call after the command has ended well does nothing, or all anew: ``changed`` tells them apart.
+    """
+    try:
+        earlier = _Spent(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        earlier = None
+    if earlier is None or earlier.argv != this.argv:
+        total = this
+    elif earlier.ended:
+        total = this if changed else earlier
+    else:
+        total = replace(
+            this,
+            seconds=earlier.seconds + this.seconds,
+            cpu_seconds=earlier.cpu_seconds + this.cpu_seconds,
+        )
+    with atomic_writer(path) as file:
+        file.write(json.dumps(asdict(total)) + "\n")
+    return total
+
+
+def _state(files: Sequence[Path]) -> list[tuple[int, int] | None]:
+    """When the files were written, and how large they are."""
+    found = [path.stat() if path.exists() else None for path in files]
+    return [None if it is None else (it.st_mtime_ns, it.st_size) for it in found]
 
 
 def _command(args: argparse.Namespace, log: Path) -> int:

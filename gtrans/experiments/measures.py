@@ -100,7 +100,11 @@ def read_measures(path: Path | None = None) -> tuple[dict[str, Measure], dict[st
 
 
 def read_number(
-    measure: Measure, column: Column, one: Path | None, against: Path | None
+    measure: Measure,
+    column: Column,
+    one: Path | None,
+    against: Path | None,
+    others: Sequence[Path] = (),
 ) -> Reading | None:
     """A number of a run; None if it is not there, as s-BLEU of a translation without sentences.
 
@@ -108,13 +112,18 @@ def read_number(
         measure: what was measured.
         column: which number.
         one: what the measure has printed of the model; its run folder, for ``history`` and
-            ``log``; its translation, for ``speed``.
+            ``log``; a translation, for ``speed``.
         against: what it has printed of the model and its baseline; for ``speed`` the record of the
             job that has translated.
+        others: the run folders of the other models that translate together with it: for ``log``
+            the numbers of all are added up; together they have no ``history``.
     """
-    if one is not None and measure.reads in ("history", "log"):
-        read = _from_history if measure.reads == "history" else _from_log
-        return read(one, column)
+    if one is not None and measure.reads == "history":
+        return None if others else _from_history(one, column)
+    if one is not None and measure.reads == "log":
+        found = [_from_log(folder, column) for folder in (one, *others)]
+        numbers = [it.value for it in found if it is not None]
+        return Reading(sum(numbers)) if len(numbers) == len(found) else None
     if measure.reads == "speed":
         return None if one is None or against is None else _speed(one, against)
     alone = None if one is None else _content(one)
@@ -206,7 +215,7 @@ def _from_log(folder: Path, column: Column) -> Reading | None:
 
 
 def _speed(translation: Path, record: Path) -> Reading | None:
-    """Words of a translation for each second of the job that made it, loading included."""
+    """Words of a translation for each second of the call that made it whole, loading included."""
     words = len(translation.read_text(encoding="utf-8").split())
-    seconds = _content(record)["seconds"]
+    seconds = _content(record)["last_seconds"]
     return Reading(words / seconds) if seconds else None

@@ -11,6 +11,7 @@ from gtrans.experiments.catalogue import Experiment, Variant
 from gtrans.experiments.commands import Model, job_of
 from gtrans.experiments.jobs import Job, Jobs, Plan
 from gtrans.experiments.measures import BASELINE, ROW, Column, Measure, read_measures
+from gtrans.experiments.refusals import why_not
 from gtrans.experiments.runs import Corpus, Run, Runs
 from gtrans.experiments.scales import ScaleSettings, filled
 
@@ -21,6 +22,7 @@ class Cell:
 
     one: Path | None
     against: Path | None
+    others: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,19 +109,6 @@ def plan(experiments: Iterable[Experiment], wish: Wish) -> tuple[Plan, list[Plan
     return jobs.plan(wish.folder), planned
 
 
-def why_not(experiment: Experiment, scale: ScaleSettings) -> str:
-    """Why an experiment cannot be had at a scale; empty: it can."""
-    if not experiment.scales[scale.name]:
-        reason = experiment.note or "it needs more than the corpus of this scale"
-        return f"{experiment.name} is not shown at scale {scale.name}: {reason}"
-    if not experiment.free and scale.name == "paper":
-        return f"{experiment.name} cannot be had freely: {experiment.not_free}"
-    here = experiment.here
-    if not here.columns and not [it for it in here.commands if scale.name in it.scales]:
-        return f"{experiment.name} is not made by a command yet: {experiment.note}"
-    return ""
-
-
 class _Planner:
     def __init__(self, wish: Wish, jobs: Jobs) -> None:
         self._wish, self._scale, self._jobs = wish, wish.scale, jobs
@@ -128,7 +117,7 @@ class _Planner:
 
     def experiment(self, experiment: Experiment) -> Planned:
         """All jobs of an experiment."""
-        refusal = why_not(experiment, self._scale)
+        refusal = why_not(experiment, self._scale, self._wish.data, self._wish.corpora)
         if refusal:
             raise GtransError(refusal)
         corpora = [self._runs.corpus(name) for name in self._corpora(experiment)]
@@ -171,7 +160,26 @@ class _Planner:
         rows: Sequence[Row],
         needed: list[str],
     ) -> list[Path]:
-        """The jobs of an experiment's own commands; returns the files that they make."""
+        """The jobs of an experiment's own commands; returns the files that they make.
+
+        Each is run for every corpus: it reads one prepared corpus, and a mean is over seeds only.
+        """
+        made: list[Path] = []
+        for corpus in corpora:
+            end = f".{corpus.name}" if len(corpora) > 1 else ""
+            of_corpus = [row for row in rows if row.corpus == corpus.name]
+            made += self._commands_of(experiment, corpus, end, of_corpus, needed)
+        return made
+
+    def _commands_of(
+        self,
+        experiment: Experiment,
+        corpus: Corpus,
+        end: str,
+        rows: Sequence[Row],
+        needed: list[str],
+    ) -> list[Path]:
+        """These jobs for one corpus; ``end``: of their names."""
         made: list[Path] = []
         earlier: tuple[str, ...] = ()
         for command in experiment.here.commands:
@@ -184,16 +192,18 @@ class _Planner:
                 for run in row.runs[: 1 if command.first_seed else None]
             ]
             parts: list[str] = []
+            before = len(needed)
             if "{parts}" in command.argv:
                 for it in models:
                     if it.other is not None:
                         measure = self._measures["parts"]
                         file = self._measure("parts", measure.against, it.run, it.other, needed)
                         parts += [f"{it.baseline}={file}:{BASELINE}", f"{it.label}={file}:{ROW}"]
-                earlier = (*earlier, *needed[-len(models) :])
+                earlier = (*earlier, *needed[before:])
             values = self._values(models[0].run) if models else {}
             job, files = job_of(
-                command, experiment.name, self._wish.folder, models, values, corpora,
+                replace(command, name=f"{command.name}{end}"), experiment.name,
+                self._wish.folder, models, values, corpus,
                 {"{parts}": parts, "{device}": list(self._scale.device)}, earlier,
             )  # fmt: skip
             if "{hypotheses}" in command.argv or "{run}" in "".join(command.argv):
@@ -241,6 +251,8 @@ class _Planner:
                 continue
             if variant.options_at(self._scale.name) is None:
                 reasons[variant.label] = variant.note or "not at this scale"
+            elif variant.corpora and corpus.name not in variant.corpora:
+                reasons[variant.label] = variant.note or f"not on {corpus.name}"
             elif variant.recipe not in self._scale.recipes:
                 reasons[variant.label] = f"recipe {variant.recipe} is not run at this scale"
             else:
@@ -291,12 +303,12 @@ class _Planner:
     ) -> Cell:
         """The jobs that measure a run."""
         if measure.reads in ("history", "log"):
-            # Models that translate together have the log of the first.
-            return Cell(Path(run.checkpoint.split(":")[0]).parent, None)
+            first, *others = (Path(it).parent for it in run.checkpoint.split(":"))
+            return Cell(first, None, tuple(others))
         if measure.reads == "speed":
-            job = self._jobs.add(run.translated)
+            job = self._jobs.add(self._runs.timed(run))
             needed.append(job.name)
-            return Cell(Path(run.hypothesis), self._wish.folder / f"{job.name}.json")
+            return Cell(Path(job.makes[0]), self._wish.folder / f"{job.name}.json")
         one = against = None
         if baseline is None or not measure.against or not measure.instead:
             one = self._measure(name, measure.argv, run, None, needed)

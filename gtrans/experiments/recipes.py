@@ -52,6 +52,28 @@ def outputs(recipe: str, arguments: tuple[str, ...]) -> tuple[Output, ...]:
     )
 
 
+@cache
+def search(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The ``gtrans translate`` that a call of a script for one model runs, as the script prints it.
+
+    Raises:
+        GtransError: the script refuses the arguments, or translates by another command.
+    """
+    command = [*argv[:2], "--dry-run", *argv[2:]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        raise GtransError(f"{' '.join(command)}: {last}")
+    lines = [split(line[2:]) for line in done.stdout.splitlines() if line.startswith("$ ")]
+    found = [words[1:] for words in lines if len(words) > 1 and words[1] == "translate"]
+    if len(found) != 1:
+        raise GtransError(
+            f"{' '.join(command)}: it does not translate by one `gtrans translate`, so nothing "
+            "else can be translated in the same way."
+        )
+    return ("gtrans", *found[0])
+
+
 def split_options(options: Iterable[str]) -> tuple[list[str], list[str]]:
     """The words of a variant for the script, and those behind ``--``."""
     before: list[str] = []

@@ -20,6 +20,7 @@ from gtrans.experiments.recipes import (
     model_name,
     outputs,
     script,
+    search,
     split_options,
     text_file,
     text_prefixes,
@@ -36,7 +37,6 @@ class Corpus:
         folder: with {train,dev|valid,test}.LANG.
         source, target: the languages.
         prefixes: of training, validation and test text.
-        recipe: the name by which recipes know it.
         job: what makes it; empty: it is given.
     """
 
@@ -45,7 +45,6 @@ class Corpus:
     source: str
     target: str
     prefixes: tuple[str, str, str]
-    recipe: str
     job: str
 
     @property
@@ -118,7 +117,7 @@ class Runs:
                 (*made, str(folder / "corpus.json")),
             )
             self._jobs.add(job)
-            return Corpus(name, folder, source, target, (*prefixes,), name, job.name)  # type: ignore[arg-type]
+            return Corpus(name, folder, source, target, (*prefixes,), job.name)  # type: ignore[arg-type]
         if self._data is None:
             raise GtransError(f"`--data` is missing: the folder that holds {name}/.")
         folder = self._data.resolve() / name
@@ -127,10 +126,8 @@ class Runs:
                 f"{folder}: there is no such folder (`--data`, `--corpus`); `gtrans get-corpus` "
                 f"makes those of the papers."
             )
-        source, target, recipe = self._scale.languages.get(name) or (*self._pair(folder), name)
-        return Corpus(
-            name, folder, source, target, text_prefixes(folder, source, target), recipe, ""
-        )
+        source, target = self._scale.languages.get(name) or self._pair(folder)
+        return Corpus(name, folder, source, target, text_prefixes(folder, source, target), "")
 
     def _pair(self, folder: Path) -> tuple[str, str]:
         """Source and target of a corpus that is known by its files only."""
@@ -196,19 +193,37 @@ class Runs:
             [],
         )
 
+    def timed(self, run: Run) -> Job:
+        """The job that translates once more, without a stop, for its time."""
+        argv = list(run.translated.argv)
+        if argv[0] != "gtrans":
+            argv = list(search(tuple(argv)))
+        output = run.folder / "measures" / f"{run.model}.speed.{run.corpus.target}"
+        argv[argv.index("--output") + 1] = str(output)
+        return Job(
+            f"{run.folder.relative_to(self.folder)}/jobs/{run.model}.speed",
+            (*argv, "--force"),
+            (str(output),),
+            tuple(job.name for job in run.trained),
+            gpu=self._scale.gpu,
+        )
+
     def prepared(self, corpus: Corpus) -> Run:
         """The corpus itself as the thing that is measured."""
         made = self._preparation(corpus, "plain")
         data = str(made.parent / "data")
         return Run(0, made.parent, "corpus", "", "", data, corpus, (made.job,), made.job)
 
-    def values(self, corpus: Corpus, preparation: Path, seed: int) -> Mapping[str, str]:
+    def values(
+        self, recipe: str, corpus: Corpus, preparation: Path, seed: int
+    ) -> Mapping[str, str]:
         """What may stand in braces in the options of a scale."""
+        known = self._scale.recipes[recipe].corpora if recipe in self._scale.recipes else {}
         return {
             **self._scale.settings,
             "seed": str(seed),
             "preparation": str(preparation),
-            "recipe-corpus": corpus.recipe,
+            "recipe-corpus": known.get(corpus.name, known.get("other", corpus.name)),
             "data": str(self._data),
             "text": str(corpus.folder),
         }
@@ -219,8 +234,11 @@ class Runs:
         if kind is None:
             raise GtransError(f"there is no preparation '{name}' at scale {self._scale.name}.")
         folder = self.folder / "runs" / corpus.name / name
-        options = filled(kind.options, self.values(corpus, folder, 0))
+        options = filled(kind.options, self.values(kind.recipe, corpus, folder, 0))
         words = ["--out", str(folder), *_text_of(corpus, (0, 1, 2)), *options]
+        if "zh" in (corpus.source, corpus.target):
+            # The papers' experiments on Chinese find its words so; run-bert.sh does it by itself.
+            words += ["--", "prepare:", "--segmenter", "jieba"]
         made = [it for it in outputs(kind.recipe, tuple(words)) if it.stage == "prepare"]
         job = Job(
             f"runs/{corpus.name}/{name}/jobs/prepare",
@@ -279,12 +297,11 @@ class Runs:
         return self._decoded(run, model_name(run.model, decoding), decoding) if decoding else run
 
     def _decoded(self, run: Run, model: str, decoding: Sequence[str]) -> Run:
-        """The same model, which translates in another way than its recipe has it."""
+        """The same model with more options, or several models; else the search is the recipe's."""
         hypothesis = str(run.folder / f"test.{model}.{run.corpus.target}")
-        beam = self._scale.settings.get("beam")
-        argv = ["gtrans", "translate", "--path", run.checkpoint, "--data", run.data]
-        argv += ["--input", run.corpus.test[0], "--output", hypothesis]
-        argv += [*(["--beam", beam] if beam else []), *self._scale.device]
+        argv = list(search(run.translated.argv))
+        for flag, value in (("--path", run.checkpoint), ("--output", hypothesis)):
+            argv[argv.index(flag) + 1] = value
         argv += [word for option in decoding for word in split(option)]
         job = Job(
             f"{run.folder.relative_to(self.folder)}/jobs/{model}.translate",
@@ -326,7 +343,8 @@ class _Call:
     @property
     def values(self) -> Mapping[str, str]:
         """What may stand in braces in options."""
-        return self.runs.values(self.corpus, self.prepared, self.seed + self.plus)
+        seed = self.seed + self.plus
+        return self.runs.values(self.recipe, self.corpus, self.prepared, seed)
 
     def arguments(self, options: Sequence[str]) -> list[str]:
         """The words of the script, before what follows ``--``."""

@@ -36,12 +36,14 @@ class RecipeSettings:
         options: of the script.
         training: what follows ``--`` for the document model.
         sentence: the same for the sentence model.
+        corpora: by corpus, the one of the recipe whose settings it gets; ``other``: for all others.
     """
 
     preparation: str
     options: tuple[str, ...]
     training: tuple[str, ...]
     sentence: tuple[str, ...]
+    corpora: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class ScaleSettings:
         corpora: those that are made here, with the options of ``gtrans make-corpus``.
         preparations: by name.
         recipes: by name; a recipe that is missing is not run at this scale.
-        languages: source, target and the recipes' name of corpora.
+        languages: source and target of corpora.
         pair: source and target of a corpus that is not in ``languages``.
         device: options of commands that use a model.
     """
@@ -68,7 +70,7 @@ class ScaleSettings:
     corpora: Mapping[str, tuple[str, ...]]
     preparations: Mapping[str, Preparation]
     recipes: Mapping[str, RecipeSettings]
-    languages: Mapping[str, tuple[str, str, str]]
+    languages: Mapping[str, tuple[str, str]]
     pair: tuple[str, str]
     device: tuple[str, ...]
 
@@ -100,7 +102,12 @@ def read_scale(name: Scale, changes: Iterable[str] = (), path: Path | None = Non
 
 def _scale(name: Scale, content: dict[str, Any], changes: Sequence[str]) -> ScaleSettings:
     settings = {key: str(value) for key, value in content["settings"].items()}
-    for change in changes:
+    names = [change.partition("=")[0] for change in changes]
+    twice = [key for key in names if names.count(key) > 1]
+    if twice:
+        raise GtransError(f"`--set` has several values for {twice[0]}; give one.")
+    # The order on the command line is not in the label: what names one setting is the last word.
+    for change in sorted(changes, key=lambda it: it.partition("=")[0] in settings):
         _change(settings, change, name)
     every = content["recipes"].pop("every", {})
     recipes = {
@@ -109,6 +116,7 @@ def _scale(name: Scale, content: dict[str, Any], changes: Sequence[str]) -> Scal
             _words([*every.get("options", []), *entry.get("options", [])]),
             _words(entry.get("training", [])),
             _words(entry.get("sentence", [])),
+            dict(entry.get("corpora", {})),
         )
         for recipe, entry in content["recipes"].items()
     }

@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-import gtrans
 from gtrans.experiments.jobs import Plan, finished
 from gtrans.experiments.measures import Reading, read_number
 from gtrans.experiments.plan import Planned, Row
@@ -42,7 +41,7 @@ def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
         "paper": experiment.paper.title,
         "scale": planned.scale.label,
         "settings": dict(planned.scale.settings),
-        "version": gtrans.__version__,
+        "version": _versions(planned, plan),
         "corpora": list(planned.corpora),
         "columns": {title: column.digits for title, column in planned.columns.items()},
         "printed": {
@@ -51,8 +50,14 @@ def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
             "note": experiment.printed.note,
         },
         "rows": rows,
-        "made": [path.name for path in planned.made],
+        "made": [str(path.relative_to(planned.folder)) for path in planned.made],
     }
+
+
+def _versions(planned: Planned, plan: Plan) -> str:
+    """Of gtrans, which has run the jobs; several if it was updated between them."""
+    records = [finished(plan, job) or {} for job in plan.before(planned.jobs)]
+    return ", ".join(sorted({record["version"] for record in records if "version" in record}))
 
 
 def _row(planned: Planned, plan: Plan, row: Row, printed: dict[str, list[Any]]) -> dict[str, Any]:
@@ -60,7 +65,9 @@ def _row(planned: Planned, plan: Plan, row: Row, printed: dict[str, list[Any]]) 
     for title, column in planned.columns.items():
         of_measure = (row.cells or {}).get(column.measure, ())
         readings = [
-            read_number(planned.measures[column.measure], column, cell.one, cell.against)
+            read_number(
+                planned.measures[column.measure], column, cell.one, cell.against, cell.others
+            )
             for cell in of_measure
         ]
         found = [(run, it) for run, it in zip(row.runs, readings, strict=False) if it is not None]
@@ -95,10 +102,10 @@ def _run(planned: Planned, plan: Plan, row: Row, number: int) -> dict[str, Any]:
     """Where a model stands, and what its training has cost."""
     run = row.runs[number]
     records = [finished(plan, job) or {} for job in run.trained]
-    folder = Path(run.checkpoint).parent if run.checkpoint else run.folder
+    models = [Path(it).parent for it in run.checkpoint.split(":")] if run.checkpoint else []
     return {
         "seed": run.seed,
-        "folder": str(folder.relative_to(planned.folder)),
+        "folder": ":".join(str(it.relative_to(planned.folder)) for it in models or [run.folder]),
         "seconds": sum(record.get("seconds", 0) for record in records),
         "cpu_seconds": sum(record.get("cpu_seconds", 0) for record in records),
         "hardware": "; ".join({record.get("hardware", ""): None for record in records}),
@@ -165,7 +172,8 @@ def _scores(table: dict[str, Any]) -> list[str]:
     lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
     for row in table["rows"]:
         cells = [row["label"], *([row["corpus"]] if several else [])]
-        cells += [_cell(row["cells"].get(title), table["columns"][title]) for title in used]
+        count = len(row["runs"])
+        cells += [_cell(row["cells"].get(it), table["columns"][it], count) for it in used]
         if timed:
             times = [run["seconds"] for run in row["runs"]]
             cells.append(f"{mean(times):.0f}" if times else "")
@@ -194,17 +202,20 @@ def _is_used(table: dict[str, Any], title: str) -> bool:
     return any(title in row["cells"] for row in table["rows"])
 
 
-def _cell(cell: dict[str, Any] | None, digits: int) -> str:
-    """Mean and spread over seeds; of a single seed, the 95% interval."""
+def _cell(cell: dict[str, Any] | None, digits: int, count: int) -> str:
+    """Mean and spread over seeds; of a single seed, the 95% interval.
+
+    ``count``: of all seeds; a mean over fewer says so.
+    """
     if cell is None:
         return ""
-    value = f"{cell['mean']:.{digits}f}"
-    if cell["spread"] is not None:
-        return f"{value} ± {cell['spread']:.{digits}f}"
+    value, found = f"{cell['mean']:.{digits}f}", len(cell["seeds"])
     interval = cell["seeds"][0].get("interval")
-    if interval is None:
-        return value
-    return f"{value} ({interval[0]:.{digits}f}–{interval[1]:.{digits}f})"
+    if cell["spread"] is not None:
+        value += f" ± {cell['spread']:.{digits}f}"
+    elif interval is not None:
+        value += f" ({interval[0]:.{digits}f}–{interval[1]:.{digits}f})"
+    return value if found == count else f"{value} ({found} of {count} seeds)"
 
 
 def _differences(table: dict[str, Any]) -> list[str]:

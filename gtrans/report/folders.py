@@ -6,6 +6,7 @@ which translations there are, and with which reference they were compared.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from gtrans.identity.json_files import read_object
 from gtrans.report.training import Training, read_training
 
 _TRANSLATION = "test."
+# Sentence models of the recipes; no other model may have these names.
+_SENTENCE = re.compile("sentence|memory-sentence.*")
 _WAY_OUT = "run its recipe again, which makes what is missing"
 
 
@@ -82,7 +85,11 @@ class Run:
 
 
 def read_run(
-    name: str, path: Path, references: Sequence[str] = (), source: str | None = None
+    name: str,
+    path: Path,
+    references: Sequence[str] = (),
+    source: str | None = None,
+    models: Sequence[str] = (),
 ) -> Run:
     """What is in a run folder.
 
@@ -91,6 +98,7 @@ def read_run(
         path: the folder, ``--out`` of a recipe.
         references: read these instead of those that the tables name.
         source: the same for the source text.
+        models: what else is in the folder is not read; empty: all of it is.
 
     Raises:
         GtransError: there is no such folder, or something of it is missing or not finished.
@@ -99,6 +107,8 @@ def read_run(
         raise GtransError(f"{path}: there is no such run folder (`--out` of a recipe).")
     run = Run(name, path)
     for log in sorted(path.glob(f"*/{LOG}")):
+        if models and log.parent.name not in models:
+            continue
         training = read_training(log)
         if not training.finished:
             raise GtransError(
@@ -107,11 +117,14 @@ def read_run(
         run.trained[log.parent.name] = training
     for table in sorted(path.glob("scores.*.txt")):
         words = _command(table)
-        if words is not None:
-            run.tables.append(_read_table(table, words, references, source))
-    if references and (words := _words_for(run)):
+        if words is None:
+            continue
+        found = _read_table(table, words, references, source)
+        if not models or set(found.systems) <= set(models):
+            run.tables.append(found)
+    if references and (words := _words_for(run, models)):
         run.tables.append(_read_table(path / "scores.txt", words, references, source))
-    untested = [model for model in run.trained if model not in run.systems]
+    untested = [model for model in (models or run.trained) if model not in run.systems]
     if not run.tables or untested:
         missing = path / f"scores.{untested[0] if untested else 'MODEL'}.txt"
         raise GtransError(f"{missing}: there are no such scores yet; {_WAY_OUT}.")
@@ -126,17 +139,24 @@ def _source_language(data: Path) -> str:
         return ""
 
 
-def _words_for(run: Run) -> list[str]:
-    """A ``gtrans score`` of the translations that are in no table, those of sentence models first.
+def _words_for(run: Run, models: Sequence[str]) -> list[str]:
+    """A ``gtrans score`` of the translations that are in no table: ``models``, or all of them.
+
+    They stand in the order of ``models``; without them those of sentence models are the first.
 
     A workflow may keep its scores elsewhere.
     """
     files = [
         file
         for file in sorted(run.path.glob(f"{_TRANSLATION}*.*"))
-        if not file.name.endswith(SUFFIX) and _model(file.name) not in run.systems
+        if not file.name.endswith(SUFFIX)
+        and _model(file.name) not in run.systems
+        and (not models or _model(file.name) in models)
     ]
-    files.sort(key=lambda file: "sentence" not in _model(file.name))
+    if models:
+        files.sort(key=lambda file: models.index(_model(file.name)))
+    else:
+        files.sort(key=lambda file: not _SENTENCE.fullmatch(_model(file.name)))
     if not files:
         return []
     record = read_record(files[0])

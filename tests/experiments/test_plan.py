@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 from collections import Counter
 from pathlib import Path
 
@@ -10,8 +12,9 @@ import pytest
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import Experiment, Variant, find, read_catalogue
 from gtrans.experiments.jobs import Job, Jobs, Plan, read_plan
-from gtrans.experiments.plan import Planned, Wish, plan, why_not
+from gtrans.experiments.plan import Planned, Wish, plan
 from gtrans.experiments.recipes import model_name
+from gtrans.experiments.refusals import why_not
 from gtrans.experiments.scales import filled, read_scale
 
 OUT = Path("/out")
@@ -75,6 +78,37 @@ def test_models_share_what_they_can_and_have_folders_of_their_own(
     assert {"seed-1", "seed-2"} <= {part for word in seeds for part in word.split("/")}
 
 
+@pytest.mark.long
+def test_the_commands_of_other_scales_are_such_as_a_user_could_type(tmp_path: Path) -> None:
+    """Every `gtrans` command of the scales small and paper is one that its own options allow."""
+    small, paper = read_scale("small"), read_scale("paper")
+    corpus_in(tmp_path, "mine", "en", "de")
+    for name, langs in paper.languages.items():
+        corpus_in(tmp_path, name, *langs)
+    parsers = {}
+    for scale, corpora in ((small, ("mine",)), (paper, ())):
+        possible = [it for it in read_catalogue() if not why_not(it, scale, tmp_path, corpora)]
+        refused = []
+        for experiment in possible:
+            try:
+                jobs, _ = plan([experiment], Wish(scale, OUT, tmp_path, corpora, (1,)))
+            except GtransError as error:
+                refused.append(f"{experiment.name}: {error}")
+                continue
+            for job in jobs.jobs:
+                assert not any("{" in word and "'" not in word for word in job.argv), job.argv
+                if job.argv[0] != "gtrans":
+                    continue
+                module, words = f"gtrans.cli.{job.argv[1].replace('-', '_')}", job.argv[2:]
+                if job.argv[1] == "analyse" and not words[0].startswith("-"):
+                    module, words = f"gtrans.cli.analyses.{words[0]}", words[1:]
+                if module not in parsers:
+                    parsers[module] = argparse.ArgumentParser()
+                    importlib.import_module(module).add_arguments(parsers[module])
+                parsers[module].parse_args(words)  # ends the test if there is no such option
+        assert refused == []
+
+
 def test_one_model_is_translated_in_several_ways(everything: tuple[Plan, list[Planned]]) -> None:
     (groups,) = [it for it in everything[1] if it.experiment.name == "002-T6"]
     runs = [row.runs[0] for row in groups.rows]
@@ -82,6 +116,16 @@ def test_one_model_is_translated_in_several_ways(everything: tuple[Plan, list[Pl
     # Group 6 alone is in two rows.
     assert len(runs) == 12 and len({run.hypothesis for run in runs}) == 11
     assert "{'use_groups': '3:6'}" in runs[8].translated.argv
+
+
+def test_every_row_is_searched_as_its_recipe_does(everything: tuple[Plan, list[Planned]]) -> None:
+    wanted = ["--beam", "4", "--lenpen", "0", "--no-repeat-ngram-size", "4", "--cpu"]
+    for name, number in (("002-T6", 8), ("002-F10", 2)):
+        (table,) = [it for it in everything[1] if it.experiment.name == name]
+        argv = list(table.rows[number].runs[0].translated.argv)
+        assert argv[:2] == ["gtrans", "translate"] and argv.count("--beam") == 1
+        assert argv[argv.index("--beam") :][: len(wanted)] == wanted
+        assert argv[argv.index("--output") + 1] == table.rows[number].runs[0].hypothesis
 
 
 def test_an_ensemble_translates_with_the_models_of_its_rows(
@@ -92,6 +136,17 @@ def test_an_ensemble_translates_with_the_models_of_its_rows(
     assert both.checkpoint == f"{first.checkpoint}:{second.checkpoint}"
     assert first.folder.name == "seed-1" and second.folder.name == "seed-101"
     assert set(both.translated.after) == {first.trained[0].name, second.trained[0].name}
+
+
+def test_the_time_of_a_translation_is_that_of_a_whole_one(
+    everything: tuple[Plan, list[Planned]],
+) -> None:
+    jobs, planned = everything
+    (table,) = [it for it in planned if it.experiment.name == "002-T7"]
+    run, cells = table.rows[0].runs[0], table.rows[0].cells or {}
+    (job,) = [it for it in jobs.jobs if it.name.endswith(f"/{run.model}.speed")]
+    assert "--force" in job.argv and job.makes != run.translated.makes
+    assert cells["speed"][0].one == Path(job.makes[0]) and job.name in table.jobs
 
 
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -141,6 +196,15 @@ def test_settings_reach_commands_and_folders() -> None:
         filled(["{bean}"], scale.settings)
 
 
+def test_the_order_of_settings_means_nothing() -> None:
+    changes = ["document-updates=9", "updates=7"]
+    one, two = (read_scale("tiny", words) for words in (changes, changes[::-1]))
+    assert one == two and one.settings["document-updates"] == "9"
+    assert one.settings["sentence-updates"] == "7"
+    with pytest.raises(GtransError, match="`--set` has several values for beam"):
+        read_scale("tiny", ["beam=1", "beam=2"])
+
+
 def test_a_corpus_of_the_users_own(tmp_path: Path) -> None:
     scale = read_scale("small")
     chosen = find(read_catalogue(), ["000-T6"])
@@ -168,6 +232,24 @@ def test_a_corpus_of_the_users_own(tmp_path: Path) -> None:
     assert table.rows[0].cells is not None and table.rows[0].cells.keys() == {"score"}
 
 
+def test_commands_are_run_for_each_corpus(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        for split in ("train", "dev", "test"):
+            for lang in ("en", "de"):
+                (tmp_path / name / f"{split}.{lang}").touch()
+    chosen = find(read_catalogue(), ["000-F4"])
+    given = Wish(read_scale("small"), OUT, tmp_path, ("one", "two"), (1, 2))
+    jobs, (figure,) = plan(chosen, given)
+    for name in ("one", "two"):
+        stem = f"/out/small/000-F4.entropy.{name}"
+        argv = jobs.by_name[f"results/000-F4.entropy.{name}"].argv
+        assert f"{stem}.png" in argv and Path(f"{stem}.json") in figure.made
+        folders = [word for word in argv if "=/out" in word]
+        assert len(folders) == 4 and all(f"/runs/{name}/" in word for word in folders)
+        assert argv[argv.index("--data") + 1] == f"/out/small/runs/{name}/plain/data"
+
+
 def test_a_variant_that_a_scale_leaves_out() -> None:
     variant = Variant("a", "flat", ("--x",), "", "", at={"tiny": None, "small": ("--y",)})
     assert variant.options_at("tiny") is None
@@ -180,3 +262,36 @@ def test_what_nobody_can_have_freely_says_so() -> None:
     assert "Linguistic Data Consortium" in why_not(closed, read_scale("paper"))
     opened: Experiment = closed
     assert why_not(opened, read_scale("tiny")) == ""
+
+
+def corpus_in(folder: Path, name: str, *langs: str) -> None:
+    """A corpus of empty files."""
+    (folder / name).mkdir()
+    for split in ("train", "dev", "test"):
+        for lang in langs:
+            (folder / name / f"{split}.{lang}").touch()
+
+
+def test_who_has_a_corpus_may_use_it(tmp_path: Path) -> None:
+    scale, (closed,) = read_scale("paper"), find(read_catalogue(), ["002-T1"])
+    assert "cannot be had freely" in why_not(closed, scale, tmp_path)
+    corpus_in(tmp_path, "ldc-zhen", "zh", "en")
+    corpus_in(tmp_path, "mine", "fr", "en")
+    assert why_not(closed, scale, tmp_path) == ""
+    jobs, _ = plan([closed], Wish(scale, OUT, tmp_path, ("ldc-zhen", "mine"), (1,)))
+    for name, settings, segmenter in (("ldc-zhen", "ldc", True), ("mine", "iwslt14", False)):
+        (prepare,) = [it for it in jobs.jobs if it.name == f"runs/{name}/fusion/jobs/prepare"]
+        assert prepare.argv[prepare.argv.index("--corpus") + 1] == settings
+        assert ("jieba" in prepare.argv) == segmenter
+
+
+def test_samples_are_of_the_corpora_that_they_are_for(tmp_path: Path) -> None:
+    corpus_in(tmp_path, "mine", "en", "de")
+    corpus_in(tmp_path, "europarl7", "en", "de")
+    wish = Wish(read_scale("paper"), OUT, tmp_path, ("europarl7", "mine"), (1,))
+    _, (figure,) = plan(find(read_catalogue(), ["000-F2"]), wish)
+    rows = {(row.variant.label, row.corpus): row for row in figure.rows}
+    assert rows["1/8 of the instances", "europarl7"].runs
+    left_out = rows["1/8 of the instances", "mine"]
+    assert not left_out.runs and "share of europarl7" in left_out.why_not
+    assert rows["all instances", "mine"].runs

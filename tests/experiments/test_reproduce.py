@@ -62,6 +62,29 @@ def test_a_job_records_how_it_has_ended(tmp_path: Path) -> None:
     assert found["seconds"] >= 0 and "cores" in found["hardware"]
 
 
+def test_times_of_stopped_calls_add_up(tmp_path: Path) -> None:
+    record, file, go = tmp_path / "a.json", tmp_path / "made", tmp_path / "go"
+    work = f"sleep 0.2; test -e {go} || exit 75; test -e {file} || touch {file}"
+    words = ["--record", str(record), "--makes", str(file), "--", "sh", "-c", work]
+
+    def seconds() -> tuple[float, float]:
+        found = json.loads(record.read_text())
+        return found["seconds"], found["last_seconds"]
+
+    assert run_job(words) == 75 and not record.exists()
+    go.touch()
+    assert run_job(words) == 0
+    whole, last = seconds()
+    assert whole >= 0.4 and last < whole
+    # A call that finds its work done has not trained in no time.
+    record.unlink()
+    assert run_job(words) == 0 and seconds()[0] == whole
+    # One that makes its file anew has taken that time only.
+    file.unlink()
+    assert run_job(words) == 0
+    assert seconds()[0] == seconds()[1]
+
+
 def test_a_job_that_fails_leaves_no_record(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

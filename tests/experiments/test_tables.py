@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
+from dataclasses import replace
 from math import isclose
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ from gtrans.experiments.catalogue import (
     PrintedRow,
     Variant,
 )
+from gtrans.experiments.engine import _write
 from gtrans.experiments.figures import draw
 from gtrans.experiments.jobs import Job, Plan
 from gtrans.experiments.measures import Column, Measure, Reading, read_measures, read_number
@@ -49,7 +53,7 @@ def scores(value: float, p: float | None = None) -> dict[str, Any]:
 @pytest.fixture
 def finished_table(tmp_path: Path) -> tuple[Planned, Plan]:
     """Two rows, three seeds, and a row that is not run."""
-    corpus = Corpus("mine", tmp_path, "en", "de", ("a", "b", "c"), "mine", "")
+    corpus = Corpus("mine", tmp_path, "en", "de", ("a", "b", "c"), "")
     variants = (
         Variant("without", "flat", (), "", "", x={X: 1}),
         Variant("with", "flat", (), "without", "", x={X: 2}),
@@ -140,6 +144,29 @@ def test_the_text_has_all_of_it(finished_table: tuple[Planned, Plan]) -> None:
     assert "seeds 1, 2, 3" in text
 
 
+def test_files_in_a_folder_are_linked_and_copied_with_it(
+    finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
+) -> None:
+    planned, plan = finished_table
+    page = tmp_path / "009-T1.map" / "index.html"
+    table = table_of(replace(planned, made=(page,)), plan)
+    assert table["made"] == ["009-T1.map/index.html"]
+    text = to_markdown(table)
+    assert "[009-T1.map/index.html](009-T1.map/index.html)" in text
+    for ending, content in (("md", text), ("json", json.dumps(table)), ("csv", to_csv(table))):
+        (tmp_path / f"009-T1.{ending}").write_text(content)
+    into = tmp_path / "into"
+    command = [sys.executable, repo / "scripts" / "reproduced.py", tmp_path, "--into", into]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "index.html: there is no such file" in done.stderr
+    assert not into.exists()
+    page.parent.mkdir()
+    page.write_text("")
+    (page.parent / "update.html").write_text("")
+    subprocess.run(command, check=True, capture_output=True)
+    assert sorted(path.name for path in into.glob("009-T1.map/*")) == ["index.html", "update.html"]
+
+
 def test_the_csv_has_a_line_for_each_seed(finished_table: tuple[Planned, Plan]) -> None:
     found = list(csv.DictReader(io.StringIO(to_csv(table_of(*finished_table)))))
     assert [(line["row"], line["seed"], float(line["value"])) for line in found] == [
@@ -152,10 +179,43 @@ def test_the_csv_has_a_line_for_each_seed(finished_table: tuple[Planned, Plan]) 
 def test_a_single_seed_has_its_interval(finished_table: tuple[Planned, Plan]) -> None:
     table = table_of(*finished_table)
     for row in table["rows"]:
+        row["runs"] = row["runs"][:1]
         for cell in row["cells"].values():
             cell["spread"] = None
             cell["seeds"] = cell["seeds"][:1]
-    assert "| without | 21.00 (19.00–21.00) | 20 |  |" in to_markdown(table).splitlines()
+    assert "| without | 21.00 (19.00–21.00) | 10 |  |" in to_markdown(table).splitlines()
+
+
+def test_a_mean_over_fewer_seeds_says_so(finished_table: tuple[Planned, Plan]) -> None:
+    table = table_of(*finished_table)
+    table["rows"][0]["cells"]["s-BLEU"]["seeds"].pop()
+    lines = to_markdown(table).splitlines()
+    assert "| without | 21.00 ± 1.00 (2 of 3 seeds) | 20 |  |" in lines
+
+
+def test_models_that_translate_together_are_all_named(
+    finished_table: tuple[Planned, Plan],
+) -> None:
+    planned, plan = finished_table
+    first, second = (planned.rows[0].runs[number] for number in (0, 1))
+    both = replace(first, checkpoint=f"{first.checkpoint}:{second.checkpoint}")
+    rows = (replace(planned.rows[0], runs=(both,), cells={}),)
+    table = table_of(replace(planned, rows=rows), plan)
+    assert table["rows"][0]["runs"][0]["folder"] == "without/seed-1:without/seed-2"
+
+
+def test_a_result_is_of_jobs_that_have_all_ended_well(
+    finished_table: tuple[Planned, Plan],
+) -> None:
+    planned, plan = finished_table
+    prepared = Job("prepare", ("prepare",), ())
+    first = replace(plan.jobs[0], after=("prepare",))
+    whole = Plan(plan.folder, (prepared, first, *plan.jobs[1:]))
+    assert not _write(planned, whole) and not (plan.folder / "009-T1.md").exists()
+    record = {"argv": ["prepare"], "version": "1.2.3"}
+    whole.record("prepare").write_text(json.dumps(record))
+    assert _write(planned, whole)
+    assert json.loads((plan.folder / "009-T1.json").read_text())["version"] == "1.2.3"
 
 
 def test_a_figure_of_the_table(finished_table: tuple[Planned, Plan], tmp_path: Path) -> None:
@@ -198,9 +258,13 @@ def test_the_log_and_the_time_of_a_run(tmp_path: Path) -> None:
     column = Column("size", ("num. shared model params",), times=1e-6)
     found = read_number(Measure("log"), column, tmp_path, None)
     assert found is not None and isclose(found.value, 2.017152)
+    with_other = read_number(Measure("log"), column, tmp_path, None, (tmp_path,))
+    assert with_other is not None and isclose(with_other.value, 2 * 2.017152)
+    history = Column("training", ("valid", "loss"))
+    assert read_number(Measure("history"), history, tmp_path, None, (tmp_path,)) is None
     translation, record = tmp_path / "t", tmp_path / "r.json"
     translation.write_text("a b c\nd\n")
-    record.write_text(json.dumps({"seconds": 2}))
+    record.write_text(json.dumps({"seconds": 8, "last_seconds": 2}))
     assert read_number(Measure("speed"), Column("speed", ()), translation, record) == Reading(2.0)
 
 

@@ -99,6 +99,29 @@ def test_resegmented_translations_and_no_files_besides_the_page(
     assert "comet" not in page and json.dumps(HYPOTHESES[0][2]) in page
 
 
+def test_only_some_models_of_a_shared_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A workflow has other models in the folder, which may still be in training."""
+    run, page = finished_run(tmp_path / "out"), tmp_path / "page.html"
+    (run / "scores.finetune.txt").unlink()
+    (run / "a-sentence").mkdir()
+    write(run / "a-sentence" / "train.log", LOG.format(model="m", arch="a", end=""))
+    write(run / "test.a-sentence.en", text(HYPOTHESES[:1]))
+    words = ["report", str(run), "--ref", str(tmp_path / "test.en"), "--output", str(page)]
+    assert main(words) == 1
+    assert "has not come to its end" in capsys.readouterr().err
+    assert main([*words, "--models", "sentence", "finetune"]) == 0
+    assert '"systems":["sentence","finetune"]' in page.read_text()
+    assert main([*words, "--models", "sentence", "none"]) == 1
+    assert "scores.none.txt: there are no such scores" in capsys.readouterr().err
+    # Only a model of exactly that name is a sentence model.
+    (run / "a-sentence" / "train.log").unlink()
+    write(run / "test.a-sentence.en", (run / "test.finetune.en").read_text())
+    assert main(words) == 0
+    assert '"systems":["sentence","a-sentence","finetune"]' in page.read_text()
+
+
 def test_options_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, (sets, a, _) = finished_run(tmp_path / "out"), contrastive_set(tmp_path)
     bad = write(tmp_path / "bad.json", json.dumps({"panels": [{"layer": 1}]}))
