@@ -48,7 +48,7 @@ def test_an_interrupted_document_goes_on(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    """Finished instances of a document are not translated again."""
+    """Instances that all documents have finished are not translated again."""
     options = ("--input", tiny.text / "test.en", *FAST, *SHORT, "--overlap", "1")
     whole, output = tmp_path / "whole", tmp_path / "out"
     calls: list[int] = []
@@ -66,7 +66,7 @@ def test_an_interrupted_document_goes_on(
     total = len(calls)
     assert total > 5
     calls.clear()
-    most = 4
+    most = total - 1
     with pytest.raises(Interrupted):
         main(command(tiny, *options, "--output", output))
     with open(f"{output}.partial", "ab") as file:  # an interrupted write
@@ -75,8 +75,9 @@ def test_an_interrupted_document_goes_on(
     most = -1
     capsys.readouterr()
     assert main(command(tiny, *options, "--output", output)) == 0
-    assert "0 batches are finished, and 4 instances of others" in capsys.readouterr().err
-    assert len(calls) == total - 4
+    said = f"0 batches are finished, and {total - 1} instances of others"
+    assert said in capsys.readouterr().err
+    assert 1 <= len(calls) < total / 2
     assert output.read_bytes() == whole.read_bytes()
 
 
