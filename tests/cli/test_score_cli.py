@@ -46,7 +46,8 @@ def test_json_of_one_system(hyp: str, ref: str, capsys: pytest.CaptureFixture[st
     report = run(capsys, "--hyp", hyp, "--ref", ref, "--src", ref)
     expected, entry = scores(), of_one(report)
     for key in DEFAULT_METRICS:
-        assert list(entry[key]) == ["score", "signature", "confidence"]
+        assert list(entry[key]) == ["score", "higher_is_better", "signature", "confidence"]
+        assert entry[key]["higher_is_better"] == (key != "ter")
         assert entry[key]["score"] == expected["d_bleu" if key == "d_bleu_instance" else key]
         low, high = entry[key]["confidence"].pop("interval")
         assert low <= high
