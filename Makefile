@@ -1,7 +1,7 @@
 # `make` lists the targets. Each one that needs the environment sets it up first.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help env user-env demo test test-all check generated clean
+.PHONY: help env user-env demo test test-all check check-all generated docs release-check clean
 
 BIN := .venv/bin
 # One test process per core, at most 8; each computes on one thread.
@@ -9,9 +9,11 @@ WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $
 # A file's tests stay in one process, so that what they share is built once.
 PYTEST = OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 ARGS ?=
+# Outside of the project, so that nothing is found by standing next to it.
+RELEASE_CHECK ?= $(or $(TMPDIR),/tmp)/gtrans-release-check
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 env: ## make or update .venv, with what the tests need (PYTHON=python3.12, TORCH=system choose)
 	@scripts/install.sh tests
@@ -26,14 +28,26 @@ check: env ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+check-all: check ## check, then known weaknesses of the pinned versions (needs the network)
+	$(BIN)/pip-audit --disable-pip --no-deps -r requirements.txt
+
 test: check ## check, then the test suite without the long experiments (ARGS='-k name' for a part)
 	$(PYTEST) -m "not long" --durations 10 $(ARGS)
 
 test-all: check ## everything, long experiments included
 	$(PYTEST) --durations 10 $(ARGS)
 
-generated: env ## what follows from the code anew: configs/*.yaml, the tables of systems
+generated: env ## what follows from the code anew: configs/*.yaml, tables and figures of docs/
 	$(BIN)/gtrans options --write
+	$(BIN)/python scripts/results_table.py
+	$(BIN)/python scripts/figures.py
+
+docs: env ## the documentation as a site, in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# pip's own settings (PIP_NO_INDEX, PIP_FIND_LINKS) say where it finds torch and the libraries.
+release-check: env ## the wheel in an empty environment, README's commands typed there (needs the network)
+	$(BIN)/python scripts/as_a_user.py --out $(RELEASE_CHECK) --python $(or $(PYTHON),python3)
 
 clean: ## remove what the commands above wrote, but not .venv
 	rm -rf demo build ./*.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -11,11 +11,11 @@ HERE = Path(__file__).resolve().parent
 
 
 def version() -> str:
-    """The version in ``gtrans/__init__.py``, read as text: building imports nothing of it."""
-    text = (HERE / "gtrans" / "__init__.py").read_text(encoding="utf-8")
+    """The version in ``gtrans/version.py``, read as text: building imports nothing of it."""
+    text = (HERE / "gtrans" / "version.py").read_text(encoding="utf-8")
     match = re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE)
     if match is None:
-        raise SystemExit("setup.py: error: gtrans/__init__.py has no line __version__ = \"...\"")
+        raise SystemExit("setup.py: error: gtrans/version.py has no line __version__ = \"...\"")
     return match.group(1)
 
 
@@ -75,7 +75,7 @@ setup(
         name: PINNED[name]
         for name in (
             *("build", "bert", "mbart", "zh", "plots", "report", "tensorboard"),
-            *("experiments", "dev"),
+            *("documents", "experiments", "docs", "dev"),
         )
     },
 )

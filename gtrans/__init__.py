@@ -1,8 +1,26 @@
 """gtrans: document-level machine translation as a fairseq plugin.
 
+``from gtrans import Translator`` translates documents from Python:
+``Translator.load("model.pt").translate(documents)``.
+
 This module imports neither torch nor fairseq, so that ``gtrans score`` and
 ``gtrans make-corpus`` start at once; ``--user-dir gtrans`` makes fairseq import
 :mod:`gtrans.tasks` and :mod:`gtrans.models` by itself.
 """
 
-__version__ = "0.1.0"
+from typing import TYPE_CHECKING, Any
+
+from gtrans.version import __version__
+
+if TYPE_CHECKING:
+    from gtrans.decoding.translator import Translator
+
+__all__ = ["Translator", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Translator":  # it imports torch
+        from gtrans.decoding.translator import Translator
+
+        return Translator
+    raise AttributeError(f"module 'gtrans' has no attribute '{name}'")

@@ -27,6 +27,10 @@ _EXTRAS = {
     "jieba": "zh",
     "snakemake": "experiments",
     "tensorboardX": "tensorboard",
+    "lxml": "documents",
+    "markdown_it": "documents",
+    "mdit_py_plugins": "documents",
+    "sentencex": "documents",
 }
 
 

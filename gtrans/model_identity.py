@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtrans import __version__
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
 from gtrans.identity.digests import fingerprint
@@ -28,6 +27,7 @@ from gtrans.identity.files import atomic_writer
 from gtrans.messages import say
 from gtrans.text.carried_preparation import Preparation
 from gtrans.text.prepared_folder import plain_name
+from gtrans.version import __version__
 
 STATE = "identity"
 _FORMAT = 1

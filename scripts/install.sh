@@ -226,7 +226,7 @@ has torch || case $TORCH in
 [0-9]*) downloads="torch $TORCH (2 to 3 GB with CUDA), " ;;
 esac
 has transformers || downloads+="libraries (0.15 GB), "
-[ $TESTS = no ] || has pytest || downloads+="what the tests need (0.03 GB), "
+[ $TESTS = no ] || has pytest || downloads+="what the tests need (0.06 GB), "
 tests=
 [ $TESTS = no ] || tests="dev zh tensorboard"
 
@@ -289,7 +289,7 @@ step "torch" pip_torch
 step "build tools" pip_sections build
 step "fairseq (about 90 s where it is built from source)" pip_engine
 # shellcheck disable=SC2086 # names of sections
-step "libraries" pip_sections core bert mbart plots report $tests
+step "libraries" pip_sections core bert mbart plots report documents $tests
 step "gtrans" pip --no-build-isolation --no-deps -e .
 HINT="; if that does not help: remove $VENV and run it again"
 step "first import" works

@@ -28,7 +28,7 @@ begin() {
     [[ $DRY_RUN == yes || -f $sentence ]] ||
       die "$sentence: there is no such file (\`--sentence-checkpoint\`)."
   fi
-  [[ -z ${OPTION[sentence-data]} || -n $sentence ]] ||
+  [[ -z ${OPTION[sentence-data]} || -n $sentence || ${OPTION[stage]} == prepare ]] ||
     die "\`--sentence-data\` needs \`--sentence-checkpoint\`, the model of that vocabulary."
   find_text
   use_devices

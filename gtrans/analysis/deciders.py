@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from gtrans.analysis.context_use import Reading, Text
-from gtrans.analysis.replacements import Vocabulary
+from gtrans.analysis.replacements import REPLACEMENTS, Vocabulary
 from gtrans.analysis.word_gradients import SIDES, Gradient, Question, word_gradients
 from gtrans.data.units import UnitSpan
 from gtrans.decoding.force_decode import Row, Rows, score_tokens
@@ -141,6 +141,7 @@ class Deciders:
         self.models, self.task, self.text, self.max_tokens = models, task, text, max_tokens
         self._rows = Rows(task, not text.cuts_units)
         self._spans = self._placed()
+        self._symbols = torch.tensor(self._rows.examples.frame.symbols)
         tables = {
             "source": [model.encoder.embed_tokens.weight for model in models],
             "target": [model.decoder.embed_tokens.weight for model in models],
@@ -183,17 +184,17 @@ class Deciders:
                 flips = outcome.flips and not before[n].flips
                 tried[n].append(Decision(one, before[n].value - outcome.value, flips))
 
-        def single(ranks: slice, replacements: slice) -> list[tuple[int, tuple[Change, ...]]]:
+        def single(ranks: slice, number: int) -> list[tuple[int, tuple[Change, ...]]]:
             return [
-                (n, (Change(suspect, by),))
+                (n, (Change(suspect, suspect.by[number]),))
                 for n, of_word in enumerate(suspects)
                 for suspect in of_word[ranks]
-                for by in suspect.by[replacements]
+                if number < len(suspect.by)
             ]
 
-        attempt(single(slice(1), slice(1)))
-        attempt(single(slice(1), slice(1, None)))
-        attempt(single(slice(1, None), slice(None)))
+        for ranks in slice(1), slice(1, None):
+            for number in range(REPLACEMENTS):
+                attempt(single(ranks, number))
         attempt([(n, one) for n, of_word in enumerate(tried) for one in _joined(of_word)])
         none = Decision((), 0.0, False)
         return [max(of_word, key=_strength, default=none) for of_word in tried]
@@ -233,7 +234,8 @@ class Deciders:
 
     def _suspects(self, one: Asked, gradient: Gradient) -> list[Suspect]:
         reading, row, span = self._spans[one.document, one.sentence]
-        bounds, words, gradients = [], [], []
+        bounds: list[Tensor] = []
+        words: list[tuple[ContextWord, list[Tensor], int]] = []
         for side, sentences, tokens in zip(
             SIDES,
             (span.source, span.target),
@@ -260,26 +262,28 @@ class Deciders:
                     for g, size in zip(summed, vocabulary.sizes, strict=True)
                 ]
             ).sum(0)
-            for number, place in enumerate(places):
-                later = place.sentence > one.sentence
-                if place.sentence != one.sentence and not (side == "target" and later):
-                    bounds.append(bound[number])
-                    words.append((place, [g[number] for g in summed]))
-        if not words:
-            return []
-        values = torch.stack(bounds)
+            kept = [
+                number
+                for number, place in enumerate(places)
+                if place.sentence < one.sentence
+                or (place.sentence > one.sentence and side == "source")
+            ]
+            bounds.append(bound[kept])
+            words += [(places[number], summed, number) for number in kept]
+        values = torch.cat(bounds)
         unknown = values.isnan()
         order = values.nan_to_num(nan=-1.0).argsort(descending=True, stable=True).tolist()
         suspects: list[Suspect] = []
         known = 0
         for number in order:
-            place, gradients = words[number]
+            place, summed, word_number = words[number]
             blind = bool(unknown[number])
             if known == self.most and not blind:
                 continue
             text = self._text(one.document, place)
             vocabulary = self._vocabulary[place.side]
-            by = vocabulary.replacements(text, None if blind else gradients)
+            gradients = None if blind else [g[word_number] for g in summed]
+            by = vocabulary.replacements(text, gradients)
             if by:
                 known += not blind
                 suspects.append(Suspect(place, None if blind else float(values[number]), by))
@@ -289,8 +293,7 @@ class Deciders:
         self, lengths: Sequence[int], tokens: Tensor, gradients: Sequence[Tensor]
     ) -> list[Tensor]:
         """For each model ``(words, dim)``: sums over the pieces of the words of a row."""
-        symbols = torch.tensor(self.task.examples.frame.symbols)
-        places = (~torch.isin(tokens, symbols)).nonzero().squeeze(1)
+        places = (~torch.isin(tokens, self._symbols)).nonzero().squeeze(1)
         if sum(lengths) != places.numel():  # the row has other pieces than the words
             return [torch.full((len(lengths), g.size(1)), torch.nan) for g in gradients]
         words = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))

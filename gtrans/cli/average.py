@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs", type=Path, nargs="+", metavar="CKPT|DIR",
         help="checkpoints; with --last-epochs or --last-updates: the folder of the run",
     )  # fmt: skip
-    parser.add_argument("--output", type=Path, required=True, metavar="CKPT", help="file to write")
+    parser.add_argument(
+        "--output", type=Path, metavar="CKPT", help="file to write; there is no default"
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--last-epochs", type=int, metavar="N", help="average the checkpoints of the last N epochs"
@@ -60,6 +62,15 @@ def run(args: argparse.Namespace) -> None:
         paths = last_checkpoints(paths[0], count, names, args.upto)
     elif args.upto is not None:
         raise GtransError("`--upto` needs `--last-epochs` or `--last-updates`.")
+    else:
+        for path in paths:
+            if path.is_dir():
+                raise GtransError(
+                    f"'{path}' is a folder; say how many of its checkpoints to average "
+                    "(`--last-epochs N` or `--last-updates N`), or name their files."
+                )
+    if args.output is None:
+        raise GtransError("`--output` is missing: the file to write, such as average.pt.")
     tensors = average_checkpoints(paths, args.output)
     summary = f"average of {len(paths)} checkpoints, {tensors} tensors, written to {args.output}"
     print_lines(*map(str, paths), summary)

@@ -1,4 +1,4 @@
-"""Convert a checkpoint of another program into one that all gtrans commands can read.
+"""Convert a checkpoint of another program into one that all gtrans commands can read, or back.
 
 --from g-transformer  IN is a checkpoint of the authors' G-Transformer (fairseq 0.9).
 --from fairseq        IN is BART or mBART as fairseq saves it (mbart.cc25/model.pt).
@@ -11,9 +11,13 @@ Numbers of layers, widths, global layers and shared embeddings are read from the
 `gtrans prepare` writes them). The command prints what it found, renamed and ignored. It refuses
 a model with parts that gtrans does not have.
 
-The new checkpoint can translate (`gtrans translate`, or `fairseq-generate DIR --user-dir gtrans
---task document_translation --path OUT.pt`) and can start training (`--init-from`,
-`--finetune-from-model`).
+With --from, the new checkpoint can translate (`gtrans translate`, or `fairseq-generate DIR
+--user-dir gtrans --task document_translation --path OUT.pt`) and can start training
+(`--init-from`, `--finetune-from-model`).
+
+--to fairseq  IN is a checkpoint of this project, a sentence model or a document Transformer
+              (--doc-mode full). OUT is a folder: it gets the model as fairseq's own `transformer`
+              and its dictionaries, from which CTranslate2 makes its models (`docs/documents.md`).
 """
 
 from __future__ import annotations
@@ -31,10 +35,13 @@ NEEDS = ENGINE
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans convert``."""
-    parser.add_argument(
+    direction = parser.add_mutually_exclusive_group(required=True)
+    direction.add_argument(
+        "--to", choices=["fairseq"], help="the program that is to read OUT; IN is of this project"
+    )
+    direction.add_argument(
         "--from",
         dest="program",
-        required=True,
         choices=["g-transformer", "fairseq", "huggingface", "gtrans"],
         help="the program that wrote IN",
     )
@@ -76,7 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="give the model N learned positions; the new ones start as copies of the old ones",
     )
     parser.add_argument("source", type=Path, metavar="IN", help="checkpoint to read")
-    parser.add_argument("target", type=Path, metavar="OUT.pt", help="checkpoint to write")
+    parser.add_argument(
+        "target", type=Path, metavar="OUT", help="checkpoint to write; with --to a folder"
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -85,7 +94,12 @@ def run(args: argparse.Namespace) -> None:
     from gtrans.conversion.converting import ConversionOptions, convert
     from gtrans.conversion.positions import extend_own
 
-    if args.program == "gtrans":
+    if args.to is not None:
+        from gtrans.conversion.stock import export_stock
+
+        _refuse_of_reading(args)
+        lines = export_stock(args.source, args.target)
+    elif args.program == "gtrans":
         if args.extend_positions is None:
             raise GtransError("`--from gtrans` needs `--extend-positions`: nothing else changes.")
         lines = [extend_own(args.source, args.target, args.extend_positions)]
@@ -105,3 +119,12 @@ def run(args: argparse.Namespace) -> None:
         lines = convert(args.program, args.source, args.target, options).lines()
     indented = (f"  {line}" for line in lines)
     print_lines(f"{args.source}:", *indented, f"written to {args.target}")
+
+
+def _refuse_of_reading(args: argparse.Namespace) -> None:
+    """Raises GtransError for options that only ``--from`` reads."""
+    for name in ("data", "source_lang", "target_lang", "langs", "sentence_marks", "unit"):
+        if getattr(args, name) is not None:
+            raise GtransError(f"`--{name.replace('_', '-')}` belongs to `--from`; leave it out.")
+    if args.extend_positions is not None:
+        raise GtransError("`--extend-positions` belongs to `--from`; leave it out.")

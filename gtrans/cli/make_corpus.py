@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtrans.corpus.writing import PAIR, SPLITS, write_corpus
+from gtrans.corpus.writing import MIN_DOCS, PAIR, SPLITS, write_corpus
 from gtrans.errors import GtransError
 from gtrans.messages import print_lines
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=4000,
         metavar="N",
         help="documents of train, valid and test together (default: %(default)s); valid and"
-        " test get a twentieth each, but at least 50 and at most 200",
+        f" test get a twentieth each, but at least 50 and at most 200; N is at least {MIN_DOCS}",
     )
     parser.add_argument("--pair", default=PAIR, help="language pair; there is only %(default)s")
     parser.add_argument(

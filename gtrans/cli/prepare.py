@@ -13,12 +13,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
+from gtrans.messages import print_lines, say
 from gtrans.text.chinese_words import SEGMENTERS
 from gtrans.text.moses_pipeline import Steps
 from gtrans.text.preparation import prepare
 from gtrans.text.preparation_options import DEFAULT_MERGES, PreparationOptions
+from gtrans.text.prepared_counts import COLUMNS, table, warnings
 from gtrans.text.workers import all_cores
 
 EXAMPLE = (
@@ -180,7 +183,7 @@ def run(args: argparse.Namespace) -> None:
         }
         _refuse({**text, **moses}, "--binarised", "is a corpus without text")
         dictionary = args.binarised / f"dict.{args.source_lang}.txt"
-    prepare(
+    counts = prepare(
         PreparationOptions(
             source_lang=args.source_lang,
             target_lang=args.target_lang,
@@ -207,6 +210,9 @@ def run(args: argparse.Namespace) -> None:
             force=args.force,
         )
     )
+    print_lines(*aligned(table(counts), {0, 1}), COLUMNS)
+    for warning in warnings(counts):
+        say(f"warning: {warning}")
 
 
 def _refuse(flags: dict[str, bool], other: str, reason: str) -> None:

@@ -1,9 +1,10 @@
 """Make the tables and figures of the five papers, or list what each needs.
 
-A name is that of a table or figure, such as 000-T2, or of a paper, such as 000. What is missing
-is run, what is there is used: run the command again, and it goes on. Results are OUT/SCALE/NAME.md,
-.json and .csv, and of a figure .png and .svg: every number with its run, seed, interval and tests,
-beside those of the paper. The scale says how large everything is:
+A name is that of a table or figure, such as 000-T2, of a paper, such as 000, or of an experiment
+of the project's own, such as results-debian. What is missing is run, what is there is used: run the
+command again, and it goes on. Results are OUT/SCALE/NAME.md, .json and .csv, and of a figure .png
+and .svg: every number with its run, seed, interval and tests, beside those of the paper. The scale
+says how large everything is:
 
   tiny    the corpus that gtrans make-corpus writes, small models: minutes on a CPU
   small   a corpus of --data, named by --corpus, 3 + 3 layers: hours on a CPU
@@ -22,13 +23,21 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from textwrap import wrap
 from typing import get_args
 
 from gtrans.errors import GtransError
-from gtrans.experiments.catalogue import Experiment, Scale, Variant, find, read_catalogue
+from gtrans.experiments.catalogue import (
+    Experiment,
+    Scale,
+    Variant,
+    find,
+    read_catalogue,
+    with_rows,
+)
 from gtrans.messages import json_text, print_lines
 
 EXAMPLE = "gtrans reproduce 000-T6 --scale tiny --out experiments --cores 2"
@@ -40,7 +49,9 @@ _INDENT = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans reproduce``."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help="table, figure or paper to make")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="table, figure, paper or experiment to make"
+    )
     parser.add_argument(
         "--list",
         nargs="*",
@@ -64,6 +75,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="corpora of --data, instead of those of the paper",
     )
     made.add_argument(
+        "--rows",
+        nargs="+",
+        default=[],
+        metavar="LABEL",
+        help="make only these rows of a table, and those that they are tested against; all rows "
+        "that are finished are then written as NAME.so-far.md, .json and .csv",
+    )
+    made.add_argument(
         "--seeds",
         metavar="N[,N..]",
         help="seeds of the runs (default: those of the scale)",
@@ -80,6 +99,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cores", type=int, default=1, metavar="N", help="jobs at once (default: %(default)s)"
     )
     made.add_argument("--dry-run", action="store_true", help="print the commands only")
+    made.add_argument(
+        "--finished",
+        action="store_true",
+        help="run nothing, write the finished rows and seeds as NAME.so-far.md, .json and .csv; "
+        "also while others are run",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -105,8 +130,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _make(args: argparse.Namespace) -> None:
-    from gtrans.experiments.engine import reproduce
-    from gtrans.experiments.plan import Wish, plan
+    from gtrans.experiments.engine import reproduce, write_finished
+    from gtrans.experiments.plan import plan
+    from gtrans.experiments.planned import Wish
     from gtrans.experiments.refusals import why_not
     from gtrans.experiments.scales import read_scale
 
@@ -120,6 +146,7 @@ def _make(args: argparse.Namespace) -> None:
         raise GtransError(f"`--cores` must be at least 1, but is {args.cores}.")
     scale = read_scale(args.scale, args.set)
     chosen = list({it.name: it for it in find(read_catalogue(), args.names)}.values())
+    rows = {it.name: with_rows(it, args.rows) for it in chosen} if args.rows else {}
     reasons = {it.name: why_not(it, scale, args.data, args.corpus) for it in chosen}
     refused = [reason for reason in reasons.values() if reason]
     # Of a whole paper, what can be had is made.
@@ -129,8 +156,15 @@ def _make(args: argparse.Namespace) -> None:
         print_lines(f"left out: {reason}")
     possible = [it for it in chosen if not reasons[it.name]]
     wish = Wish(scale, args.out, args.data, tuple(args.corpus), _seeds(args.seeds, scale.seeds))
-    jobs, planned = plan(possible, wish)
-    reproduce(jobs, planned, args.cores, args.dry_run, args.passed_on)
+    so_far = None
+    if rows or args.finished:
+        # All that is finished, also of rows and seeds that are not asked for now.
+        so_far = plan(possible, replace(wish, seeds=tuple({*scale.seeds, *wish.seeds})))
+    if so_far is not None and args.finished:
+        write_finished(*so_far)
+        return
+    jobs, planned = plan([rows.get(it.name, it) for it in possible], wish)
+    reproduce(jobs, planned, args.cores, args.dry_run, args.passed_on, so_far)
 
 
 def _seeds(given: str | None, default: tuple[int, ...]) -> tuple[int, ...]:
@@ -151,7 +185,7 @@ def _overview(experiments: Sequence[Experiment]) -> Iterator[str]:
             paper = experiment.paper.id
             yield f"{paper}  {experiment.paper.title}, {experiment.paper.venue}"
         licence = "" if experiment.free else " (not free)"
-        yield f"  {experiment.name:<10}{experiment.title}{licence}"
+        yield f"  {experiment.name:<15}{experiment.title}{licence}"
 
 
 def _whole(experiment: Experiment) -> Iterator[str]:

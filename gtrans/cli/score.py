@@ -29,7 +29,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from gtrans.cli.shared.score_options import add_arguments, check_values
+from gtrans.cli.shared.score_options import add_arguments, check_values, margins_of
 from gtrans.cli.shared.score_texts import (
     inputs,
     read_all,
@@ -59,7 +59,7 @@ from gtrans.evaluation.metrics import (
 )
 from gtrans.evaluation.moses_tokens import check_unescaped
 from gtrans.evaluation.report import Report, to_json, to_text
-from gtrans.evaluation.scores import Corpus, Measurement, measure, tokenized_lines
+from gtrans.evaluation.scores import Corpus, measure, tokenized_lines
 from gtrans.evaluation.segment_scores import read_segment_scores
 from gtrans.evaluation.significance import Resampling, resample
 from gtrans.evaluation.tables import to_csv, to_latex
@@ -76,7 +76,7 @@ NEEDS = ()
 # With fewer units even the largest difference has p = 2 / 2**units > 0.05.
 MIN_UNITS_FOR_RANDOMISATION = 6
 FEW_UNITS = 20
-SLOW_FOR_TER = 10_000  # sentences of all systems; about a minute on one core
+SLOW_FOR_TER = 10_000  # sentences of all systems; half a minute for free translations
 
 __all__ = ["EXAMPLE", "add_arguments", "report_of", "run"]
 
@@ -179,7 +179,7 @@ def _score(args: argparse.Namespace, report: Report, given: Texts) -> None:
         )
 
 
-def _compare(args: argparse.Namespace) -> Callable[[Measurement], Resampling]:
+def _compare(args: argparse.Namespace) -> Callable[..., Resampling]:
     """Intervals and tests of a measurement, as the options want them."""
     return partial(
         resample,
@@ -191,8 +191,15 @@ def _compare(args: argparse.Namespace) -> Callable[[Measurement], Resampling]:
 
 def _resample(args: argparse.Namespace, report: Report) -> None:
     """Intervals and tests of all measurements."""
+    margins = margins_of(args)
+    missing = [key for key in margins if key not in report.measurements]
+    if missing:
+        raise GtransError(
+            f"--non-inferior: {missing[0]} is not among the scores here, which are "
+            f"{', '.join(report.measurements)}; name one of these, such as s_bleu=0.5, or --metrics"
+        )
     for key, measurement in report.measurements.items():
-        report.resampled[key] = _compare(args)(measurement)
+        report.resampled[key] = _compare(args)(measurement, margin=margins.get(key))
     if args.resample != "none":
         report.notes += _resampling_notes(report)
 

@@ -1,9 +1,15 @@
-"""Translate whole documents, from text or from a binarised split.
+"""Translate text, or files and folders of documents.
 
-The input text has one sentence per line and an empty line (or a line <d>) between documents.
+FILE is plain text (.txt, one sentence per line; with --split-sentences running text), Markdown
+(.md), HTML (.html), Word (.docx), or JSON lines (.jsonl) or a table (.tsv) with document ids.
+The translations have the same names, relative paths and formats in the folder --output-dir;
+markup and code stay. Each file is a document. `docs/documents.md` says how markup is placed.
+
+--input is a text with one sentence per line and an empty line (or a line <d>) between documents.
 It is tokenised and segmented as the corpus in --data was. The output is plain text with one
 line for every line of the input; its empty lines are the document boundaries of the input.
-(With --free it has one line for every document.)
+(With --free it has one line for every document.) A name in .gz is compressed. --stream reads
+such text from the standard input and writes each document as soon as it is translated.
 
 After an interruption, run the same command again: it continues where it stopped. Finished
 translations are kept in OUTPUT.partial; OUTPUT appears when everything is translated. With
@@ -28,11 +34,12 @@ from gtrans.cli.shared.model_options import (
 )
 from gtrans.decoding.translation_options import MAX_TOKENS
 from gtrans.errors import GtransError
+from gtrans.formats.catalogue import SUFFIXES
 from gtrans.libraries import ENGINE
 
 EXAMPLE = (
-    "gtrans translate --path checkpoints/checkpoint_best.pt --data data-bin "
-    "--input test.en --output test.hyp.de"
+    "gtrans translate --path checkpoints/checkpoint_best.pt manual.md website "
+    "--output-dir translated"
 )
 NEEDS = ENGINE
 
@@ -41,11 +48,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of ``gtrans translate``."""
     files = parser.add_argument_group("files")
     add_model_files(files)
-    source = files.add_mutually_exclusive_group(required=True)
-    source.add_argument("--input", metavar="FILE", help="text, gzipped or not; - is standard input")
-    source.add_argument("--split", metavar="NAME", help="binarised split of --data, such as test")
     files.add_argument(
-        "--output", required=True, metavar="FILE", help="translation; - is standard output"
+        "sources", nargs="*", metavar="FILE|FOLDER", help="documents, and folders of documents"
+    )
+    files.add_argument(
+        "--output-dir", metavar="DIR", help="folder for the translations of FILE|FOLDER"
+    )
+    files.add_argument(
+        "--format",
+        choices=list(SUFFIXES),
+        help="format of all files (default: by the ends of their names)",
+    )
+    files.add_argument(
+        "--split-sentences",
+        action="store_true",
+        help="a line of plain text or a row is a paragraph, not a sentence, and a text file is one "
+        "document (text in Markdown, HTML and Word is always split)",
+    )
+    files.add_argument("--input", metavar="FILE", help="text, gzipped or not; - is standard input")
+    files.add_argument("--split", metavar="NAME", help="binarised split of --data, such as test")
+    files.add_argument(
+        "--output",
+        metavar="FILE",
+        help="translation of --input or --split; - is standard output, a name in .gz is compressed",
+    )
+    files.add_argument(
+        "--stream",
+        action="store_true",
+        help="translate the standard input to the standard output, document by document",
+    )
+    files.add_argument(
+        "--json",
+        action="store_true",
+        help="write JSON lines, one for each sentence: ids of document and sentence, source, "
+        "translation (`hypothesis`) and score; of FILE they are in DIR/FILE.jsonl",
+    )
+    files.add_argument(
+        "--nbest",
+        type=int,
+        metavar="N",
+        help="with --json: the N best translations of each sentence (default: 1)",
     )
     files.add_argument(
         "--tokens",
@@ -138,35 +180,90 @@ def run(args: argparse.Namespace) -> None:
     """
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.decoding.document_search import SearchOptions
+    from gtrans.decoding.file_translation import translate_files
     from gtrans.decoding.loading import split_paths
+    from gtrans.decoding.stream_translation import translate_stream
     from gtrans.decoding.translation import translate
-    from gtrans.decoding.translation_options import TranslationOptions
-
-    translate(
-        TranslationOptions(
-            paths=tuple(split_paths(args.path)),
-            data=args.data,
-            output=args.output,
-            input=args.input,
-            split=args.split,
-            search=SearchOptions(
-                beam=args.beam,
-                max_len_a=args.max_len_a,
-                max_len_b=args.max_len_b,
-                min_len=args.min_len,
-                lenpen=args.lenpen,
-                unkpen=args.unkpen,
-                free=args.free,
-                no_repeat_ngram_size=args.no_repeat_ngram_size,
-            ),
-            max_tokens=args.max_tokens,
-            max_doc_tokens=args.max_doc_tokens,
-            overlap=args.overlap,
-            context=_overrides(args.model_overrides) | context_of(args),
-            cpu=args.cpu,
-            fp16=args.fp16,
-            bf16=args.bf16,
-            force=args.force,
-            tokens=args.tokens,
-        )
+    from gtrans.decoding.translation_options import (
+        DecodingOptions,
+        FilesOptions,
+        TranslationOptions,
     )
+
+    _check(args)
+    how: dict[str, Any] = {
+        "paths": tuple(split_paths(args.path)),
+        "data": args.data,
+        "search": SearchOptions(
+            beam=args.beam,
+            max_len_a=args.max_len_a,
+            max_len_b=args.max_len_b,
+            min_len=args.min_len,
+            lenpen=args.lenpen,
+            unkpen=args.unkpen,
+            free=args.free,
+            no_repeat_ngram_size=args.no_repeat_ngram_size,
+        ),
+        "max_tokens": args.max_tokens,
+        "max_doc_tokens": args.max_doc_tokens,
+        "overlap": args.overlap,
+        "context": _overrides(args.model_overrides) | context_of(args),
+        "cpu": args.cpu,
+        "fp16": args.fp16,
+        "bf16": args.bf16,
+        "force": args.force,
+        "tokens": args.tokens,
+        "nbest": 0 if not args.json else 1 if args.nbest is None else args.nbest,
+    }
+    if args.stream:
+        translate_stream(DecodingOptions(**how))
+    elif args.sources:
+        translate_files(
+            FilesOptions(
+                **how,
+                sources=tuple(args.sources),
+                output_dir=args.output_dir,
+                format=args.format,
+                split_sentences=args.split_sentences,
+            )
+        )
+    else:
+        translate(
+            TranslationOptions(**how, output=args.output, input=args.input, split=args.split)
+        )
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse options that do not belong together.
+
+    Raises:
+        GtransError: saying what to give.
+    """
+    text = args.input is not None or args.split is not None
+    if (args.sources and (text or args.stream)) or (text and args.stream):
+        raise GtransError(
+            "give one of: FILE or FOLDER with `--output-dir`; `--input` or `--split` with "
+            "`--output`; `--stream`."
+        )
+    if not (args.sources or text or args.stream):
+        raise GtransError(
+            "nothing to translate: give FILE or FOLDER with `--output-dir`, or `--input` or "
+            "`--split` with `--output`, or `--stream`."
+        )
+    for given, flag, value in (
+        (bool(args.sources), "output-dir", args.output_dir),
+        (text, "output", args.output),
+    ):
+        if given and value is None:
+            raise GtransError(f"`--{flag}` is missing: where the translation is to be written.")
+        if value is not None and not given:
+            belongs = "FILE or FOLDER" if flag == "output-dir" else "`--input` or `--split`"
+            raise GtransError(f"`--{flag}` belongs to {belongs}, which is not given.")
+    for flag, value in (("format", args.format), ("split-sentences", args.split_sentences)):
+        if value and not args.sources:
+            raise GtransError(f"`--{flag}` belongs to FILE or FOLDER, which is not given.")
+    if args.nbest is not None and (not args.json or args.nbest < 1):
+        raise GtransError(
+            f"`--nbest` {args.nbest}: it must be at least 1, and needs `--json`, which writes "
+            "several translations of a sentence."
+        )

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from gtrans import __version__
 from gtrans.corpora.archives import Finder
 from gtrans.corpora.catalogue import Corpus, Form, Part
 from gtrans.corpora.cleaning import Cleaner, Cleaning, Counts
@@ -25,6 +24,7 @@ from gtrans.identity.digests import digest, fingerprint
 from gtrans.identity.files import atomic_writer, copy_file, locked, replacing
 from gtrans.identity.json_files import read_object
 from gtrans.messages import json_text, say
+from gtrans.version import __version__
 
 RECORD = "corpus.json"
 TRAIN, DEV = "train", "dev"

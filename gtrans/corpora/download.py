@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from gtrans import __version__
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest
 from gtrans.identity.files import atomic_writer, locked, unwritable
 from gtrans.identity.json_files import read_object
 from gtrans.messages import json_text, say
+from gtrans.version import __version__
 
 ATTEMPTS = 5
 _SECONDS = 60.0  # without a byte

@@ -48,7 +48,10 @@ def write_corpus(
     whole, after everything has been written; other files in ``out`` stay as they are.
     """
     if docs < MIN_DOCS:
-        raise GtransError(f"`--docs` must be at least {MIN_DOCS}, but is {docs}.")
+        raise GtransError(
+            f"`--docs` must be at least {MIN_DOCS}, but is {docs}: valid and test take at least 50 "
+            "documents each."
+        )
     if items < 2 or items % 2:
         raise GtransError(
             f"`--items` must be even and at least 2, but is {items}; items come in pairs."

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from fairseq.data import FairseqDataset, data_utils
 
-from gtrans.data.document_units import Ints, LineRanges, Units
+from gtrans.data.document_units import Ints, LineRanges, Steps, Units
 from gtrans.data.examples import Example, ExampleBuilder
 from gtrans.data.units import UnitSpan
 from gtrans.errors import GtransError
@@ -73,11 +73,14 @@ class DocumentDataset(FairseqDataset):
         self._recut = recut
         self._limits = (sys.maxsize, sys.maxsize), ""
         self.planner: Callable[[Mapping[str, Any]], Any] | None = None
+        # For both sides (lines,): tokens of a line with end symbol.
+        other = source if target is None else target
+        self.line_sizes = np.asarray(source.sizes), np.asarray(other.sizes)
         # For both sides (lines + 1,): tokens of all lines before a line.
         marks = examples.frame.extra
         self._tokens_before = [
-            np.concatenate([[0], np.cumsum(np.asarray(side.sizes, np.int64) + marks)])
-            for side in (source, source if target is None else target)
+            np.concatenate([[0], np.cumsum(sizes.astype(np.int64) + marks)])
+            for sizes in self.line_sizes
         ]
         self.set_units(units)
 
@@ -98,12 +101,13 @@ class DocumentDataset(FairseqDataset):
         self.source_sizes = units.source.sums(source_totals) + once
         self.target_sizes = units.target.sums(target_totals) + once
         most = self.examples.unit.tokens_at_once
-        if most is not None:
+        # A stream is only translated step by step; in validation it is read as a whole.
+        if most is not None and not self.examples.unit.trained_in_runs:
             self.source_sizes = _at_once(most, self.source_sizes, units.source, source_totals)
             self.target_sizes = _at_once(most, self.target_sizes, units.target, target_totals)
 
     def check_lengths(self, longest: tuple[int, int], name: str) -> None:
-        """Refuse a unit with more tokens than a model has learned positions.
+        """Refuse a unit, or an instance, with more tokens than a model has learned positions.
 
         Args:
             longest: most tokens that the model can read on the source and on the target side.
@@ -113,10 +117,15 @@ class DocumentDataset(FairseqDataset):
             GtransError: naming the first line of the unit.
         """
         self._limits = longest, name
-        sides = (
-            (self.source_sizes, longest[0], self.units.source),
-            (self.target_sizes, longest[1], self.units.target),
-        )
+        steps = self.read_at_once()
+        if steps is None:
+            sides = (
+                (self.source_sizes, longest[0], self.units.source),
+                (self.target_sizes, longest[1], self.units.target),
+            )
+        else:
+            of_steps = map(steps.sums, self._tokens_before)
+            sides = tuple(zip(of_steps, longest, (steps, steps), strict=True))  # type: ignore[assignment]
         for sizes, limit, lines in sides:
             too_long = np.flatnonzero(sizes > limit)
             if too_long.size:
@@ -128,6 +137,12 @@ class DocumentDataset(FairseqDataset):
                     "--positions sentence, or extend the model (`gtrans convert "
                     "--extend-positions N`)."
                 )
+
+    def read_at_once(self) -> LineRanges | None:
+        """The lines of instances, where units have several; None: a unit is read at once."""
+        if not self.examples.unit.has_instances:
+            return None
+        return Steps.of(self.units.source, self.line_sizes, self.examples.unit).lines
 
     @property
     def sizes(self) -> Ints:
@@ -144,21 +159,21 @@ class DocumentDataset(FairseqDataset):
         return len(self.units)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        return {
-            **self.example(self.units.span(index)),
-            "id": index,
-            "first_sentence": int(self.units.first_sentence[index]),
-        }
+        return {**self.example(self.units.span(index)), **self.place(index)}
 
-    def example(self, span: UnitSpan) -> Example:
-        """The example of a span of lines."""
+    def place(self, index: int) -> dict[str, int]:
+        """Number and place of a unit, as entries of its sample."""
+        return {"id": index, "first_sentence": int(self.units.first_sentence[index])}
+
+    def example(self, span: UnitSpan, instances: Sequence[int] | None = None) -> Example:
+        """The example of a span of lines; ``instances``: sentences of each, if they are known."""
         source = [self.source[line].long() for line in span.source]
         target = word_pieces = None
         if self.target is not None:
             target = [self.target[line].long() for line in span.target]
         if self.word_pieces is not None:
             word_pieces = [self.word_pieces[line].long() for line in span.source]
-        return self.examples.example(span, source, target, word_pieces)
+        return self.examples.example(span, source, target, word_pieces, instances)
 
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         """Merge examples into a batch; an empty list gives an empty dictionary."""

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from gtrans.data.instances import MARKS_PER_SENTENCE
 from gtrans.data.selection import WHOLE, Selection
+from gtrans.data.stream_unit import StreamUnit
 from gtrans.data.units import Unit, UnitSpan
 from gtrans.errors import GtransError
+from gtrans.modules.steps import STEPS
 
 Ints = NDArray[np.int64]
 
@@ -46,6 +48,18 @@ class LineRanges:
     def take(self, units: Ints) -> LineRanges:
         """The ranges of some ``units (n,)``."""
         return LineRanges(self.begin[units], self.end[units])
+
+    def moved(self, lines: int) -> LineRanges:
+        """The same ranges, so many lines later."""
+        return LineRanges(self.begin + lines, self.end + lines)
+
+    @classmethod
+    def joined(cls, parts: Sequence[LineRanges]) -> LineRanges:
+        """The ranges of all parts."""
+        return cls(
+            np.concatenate([part.begin for part in parts]),
+            np.concatenate([part.end for part in parts]),
+        )
 
     def sums(self, totals: Ints) -> Ints:
         """``(units,)`` sums over each range; ``totals (lines + 1,)``: the sums up to each line."""
@@ -90,11 +104,86 @@ class Units:
         """Units in which all lines are current."""
         return cls(lines, lines, lines, lines, first_sentence)
 
+    @property
+    def _ranges(self) -> tuple[LineRanges, ...]:
+        return self.source, self.target, self.written, self.current
+
+    def take(self, chosen: Ints) -> Units:
+        """The units of these numbers ``(n,)``."""
+        source, target, written, current = (it.take(chosen) for it in self._ranges)
+        return Units(source, target, written, current, self.first_sentence[chosen])
+
+    def moved(self, lines: int, sentences: int) -> Units:
+        """The same units in a corpus that has so many lines and sentences before them."""
+        source, target, written, current = (it.moved(lines) for it in self._ranges)
+        return Units(source, target, written, current, self.first_sentence + sentences)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Units]) -> Units:
+        """The units of all parts."""
+        sides = zip(*(part._ranges for part in parts), strict=True)
+        source, target, written, current = map(LineRanges.joined, sides)
+        first: Ints = np.concatenate([part.first_sentence for part in parts])
+        return cls(source, target, written, current, first)
+
     def span(self, unit: int) -> UnitSpan:
         """One unit, in lines."""
         return UnitSpan(
             self.source[unit], self.target[unit], self.written[unit], self.current[unit]
         )
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of documents that are read as streams (:mod:`gtrans.data.stream_unit`).
+
+    Attributes:
+        name: what they are, one of :data:`gtrans.modules.steps.STEPS`.
+        lines: the lines of all steps, document by document.
+        counts: ``(documents,)`` steps of each document.
+        first: ``(documents,)`` number of its first step.
+    """
+
+    name: str
+    lines: LineRanges
+    counts: Ints
+    first: Ints
+
+    @classmethod
+    def of(
+        cls,
+        documents: LineRanges,
+        sizes: tuple[Ints, Ints],
+        unit: Unit,
+        draw: np.random.Generator | None = None,
+    ) -> Steps:
+        """Cut documents.
+
+        Args:
+            documents: their lines.
+            sizes: ``(lines,)`` tokens of all lines on both sides, with end symbol.
+            unit: a stream.
+            draw: where documents are cut is random; None: it is not.
+        """
+        assert isinstance(unit, StreamUnit)
+        of_documents: list[list[int]] = []
+        for begin, end in zip(documents.begin.tolist(), documents.end.tolist(), strict=True):
+            words, other = ((of_side[begin:end] - 1).tolist() for of_side in sizes)
+            share = None if draw is None else 1.0 - draw.random()
+            of_documents.append(unit.steps(words, other, share))
+        counts = np.array([len(of_document) for of_document in of_documents], np.int64)
+        sentences = np.array([size for one in of_documents for size in one], np.int64)
+        first = np.cumsum(counts) - counts
+        # Between documents there are lines that belong to none.
+        before = np.cumsum(sentences) - sentences
+        begin = before + np.repeat(documents.begin - before[first], counts)
+        name = STEPS[int(unit.has_instances)]
+        return cls(name, LineRanges(begin, begin + sentences), counts, first)
+
+    def of_run(self, document: int, position: int, count: int) -> LineRanges:
+        """The lines of ``count`` steps of a document, from number ``position`` on."""
+        first = int(self.first[document]) + position
+        return self.lines.take(np.arange(first, first + count))
 
 
 def document_units(

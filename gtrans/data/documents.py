@@ -48,6 +48,12 @@ def resolve(prefix: str, lang: str) -> Path:
     for path in (plain, Path(f"{plain}.gz")):
         if path.is_file():
             return path
+    if Path(prefix).is_file():
+        common = Path(prefix.removesuffix(".gz")).with_suffix("")
+        raise GtransError(
+            f"'{prefix}' is a file; give its name without the language ('{common}'), which stands "
+            "for the files of both"
+        )
     raise GtransError(f"there is no file '{plain}' and no file '{plain}.gz'; check the prefix")
 
 
@@ -106,6 +112,42 @@ def iterate_raw_lines(
                     f"{name}:{number}: not UTF-8 (byte {error.start + 1} of the line is "
                     f"0x{line[error.start]:02x}); convert the file to UTF-8"
                 ) from None
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The contents of a file, unpacked if it is gzipped.
+
+    Raises:
+        GtransError: no such file, or not readable.
+    """
+    with _open_bytes(Path(path), once=False) as file:
+        return file.read()
+
+
+def line_end(path: str | os.PathLike[str]) -> str:
+    """What ends the first line of a file, and so its lines: ``\\r\\n`` or ``\\n``.
+
+    Raises:
+        GtransError: no such file, or not readable.
+    """
+    with _open_bytes(Path(path), once=False) as file:
+        return "\r\n" if file.readline().endswith(b"\r\n") else "\n"
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a file, gzipped or not, without a byte order mark.
+
+    Raises:
+        GtransError: no such file, not readable, not UTF-8 (with the line's number).
+    """
+    contents = read_bytes(path).removeprefix(_BYTE_ORDER_MARK)
+    try:
+        return contents.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise GtransError(
+            f"{path}:{contents.count(10, 0, error.start) + 1}: not UTF-8 (0x"
+            f"{contents[error.start]:02x}); convert the file to UTF-8"
+        ) from None
 
 
 def check_length(path: str | os.PathLike[str], number: int, sentence: str) -> None:

@@ -1,10 +1,11 @@
 """Streams: several documents that are read in parallel, window after window, with a memory.
 
 Feng et al. 2022, §3.4 and §5.3: sentences are read in document order, and parameters are
-updated after a window of sentences, whose length is drawn for every update. A stream has several
-tracks, each with one document at a time; when it ends, the next document begins in its track. A
-batch is one window: the next sentences of all tracks of a stream, the same number in each. A row
-of the batch is a run of consecutive sentences of one document, so a track that changes documents
+updated after a window of sentences, whose length is drawn for every update. What is read there
+sentence by sentence may also be read instance by instance; below, a *step* is either. A stream has
+several tracks, each with one document at a time; when it ends, the next document begins in its
+track. A batch is one window: the next steps of all tracks of a stream, the same number in each. A
+row of the batch is a run of consecutive steps of one document, so a track that changes documents
 within a window gives several rows. With windows of whole documents, every track has one document
 in a window.
 
@@ -22,6 +23,7 @@ therefore sees exactly the batches of two workers.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,33 +34,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gtrans.data.document_dataset import DocumentDataset
-from gtrans.data.document_units import LineRanges, Units
+from gtrans.data.document_units import LineRanges, Steps, Units
+from gtrans.data.examples import Example
 from gtrans.data.units import UnitSpan
 from gtrans.errors import GtransError
 
 Ints = NDArray[np.int64]
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """How many sentences of a document an update reads.
+    """How many steps of a document an update reads.
 
     Attributes:
         min_window, max_window: the number is drawn from ``min_window .. max_window``;
-            ``max_window`` 0: all sentences of a document, as long as it may be.
+            ``max_window`` 0: all steps of a document, as long as it may be.
         seed: seed of the random numbers.
+        recut: documents are cut into other instances in every epoch.
     """
 
     min_window: int
     max_window: int
     seed: int = 1
+    recut: bool = False
 
     def __post_init__(self) -> None:
         """Raises GtransError for lengths out of range."""
         if self.max_window != 0 and self.max_window < 2:
             raise GtransError(
                 "`--max-window` must be at least 2, or 0 for whole documents, but is "
-                f"{self.max_window}; in a window of one sentence no update of the memory is read."
+                f"{self.max_window}; in a window of one step no update of the memory is read."
             )
         if self.min_window < 1 or (self.max_window and self.min_window > self.max_window):
             raise GtransError(
@@ -69,7 +76,7 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class Run:
-    """Consecutive sentences of one document: ``count`` of them from number ``position`` on."""
+    """Consecutive steps of one document: ``count`` of them from number ``position`` on."""
 
     document: int
     position: int
@@ -81,7 +88,7 @@ class _Stream:
     """Tracks of documents in progress.
 
     Attributes:
-        tracks: for each track its document and the number of the next sentence; None: it has
+        tracks: for each track its document and the number of the next step; None: it has
             no document.
     """
 
@@ -100,14 +107,14 @@ class _Stream:
         return _Stream(tracks), taken
 
     def longest(self, counts: Sequence[int]) -> int:
-        """How many sentences the longest document in progress still has."""
+        """How many steps the longest document in progress still has."""
         tracks = [track for track in self.tracks if track is not None]
         return max((counts[document] - position for document, position in tracks), default=0)
 
     def read(
         self, length: int, counts: Sequence[int], queue: Sequence[int], taken: int
     ) -> tuple[list[Run], _Stream, int]:
-        """Read the next ``length`` sentences of each track, or all that there are.
+        """Read the next ``length`` steps of each track, or all that there are.
 
         Returns:
             their runs, the stream after them, and how many documents of ``queue`` have been
@@ -147,16 +154,16 @@ def stream_windows(
     """The windows of every stream.
 
     Args:
-        counts: sentences of each document.
+        counts: steps of each document.
         queue: documents in the order in which tracks take them.
         streams: number of streams.
         tracks: tracks of each stream.
         draw: returns the length of a window; 0: one whole document in each track.
-        fits: whether sentences may be read at once; a window that does not fit is read in
-            parts, of at least one sentence of each track.
+        fits: whether steps may be read at once; a window that does not fit is read in
+            parts, of at least one step of each track.
 
     Returns:
-        for every stream its windows, in order. Every sentence is in exactly one of them.
+        for every stream its windows, in order. Every step is in exactly one of them.
     """
     current = [_Stream([None] * tracks) for _ in range(streams)]
     windows: list[list[Window]] = [[] for _ in range(streams)]
@@ -220,6 +227,7 @@ class StreamDataset(DocumentDataset):
         super().__init__(*args, **kwargs)
         self.documents = self.units.source
         self._first_sentences = self.units.first_sentence
+        self._steps = self._cut(None)
         self.options = options
         self.workers = self.update_freq = self.epoch = 1
         self._runs: list[Run] = []
@@ -232,27 +240,42 @@ class StreamDataset(DocumentDataset):
         self.update_freq = update_freq
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw the windows of this epoch next."""
+        """Draw the windows of this epoch next, and where documents are cut, if that is drawn."""
         super().set_epoch(epoch)
+        if self.options.recut:
+            self._steps = self._cut(np.random.default_rng([self.options.seed, epoch, 1]))
+            self.check_lengths(*self._limits)
         self.epoch = epoch
 
-    def sentences(self, document: int) -> int:
-        """Number of sentences of a document."""
-        return len(self.documents[document])
+    def _cut(self, draw: np.random.Generator | None) -> Steps:
+        return Steps.of(self.documents, self.line_sizes, self.examples.unit, draw)
+
+    def read_at_once(self) -> LineRanges:
+        """The lines of all steps."""
+        return self._steps.lines
+
+    def steps_of(self, document: int) -> int:
+        """Number of steps of a document."""
+        return int(self._steps.counts[document])
 
     def before(self, run: Run) -> dict[str, Any]:
-        """``net_input`` of one row: the sentences of the document that precede ``run``."""
-        begin = int(self.documents.begin[run.document])
-        lines = range(begin, begin + run.position)
-        batch = self.examples.collate([self.example(UnitSpan(lines, lines, lines, lines))])
+        """``net_input`` of one row: the steps of the document that precede ``run``."""
+        batch = self.examples.collate([self._row(Run(run.document, 0, run.position))])
         net_input: dict[str, Any] = batch["net_input"]
         return net_input
+
+    def _row(self, run: Run) -> Example:
+        steps = self._steps.of_run(run.document, run.position, run.count)
+        lines = range(int(steps.begin[0]), int(steps.end[-1]))
+        counts = (steps.end - steps.begin).tolist()
+        return self.example(UnitSpan(lines, lines, lines, lines), counts)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         run = self._runs[index]
         stream, part = self._place[index]
         return {
-            **super().__getitem__(index),
+            **self._row(run),
+            **self.place(index),
             "stream": stream,
             "part": part,
             "run": (run.document, run.position, run.count),
@@ -285,11 +308,15 @@ class StreamDataset(DocumentDataset):
         """Windows of the documents ``indices``, in the order in which workers get them.
 
         A stream has ``max_sentences`` tracks. If that is None, it has as many as fill
-        ``max_tokens`` with the longest windows of sentences of average length: then longer
+        ``max_tokens`` with the longest windows of steps of average length: then longer
         windows make fewer tracks. A window that exceeds ``max_tokens``, with padding, has
         several parts.
+
+        Raises:
+            GtransError: nearly all parts are single steps of their documents. What a step writes
+                to the memory would be read without gradient only, and hardly be trained.
         """
-        counts = (self.documents.end - self.documents.begin).tolist()
+        counts = self._steps.counts.tolist()
         generator = np.random.default_rng([self.options.seed, self.epoch])
         least, most = self.options.min_window, self.options.max_window
         windows = stream_windows(
@@ -310,20 +337,36 @@ class StreamDataset(DocumentDataset):
                     self._runs += runs
                     self._place += [(number, part)] * len(runs)
                 batches[-1].append(list(range(first, len(self._runs))))
+        self._check_memory_is_trained(max_tokens, max_sentences)
         self._set_runs()
         return interleave_for_workers(batches, self.workers)
 
-    def _tracks(self, sentences: int, max_tokens: int | None) -> int:
+    def _check_memory_is_trained(self, max_tokens: int | None, tracks: int | None) -> None:
+        """Refuse limits that leave single steps, and tell if documents have no others."""
+        name = self._steps.name
+        possible = [run.count for run in self._runs if self.steps_of(run.document) > 1]
+        if not possible:
+            logger.warning("no document has two %s: no update of the memory is trained", name)
+        elif 10 * sum(count for count in possible if count > 1) < sum(possible):
+            side = f" with `--batch-size` {tracks}" if tracks else ""
+            smaller = ", or a smaller `--max-doc-tokens`" if name == "instances" else ""
+            raise GtransError(
+                f"`--max-tokens` {max_tokens}{side}: documents side by side with two {name} each "
+                "have more tokens, so that the memory would not be trained; give more tokens, "
+                f"fewer documents{smaller}."
+            )
+
+    def _tracks(self, steps: int, max_tokens: int | None) -> int:
         tokens = self._document_tokens()
-        # Of a window of one track: its sentences are of average length, or it is a document.
-        average = max(float(tokens.sum()) / sentences, 1.0) * self.options.max_window
+        # Of a window of one track: its steps are of average length, or it is a document.
+        average = max(float(tokens.sum()) / steps, 1.0) * self.options.max_window
         return max(int((max_tokens or 0) / (average or max(float(tokens.mean()), 1.0))), 1)
 
     @property
     def indivisible(self) -> tuple[str, Ints]:
-        """The sentences; a window is shortened to a single one if it must be."""
-        longer: Ints = np.maximum(*map(np.diff, self._tokens_before))
-        return "sentences", longer[np.asarray(self.source.sizes) > 1]
+        """The steps; a window is shortened to a single one if it must be."""
+        longer: Ints = np.maximum(*map(self._steps.lines.sums, self._tokens_before))
+        return self._steps.name, longer
 
     def _document_tokens(self) -> Ints:
         """``(documents,)`` tokens of the longer side."""
@@ -332,19 +375,22 @@ class StreamDataset(DocumentDataset):
 
     def _padded(self, runs: Sequence[Run]) -> int:
         """Tokens of the longer side of a batch of these runs, with padding."""
-        begins = [int(self.documents.begin[run.document]) + run.position for run in runs]
-        ends = [begin + run.count for begin, run in zip(begins, runs, strict=True)]
-        longest = max(int((tokens[ends] - tokens[begins]).max()) for tokens in self._tokens_before)
-        return longest * len(runs)
+        lines = self._lines(runs)
+        return max(int(lines.sums(tokens).max()) for tokens in self._tokens_before) * len(runs)
 
     def _set_runs(self) -> None:
         """Make the runs the units of the dataset."""
         document = np.array([run.document for run in self._runs], np.int64)
-        position = np.array([run.position for run in self._runs], np.int64)
-        count = np.array([run.count for run in self._runs], np.int64)
-        begin = self.documents.begin[document] + position
-        lines = LineRanges(begin, begin + count)
-        self.set_units(Units.whole(lines, self._first_sentences[document] + position))
+        lines = self._lines(self._runs)
+        before = lines.begin - self.documents.begin[document]
+        self.set_units(Units.whole(lines, self._first_sentences[document] + before))
+
+    def _lines(self, runs: Sequence[Run]) -> LineRanges:
+        """The lines of every run."""
+        places = [(run.document, run.position, run.count) for run in runs]
+        document, position, count = np.array(places, np.int64).reshape(-1, 3).T
+        first, steps = self._steps.first[document] + position, self._steps.lines
+        return LineRanges(steps.begin[first], steps.end[first + count - 1])
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:

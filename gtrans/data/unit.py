@@ -31,6 +31,7 @@ class UnitSettings(Protocol):
     """The options that units are made from (:class:`gtrans.data.unit_options.UnitConfig`)."""
 
     max_doc_tokens: int
+    stream_of: Any
     instance_context: int | None
     overlap: int
     context_before: int | None
@@ -53,6 +54,8 @@ class Unit(ABC):
     has_current: ClassVar[bool] = False
     # In training a model reads runs of sentences of a document, one update after the other.
     trained_in_runs: ClassVar[bool] = False
+    # A row has several instances, of which the model must know where they begin.
+    has_instances: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -89,6 +92,10 @@ class Unit(ABC):
         """The rows of one document that is to be translated."""
         return self.cut(source_lengths)
 
+    def parts(self, source_lengths: Sequence[int]) -> list[UnitSpan]:
+        """The parts of a row to translate that are translated one after the other."""
+        return self.cut(source_lengths)
+
     @property
     def neighbours(self) -> str:
         """What neighbours are replaced by, one of :data:`CONTEXT_KINDS`."""
@@ -117,7 +124,7 @@ class Unit(ABC):
         """Most tokens of a row that are translated at once; None: all of them.
 
         If it is a number, rows to translate are whole documents, and the search is
-        :class:`gtrans.decoding.overlap_search.OverlapSearch`.
+        :class:`gtrans.decoding.instance_search.InstanceSearch`.
         """
         return None
 

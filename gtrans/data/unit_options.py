@@ -9,6 +9,7 @@ from fairseq.dataclass import ChoiceEnum
 from gtrans.data.frame import SENTENCE_MARKS
 from gtrans.data.units import CONTEXT_KINDS, CONTEXT_SIDES, UNITS
 from gtrans.errors import GtransError
+from gtrans.modules.steps import STEPS
 
 
 def option(default: Any, help_text: str) -> Any:
@@ -57,11 +58,18 @@ class UnitConfig:
         None,
         "what the model reads at once: sentence: one sentence; window: a sentence and its "
         "neighbours; document: consecutive sentences of one document; stream: whole documents, "
-        "sentence after sentence (default: what the model is made for; in decoding the "
-        "checkpoint's)",
+        "sentence after sentence or instance after instance (default: what the model is made for; "
+        "in decoding the checkpoint's)",
     )
     max_doc_tokens: int = option(
-        512, "most tokens of a document unit, sentence marks included; sentences are never cut"
+        512,
+        "most tokens of a document unit or an instance, sentence marks included; sentences are "
+        "never cut",
+    )
+    stream_of: Optional[ChoiceEnum(list(STEPS))] = option(  # type: ignore[valid-type]
+        None,
+        "with --unit stream: what a model reads, and updates its memory with, at once: sentences, "
+        "or instances of --max-doc-tokens (default: what the model is made for)",
     )
     instance_context: Optional[int] = option(
         None,

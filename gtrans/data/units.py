@@ -2,7 +2,7 @@
 
 One binarised corpus serves every model. Each class here is one unit. It decides, for training,
 search, force decoding and evaluation, which sentences of a document form a row of a batch, which
-of them are translated, and whether a document is translated at once or sentence after sentence.
+of them are translated, and whether a document is translated at once or part after part.
 This module needs neither torch nor fairseq.
 """
 
@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gtrans.data.document_unit import ContinuedUnit, DocumentUnit
+from gtrans.data.stream_unit import InstanceStreamUnit, StreamUnit
 from gtrans.data.unit import Unit, UnitSettings, UnitSpan, whole
 from gtrans.errors import GtransError
 
 __all__ = [
-    "CONTEXT_KINDS", "CONTEXT_SIDES", "UNITS", "ContinuedUnit", "DocumentUnit", "SentenceUnit",
-    "StreamUnit", "Unit", "UnitSpan", "WindowUnit", "unit_of",
+    "CONTEXT_KINDS", "CONTEXT_SIDES", "UNITS", "ContinuedUnit", "DocumentUnit",
+    "InstanceStreamUnit", "SentenceUnit", "StreamUnit", "Unit", "UnitSpan", "WindowUnit", "unit_of",
 ]  # fmt: skip
 
 CONTEXT_KINDS = ("true", "fixed", "random", "none")
@@ -128,33 +129,6 @@ class WindowUnit(Unit):
     def sentence_by_sentence(self) -> bool:
         """True with ``history``: the model reads its earlier translations."""
         return self.context_sides == "history" and self.context_kind != "none"
-
-
-@dataclass(frozen=True)
-class StreamUnit(Unit):
-    """A whole document, which a model reads sentence by sentence.
-
-    In training :mod:`gtrans.data.stream` cuts it into runs of sentences.
-    """
-
-    name = "stream"
-    trained_in_runs = True
-
-    @classmethod
-    def from_settings(cls, settings: UnitSettings) -> StreamUnit:
-        """This unit has no options."""
-        return cls()
-
-    def cut(
-        self, source_lengths: Sequence[int], target_lengths: Sequence[int] | None = None
-    ) -> list[UnitSpan]:
-        """One row, or none for an empty document."""
-        return whole(len(source_lengths))
-
-    @property
-    def sentence_by_sentence(self) -> bool:
-        """True: the finished translation of a sentence is needed to update the memory."""
-        return True
 
 
 UNITS: dict[str, type[Unit]] = {

@@ -38,6 +38,13 @@ class Vocabulary:
         """The identity of the vocabulary."""
         return fingerprint(self.words, self.added)
 
+    def dictionary(self) -> Dictionary:
+        """A dictionary of all symbols."""
+        found = Dictionary()
+        for symbol in self.symbols[found.nspecial :]:
+            found.add_symbol(symbol)
+        return found
+
     def dictionary_lines(self) -> Iterable[str]:
         """The lines of the dictionary's file."""
         return (f"{symbol} 1\n" for symbol in self.words[Dictionary().nspecial :])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from gtrans.decoding.force_decode import MAX_TOKENS, EncodedDocument, score_documents
-from gtrans.decoding.translation import translate_lines
-from gtrans.decoding.translation_options import TranslationOptions
-from gtrans.decoding.translator import Translator, lines_of_text
+from gtrans.decoding.lines import lines_of_text
+from gtrans.decoding.translation_options import DecodingOptions
+from gtrans.decoding.translator import Translator
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
 from gtrans.text.pipeline import TextPipeline
@@ -80,12 +81,52 @@ def score_items(
     return [[sum(next(sentence_scores)) for _ in item.candidates] for item in items]
 
 
+def with_places(
+    task: Any, encoder: Encoder, items: Sequence[Item], plain: Sequence[Item], whole: bool
+) -> list[Item]:
+    """Items grouped by the place of their cue, where documents are cut into instances.
+
+    Args:
+        task, whole: as in :func:`score_items`.
+        encoder: the pipeline of the source.
+        items: any number of items.
+        plain: the same in plain text.
+
+    Returns:
+        the items. Those whose cue has a known distance have the group ``cue``: in the instance
+        of the last sentence, in what this instance reads besides, or before it; and the same
+        with the distance as ``cue at distance``.
+    """
+    unit = task.examples.unit
+    if unit.name not in ("document", "stream") or not (unit.has_instances or not whole):
+        return list(items)
+    lengths: dict[str, int] = {}
+
+    def length(sentence: str) -> int:
+        if sentence not in lengths:
+            lengths[sentence] = len(encoder.encode(sentence).split())
+        return lengths[sentence]
+
+    found = []
+    for item, text in zip(items, plain, strict=True):
+        place = None
+        if item.distance is not None:
+            last = unit.parts([length(sentence) for sentence in text.source])[-1]
+            cue = len(text.source) - 1 - item.distance
+            besides = "in its context" if unit.has_current else "in its overlap"
+            place = "in the instance" if cue in last.current else besides
+            place = place if cue in last.source else "before the instance"
+        groups = {"cue": place, "cue at distance": f"{item.distance} {place}"} if place else {}
+        found.append(replace(item, groups={**item.groups, **groups}))
+    return found
+
+
 def translate_items(
     models: list[Any],
     task: Any,
     target: TextPipeline,
     items: Sequence[Item],
-    options: TranslationOptions,
+    options: DecodingOptions,
 ) -> list[str]:
     """The translation of the last sentence of each item, which is translated as a document.
 
@@ -94,14 +135,14 @@ def translate_items(
         task: their task.
         target: the pipeline that turns tokens into text.
         items: any number of items, in plain text (:meth:`Item.as_text`).
-        options: those of ``gtrans translate``; the output is not written.
+        options: those of ``gtrans translate``.
 
     Raises:
         GtransError: there is not one translation for each item.
     """
     text = [line for item in items for line in (*item.source, "")]
-    translator = Translator(models, task, target.decode, options.search)
-    translations = translate_lines(translator, lines_of_text(task, text), options, run="")
+    translator = Translator(models, task, target.decode, options.search, options.max_tokens)
+    translations = translator.translate_all(lines_of_text(task, text))
     found = [sentences[-1] for sentences in translations if sentences]
     if len(found) != len(items):
         raise GtransError(

@@ -19,7 +19,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from gtrans.data.examples import Example, ExampleBuilder, source_of
-from gtrans.data.units import UnitSpan
+from gtrans.data.units import InstanceStreamUnit, UnitSpan
 from gtrans.decoding.loading import not_finite
 from gtrans.errors import GtransError
 from gtrans.modules.chunked_loss import DecoderStates, rows_of
@@ -61,13 +61,8 @@ def score_documents(
     """Log-probability of every target sentence, given its source and the target before it.
 
     It is the sum of the natural, unsmoothed log-probabilities of the words of the sentence and
-    its end mark.
-
-    Args:
-        models, task, documents, options: see :func:`score_tokens`.
-
-    Returns:
-        For each document the scores of its sentences from ``first`` on.
+    its end mark, for each document of its sentences from ``first`` on. Arguments are those of
+    :func:`score_tokens`.
     """
     return [
         [float(tokens[:, 0].sum()) for tokens in sentences]
@@ -146,7 +141,13 @@ class Rows:
 
     def __init__(self, task: Any, whole: bool) -> None:
         examples: ExampleBuilder = task.examples
-        self.examples = replace(examples, unit=examples.unit.unlimited()) if whole else examples
+        unit = examples.unit
+        if isinstance(unit, InstanceStreamUnit) and unit.overlap:
+            raise GtransError(
+                f"`--overlap {unit.overlap}`: with a memory between instances, given translations "
+                "are scored without it; leave it out (translations may have both)."
+            )
+        self.examples = replace(examples, unit=unit.unlimited()) if whole else examples
         self._frame = examples.frame
         self._dictionaries: tuple[Dictionary, Dictionary] = (
             task.source_dictionary,
@@ -206,10 +207,18 @@ class Rows:
                 [self._encoded(sentence, 0) for sentence in sources],
                 [self._encoded(sentence, 1) for sentence in targets],
                 [self._in_word_pieces(sentence) for sentence in plain_sources],
+                self._instances(sources),
             )
             row = self._rows[key] = Row(source_key, example, begin, [])
         row.first = min(row.first, begin)
         return row, span, range(begin, end)
+
+    def _instances(self, sources: Sequence[str]) -> list[int] | None:
+        """The instances of a whole document; as in translation, its targets do not matter."""
+        unit = self.examples.unit
+        if not isinstance(unit, InstanceStreamUnit):
+            return None
+        return unit.steps([self._encoded(sentence, 0).numel() - 1 for sentence in sources])
 
     def _in_word_pieces(self, sentence: str) -> Tensor:
         if sentence not in self._word_pieces:

@@ -22,8 +22,8 @@ from gtrans.decoding.document_search import (
     SentenceHypothesis,
 )
 from gtrans.decoding.free_search import FreeSearch
+from gtrans.decoding.instance_search import InstanceSearch
 from gtrans.decoding.loading import not_finite
-from gtrans.decoding.overlap_search import OverlapSearch
 from gtrans.decoding.part_search import FinishedParts
 from gtrans.decoding.stream_search import StreamSearch
 from gtrans.errors import GtransError
@@ -125,12 +125,13 @@ class DocumentGenerator:
                 )
             if examples.unit.tokens_at_once is not None:
                 raise GtransError(
-                    "`--overlap` needs sentences whose translations are known one by one, which "
-                    "`--free` does not have; leave one of them out."
+                    "`--free` is for documents that are translated at once, but this model "
+                    "translates them instance by instance (`--overlap`, or a memory between "
+                    "instances); leave it out."
                 )
             self.search = FreeSearch(vocabulary, options)
         elif examples.unit.tokens_at_once is not None:
-            self.search = OverlapSearch(vocabulary, options, frame, examples.unit, self.nbest)
+            self.search = InstanceSearch(vocabulary, options, frame, examples.unit, self.nbest)
         elif examples.unit.sentence_by_sentence:
             self.search = StreamSearch(vocabulary, options, frame)
         else:
@@ -146,8 +147,8 @@ class DocumentGenerator:
         Args:
             source: ``net_input`` of
                 :meth:`gtrans.data.examples.ExampleBuilder.collate`.
-            finished: keeps the parts of documents that are translated in parts (``--overlap``);
-                those that it has are not translated again, and only the best hypothesis is known.
+            finished: keeps the parts of documents that are translated instance by instance;
+                those that it has are not translated again.
 
         Raises:
             GtransError: the models' probabilities are NaN.
@@ -158,7 +159,7 @@ class DocumentGenerator:
             [sentence.numel() - 1 for sentence in row]
             for row in self.examples.sources_to_translate(source)
         ]
-        if isinstance(self.search, OverlapSearch):
+        if isinstance(self.search, InstanceSearch):
             hypotheses = self.search.search(self.models, source, source_lengths, finished)
         else:
             hypotheses = self.search.search(self.models, self._complete(source), source_lengths)
@@ -236,11 +237,15 @@ class DocumentGenerator:
             [sentence for row, part in zip(rows, wanted, strict=True) for sentence in row[part]]
         )
 
-    def _entry(self, sentence: SentenceHypothesis) -> dict[str, Any]:
+    def score(self, sentence: SentenceHypothesis) -> float:
+        """The sum of log-probabilities, divided by the length as the options say."""
         length = len(sentence.tokens) ** self.lenpen if self.normalize else 1.0
+        return sum(sentence.scores) / length
+
+    def _entry(self, sentence: SentenceHypothesis) -> dict[str, Any]:
         return {
             "tokens": torch.tensor(sentence.tokens),
-            "score": sum(sentence.scores) / length,
+            "score": self.score(sentence),
             "attention": None,
             "alignment": torch.empty(0),
             "positional_scores": torch.tensor(sentence.scores),

@@ -78,6 +78,7 @@ def load_models(
         GtransError: no such checkpoint, an unsafe one or one of another task, a data folder
             that it was not made with, or checkpoints that cannot be an ensemble.
     """
+    refuse_folders(paths)
     device = decoding_device(cpu, fp16)
     if bf16 and fp16:
         raise GtransError("give either `--bf16` or `--fp16`.")
@@ -86,13 +87,15 @@ def load_models(
     import_plugin()
     if data is not None and not Path(data).is_dir():
         raise GtransError(f"{data}: there is no such data folder.")
+    held = read_checkpoint(paths[0], in_memory=False)  # the checks below read it only once
     options = {"data": data} if data is not None else carried_data(paths[0])
     folder = options["data"]
     options.update(overrides or {})
     task: Any = None
     models: list[Any] = []
     for path in paths:
-        _check(path, folder)
+        held = read_checkpoint(path, in_memory=False)
+        _check(held, path, folder)
         try:
             loaded, _, task = checkpoint_utils.load_model_ensemble_and_task(
                 [path], arg_overrides=options, task=task
@@ -131,6 +134,16 @@ def _has_bf16_products() -> bool:
         return True
     asked = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # not in every version
     return asked is None or bool(asked())
+
+
+def refuse_folders(paths: Iterable[str]) -> None:
+    """Raises GtransError for a folder in the place of a checkpoint, and says what to give."""
+    for path in map(Path, paths):
+        if path.is_dir():
+            best = path / "checkpoint_best.pt"
+            found = [best] if best.is_file() else sorted(path.glob("*.pt"))
+            way_out = f"give '{found[-1]}'" if found else "it holds none (*.pt); give a file"
+            raise GtransError(f"`--path` '{path}' is a folder, not a checkpoint; {way_out}.")
 
 
 def carried_data(path: str) -> dict[str, str]:
@@ -200,9 +213,8 @@ def import_plugin() -> None:
     import_models(str(package / "models"), "gtrans.models")
 
 
-def _check(path: str, folder: str) -> None:
+def _check(state: Mapping[str, Any], path: str, folder: str) -> None:
     """Refuse a checkpoint of another task, and a data folder of other languages."""
-    state = read_checkpoint(path, in_memory=False)
     check_described(state, path)
     task = options_of(state, "task")
     if task.get("_name") != TASK:

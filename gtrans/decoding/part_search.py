@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
 
 from gtrans.data.frame import Frame
 from gtrans.decoding.document_search import (
@@ -13,16 +16,46 @@ from gtrans.decoding.document_search import (
     SearchVocabulary,
     SentenceHypothesis,
 )
+from gtrans.models.base.contract import CarriedState, DocumentModel, SearchState
 
 
 class FinishedParts(Protocol):
-    """Keeps the best translation of parts, so that an interrupted search can go on behind them."""
+    """Keeps the translations of parts, so that an interrupted search can go on behind them."""
 
-    def get(self, document: int, part: int) -> list[list[int]] | None:
-        """The tokens of each sentence of a part, with ``</s>``; None if it is not translated."""
+    def get(self, document: int, part: int) -> list[list[SentenceHypothesis]] | None:
+        """The hypotheses of a part, the best first, as sentences; None: it is not translated."""
 
-    def add(self, document: int, part: int, sentences: list[list[int]]) -> None:
+    def add(self, document: int, part: int, hypotheses: list[list[SentenceHypothesis]]) -> None:
         """Keep a part; ``document`` is its row in the batch."""
+
+
+@dataclass
+class Reader:
+    """A model with the memory of the documents that it is translating."""
+
+    model: DocumentModel
+    memory: CarriedState
+
+    def begin_decoding(self, source: Mapping[str, Any], beam: int) -> SearchState:
+        """See :class:`gtrans.models.base.contract.DocumentModel`, as the two below."""
+        inputs: dict[str, Any] = {**source, "memory": self.memory}
+        return self.model.begin_decoding(inputs, beam)
+
+    def decode_step(self, tokens: Tensor, opens: Tensor, state: SearchState) -> Tensor:
+        """Logits of the next token."""
+        return self.model.decode_step(tokens, opens, state)
+
+    def search_scores(self, logits: Tensor) -> Tensor:
+        """What the search adds up."""
+        return self.model.search_scores(logits)
+
+    def follow(self, written: Tensor, documents: Tensor) -> None:
+        """Update the memory with translations, and keep that of ``documents (n,)`` only.
+
+        ``written (documents, longest)``: decoder input of the translated parts.
+        """
+        self.model.remember(written, self.memory)
+        self.memory = self.memory.following(documents)
 
 
 class PartSearch(DocumentSearch):

@@ -8,9 +8,11 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from gtrans.decoding.document_search import SentenceHypothesis
 from gtrans.errors import GtransError
 from gtrans.identity.files import atomic_writer, unwritable
 from gtrans.identity.json_files import parse_json
@@ -49,38 +51,41 @@ class FinishedBatches:
     run are never used. A partial translation of another run is kept as ``OUTPUT.partial.1``,
     ``.2``, .., and taken up again by its own run. The caller has locked the output.
 
-    Args:
+    Attributes:
         path: ``OUTPUT.partial``; None: nothing is kept.
+
+    Args:
+        path: as above.
         fingerprint: that of the run.
         anew: forget what this run has finished earlier.
     """
 
     def __init__(self, path: Path | None, fingerprint: str, anew: bool = False) -> None:
-        self._path = path
+        self.path = path
         self._fingerprint = fingerprint
         self._anew = anew
         self._batches: dict[int, list[list[str]]] = {}
-        self._parts: dict[tuple[int, int, int], list[list[int]]] = {}
+        self._parts: dict[tuple[int, int, int], list[list[SentenceHypothesis]]] = {}
 
     def __enter__(self) -> FinishedBatches:
-        if self._path is None:
+        if self.path is None:
             return self
         try:
-            self._take_up(self._path)
-            end = self._read(self._path)
-            self._file = open(self._path, "ab")
+            self._take_up(self.path)
+            end = self._read(self.path)
+            self._file = open(self.path, "ab")
             self._file.truncate(end)
         except OSError as error:
-            raise unwritable(self._path, error) from None
+            raise unwritable(self.path, error) from None
         if self._batches or self._parts:
             say(
-                f"going on from '{self._path}': {len(self._batches)} batches are finished"
+                f"going on from '{self.path}': {len(self._batches)} batches are finished"
                 + (f", and {len(self._parts)} instances of others" if self._parts else "")
             )
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._path is not None:
+        if self.path is not None:
             with suppress(OSError):  # what could not be written has been reported
                 self._file.close()
 
@@ -103,23 +108,26 @@ class FinishedBatches:
         """
         return BatchParts(self, number, progress)
 
-    def part(self, place: tuple[int, int, int]) -> list[list[int]] | None:
-        """The tokens of a part; ``place``: batch, document and part."""
+    def part(self, place: tuple[int, int, int]) -> list[list[SentenceHypothesis]] | None:
+        """The hypotheses of a part; ``place``: batch, document and part."""
         return self._parts.get(place)
 
-    def add_part(self, number: int, document: int, part: int, tokens: list[list[int]]) -> None:
+    def add_part(
+        self, number: int, document: int, part: int, hypotheses: list[list[SentenceHypothesis]]
+    ) -> None:
         """Keep a part, as :meth:`add` does."""
-        self._write({"batch": number, "document": document, "part": part, "tokens": tokens})
+        found = [[[one.tokens, one.scores] for one in sentences] for sentences in hypotheses]
+        self._write({"batch": number, "document": document, "part": part, "hypotheses": found})
 
     def _write(self, entries: dict[str, Any]) -> None:
-        if self._path is None:
+        if self.path is None:
             return
         record = {"run": self._fingerprint, **entries}
         try:
             self._file.write(json.dumps(record).encode() + b"\n")
             self._file.flush()
         except OSError as error:
-            raise unwritable(self._path, error) from None
+            raise unwritable(self.path, error) from None
 
     def _take_up(self, path: Path) -> None:
         """Make ``path`` the partial translation of this run."""
@@ -152,7 +160,7 @@ class FinishedBatches:
                             self._batches[number] = _texts(record["text"])
                         else:
                             place = number, int(record["document"]), int(record["part"])
-                            self._parts[place] = _tokens(record["tokens"])
+                            self._parts[place] = _hypotheses(record["hypotheses"])
                 except (ValueError, TypeError, KeyError, AttributeError):  # an interrupted write
                     break
                 end += len(line)
@@ -169,12 +177,14 @@ def _texts(value: Any) -> list[list[str]]:
     return rows
 
 
-def _tokens(value: Any) -> list[list[int]]:
-    """The tokens of a record; raises TypeError for anything else."""
-    sentences: list[Any] = value if isinstance(value, list) else [None]
-    if not all(isinstance(one, list) and all(type(x) is int for x in one) for one in sentences):
-        raise TypeError("not lists of numbers")
-    return sentences
+def _hypotheses(value: Any) -> list[list[SentenceHypothesis]]:
+    """The hypotheses of a record; raises TypeError or ValueError for anything else."""
+    found = [[SentenceHypothesis(*one) for one in sentences] for sentences in value]
+    for one in chain.from_iterable(found):
+        kinds = {type(token) for token in one.tokens}, {type(score) for score in one.scores}
+        if not (kinds[0] <= {int} and kinds[1] <= {float} and len(one.tokens) == len(one.scores)):
+            raise TypeError("not tokens and their scores")
+    return found
 
 
 class BatchParts:
@@ -187,14 +197,14 @@ class BatchParts:
         self._batch = batch
         self._progress = progress
 
-    def get(self, document: int, part: int) -> list[list[int]] | None:
+    def get(self, document: int, part: int) -> list[list[SentenceHypothesis]] | None:
         """See :class:`gtrans.decoding.part_search.FinishedParts`."""
         return self._finished.part((self._batch, document, part))
 
-    def add(self, document: int, part: int, sentences: list[list[int]]) -> None:
+    def add(self, document: int, part: int, hypotheses: list[list[SentenceHypothesis]]) -> None:
         """See :class:`gtrans.decoding.part_search.FinishedParts`."""
-        self._finished.add_part(self._batch, document, part, sentences)
-        self._progress(len(sentences))
+        self._finished.add_part(self._batch, document, part, hypotheses)
+        self._progress(len(hypotheses[0]))
 
 
 def _kept(path: Path) -> dict[int, Path]:

@@ -9,41 +9,13 @@ dropped. Time and memory per sentence do not depend on the length of a document.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gtrans.decoding.document_search import DocumentHypothesis
-from gtrans.decoding.part_search import PartSearch
-from gtrans.models.base.contract import CarriedState, DocumentModel, SearchState
-
-
-@dataclass
-class _Reader:
-    """A model with the memory of the documents that it is translating."""
-
-    model: DocumentModel
-    memory: CarriedState
-
-    def begin_decoding(self, source: Mapping[str, Any], beam: int) -> SearchState:
-        inputs: dict[str, Any] = {**source, "memory": self.memory}
-        return self.model.begin_decoding(inputs, beam)
-
-    def decode_step(self, tokens: Tensor, opens: Tensor, state: SearchState) -> Tensor:
-        return self.model.decode_step(tokens, opens, state)
-
-    def search_scores(self, logits: Tensor) -> Tensor:
-        return self.model.search_scores(logits)
-
-    def follow(self, written: Tensor, documents: Tensor) -> None:
-        """Update the memory with translations, and keep that of ``documents (n,)`` only.
-
-        ``written (documents, longest)``: decoder input of the translated sentences.
-        """
-        self.model.remember(written, self.memory)
-        self.memory = self.memory.following(documents)
+from gtrans.decoding.part_search import PartSearch, Reader
 
 
 class StreamSearch(PartSearch):
@@ -64,7 +36,7 @@ class StreamSearch(PartSearch):
         documents = [self.frame.sentences(row) for row in source["src_tokens"]]
         # For each document, for each of its sentences, the hypotheses.
         translations: list[list[list[DocumentHypothesis]]] = [[] for _ in documents]
-        readers = [_Reader(model, model.new_memory()) for model in models]
+        readers = [Reader(model, model.new_memory()) for model in models]
         active = list(range(len(documents)))
         step = 0
         while active:

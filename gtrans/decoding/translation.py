@@ -17,41 +17,96 @@ import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
-from itertools import chain, islice
+from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import torch
-from tqdm import tqdm
-
-from gtrans import __version__
 from gtrans.data.documents import STANDARD_STREAM, check_length, iterate_raw_lines
-from gtrans.data.examples import Example
+from gtrans.decoding.alternatives import json_lines
 from gtrans.decoding.batching import LEAST_ROW_TOKENS
-from gtrans.decoding.loading import decoding_device, load_models, set_instances
-from gtrans.decoding.part_search import FinishedParts
+from gtrans.decoding.lines import Line, Sentence, lines_of_dataset, lines_of_text
+from gtrans.decoding.loading import decoding_device
+from gtrans.decoding.progress import Progress
 from gtrans.decoding.resuming import FinishedBatches, partial_path, run_of_partial
-from gtrans.decoding.translation_options import TranslationOptions
+from gtrans.decoding.translation_options import DecodingOptions, TranslationOptions
 from gtrans.decoding.translation_record import (
     TranslationRecord,
     read_record,
     record_path,
     write_record,
 )
-from gtrans.decoding.translator import (
-    Line,
-    Sentence,
-    Translator,
-    lines_of_dataset,
-    lines_of_text,
-)
-from gtrans.errors import GtransError
+from gtrans.decoding.translator import Translator
+from gtrans.formats.catalogue import packer
 from gtrans.identity.digests import digest, fingerprint
-from gtrans.identity.files import atomic_writer, check_output, locked, unwritable
+from gtrans.identity.files import binary_writer, check_output, is_file, locked, unwritable
 from gtrans.messages import say
-from gtrans.text.moses_pipeline import MosesPipeline
-from gtrans.text.prepared_folder import STATE_FILE, load_pipeline, prepared_files, read_state
+from gtrans.text.prepared_folder import prepared_files, read_state
+from gtrans.version import __version__
+
+
+@dataclass(frozen=True)
+class Job:
+    """A text, and the file that its translation is written to.
+
+    Attributes:
+        output: file to write, or ``-``.
+        lines: sentences, and boundaries between documents.
+        made_from: everything that the translation depends on.
+        names: the files that were read, for the record.
+        compose: makes the contents of the output of the translations of each document.
+    """
+
+    output: str
+    lines: Sequence[Line]
+    made_from: Mapping[str, Any]
+    names: Mapping[str, Any]
+    compose: Callable[[list[list[str]]], bytes]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the output is a file, which can have a partial translation and a record."""
+        return self.output != STANDARD_STREAM and is_file(self.output)
+
+    @property
+    def sentences(self) -> int:
+        """The number of sentences."""
+        return sum(not isinstance(line, str) for line in self.lines)
+
+    def is_finished(self) -> bool:
+        """Whether the output is this translation already."""
+        record = read_record(self.output) if self.is_kept else None
+        run = fingerprint(self.made_from)
+        if not record or record.run != run or not record.describes(self.output):
+            return False
+        if run_of_partial(partial_path(self.output)) == run:  # killed at its very end
+            partial_path(self.output).unlink()
+        return True
+
+    def run(self, translator: Translator, force: bool, progress: Progress) -> None:
+        """Translate and write.
+
+        ``force``: forget what an earlier run of this job has translated.
+        """
+        kept = partial_path(self.output) if self.is_kept else None
+        with FinishedBatches(kept, fingerprint(self.made_from), force) as finished:
+            translations = translator.translate_lines(self.lines, finished, progress)
+        contents = packer(Path(self.output))(self.compose(translations))
+        if self.output == STANDARD_STREAM:
+            write_out(contents)
+            return
+        with binary_writer(self.output) as file:
+            file.write(contents)
+        if self.is_kept:
+            record = TranslationRecord(
+                fingerprint(self.made_from),
+                self.made_from,
+                self.names,
+                self.sentences,
+                digest(Path(self.output)),
+            )
+            write_record(self.output, record)
+            partial_path(self.output).unlink(missing_ok=True)
 
 
 def translate(options: TranslationOptions) -> int:
@@ -62,7 +117,8 @@ def translate(options: TranslationOptions) -> int:
     that would be read as a boundary is written as U+FFFD, so that an empty line always is a
     boundary. (A translation is empty if the model writes only symbols that decoding to text
     removes.) With ``search.free`` the output has one line for each document instead, with the
-    translations of its instances one after the other.
+    translations of its instances one after the other; with ``nbest`` a JSON object for each
+    sentence.
 
     If the output is already the translation by the same checkpoints with the same options, nothing
     is done.
@@ -86,119 +142,68 @@ def _translate(options: TranslationOptions) -> int:
             check_length(options.input, number, line)
         if options.data is not None:
             read_state(Path(options.data))
-    digests = [digest(Path(path)) for path in options.paths if Path(path).is_file()]
-    models, task = load_models(
-        options.paths, options.data, options.context, cpu=options.cpu, fp16=options.fp16,
-        bf16=options.bf16,
-    )  # fmt: skip
-    set_instances(task, options.max_doc_tokens, options.overlap)
-    for path, before in zip(options.paths, digests, strict=True):
-        if digest(Path(path)) != before:
-            raise GtransError(
-                f"{path}: it was replaced while it was read, perhaps by a training; run this again."
-            )
+    translator = Translator.of(options, of_split=options.split is not None)
     if text is None:
-        task.load_dataset(str(options.split))
-        lines = lines_of_dataset(task.dataset(str(options.split)))
+        translator.task.load_dataset(str(options.split))
+        lines = lines_of_dataset(translator.task.dataset(str(options.split)))
     else:
-        lines = lines_of_text(task, text)
-    translator = Translator(models, task, _text_of_pieces(task, options), options.search)
-    made_from = _made_from(lines, options, translator, digests)
-    record = read_record(options.output) if options.is_kept and not options.force else None
-    if record and record.run == fingerprint(made_from) and record.describes(options.output):
+        lines = lines_of_text(translator.task, text)
+        numbers = [n for n, line in enumerate(lines, start=1) if not isinstance(line, str)]
+        translator.warn_of_long(lines, [f"{options.input}:{number}" for number in numbers])
+    names = {
+        "checkpoints": list(options.paths),
+        "data": options.data,
+        "input": options.input,
+        "split": options.split,
+    }
+
+    def compose(translations: list[list[str]]) -> bytes:
+        if options.nbest:
+            written = _json_lines(lines, text, translations)
+        elif options.search.free:
+            written = [" ".join(of_document) for of_document in translations if of_document]
+        else:
+            following = chain.from_iterable(translations)
+            written = [line if isinstance(line, str) else next(following) for line in lines]
+        return "".join(f"{line}\n" for line in written).encode()
+
+    # JSON lines have the text itself, not only what the model reads of it.
+    further = {"text": fingerprint(text)} if options.nbest else {}
+    made = made_from(lines, options, translator, **further)
+    job = Job(options.output, lines, made, names, compose)
+    if not options.force and job.is_finished():
         say(f"'{options.output}' is already this translation; `--force` translates anew")
-        if run_of_partial(partial_path(options.output)) == record.run:  # killed at its very end
-            partial_path(options.output).unlink()
-        return record.sentences
-    translations = translate_lines(translator, lines, options, fingerprint(made_from))
-    if options.search.free:
-        text = [" ".join(of_document) for of_document in translations if of_document]
-    else:
-        following = chain.from_iterable(translations)
-        text = [line if isinstance(line, str) else next(following) for line in lines]
-    sentences = sum(not isinstance(line, str) for line in lines)
-    _write(options, text, sentences, made_from)
-    return sentences
+        return job.sentences
+    with translator.progress(lines) as progress:
+        job.run(translator, options.force, progress)
+    if options.output != STANDARD_STREAM:
+        say(f"{job.sentences} sentences written to {options.output}")
+    return job.sentences
 
 
-def _text_of_pieces(task: Any, options: TranslationOptions) -> Callable[[str], str]:
-    """What turns the pieces of a sentence into text.
-
-    Raises:
-        GtransError: there are no Moses tokens in the data folder.
-    """
-    folder = task.data_folder
-    if options.split is not None and not (folder / STATE_FILE).exists():
-        say(f"'{folder}' was not made by 'gtrans prepare': tokens are written as they are")
-        return str
-    pipeline = load_pipeline(folder, task.cfg.target_lang)
-    if not options.tokens:
-        return pipeline.decode
-    if not isinstance(pipeline, MosesPipeline) or not pipeline.steps.tokenise:
-        raise GtransError(f"`--tokens`: '{folder}' was prepared without Moses' tokeniser.")
-    return pipeline.words
-
-
-def translate_lines(
-    translator: Translator, lines: Sequence[Line], options: TranslationOptions, run: str
-) -> list[list[str]]:
-    """For each document the translations of its sentences, or of its rows in free search.
-
-    ``run`` is the fingerprint under which finished batches are kept, if the output is a file.
-    """
-    documents = translator.cut(lines)
-    examples = list(chain.from_iterable(documents))
-    batches = translator.batches(examples, options.max_tokens)
-    texts: list[list[str]] = [[] for _ in examples]
-    sentences = sum(not isinstance(line, str) for line in lines)
-    kept = partial_path(options.output) if options.is_kept else None
-    with (
-        FinishedBatches(kept, run, options.force) as finished,
-        tqdm(total=sentences, desc="translating", unit=" sentences", disable=None) as bar,
-    ):
-        for number, batch in enumerate(batches):
-            shown, translations = bar.n, finished.get(number)
-            if translations is None:
-                rows = [examples[index] for index in batch]
-                parts = finished.parts(number, bar.update)
-                translations = _decode(translator, rows, options, parts)
-                finished.add(number, translations)
-            for index, of_row in zip(batch, translations, strict=False):
-                texts[index] = of_row
-                shown += examples[index]["written"] if translator.free else len(of_row)
-            bar.update(shown - bar.n)  # parts of documents have moved it already
-    found, expected = sum(map(len, texts)), len(examples) if translator.free else sentences
-    if found != expected:
-        raise GtransError(
-            f"'{kept}' was changed: it has {found} translations, but {expected} are needed; "
-            "`--force` translates anew."
-        )
-    in_order = iter(texts)
-    return [list(chain.from_iterable(islice(in_order, len(of)))) for of in documents]
+def _json_lines(
+    lines: Sequence[Line], text: Sequence[str] | None, translations: list[list[str]]
+) -> list[str]:
+    """The output with ``nbest``; documents and their sentences are counted from 1."""
+    sources: list[list[str]] = [[]]
+    for number, line in enumerate(lines):
+        if isinstance(line, str):
+            sources.append([])
+        else:
+            sources[-1].append("" if text is None else text[number])
+    both = [(of, found) for of, found in zip(sources, translations, strict=True) if of]
+    names = [
+        (str(number), [str(place) for place in range(1, len(of) + 1)])
+        for number, (of, _) in enumerate(both, start=1)
+    ]
+    known = None if text is None else [of for of, _ in both]
+    return json_lines(names, known, [found for _, found in both])
 
 
-def _decode(
-    translator: Translator,
-    batch: list[Example],
-    options: TranslationOptions,
-    finished: FinishedParts,
-) -> list[list[str]]:
-    try:
-        return translator.decode(batch, finished)
-    except torch.cuda.OutOfMemoryError:
-        raise GtransError(
-            f"`--max-tokens` {options.max_tokens}: out of memory on the GPU, with {len(batch)} "
-            f"rows at once; give fewer tokens or a smaller `--beam` ({options.search.beam})."
-        ) from None
-
-
-def _made_from(
-    lines: Sequence[Line],
-    options: TranslationOptions,
-    translator: Translator,
-    checkpoints: Sequence[str],
+def made_from(
+    lines: Sequence[Line], options: DecodingOptions, translator: Translator, **further: Any
 ) -> dict[str, Any]:
-    """Everything that the translations depend on."""
+    """Everything that the translations depend on, and ``further`` what the output does."""
     rows = translator.generator.rows_at_once
     text = hashlib.sha256()
     for line in lines:
@@ -208,7 +213,7 @@ def _made_from(
     return {
         "gtrans": __version__,
         "input": text.hexdigest(),
-        "checkpoints": list(checkpoints),
+        "checkpoints": list(translator.checkpoints),
         "preparation": translator.preparation or "",
         "search": asdict(options.search),
         "unit": translator.examples.unit.as_dict(),
@@ -222,6 +227,8 @@ def _made_from(
         **({"max_rows": rows} if rows < options.max_tokens // LEAST_ROW_TOKENS else {}),
         **({"bf16": True} if options.bf16 else {}),
         **({"tokens": True} if options.tokens else {}),
+        **({"nbest": options.nbest} if options.nbest else {}),
+        **further,
     }
 
 
@@ -245,34 +252,16 @@ def _check_output(options: TranslationOptions) -> None:
         read_record(options.output)
 
 
-def _write(
-    options: TranslationOptions,
-    text: Sequence[str],
-    sentences: int,
-    made_from: Mapping[str, Any],
-) -> None:
-    """Write the lines of the translation and its record, and remove the partial translation."""
-    output = options.output
-    if output == STANDARD_STREAM:
-        try:
-            sys.stdout.buffer.write("".join(f"{line}\n" for line in text).encode())
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise unwritable("the standard output", error) from None
-        return
-    with atomic_writer(output) as file:
-        file.writelines(f"{line}\n" for line in text)
-    if options.is_kept:
-        names = {
-            "checkpoints": list(options.paths),
-            "data": options.data,
-            "input": options.input,
-            "split": options.split,
-        }
-        written = digest(Path(output))
-        record = TranslationRecord(fingerprint(made_from), made_from, names, sentences, written)
-        write_record(output, record)
-        partial_path(output).unlink(missing_ok=True)
-    say(f"{sentences} sentences written to {output}")
+def write_out(contents: bytes) -> None:
+    """Write to the standard output, at once.
+
+    Raises:
+        GtransError: it cannot be written.
+    """
+    try:
+        sys.stdout.buffer.write(contents)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise unwritable("the standard output", error) from None

@@ -2,63 +2,60 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Unpack
 
 import torch
-from torch import Tensor
-from tqdm import tqdm
 
-from gtrans.data.documents import DOCUMENT_LINE
+from gtrans.checkpoint_contents import options_of
+from gtrans.checkpoints import read_checkpoint
+from gtrans.data.documents import DOCUMENT_LINE, check_length
 from gtrans.data.examples import Example
+from gtrans.data.units import Unit
+from gtrans.decoding.alternatives import Alternative, packed, unpacked
 from gtrans.decoding.batching import make_batches
+from gtrans.decoding.document_search import DocumentHypothesis
+from gtrans.decoding.lines import Line, Sentence, lines_of_documents
+from gtrans.decoding.loading import decoding_device, load_models, set_instances
 from gtrans.decoding.part_search import FinishedParts
+from gtrans.decoding.progress import Progress
+from gtrans.decoding.resuming import FinishedBatches
 from gtrans.decoding.search_options import SearchOptions
+from gtrans.decoding.translation_options import MAX_TOKENS, DecodingOptions, HowToDecode
+from gtrans.errors import GtransError
+from gtrans.identity.digests import digest
+from gtrans.messages import say
 from gtrans.text.carried_preparation import Preparation
+from gtrans.text.moses_pipeline import MosesPipeline
 from gtrans.text.plain_text import PLACEHOLDER
+from gtrans.text.prepared_folder import STATE_FILE, load_pipeline
 
 
-class Sentence(NamedTuple):
-    """The ids of a sentence with its end symbol, and its word pieces if a BERT reads them."""
+def text_of_pieces(task: Any, tokens: bool = False) -> Callable[[str], str]:
+    """What turns the pieces of a sentence into text, or with ``tokens`` into Moses' tokens.
 
-    ids: Tensor
-    word_pieces: Tensor | None
-
-
-Line = Sentence | str
-"""A line of a text: a sentence, or the text of a boundary."""
-
-
-def lines_of_text(task: Any, text: Sequence[str]) -> list[Line]:
-    """The lines of a text as tokens of ``task``; boundaries of documents stay text."""
-    encoder = task.source_encoder()
-
-    def encode(line: str) -> Line:
-        if line in ("", DOCUMENT_LINE):
-            return line
-        ids: Tensor = task.source_dictionary.encode_line(
-            encoder.encode(line), add_if_not_exist=False
-        )
-        pieces = task.word_pieces([line])
-        return Sentence(ids.long(), pieces and pieces[0])
-
-    return [encode(line) for line in tqdm(text, "reading", unit=" lines", disable=None)]
-
-
-def lines_of_dataset(dataset: Any) -> list[Line]:
-    """The lines of a :class:`gtrans.data.document_dataset.DocumentDataset`."""
-    source, pieces = dataset.source, dataset.word_pieces
-    lines = (
-        Sentence(source[number].long(), None if pieces is None else pieces[number].long())
-        for number in range(len(source))
-    )
-    return [line if line.ids.numel() > 1 else "" for line in lines]
+    Raises:
+        GtransError: the data folder was not prepared, or has no Moses tokens.
+    """
+    folder = task.data_folder
+    pipeline = load_pipeline(folder, task.cfg.target_lang)
+    if not tokens:
+        return pipeline.decode
+    if not isinstance(pipeline, MosesPipeline) or not pipeline.steps.tokenise:
+        raise GtransError(f"`--tokens`: '{folder}' was prepared without Moses' tokeniser.")
+    return pipeline.words
 
 
 class Translator:
     """Models, and the step that turns their output into text.
+
+    ``Translator.load("model.pt").translate(documents)`` is ``gtrans translate`` from Python.
 
     Attributes:
         task: the task of the models.
@@ -68,6 +65,12 @@ class Translator:
         generator: the search.
         free: documents are decoded as one sequence.
         examples: builder of rows and batches.
+        max_tokens: most source tokens of a batch.
+        nbest: how many translations of a sentence are kept with their scores, in the form of
+            :func:`gtrans.decoding.alternatives.packed`; 0: the text of the best one.
+        longest: most tokens of a sentence that the models can have seen in training, if their
+            checkpoints say it, and in which option.
+        checkpoints: digests of the checkpoints.
     """
 
     def __init__(
@@ -76,6 +79,8 @@ class Translator:
         task: Any,
         text_of_pieces: Callable[[str], str],
         search: SearchOptions,
+        max_tokens: int = MAX_TOKENS,
+        nbest: int = 0,
     ) -> None:
         self.task = task
         self.text_of_pieces = text_of_pieces
@@ -84,9 +89,136 @@ class Translator:
         self.device = next(models[0].parameters()).device
         generation = asdict(search)
         generation["unnormalized"] = not generation.pop("normalize")
-        self.generator = task.build_generator(models, Namespace(**generation))
+        kept = Namespace(**generation, nbest=max(nbest, 1))
+        self.generator = task.build_generator(models, kept)
         self.free = search.free
         self.examples = self.generator.examples
+        self.max_tokens = max_tokens
+        self.nbest = nbest
+        self.longest: tuple[int, str] | None = None
+        self.checkpoints: list[str] = []
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], **options: Unpack[HowToDecode]) -> Translator:
+        """The model in a checkpoint, ready to translate.
+
+        Args:
+            path: the checkpoint.
+            options: fields of :class:`gtrans.decoding.translation_options.DecodingOptions`,
+                such as ``cpu=True`` or ``search=SearchOptions(beam=1)``.
+
+        Raises:
+            GtransError: see :func:`gtrans.decoding.loading.load_models`.
+        """
+        return cls.of(DecodingOptions(paths=(os.fspath(path),), **options))
+
+    @classmethod
+    def of(cls, options: DecodingOptions, of_split: bool = False) -> Translator:
+        """The models that the options name, as :meth:`load`.
+
+        ``of_split``: a binarised split is translated, so the data folder need not be prepared.
+        """
+        decoding_device(options.cpu, options.fp16)
+        digests = [digest(Path(path)) for path in options.paths if Path(path).is_file()]
+        models, task = load_models(
+            options.paths, options.data, options.context, cpu=options.cpu, fp16=options.fp16,
+            bf16=options.bf16,
+        )  # fmt: skip
+        unit = task.examples.unit
+        longest = min(map(_longest_seen, options.paths, models, [unit] * len(models)))
+        set_instances(task, options.max_doc_tokens, options.overlap)
+        for path, before in zip(options.paths, digests, strict=True):
+            if digest(Path(path)) != before:
+                raise GtransError(
+                    f"{path}: it was replaced while it was read, perhaps by a training; run this "
+                    "again."
+                )
+        if of_split and not (task.data_folder / STATE_FILE).exists():
+            folder = task.data_folder
+            say(f"'{folder}' was not made by 'gtrans prepare': tokens are written as they are")
+            to_text: Callable[[str], str] = str
+        else:
+            to_text = text_of_pieces(task, options.tokens)
+        found = cls(models, task, to_text, options.search, options.max_tokens, options.nbest)
+        found.longest, found.checkpoints = longest, digests
+        return found
+
+    def translate(self, documents: Sequence[Sequence[str]]) -> list[list[str]]:
+        """The translation of documents: for K sentences K translations, in the same order.
+
+        With a free search (``SearchOptions(free=True)``) a document gets one text.
+
+        Args:
+            documents: each a list of sentences, in plain text.
+
+        Raises:
+            GtransError: a sentence that is empty or too long, or no list of sentences.
+        """
+        found = self.translated(documents)
+        return [[unpacked(one)[0].text for one in of] for of in found] if self.nbest else found
+
+    def alternatives(self, documents: Sequence[Sequence[str]]) -> list[list[list[Alternative]]]:
+        """As :meth:`translate`: for each sentence the best translations with their scores.
+
+        Raises:
+            GtransError: as :meth:`translate`; or this was loaded without ``nbest``.
+        """
+        if not self.nbest:
+            raise GtransError("load the translator with nbest=N to get N translations.")
+        return [[unpacked(one) for one in of] for of in self.translated(documents)]
+
+    def translated(
+        self, documents: Sequence[Sequence[str]], places: Sequence[str] | None = None
+    ) -> list[list[str]]:
+        """As :meth:`translate`; with ``nbest`` the packed alternatives of each sentence.
+
+        ``places`` says of each sentence where it stands; by default they are counted.
+        """
+        for number, document in enumerate(documents, start=1):
+            if isinstance(document, str):
+                raise GtransError(
+                    f"document {number} is a text; a document is a list of sentences."
+                )
+            for place, sentence in enumerate(document, start=1):
+                if not sentence.strip():
+                    raise GtransError(
+                        f"document {number}, sentence {place}: it is empty; leave it out."
+                    )
+                check_length(f"document {number}", place, sentence)
+        lines = lines_of_documents(self.task, documents)
+        counted = (
+            f"document {number}, sentence {place}"
+            for number, document in enumerate(documents, start=1)
+            for place in range(1, len(document) + 1)
+        )
+        self.warn_of_long(lines, places or list(counted))
+        return self.translate_all(lines)[: len(documents)]
+
+    def translate_all(self, lines: Sequence[Line]) -> list[list[str]]:
+        """For each document the translations of its sentences; no part of it is kept."""
+        with FinishedBatches(None, "") as finished, self.progress(lines) as progress:
+            return self.translate_lines(lines, finished, progress)
+
+    def progress(self, *texts: Sequence[Line]) -> Progress:
+        """The progress of translating ``texts``."""
+        return Progress(sum(not isinstance(line, str) for lines in texts for line in lines))
+
+    def warn_of_long(self, lines: Sequence[Line], places: Sequence[str]) -> None:
+        """Say which sentences are longer than any that the models have seen in training.
+
+        ``places`` says of each sentence where it stands.
+        """
+        if self.longest is None:
+            return
+        limit, option = self.longest
+        sentences = [line for line in lines if not isinstance(line, str)]
+        for sentence, place in zip(sentences, places, strict=True):
+            if len(sentence.ids) > limit:
+                say(
+                    f"{place}: a sentence of {len(sentence.ids):,} tokens, but the model was "
+                    f"trained with {option} {limit:,}; it takes long and will hardly be "
+                    "translated well: split it"
+                )
 
     def cut(self, lines: Sequence[Line]) -> list[list[Example]]:
         """The rows of each document, in order, as examples."""
@@ -111,6 +243,62 @@ class Translator:
         lengths = self.examples.lengths(examples)
         return make_batches(lengths, max_tokens, self.generator.rows_at_once)
 
+    def translate_lines(
+        self, lines: Sequence[Line], finished: FinishedBatches, progress: Progress
+    ) -> list[list[str]]:
+        """For each document the translations of its sentences, or of its rows in free search.
+
+        Args:
+            lines: sentences, and boundaries between documents.
+            finished: keeps batches, so that an interrupted run goes on behind them.
+            progress: is told of every batch.
+
+        Raises:
+            GtransError: out of memory, or the finished batches were changed.
+        """
+        documents = self.cut(lines)
+        examples = list(chain.from_iterable(documents))
+        texts: list[list[str]] = [[] for _ in examples]
+        for number, batch in enumerate(self.batches(examples, self.max_tokens)):
+            translations, known = finished.get(number), True
+            told = 0  # parts of documents, while they are finished
+
+            def tell(count: int) -> None:
+                nonlocal told
+                told += count
+                progress.add(count)
+
+            rows = [examples[index] for index in batch]
+            if translations is None:
+                translations, known = self._decoded(rows, finished.parts(number, tell)), False
+                finished.add(number, translations)
+            for index, of_row in zip(batch, translations, strict=False):
+                texts[index] = of_row
+            written = sum(
+                row["written"] if self.free else len(of_row)
+                for row, of_row in zip(rows, translations, strict=False)
+            )
+            progress.add(written - told, sum(self.examples.lengths(rows)), known)
+        sentences = sum(not isinstance(line, str) for line in lines)
+        found, expected = sum(map(len, texts)), len(examples) if self.free else sentences
+        if found != expected:
+            raise GtransError(
+                f"'{finished.path}' was changed: it has {found} translations, but {expected} are "
+                "needed; `--force` translates anew."
+            )
+        in_order = iter(texts)
+        return [list(chain.from_iterable(islice(in_order, len(of)))) for of in documents]
+
+    def _decoded(self, rows: list[Example], parts: FinishedParts) -> list[list[str]]:
+        try:
+            return self.decode(rows, parts)
+        except torch.cuda.OutOfMemoryError:
+            raise GtransError(
+                f"`--max-tokens` {self.max_tokens}: out of memory on the GPU, with {len(rows)} "
+                "rows at once; give fewer tokens or a smaller `--beam` "
+                f"({self.generator.search.options.beam})."
+            ) from None
+
     def decode(
         self, examples: Sequence[Example], finished: FinishedParts | None = None
     ) -> list[list[str]]:
@@ -122,11 +310,23 @@ class Translator:
             name: tensor.to(self.device)
             for name, tensor in self.examples.collate(examples)["net_input"].items()
         }
+        found = self.generator.documents(source, finished)
+        if self.nbest:
+            return [self._packed(hypotheses[: self.nbest]) for hypotheses in found]
         texts = [
             [self._text(sentence.tokens) for sentence in hypotheses[0].sentences]
-            for hypotheses in self.generator.documents(source, finished)
+            for hypotheses in found
         ]
         return [[" ".join(of_row)] for of_row in texts] if self.free else texts
+
+    def _packed(self, hypotheses: Sequence[DocumentHypothesis]) -> list[str]:
+        """Of every sentence of a row the alternatives; the n-th is part of the n-th hypothesis."""
+        return [
+            packed(
+                Alternative(self._text(one.tokens), self.generator.score(one)) for one in sentences
+            )
+            for sentences in zip(*(one.sentences for one in hypotheses), strict=True)
+        ]
 
     def _text(self, tokens: list[int]) -> str:
         pieces: str = self.task.target_dictionary.string(
@@ -135,3 +335,12 @@ class Translator:
         )
         text = self.text_of_pieces(pieces).strip()
         return PLACEHOLDER if text in ("", DOCUMENT_LINE) else text
+
+
+def _longest_seen(path: str, model: Any, unit: Unit) -> tuple[int, str]:
+    """Most tokens of a sentence in the training of a checkpoint, and the option that says so."""
+    limits = [(min(model.max_positions()), "--max-positions")]
+    limits.append((int(unit.as_dict().get("max_doc_tokens", sys.maxsize)), "--max-doc-tokens"))
+    dataset = options_of(read_checkpoint(path, in_memory=False), "dataset")
+    limits.append((int(dataset.get("max_tokens") or sys.maxsize), "--max-tokens"))
+    return min(limits)

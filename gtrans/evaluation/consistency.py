@@ -26,8 +26,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 
+from gtrans.evaluation.dice import Alignment, Text
 from gtrans.evaluation.meteor import stem_function
 from gtrans.evaluation.metrics import Documents
 
@@ -37,7 +39,8 @@ MAX_SHARE = 0.03
 MAX_SENTENCES = 10
 
 Words = list[str]
-_Occurrence = tuple[str | None, Words]  # the translation of a term, the words around it
+# The number of the word that translates a term, -1 for none, and those of its sentence.
+_Occurrence = tuple[int, frozenset[int]]
 
 
 @dataclass(frozen=True)
@@ -122,40 +125,70 @@ class ConsistencyJudge:
     ) -> None:
         letters = MIN_LETTERS_CHINESE if segment else MIN_LETTERS
         segment = segment or str.split
-        self._tokenize, self._lang = tokenize, target_lang
-        self._source = [
+        stem = stem_function(target_lang)[1] or str
+        self._tokenize = tokenize
+        # Empty for what has no letter; most words are in all translations.
+        self._stem = cache(lambda word: stem(word) if any(map(str.isalpha, word)) else "")
+        source = [
             [_cores(segment(sentence.lower())) for sentence in document] for document in sources
         ]
-        self._frequency = Counter(
-            word for document in self._source for words in document for word in set(words)
-        )
-        limit = max(MAX_SENTENCES, MAX_SHARE * sum(map(len, self._source)))
-        self._terms = {
+        self._document = [n for n, document in enumerate(source) for _ in document]
+        self._shape = [len(document) for document in source]
+        flat = [words for document in source for words in document]
+        frequency = Counter(word for words in flat for word in set(words))
+        limit = max(MAX_SENTENCES, MAX_SHARE * len(flat))
+        terms = [
             word
-            for word, count in self._frequency.items()
+            for word, count in frequency.items()
             if 2 <= count <= limit and sum(map(str.isalpha, word)) >= letters
-        }
-        self._references = _Pairs(self._source, _target_words(references, tokenize, target_lang))
+        ]
+        self._alignment = Alignment(flat, self._target_words(references), terms)
 
     def judge(self, translations: Documents) -> Consistency:
-        """Consistency of a translation (which may be the reference itself)."""
-        target = _target_words(translations, self._tokenize, self._lang)
-        dice = _Dice(self._frequency, self._references, _Pairs(self._source, target))
+        """Consistency of a translation."""
+        return self._judge(self._alignment.text(self._target_words(translations)))
+
+    def judge_reference(self) -> Consistency:
+        """Consistency of the reference."""
+        return self._judge(self._alignment.reference)
+
+    def _judge(self, text: Text) -> Consistency:
+        alignment = self._alignment
+        present = [
+            frozenset(text.words[start : start + length].tolist())
+            for start, length in zip(text.starts.tolist(), text.lengths.tolist(), strict=True)
+        ]
+        occurrences: defaultdict[tuple[int, int], list[_Occurrence]] = defaultdict(list)
+        for sentence, term, word in zip(
+            alignment.sentence.tolist(),
+            alignment.term.tolist(),
+            alignment.translations(text).tolist(),
+            strict=True,
+        ):
+            occurrences[self._document[sentence], term].append((word, present[sentence]))
         all_pairs: list[bool] = []
         with_first: list[bool] = []
         found = 0
-        for source_document, target_document in zip(self._source, target, strict=True):
-            translations_of: dict[str, list[_Occurrence]] = defaultdict(list)
-            for source_words, target_words in zip(source_document, target_document, strict=True):
-                for term in self._terms.intersection(source_words):
-                    word = dice.translation(term, source_words, target_words)
-                    translations_of[term].append((word, target_words))
-            for occurrences in translations_of.values():
-                agree = _agreements(combinations(occurrences, 2))
-                all_pairs += agree
-                found += bool(agree)
-                with_first += _agreements((occurrences[0], later) for later in occurrences[1:])
+        for of_term in occurrences.values():
+            agree = _agreements(combinations(of_term, 2))
+            all_pairs += agree
+            found += bool(agree)
+            with_first += _agreements((of_term[0], later) for later in of_term[1:])
         return Consistency(sum(all_pairs), len(all_pairs), found, sum(with_first), len(with_first))
+
+    def _target_words(self, documents: Documents) -> list[Words]:
+        """The stems of the words of every sentence."""
+        if [len(document) for document in documents] != self._shape:
+            raise ValueError("the translation does not have the documents of the source")
+        return [
+            [
+                stem
+                for word in self._tokenize(sentence).lower().split()
+                if (stem := self._stem(word))
+            ]
+            for document in documents
+            for sentence in document
+        ]
 
 
 def _agreements(pairs: Iterable[tuple[_Occurrence, _Occurrence]]) -> list[bool]:
@@ -163,7 +196,7 @@ def _agreements(pairs: Iterable[tuple[_Occurrence, _Occurrence]]) -> list[bool]:
     return [
         one in other_words or other in one_words
         for (one, one_words), (other, other_words) in pairs
-        if one is not None or other is not None
+        if one >= 0 or other >= 0
     ]
 
 
@@ -179,71 +212,3 @@ def _core(word: str) -> str:
     while begin < end and not word[end - 1].isalnum():
         end -= 1
     return word[begin:end]
-
-
-def _target_words(
-    documents: Documents, tokenize: Callable[[str], str], lang: str
-) -> list[list[Words]]:
-    stem = stem_function(lang)[1] or str
-    stems: dict[str, str] = {}
-
-    def words(sentence: str) -> Words:
-        found = [word for word in tokenize(sentence).lower().split() if any(map(str.isalpha, word))]
-        for word in found:
-            if word not in stems:
-                stems[word] = stem(word)
-        return [stems[word] for word in found]
-
-    return [[words(sentence) for sentence in document] for document in documents]
-
-
-class _Pairs:
-    """Counts of sentence pairs that contain a target word, or a source and a target word."""
-
-    def __init__(self, source: list[list[Words]], target: list[list[Words]]) -> None:
-        self.target: Counter[str] = Counter()
-        self.both: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for source_document, target_document in zip(source, target, strict=True):
-            for source_words, target_words in zip(source_document, target_document, strict=True):
-                types = set(target_words)
-                self.target.update(types)
-                for word in set(source_words):
-                    self.both[word].update(types)
-
-
-class _Dice:
-    """Association of source and target words: how often they share a sentence pair."""
-
-    def __init__(self, source: Counter[str], one: _Pairs, other: _Pairs) -> None:
-        self._source, self._one, self._other = source, one, other
-
-    def translation(self, term: str, source: Words, target: Words) -> str | None:
-        """The word of ``target`` that translates ``term``; None if there is none.
-
-        Of words with the same coefficient, the one with the closest relative position is taken.
-        """
-        if not target:
-            return None
-        position = source.index(term) / len(source)
-        strengths = self._strengths(term, target)
-        best = max(
-            range(len(target)),
-            key=lambda i: (strengths[i], -abs(position - i / len(target))),
-        )
-        one = [target[best]]
-        if any(self._strengths(other, one)[0] > strengths[best] for other in source):
-            return None
-        return target[best]
-
-    def _strengths(self, source: str, target: Words) -> list[float]:
-        """The coefficient of a source word with each of some target words."""
-        both, other_both = self._one.both[source], self._other.both[source]
-        alone, other_alone = self._one.target, self._other.target
-        twice = 2 * self._source[source]
-        # Faster than the Counters' own answer for what they lack.
-        return [
-            2
-            * (both.get(word, 0) + other_both.get(word, 0))
-            / (twice + alone.get(word, 0) + other_alone.get(word, 0))
-            for word in target
-        ]

@@ -80,8 +80,25 @@ class Identified:
         return max(len(one.texts) for segments in self.documents.values() for one in segments)
 
 
-def read_identified(path: str, role: Role) -> Identified | None:
-    """The documents of a file with ids; None for a file of plain text.
+@dataclass(frozen=True)
+class Row:
+    """A line of a file of documents with ids.
+
+    Attributes:
+        number: of the line, from 1.
+        document: the id of its document.
+        segments: its segments: one if it has an id, else one for each line of its text.
+        cells: the names of the columns of a table; None: it is JSON.
+    """
+
+    number: int
+    document: str
+    segments: list[Segment]
+    cells: list[str] | None
+
+
+def read_rows(path: str, role: Role) -> list[Row] | None:
+    """The rows of a file with document ids, in its order; None for a file of plain text.
 
     Raises:
         GtransError: a line is no row like the others, an id or a text is missing, a segment
@@ -89,22 +106,22 @@ def read_identified(path: str, role: Role) -> Identified | None:
     """
     lines = enumerate(iterate_raw_lines(path, strip=False), start=1)
     number, first = next(((n, line) for n, line in lines if line.strip()), (0, ""))
+    cells = None
     if _object(first, f"{path}:{number}") is not None:
         rows = list(_json_rows(path, [(number, first), *lines]))
     elif "\t" in first:
         rest = list(lines)
         if not _is_table(path, number, first, rest):
             return None
-        rows = list(_table_rows(path, first, rest))
+        rows, cells = list(_table_rows(path, first, rest)), [_name(c) for c in first.split("\t")]
     else:
         return None
     column = next((name for name in TEXTS[role] if any(name in row for _, row in rows)), "")
-    found = Identified(path)
-    last, names = "", set[tuple[str, str]]()
+    found: list[Row] = []
+    names, documents = set[tuple[str, str]](), set[str]()
     for number, row in rows:
         where = f"{path}:{number}"
         document, segments = _segments(where, row, role, column)
-        known = found.documents.setdefault(document, [])
         for segment in segments:
             check_length(path, number, segment.texts[0])
             if segment.name and (document, segment.name) in names:
@@ -113,15 +130,35 @@ def read_identified(path: str, role: Role) -> Identified | None:
                     "give every segment once"
                 )
             names.add((document, segment.name))
-        if known and not segments[0].name and (last != document or len(segments) > 1):
+        last = found[-1].document if found else ""
+        if (
+            document in documents
+            and not segments[0].name
+            and (last != document or len(segments) > 1)
+        ):
             raise GtransError(
                 f"{where}: document '{document}' comes again; give every document once, or its "
                 "segments together or with ids"
             )
-        known += segments
-        last = document
-    if not any(text for document in found.texts() for text in document):
+        documents.add(document)
+        found.append(Row(number, document, segments, cells))
+    if not any(segment.text() for row in found for segment in row.segments):
         raise GtransError(f"'{path}' holds no text; give rows with a document id and a text")
+    return found
+
+
+def read_identified(path: str, role: Role) -> Identified | None:
+    """The documents of a file with ids; None for a file of plain text.
+
+    Raises:
+        GtransError: see :func:`read_rows`.
+    """
+    rows = read_rows(path, role)
+    if rows is None:
+        return None
+    found = Identified(path)
+    for row in rows:
+        found.documents.setdefault(row.document, []).extend(row.segments)
     return found
 
 

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF, CHRFSignature
-from sacrebleu.metrics.ter import TER
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import spaced
 from gtrans.evaluation.moses_tokens import MOSES, MosesTokens, moses_tokens
+from gtrans.evaluation.ter import FastTER
 from gtrans.languages import CHINESE, WITHOUT_SPACES
 
 Unit = Literal["sentence", "document", "instance"]
@@ -174,7 +174,7 @@ def _asian(options: Options) -> bool:
 
 def _ter(options: Options) -> Any:
     asian = _asian(options)
-    return TER(normalized=asian, asian_support=asian)
+    return FastTER(normalized=asian, asian_support=asian)
 
 
 def _meteor(options: Options) -> Any:

@@ -55,6 +55,11 @@ class Report:
         """What a resegmented system leaves out and adds, if a score is one of resegmented text."""
         return self.coverage.get(system) if key in self.resegmented else None
 
+    def margin(self, key: str) -> float | None:
+        """The margin of the tests of non-inferiority, if a score has them."""
+        tests = [it.non_inferiority for it in self.resampled[key].comparisons.values()]
+        return next((test.margin for test in tests if test is not None), None)
+
 
 # --- JSON -------------------------------------------------------------------------------
 
@@ -93,7 +98,7 @@ def to_json(report: Report) -> dict[str, Any]:
             key: {"folder": str(it.folder), "install": it.install, "commands": it.commands}
             for key, it in report.pending.items()
         }
-    return scores | shared | {"notes": report.notes + _sign_notes(report)}
+    return scores | shared | {"notes": _notes(report)}
 
 
 def _system(report: Report, name: str) -> dict[str, Any]:
@@ -168,6 +173,8 @@ def _comparison(
             "paired_bootstrap": asdict(comparison.bootstrap),
             "paired_randomisation": asdict(comparison.randomisation),
         }
+    if comparison.non_inferiority is not None:
+        entry["non_inferiority"] = asdict(comparison.non_inferiority)
     sign_test = comparison.sign_test
     return entry | {
         "sign_test": {"unit": measurement.unit}
@@ -192,6 +199,7 @@ _HEADER = (
     "p boot",
     "p rand",
     "p sign",
+    "p non-inf",
     "omitted",
     "added",
 )
@@ -231,7 +239,7 @@ def to_text(report: Report, details: bool = False) -> list[str]:
     if report.counts:
         lines.append("")
         lines.append(", ".join(f"{count} {name}" for name, count in report.counts.items()))
-    lines += [f"note: {note}" for note in report.notes + _sign_notes(report)]
+    lines += [f"note: {note}" for note in _notes(report)]
     for instructions in report.pending.values():
         lines += ["", *instructions.lines()]
     return lines
@@ -255,6 +263,8 @@ def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...
             for test in (comparison.bootstrap, comparison.randomisation):
                 cells.append("" if test is None else p_value(test.p))
             cells.append(_sign(comparison))
+            if comparison.non_inferiority is not None:
+                cells.append(p_value(comparison.non_inferiority.p))
         rows.append((*cells, *_covered(report, measurement.key, name, len(cells))))
     return rows
 
@@ -283,6 +293,11 @@ def _sign(comparison: Comparison) -> str:
     return f"{p_value(comparison.sign_test.p)} {comparison.sign_test.direction}{mark}"
 
 
+def _notes(report: Report) -> list[str]:
+    """All warnings and explanations."""
+    return report.notes + _sign_notes(report) + _margin_notes(report)
+
+
 def _sign_notes(report: Report) -> list[str]:
     """What "(!)" means, for every comparison that has it."""
     notes = []
@@ -295,6 +310,19 @@ def _sign_notes(report: Report) -> list[str]:
                     f"more {measurement.unit}s make it {test.direction} "
                     f"({test.better} better, {test.worse} worse): no evidence for the change"
                 )
+    return notes
+
+
+def _margin_notes(report: Report) -> list[str]:
+    """What ``p non-inf`` means, for every metric that has it."""
+    notes = []
+    for key, measurement in report.measurements.items():
+        margin = report.margin(key)
+        if margin is not None:
+            notes.append(
+                f"p non-inf: a small one is evidence that {measurement.label} is worse than "
+                f"that of {report.systems[0]} by less than {margin:g}"
+            )
     return notes
 
 

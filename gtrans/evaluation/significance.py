@@ -13,7 +13,11 @@ tails with one, so it rejects twice as often as it should. Our p-value uses the 
 counts those *at least* as large as the observed difference, in both directions (for the
 bootstrap, around its mean).
 
-There is also the sign test of Collins et al. (2005), which Bao et al. (2021) use.
+There is also the sign test of Collins et al. (2005), which Bao et al. (2021) use, and a test of
+non-inferiority: is a system worse than the baseline by less than a margin? Its null hypothesis is
+that it is worse by the margin or more. At the margin itself, differences are taken to lie as those
+of the randomisation do around 0, so p is the share of its trials that are at least the observed
+difference plus the margin. With the margin 0 this is the one-sided randomisation test.
 """
 
 from __future__ import annotations
@@ -63,6 +67,21 @@ class PairedResult:
 
 
 @dataclass(frozen=True)
+class NonInferiority:
+    """Whether a system is worse than the baseline by less than a margin.
+
+    Attributes:
+        margin: in points of the score, at least 0.
+        p: one-sided; a small one is evidence that the system loses less than the margin.
+        trials: of the randomisation.
+    """
+
+    margin: float
+    p: float
+    trials: int
+
+
+@dataclass(frozen=True)
 class SignTest:
     """Number of segments whose exchange makes the baseline better, worse, or neither.
 
@@ -93,6 +112,7 @@ class Comparison:
         bootstrap: paired bootstrap; None without resampling.
         randomisation: paired approximate randomisation; None without resampling.
         sign_test: sign test over the segments of the metric.
+        non_inferiority: test against a margin; None without one, or without resampling.
     """
 
     difference: float
@@ -101,6 +121,7 @@ class Comparison:
     bootstrap: PairedResult | None
     randomisation: PairedResult | None
     sign_test: SignTest
+    non_inferiority: NonInferiority | None = None
 
     @property
     def sign_test_disagrees(self) -> bool:
@@ -179,6 +200,7 @@ def resample(
     *,
     bootstrap_trials: int = BOOTSTRAP_TRIALS,
     randomisation_trials: int = RANDOMISATION_TRIALS,
+    margin: float | None = None,
 ) -> Resampling:
     """Confidence intervals of all systems, and comparisons of each system with the first.
 
@@ -188,6 +210,7 @@ def resample(
             ``sacrebleu --paired-bs``; ``none`` computes the sign test only.
         bootstrap_trials: number of resampled corpora of the bootstrap.
         randomisation_trials: number of trials of approximate randomisation.
+        margin: of the test of non-inferiority, in points of the score; None: no such test.
 
     Returns:
         the results; a single unit cannot be resampled, so there are then no confidence
@@ -201,14 +224,14 @@ def resample(
     baseline, *others = statistics
     units = len(statistics[baseline])
     confidence: dict[str, Confidence] = {}
-    paired: dict[str, tuple[tuple[float, float], PairedResult, PairedResult]] = {}
+    paired: dict[str, _Paired] = {}
     if unit != "none" and units > 1:
         confidence, paired = _paired_tests(
-            measurement, statistics, bootstrap_trials, randomisation_trials
+            measurement, statistics, bootstrap_trials, randomisation_trials, margin
         )
     comparisons = {}
     for name in others:
-        interval, bootstrap, randomisation = paired.get(name, (None, None, None))
+        tests = paired.get(name)
         difference = measurement.score(name) - measurement.score(baseline)
         direction: Direction = "even"
         if abs(difference) > _ROUNDING:
@@ -216,10 +239,11 @@ def resample(
         comparisons[name] = Comparison(
             difference=difference,
             direction=direction,
-            interval=interval,
-            bootstrap=bootstrap,
-            randomisation=randomisation,
+            interval=tests.interval if tests else None,
+            bootstrap=tests.bootstrap if tests else None,
+            randomisation=tests.randomisation if tests else None,
             sign_test=sign_test(measurement, baseline, name),
+            non_inferiority=tests.non_inferiority if tests else None,
         )
     return Resampling("document" if grouped else measurement.unit, units, confidence, comparisons)
 
@@ -230,14 +254,23 @@ def _sum_by_document(statistics: Statistics, documents: NDArray[np.int64]) -> St
     return sums
 
 
+@dataclass(frozen=True)
+class _Paired:
+    """What resampling says of a system and the baseline; as in :class:`Comparison`."""
+
+    interval: tuple[float, float]
+    bootstrap: PairedResult
+    randomisation: PairedResult
+    non_inferiority: NonInferiority | None
+
+
 def _paired_tests(
     measurement: Measurement,
     statistics: dict[str, Statistics],
     bootstrap_trials: int,
     swap_trials: int,
-) -> tuple[
-    dict[str, Confidence], dict[str, tuple[tuple[float, float], PairedResult, PairedResult]]
-]:
+    margin: float | None,
+) -> tuple[dict[str, Confidence], dict[str, _Paired]]:
     """Both tests of ``PairedTest``, with our p-values and its own."""
     baseline, *others = statistics
     drawn, drawn_results = _paired_test("bs", measurement, statistics, bootstrap_trials)
@@ -268,7 +301,12 @@ def _paired_tests(
             float(swapped_results[name].p_value),
             swap_trials,
         )
-        paired[name] = (float(low), float(high)), bootstrap, randomisation
+        not_worse = None
+        if margin is not None:
+            sign = 1 if measurement.higher_is_better else -1
+            p = _p_above(sign * (one - other), sign * observed + margin)
+            not_worse = NonInferiority(margin, p, swap_trials)
+        paired[name] = _Paired((float(low), float(high)), bootstrap, randomisation, not_worse)
     return confidence, paired
 
 
@@ -289,7 +327,12 @@ def _take(scores: NDArray[Any], trials: int) -> tuple[NDArray[Any], NDArray[Any]
 
 def _p_value(trials: NDArray[Any], observed: float) -> float:
     """Share of trials at least as far from zero as the observed value, which counts as one."""
-    extreme = np.count_nonzero(np.abs(trials) >= abs(observed) - _ROUNDING)
+    return _p_above(np.abs(trials), abs(observed))
+
+
+def _p_above(trials: NDArray[Any], observed: float) -> float:
+    """Share of trials that are at least the observed value, which counts as one."""
+    extreme = np.count_nonzero(trials >= observed - _ROUNDING)
     return float((extreme + 1) / (len(trials) + 1))
 
 

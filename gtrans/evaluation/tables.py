@@ -16,7 +16,7 @@ _COLUMNS = (
     *("system", "metric", "name", "unit", "score", "interval_low", "interval_high"),
     *("baseline", "difference", "difference_low", "difference_high", "p_bootstrap"),
     *("p_randomisation", "p_sign", "sign_better", "sign_worse", "sign_direction"),
-    *("omitted", "added", "signature"),
+    *("non_inferior_margin", "p_non_inferior", "omitted", "added", "signature"),
 )
 
 
@@ -78,6 +78,9 @@ def _csv_row(report: Report, key: str, measurement: Measurement, name: str) -> d
         test = comparison.sign_test
         row |= {"p_sign": test.p, "sign_better": test.better, "sign_worse": test.worse}
         row["sign_direction"] = test.direction
+        if (non_inferiority := comparison.non_inferiority) is not None:
+            row |= {"non_inferior_margin": non_inferiority.margin}
+            row |= {"p_non_inferior": non_inferiority.p}
     return row
 
 
@@ -99,6 +102,13 @@ def to_latex(report: Report) -> str:
             f"% $\\dagger$, $\\ddagger$: p < 0.05, 0.01 against {report.systems[0]} by paired "
             "approximate randomisation; bold: the best score"
         )
+    for key, measurement in columns:
+        margin = report.margin(key)
+        if margin is not None:
+            lines.append(
+                f"% {measurement.label}: $\\circ$: p < 0.05 that it is worse than that of "
+                f"{report.systems[0]} by less than {margin:g}"
+            )
     shares = list(SCORES.values()) if report.consistency else []
     heads = []
     for _, measurement in columns:
@@ -139,7 +149,9 @@ def _cell(report: Report, key: str, measurement: Measurement, name: str) -> str:
     comparison = report.resampled[key].comparisons.get(name)
     if comparison is not None and comparison.randomisation is not None:
         p = comparison.randomisation.p
-        mark = next((mark for limit, mark in _MARKS if p < limit), None)
+        mark = next((mark for limit, mark in _MARKS if p < limit), "")
+        if comparison.non_inferiority is not None and comparison.non_inferiority.p < 0.05:
+            mark += r"\circ"
         text += f"$^{{{mark}}}$" if mark else ""
     return text
 

@@ -1,15 +1,16 @@
-"""The tables and figures of the papers, from ``exp_gtransformer/experiments/*.yaml``.
+"""The tables and figures of the papers, and the project's own experiments.
 
-A file describes one paper. Numbers are as printed there; printed numbers whose last digit is 0 and
-numbers with a unit are texts. ``here`` and what variants have besides a recipe say how
-``gtrans reproduce`` shows it; ``docs/reproducing.md`` describes both.
+A file of ``exp_gtransformer/experiments`` describes one paper, ``results.yaml`` what the project
+has tried itself. Numbers are as printed; printed numbers whose last digit is 0 and numbers with a
+unit are texts. ``here`` and what variants have besides a recipe say how ``gtrans reproduce`` shows
+it; ``docs/reproducing.md`` describes both.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -21,15 +22,16 @@ from gtrans.shipped import shipped
 FOLDER = "exp_gtransformer/experiments"
 Kind = Literal["table", "figure"]
 Recipe = Literal[
-    "randinit", "finetune", "mbart", "flat", "memory", "bert", "han", "fusion", "none"
+    "randinit", "finetune", "mbart", "flat", "memory", "bert", "han", "fusion", "compare", "none"
 ]  # fmt: skip
 Scale = Literal["tiny", "small", "paper"]
-_NAME = re.compile(r"(\d{3})-[TF](?:\d+\.)?\d+")
+OWN = "results"
+_NAME = re.compile(rf"(\d{{3}})-[TF](?:\d+\.)?\d+|({OWN})-[a-z]+(?:-[a-z]+)*")
 
 
 @dataclass(frozen=True)
 class Paper:
-    """One of the papers; ``id``: its number here."""
+    """One of the papers; ``id``: its number here, or ``results``: what the project has tried."""
 
     id: str
     title: str
@@ -76,8 +78,11 @@ class Variant:
         at: the options at a scale if they are others; None: it is left out there.
         preparation: of ``scales.yaml``, if it is not that of the recipe.
         decoding: options of ``gtrans translate`` with which the model translates once more.
+        control: other neighbours than their own, with which the test sentences are translated
+            (:mod:`gtrans.experiments.controls`).
         ensemble: labels of the rows whose models translate together; no model is trained.
         seed_plus: what is added to the seed of a run.
+        seeds: at a scale, those of the scale or the user that it is run with; else all of them.
         corpora: those that its options are for; on others it is left out; empty: all.
         x: its places on the horizontal axes of a figure, by their titles.
         series: the curve that it belongs to.
@@ -92,8 +97,10 @@ class Variant:
     at: Mapping[Scale, tuple[str, ...] | None] = field(default_factory=dict)
     preparation: str = ""
     decoding: tuple[str, ...] = ()
+    control: Literal["", "alone", "shuffled"] = ""
     ensemble: tuple[str, ...] = ()
     seed_plus: int = 0
+    seeds: Mapping[Scale, tuple[int, ...]] = field(default_factory=dict)
     corpora: tuple[str, ...] = ()
     x: Mapping[str, float] = field(default_factory=dict)
     series: str = ""
@@ -206,27 +213,50 @@ def read_catalogue(folder: Path | None = None) -> list[Experiment]:
         GtransError: a file is missing or not as described above.
     """
     where = shipped(FOLDER) if folder is None else folder
-    files = sorted(where.glob("[0-9][0-9][0-9].yaml"))
+    files = [*sorted(where.glob("[0-9][0-9][0-9].yaml")), *where.glob(f"{OWN}.yaml")]
     if not files:
         raise GtransError(f"{where}: there is no file of a paper, such as 000.yaml.")
     return [experiment for path in files for experiment in _read(path)]
 
 
 def find(experiments: Sequence[Experiment], names: Iterable[str]) -> list[Experiment]:
-    """The experiments of some names; ``000`` is all of that paper.
+    """The experiments of some names; ``000`` is all of that paper, in either case of letters.
 
     Raises:
         GtransError: there is none of a name.
     """
     found = []
     for name in names:
-        of_name = [e for e in experiments if name.upper() in (e.name, e.paper.id)]
+        known = name.upper()
+        of_name = [e for e in experiments if known in (e.name.upper(), e.paper.id.upper())]
         if not of_name:
             raise GtransError(
                 f"there is no experiment '{name}'; `gtrans reproduce --list` names all of them."
             )
         found += of_name
     return found
+
+
+def with_rows(experiment: Experiment, labels: Iterable[str]) -> Experiment:
+    """The experiment with these rows alone, and those that they are tested against or made of.
+
+    Raises:
+        GtransError: it has no such row.
+    """
+    known = {variant.label: variant for variant in experiment.variants}
+    wanted: set[str] = set()
+    left = list(labels)
+    while left:
+        label = left.pop()
+        if label not in known:
+            raise GtransError(
+                f"`--rows`: {experiment.name} has no row '{label}', only {', '.join(known)}."
+            )
+        if label not in wanted:
+            wanted.add(label)
+            left += [it for it in (known[label].baseline, *known[label].ensemble) if it]
+    kept = tuple(it for it in experiment.variants if it.label in wanted)
+    return replace(experiment, variants=kept)
 
 
 def _read(path: Path) -> list[Experiment]:
@@ -250,7 +280,10 @@ def _experiment(paper: Paper, entry: dict[str, Any]) -> Experiment:
     )
     columns = tuple(printed.pop("columns"))
     variants = tuple(
-        Variant(**{**in_tuples(variant), "at": in_tuples(variant.get("at", {}))})
+        Variant(
+            **in_tuples(variant)
+            | {name: in_tuples(variant.get(name, {})) for name in ("at", "seeds")}
+        )
         for variant in entry.pop("variants")
     )
     here = _here(dict(entry.pop("here", {})))
@@ -286,7 +319,7 @@ def _here(entry: dict[str, Any]) -> Here:
 
 def _check(made: Experiment) -> None:
     match = _NAME.fullmatch(made.name)
-    if match is None or match[1] != made.paper.id:
+    if match is None or made.paper.id not in match.groups():
         raise ValueError(f"{made.name!r} is no name of a table or figure of {made.paper.id}")
     if made.kind not in get_args(Kind) or set(made.scales) != set(get_args(Scale)):
         raise ValueError(f"kind or scales of {made.name}")

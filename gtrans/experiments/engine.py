@@ -8,16 +8,18 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import FOLDER
 from gtrans.experiments.figures import ENDINGS, draw
 from gtrans.experiments.jobs import Plan, finished
-from gtrans.experiments.plan import Planned
+from gtrans.experiments.planned import Planned, Row
 from gtrans.experiments.tables import table_of, to_csv, to_markdown
 from gtrans.identity.files import atomic_writer, check_output_folder, locked
 from gtrans.libraries import require
@@ -28,7 +30,12 @@ _PLAN = "plan.json"
 
 
 def reproduce(
-    plan: Plan, planned: Sequence[Planned], cores: int, dry_run: bool, extra: Sequence[str]
+    plan: Plan,
+    planned: Sequence[Planned],
+    cores: int,
+    dry_run: bool,
+    extra: Sequence[str],
+    so_far: tuple[Plan, Sequence[Planned]] | None = None,
 ) -> None:
     """Run what is missing of the plan, and write the results of all experiments that are complete.
 
@@ -38,6 +45,8 @@ def reproduce(
         cores: CPU cores to use at once.
         dry_run: print the commands only.
         extra: options of Snakemake.
+        so_far: the whole experiments, if the plan has some of their rows only: what is finished of
+            them is written as NAME.so-far.
 
     Raises:
         GtransError: Snakemake is not installed, another process works in the folder, or a job has
@@ -57,7 +66,11 @@ def reproduce(
             if finished(plan, job) is None:
                 plan.record(job.name).unlink(missing_ok=True)
         failed = not _snakemake(plan, plan.folder, plan.folder, cores, extra)
-        incomplete = [it.experiment.name for it in planned if not _write(it, plan)]
+        if so_far is None:
+            incomplete = [it.experiment.name for it in planned if not _write(it, plan)]
+        else:
+            whole, every = so_far
+            incomplete = [it.experiment.name for it in every if not _write_rows(it, whole)]
     if failed or incomplete:
         names = ", ".join(incomplete)
         raise GtransError(
@@ -65,6 +78,45 @@ def reproduce(
             + (f", so there is no result of {names}, or an earlier one" if names else "")
             + "; what went wrong stands above; the same command goes on."
         )
+
+
+def write_finished(plan: Plan, planned: Sequence[Planned]) -> None:
+    """Write what is finished of every experiment, as NAME.so-far.md, .json and .csv.
+
+    A row has the seeds that are finished.
+
+    Nothing is run; another process may be at work in the folder.
+
+    Raises:
+        GtransError: no row is finished.
+    """
+    written = [it for it in planned if _write_rows(it, plan)]
+    if not written:
+        raise GtransError(f"{plan.folder}: no row of {planned[0].experiment.name} is finished.")
+
+
+def _write_rows(planned: Planned, plan: Plan) -> bool:
+    rows = tuple(row if row.why_not else _of_finished(row, plan) for row in planned.rows)
+    if not any(row.runs for row in rows):
+        return False
+    table = table_of(replace(planned, rows=rows, made=()), plan)
+    _write_table(table, planned.folder / f"{planned.experiment.name}.so-far")
+    return True
+
+
+def _of_finished(row: Row, plan: Plan) -> Row:
+    """The row with its finished runs."""
+    kept = [number for number, names in enumerate(row.jobs) if _finished(plan, names)]
+    if not kept:
+        return replace(row, runs=(), cells=None, why_not="not finished")
+    cells = {name: tuple(it[n] for n in kept) for name, it in (row.cells or {}).items()}
+    return replace(row, runs=tuple(row.runs[n] for n in kept), cells=cells)
+
+
+def _finished(plan: Plan, names: Iterable[str]) -> bool:
+    """Whether these jobs have ended well, and those that they wait for."""
+    # When one of those has failed, the files of the last ones are of an earlier run.
+    return all(finished(plan, job) is not None for job in plan.before(names))
 
 
 def _snakemake(plan: Plan, folder: Path, where: Path, cores: int, options: Sequence[str]) -> bool:
@@ -116,8 +168,7 @@ def _run_to_its_end(command: Sequence[str]) -> int:
 def _write(planned: Planned, plan: Plan) -> bool:
     """Write the results of an experiment if all its jobs have ended well."""
     experiment = planned.experiment
-    # Also what the last jobs wait for: when that has failed, their files are of an earlier run.
-    if any(finished(plan, job) is None for job in plan.before(planned.jobs)):
+    if not _finished(plan, planned.jobs):
         return False
     table = table_of(planned, plan)
     stem = planned.folder / experiment.name
@@ -126,11 +177,16 @@ def _write(planned: Planned, plan: Plan) -> bool:
         drawn = stem.with_name(f"{stem.name}.figure")
         draw(figure, experiment.variants, table, drawn)
         table["made"] += [f"{drawn.name}{ending}" for ending in ENDINGS]
+    _write_table(table, stem)
+    return True
+
+
+def _write_table(table: dict[str, Any], stem: Path) -> None:
+    """Write STEM.json, .csv and .md, and print the last."""
     texts = {"json": json.dumps(table, indent=2, ensure_ascii=False) + "\n"}
     texts |= {"csv": to_csv(table), "md": to_markdown(table)}
     for ending, text in texts.items():
         with atomic_writer(stem.with_name(f"{stem.name}.{ending}")) as file:
             file.write(text)
-    say(f"gtrans: {experiment.name}: {stem}.md")
+    say(f"gtrans: {table['experiment']}: {stem}.md")
     print_lines(*texts["md"].splitlines())
-    return True

@@ -94,6 +94,22 @@ class Plan:
             )
 
 
+def in_this_order(plan: Plan, names: Iterable[str]) -> Plan:
+    """The same jobs: first all that the first of ``names`` needs, then what the second adds, .."""
+    ordered: dict[str, Job] = {}
+
+    def add(name: str) -> None:
+        if name not in ordered:
+            job = plan.by_name[name]
+            for earlier in job.after:
+                add(earlier)
+            ordered[name] = job
+
+    for name in (*names, *plan.by_name):
+        add(name)
+    return Plan(plan.folder, tuple(ordered.values()))
+
+
 def read_plan(path: Path) -> Plan:
     """What :meth:`Plan.write` has written."""
     content = json.loads(path.read_text(encoding="utf-8"))

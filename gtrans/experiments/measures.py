@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import Any, Literal
 
 import yaml
@@ -49,6 +50,7 @@ class Column:
         at: where the number stands in it.
         interval: where its 95% interval stands, if the form does not say so itself.
         better: which direction is.
+        of_run: which number of a training's log: the best one, or the mean.
         times: what the number is multiplied by.
         digits: behind the point.
     """
@@ -57,6 +59,7 @@ class Column:
     at: tuple[str, ...]
     interval: tuple[str, ...] = ()
     better: Literal["higher", "lower"] = "higher"
+    of_run: Literal["best", "mean"] = "best"
     times: float = 1.0
     digits: int = 2
 
@@ -132,8 +135,9 @@ def read_number(
         return _from_scores(both or alone or {}, column)
     if measure.reads == "contrast":
         return _from_contrast(alone or {}, both or {}, column)
-    value = _at(alone, column.at)
-    interval = _at(alone, column.interval) if column.interval else None
+    content = alone if both is None else both
+    value = _at(content, column.at)
+    interval = _at(content, column.interval) if column.interval else None
     if value is None:
         return None
     ends = None if interval is None else (column.times * interval[0], column.times * interval[1])
@@ -199,10 +203,12 @@ def _from_contrast(
 
 
 def _from_history(folder: Path, column: Column) -> Reading | None:
-    """The best value of a run's log."""
+    """The best value of a run's log, or the mean of all."""
     from gtrans.analysis.history import read_history
 
     values = [value for _, value in read_history(folder).series(*column.at)]
+    if column.of_run == "mean":
+        return Reading(mean(values)) if values else None
     best = max if column.better == "higher" else min
     return Reading(best(values)) if values else None
 

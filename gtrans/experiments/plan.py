@@ -2,103 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import Experiment, Variant
 from gtrans.experiments.commands import Model, job_of
-from gtrans.experiments.jobs import Job, Jobs, Plan
-from gtrans.experiments.measures import BASELINE, ROW, Column, Measure, read_measures
+from gtrans.experiments.jobs import Job, Jobs, Plan, in_this_order
+from gtrans.experiments.measures import BASELINE, ROW, Measure, read_measures
+from gtrans.experiments.planned import Cell, Planned, Row, Wish
 from gtrans.experiments.refusals import why_not
 from gtrans.experiments.runs import Corpus, Run, Runs
-from gtrans.experiments.scales import ScaleSettings, filled
-
-
-@dataclass(frozen=True)
-class Cell:
-    """What was measured of a run: the files that :func:`read_number` reads."""
-
-    one: Path | None
-    against: Path | None
-    others: tuple[Path, ...] = ()
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of a table, or a point of a figure, on one corpus.
-
-    Attributes:
-        variant: it.
-        corpus: name of the corpus.
-        runs: its models, one for each seed.
-        cells: by measure, one for each seed.
-        baseline: label of the row that it is tested against; empty: it is not.
-        why_not: why there are no runs; empty: there are.
-    """
-
-    variant: Variant
-    corpus: str
-    runs: tuple[Run, ...] = ()
-    cells: Mapping[str, tuple[Cell, ...]] | None = None
-    baseline: str = ""
-    why_not: str = ""
-
-
-@dataclass(frozen=True)
-class Planned:
-    """An experiment at a scale.
-
-    Attributes:
-        experiment: it.
-        scale: the settings.
-        folder: of the scale; results are files of the experiment's name in it.
-        corpora: their names.
-        columns: by title.
-        measures: by name, those of all columns.
-        rows: all of them.
-        made: files that commands make, such as a figure.
-        jobs: names of all that must have ended well before the results can be written.
-    """
-
-    experiment: Experiment
-    scale: ScaleSettings
-    folder: Path
-    corpora: tuple[str, ...]
-    columns: dict[str, Column]
-    measures: dict[str, Measure]
-    rows: tuple[Row, ...]
-    made: tuple[Path, ...]
-    jobs: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What a user asks for.
-
-    Attributes:
-        scale: the settings.
-        out: ``--out``.
-        data: the folder of corpora that are given, or None.
-        corpora: names of corpora instead of the experiments' own.
-        seeds: of the runs.
-    """
-
-    scale: ScaleSettings
-    out: Path
-    data: Path | None
-    corpora: tuple[str, ...]
-    seeds: tuple[int, ...]
-
-    @property
-    def folder(self) -> Path:
-        """Where all of this scale is written."""
-        return self.out.resolve() / self.scale.label
+from gtrans.experiments.scales import filled
 
 
 def plan(experiments: Iterable[Experiment], wish: Wish) -> tuple[Plan, list[Planned]]:
     """The jobs of some experiments, which share what they can, and how to read them.
+
+    They stand in the order in which they should run: all that a row needs before the next row.
 
     Raises:
         GtransError: an experiment cannot be had at this scale, or something for it is missing.
@@ -106,7 +28,8 @@ def plan(experiments: Iterable[Experiment], wish: Wish) -> tuple[Plan, list[Plan
     jobs = Jobs()
     planner = _Planner(wish, jobs)
     planned = [planner.experiment(experiment) for experiment in experiments]
-    return jobs.plan(wish.folder), planned
+    names = [name for one in planned for name in one.jobs]
+    return in_this_order(jobs.plan(wish.folder), names), planned
 
 
 class _Planner:
@@ -219,21 +142,23 @@ class _Planner:
         """The baseline's run with the same corpus and seed."""
         for other in rows:
             if (other.variant.label, other.corpus) == (row.baseline, row.corpus):
-                return next(run for run in other.runs if run.seed == seed)
+                return next((run for run in other.runs if run.seed == seed), None)
         return None
 
     def _corpora(self, experiment: Experiment) -> Sequence[str]:
         scale = self._scale.name
         if self._wish.corpora:
             return self._wish.corpora
+        if scale in experiment.here.corpora:
+            return experiment.here.corpora[scale]
         if self._scale.corpora:
-            return experiment.here.corpora.get(scale, ("embedded",))
+            return ("embedded",)
         if scale == "small":
             raise GtransError(
                 f"`--corpus` is missing: the name of a corpus in `--data` for scale small "
                 f"({experiment.name}: {experiment.scales[scale]})."
             )
-        return experiment.here.corpora.get(scale, experiment.corpora)
+        return experiment.corpora
 
     def _rows(
         self,
@@ -256,29 +181,36 @@ class _Planner:
             elif variant.recipe not in self._scale.recipes:
                 reasons[variant.label] = f"recipe {variant.recipe} is not run at this scale"
             else:
+                possible = variant.seeds.get(self._scale.name, self._wish.seeds)
+                seeds = [seed for seed in self._wish.seeds if seed in possible]
                 runs[variant.label] = tuple(
-                    self._runs.model(variant, corpus, seed) for seed in self._wish.seeds
+                    self._runs.model(variant, corpus, seed) for seed in seeds
                 )
+                if not seeds:
+                    only = ", ".join(map(str, possible))
+                    reasons[variant.label] = f"only with the seeds {only} at this scale"
         for variant in experiment.variants:
             if variant.ensemble:
                 parts = zip(*(runs[label] for label in variant.ensemble), strict=True)
                 runs[variant.label] = tuple(self._runs.ensemble(part) for part in parts)
-        needed += [job.name for of in runs.values() for run in of for job in run.trained]
         rows = []
         for variant in experiment.variants:
             if variant.label in reasons:
                 rows.append(Row(variant, corpus.name, why_not=reasons[variant.label]))
                 continue
-            own, others = runs[variant.label], runs.get(variant.baseline, ())
-            cells = {
-                name: tuple(
-                    self._measured(name, measure, run, others[number] if others else None, needed)
-                    for number, run in enumerate(own)
-                )
-                for name, measure in measures.items()
-            }
+            own = runs[variant.label]
+            others = {run.seed: run for run in runs.get(variant.baseline, ())}
+            cells: dict[str, tuple[Cell, ...]] = dict.fromkeys(measures, ())
+            jobs: list[tuple[str, ...]] = []
+            for run in own:
+                before = len(needed)
+                needed += [job.name for job in run.trained]
+                for name, measure in measures.items():
+                    cell = self._measured(name, measure, run, others.get(run.seed), needed)
+                    cells[name] = (*cells[name], cell)
+                jobs.append(tuple(needed[before:]))
             baseline = variant.baseline if others else ""
-            rows.append(Row(variant, corpus.name, own, cells, baseline))
+            rows.append(Row(variant, corpus.name, own, cells, baseline, jobs=tuple(jobs)))
         return rows
 
     def _counts(
@@ -289,14 +221,15 @@ class _Planner:
         needed: list[str],
     ) -> Row:
         """The row of a corpus, in a table of counts; it has the paper's label if it is there."""
-        run = self._runs.prepared(corpus)
+        run, before = self._runs.prepared(corpus), len(needed)
         cells = {
             name: (self._measured(name, measure, run, None, needed),)
             for name, measure in measures.items()
         }
         labels = dict(zip(experiment.corpora, experiment.printed.rows, strict=False))
         label = labels[corpus.name].label if corpus.name in labels else corpus.name
-        return Row(Variant(label, "none", (), "", ""), corpus.name, (run,), cells)
+        variant = Variant(label, "none", (), "", "")
+        return Row(variant, corpus.name, (run,), cells, jobs=(tuple(needed[before:]),))
 
     def _measured(
         self, name: str, measure: Measure, run: Run, baseline: Run | None, needed: list[str]
@@ -310,7 +243,7 @@ class _Planner:
             needed.append(job.name)
             return Cell(Path(job.makes[0]), self._wish.folder / f"{job.name}.json")
         one = against = None
-        if baseline is None or not measure.against or not measure.instead:
+        if measure.argv and (baseline is None or not (measure.against and measure.instead)):
             one = self._measure(name, measure.argv, run, None, needed)
         if baseline is not None and measure.against:
             if not measure.instead:
@@ -375,6 +308,7 @@ class _Planner:
             "measures": str(run.folder / "measures"),
             "model": run.model,
             "run": str(run.folder),
+            "corpora": str(self._wish.data),
             "text": str(run.corpus.folder),
         }
 

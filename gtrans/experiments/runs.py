@@ -106,21 +106,16 @@ class Runs:
             GtransError: it is not there, or of two languages.
         """
         if name in self._scale.corpora:
-            source, target = self._scale.pair
-            folder = self.folder / "corpora" / name
-            prefixes = tuple(str(folder / split) for split in ("train", "valid", "test"))
             options = filled(self._scale.corpora[name], self._scale.settings)
-            made = [f"{prefix}.{lang}" for prefix in prefixes for lang in (source, target)]
-            job = Job(
-                f"corpora/{name}.made",
-                ("gtrans", "make-corpus", *options, "--out", str(folder)),
-                (*made, str(folder / "corpus.json")),
-            )
-            self._jobs.add(job)
-            return Corpus(name, folder, source, target, (*prefixes,), job.name)  # type: ignore[arg-type]
+            command = ["make-corpus", *options, "--out", str(self.folder / "corpora" / name)]
+            return self._made(name, command, "valid")
         if self._data is None:
             raise GtransError(f"`--data` is missing: the folder that holds {name}/.")
         folder = self._data.resolve() / name
+        if name in self._scale.assembled and not folder.is_dir():
+            out = str(self.folder / "corpora")
+            command = ["get-corpus", name, "--from", str(self._data.resolve()), "--out", out]
+            return self._made(name, command, "dev")
         if not folder.is_dir():
             raise GtransError(
                 f"{folder}: there is no such folder (`--data`, `--corpus`); `gtrans get-corpus` "
@@ -128,6 +123,17 @@ class Runs:
             )
         source, target = self._scale.languages.get(name) or self._pair(folder)
         return Corpus(name, folder, source, target, text_prefixes(folder, source, target), "")
+
+    def _made(self, name: str, command: Sequence[str], valid: str) -> Corpus:
+        """A corpus that a command of ``gtrans`` makes; ``valid``: what it calls that split."""
+        (source, target), folder = self._scale.pair, self.folder / "corpora" / name
+        train, dev, test = (str(folder / split) for split in ("train", valid, "test"))
+        made = [f"{prefix}.{lang}" for prefix in (train, dev, test) for lang in (source, target)]
+        job = Job(
+            f"corpora/{name}.made", ("gtrans", *command), (*made, str(folder / "corpus.json"))
+        )
+        self._jobs.add(job)
+        return Corpus(name, folder, source, target, (train, dev, test), job.name)
 
     def _pair(self, folder: Path) -> tuple[str, str]:
         """Source and target of a corpus that is known by its files only."""
@@ -153,16 +159,18 @@ class Runs:
             raise GtransError(f"{variant.label}: not at scale {self._scale.name}.")
         preparation = variant.preparation or settings.preparation
         prepared = self._preparation(corpus, preparation)
-        call = _Call(
-            self, variant.recipe, settings, corpus, prepared.parent, seed, variant.seed_plus
-        )
+        first = prepared.of or prepared
+        plus = seed + variant.seed_plus
+        out = first.parent / variant.recipe / f"seed-{plus}"
+        call = _Call(self, variant.recipe, settings, corpus, prepared.parent, out, seed, plus)
+        of_first = replace(call, prepared=first.parent)
         before, after = split_options(options)
         name = model_name(variant.recipe, [*before, *(["--"] if after else []), *after])
-        base, own = call.arguments([]), call.arguments([*before, "--name", name])
+        base, own = of_first.arguments([]), call.arguments([*before, "--name", name])
         shared = [it for it in outputs(variant.recipe, tuple(base)) if it.stage == "sentence"]
         of_sentence = base if shared else call.arguments(before)
         made = outputs(variant.recipe, tuple(own))
-        waits: Job = self._jobs.add(prepared.job)
+        waits = first.job if shared else prepared.job
         before_it = [it for it in made if it.stage == "sentence"]
         documents = [it for it in made if it.stage == "document"]
         if documents:
@@ -173,14 +181,15 @@ class Runs:
             if variant.model == "sentence":
                 if not before_it:
                     raise GtransError(f"{variant.label}: {variant.recipe} has no sentence model.")
-                return self._run(call, sentence, made, of_sentence, waits, variant.decoding)
+                return self._run(of_first, sentence, made, of_sentence, waits, variant)
         words = filled([*settings.training, *after], call.values)
         words = ["--", *words] if words else []
+        own_data = [prepared.job] if prepared.of else []
         # A model may start from another one of the same stage, which is named before it; a baseline
         # that is a sentence model itself stands in its stage.
         for model in documents or before_it:
-            waits = self._stage(call, model.stage, model, own, words, waits)
-        return self._run(call, model, made, own, waits, variant.decoding)
+            waits = self._stage(call, model.stage, model, own, words, waits, *own_data)
+        return self._run(call, model, made, own, waits, variant)
 
     def ensemble(self, runs: Sequence[Run]) -> Run:
         """Models that translate together; nothing is trained."""
@@ -190,7 +199,6 @@ class Runs:
         return self._decoded(
             replace(first, checkpoint=":".join(run.checkpoint for run in runs), trained=trained),
             model,
-            [],
         )
 
     def timed(self, run: Run) -> Job:
@@ -235,22 +243,34 @@ class Runs:
             raise GtransError(f"there is no preparation '{name}' at scale {self._scale.name}.")
         folder = self.folder / "runs" / corpus.name / name
         options = filled(kind.options, self.values(kind.recipe, corpus, folder, 0))
-        words = ["--out", str(folder), *_text_of(corpus, (0, 1, 2)), *options]
+        words = ["--stage", "prepare", "--out", str(folder)]
+        words += [*_text_of(corpus, (0, 1, 2)), *options]
+        waits = [corpus.job] if corpus.job else []
+        of = self._preparation(corpus, kind.of) if kind.of else None
+        if of is not None:
+            words += ["--sentence-data", str(of.parent / "data")]
+            waits.append(of.job.name)
         if "zh" in (corpus.source, corpus.target):
             # The papers' experiments on Chinese find its words so; run-bert.sh does it by itself.
             words += ["--", "prepare:", "--segmenter", "jieba"]
         made = [it for it in outputs(kind.recipe, tuple(words)) if it.stage == "prepare"]
         job = Job(
             f"runs/{corpus.name}/{name}/jobs/prepare",
-            ("bash", script(kind.recipe), "--stage", "prepare", *words),
+            ("bash", script(kind.recipe), *words),
             tuple(it.path for it in made),
-            (corpus.job,) if corpus.job else (),
+            tuple(waits),
             () if corpus.job else corpus.texts,
         )
-        return _Prepared(folder, self._jobs.add(job))
+        return _Prepared(folder, self._jobs.add(job), of)
 
     def _stage(
-        self, call: _Call, stage: str, made: Output, words: list[str], extra: list[str], after: Job
+        self,
+        call: _Call,
+        stage: str,
+        made: Output,
+        words: list[str],
+        extra: list[str],
+        *after: Job,
     ) -> Job:
         argv = ("bash", script(call.recipe), "--stage", stage, "--only", made.name, *words, *extra)
         return self._jobs.add(
@@ -258,7 +278,7 @@ class Runs:
                 f"{call.name}/jobs/{made.name}.{stage}",
                 argv,
                 (made.path,),
-                (after.name,),
+                tuple(dict.fromkeys(job.name for job in after)),
                 gpu=self._scale.gpu,
             )
         )
@@ -270,7 +290,7 @@ class Runs:
         made: Sequence[Output],
         words: list[str],
         trained: Job,
-        decoding: tuple[str, ...],
+        variant: Variant,
     ) -> Run:
         """The run of a trained model, with the job that would translate by it."""
         hypothesis = next(it.path for it in made if it.stage == "translate" and it.name == of.name)
@@ -294,15 +314,23 @@ class Runs:
             (trained,),
             translated,
         )
-        return self._decoded(run, model_name(run.model, decoding), decoding) if decoding else run
+        if not (variant.decoding or variant.control):
+            return run
+        name = model_name(run.model, variant.decoding)
+        name += f".{variant.control}" if variant.control else ""
+        return self._decoded(run, name, variant.decoding, variant.control)
 
-    def _decoded(self, run: Run, model: str, decoding: Sequence[str]) -> Run:
+    def _decoded(
+        self, run: Run, model: str, decoding: Sequence[str] = (), control: str = ""
+    ) -> Run:
         """The same model with more options, or several models; else the search is the recipe's."""
         hypothesis = str(run.folder / f"test.{model}.{run.corpus.target}")
         argv = list(search(run.translated.argv))
         for flag, value in (("--path", run.checkpoint), ("--output", hypothesis)):
             argv[argv.index(flag) + 1] = value
         argv += [word for option in decoding for word in split(option)]
+        if control:
+            argv = ["python", "-m", "gtrans.experiments.controls", control, *argv]
         job = Job(
             f"{run.folder.relative_to(self.folder)}/jobs/{model}.translate",
             tuple(argv),
@@ -315,25 +343,25 @@ class Runs:
 
 @dataclass(frozen=True)
 class _Prepared:
+    """A prepared corpus, ``parent/data``; ``of``: the one that it shares its vocabulary with."""
+
     parent: Path
     job: Job
+    of: _Prepared | None
 
 
 @dataclass(frozen=True)
 class _Call:
-    """How a recipe is called for a corpus and a seed."""
+    """How a recipe is called for a corpus and a seed; ``training_seed`` is the one it is given."""
 
     runs: Runs
     recipe: str
     settings: RecipeSettings
     corpus: Corpus
     prepared: Path
+    out: Path
     seed: int
-    plus: int
-
-    @property
-    def out(self) -> Path:
-        return self.prepared / self.recipe / f"seed-{self.seed + self.plus}"
+    training_seed: int
 
     @property
     def name(self) -> str:
@@ -343,8 +371,7 @@ class _Call:
     @property
     def values(self) -> Mapping[str, str]:
         """What may stand in braces in options."""
-        seed = self.seed + self.plus
-        return self.runs.values(self.recipe, self.corpus, self.prepared, seed)
+        return self.runs.values(self.recipe, self.corpus, self.prepared, self.training_seed)
 
     def arguments(self, options: Sequence[str]) -> list[str]:
         """The words of the script, before what follows ``--``."""

@@ -21,10 +21,18 @@ _UPDATES = "-updates"
 
 @dataclass(frozen=True)
 class Preparation:
-    """What all seeds share; ``recipe``: the run script that makes it, with these options."""
+    """What all seeds share.
+
+    Attributes:
+        recipe: the run script that makes it.
+        options: of that script.
+        of: the preparation whose truecasers, BPE and vocabulary it takes; models with either share
+            a sentence model, which is trained with that one. Empty: none.
+    """
 
     recipe: str
     options: tuple[str, ...]
+    of: str
 
 
 @dataclass(frozen=True)
@@ -56,11 +64,13 @@ class ScaleSettings:
         seeds: of the runs.
         settings: numbers that stand in braces in options.
         corpora: those that are made here, with the options of ``gtrans make-corpus``.
+        assembled: those that ``gtrans get-corpus`` puts together from the corpora that are given.
         preparations: by name.
         recipes: by name; a recipe that is missing is not run at this scale.
         languages: source and target of corpora.
         pair: source and target of a corpus that is not in ``languages``.
         device: options of commands that use a model.
+        changes: the settings that a user has changed, as ``NAME=VALUE``, sorted.
     """
 
     name: Scale
@@ -68,11 +78,13 @@ class ScaleSettings:
     seeds: tuple[int, ...]
     settings: Mapping[str, str]
     corpora: Mapping[str, tuple[str, ...]]
+    assembled: tuple[str, ...]
     preparations: Mapping[str, Preparation]
     recipes: Mapping[str, RecipeSettings]
     languages: Mapping[str, tuple[str, str]]
     pair: tuple[str, str]
     device: tuple[str, ...]
+    changes: tuple[str, ...]
 
     @property
     def gpu(self) -> bool:
@@ -123,11 +135,13 @@ def _scale(name: Scale, content: dict[str, Any], changes: Sequence[str]) -> Scal
     return ScaleSettings(
         name=name,
         label=".".join([name, *sorted(change.replace("=", "-") for change in changes)]),
+        changes=tuple(sorted(changes)),
         seeds=tuple(content["seeds"]),
         settings=settings,
         corpora={key: tuple(value) for key, value in content.get("corpora", {}).items()},
+        assembled=tuple(content.get("assembled", ())),
         preparations={
-            key: Preparation(value["recipe"], _words(value["options"]))
+            key: Preparation(value["recipe"], _words(value["options"]), value.get("of", ""))
             for key, value in content["preparations"].items()
         },
         recipes=recipes,

@@ -12,7 +12,7 @@ from typing import Any
 
 from gtrans.experiments.jobs import Plan, finished
 from gtrans.experiments.measures import Reading, read_number
-from gtrans.experiments.plan import Planned, Row
+from gtrans.experiments.planned import Planned, Row
 
 
 def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
@@ -40,6 +40,7 @@ def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
         "title": experiment.title,
         "paper": experiment.paper.title,
         "scale": planned.scale.label,
+        "command": _command(planned),
         "settings": dict(planned.scale.settings),
         "version": _versions(planned, plan),
         "corpora": list(planned.corpora),
@@ -52,6 +53,13 @@ def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
         "rows": rows,
         "made": [str(path.relative_to(planned.folder)) for path in planned.made],
     }
+
+
+def _command(planned: Planned) -> list[str]:
+    """The words that make the experiment, without folders, seeds and rows."""
+    changes = [word for change in planned.scale.changes for word in ("--set", change)]
+    name, scale = planned.experiment.name, planned.scale.name
+    return ["gtrans", "reproduce", name, "--scale", scale, *changes]
 
 
 def _versions(planned: Planned, plan: Plan) -> str:

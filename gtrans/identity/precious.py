@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from pathlib import Path
 
 from gtrans.errors import GtransError
@@ -17,13 +18,20 @@ _OF_DATA = re.compile(
     r"sentencepiece\.(model|dict\.txt)|byte-bpe\.(merges|json|dict\.txt)"
 )
 # How files of torch begin: an archive, or a pickle of protocol 2.
-_TORCH = (b"PK\x03\x04", b"\x80\x02")
+_ARCHIVE, _PICKLE = b"PK\x03\x04", b"\x80\x02"
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether a file begins as the checkpoints of torch do."""
+    """Whether a file begins as the checkpoints of torch do; an archive must also be torch's."""
     with open(path, "rb") as file:
-        return file.read(4).startswith(_TORCH)
+        begin = file.read(4)
+    if begin != _ARCHIVE:
+        return begin.startswith(_PICKLE)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith("data.pkl") for name in archive.namelist())
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):  # perhaps half a checkpoint
+        return True
 
 
 def refuse_precious(path: Path, what: str, writes: str = TEXT) -> None:

@@ -3,8 +3,15 @@
 Tiedemann and Scherrer, "Neural Machine Translation with Extended Context", DiscoMT 2017: a
 sentence and its neighbours are joined on both sides (2-to-2; n-to-n with a larger
 ``--context-before``) or on the source side only (n-to-1, ``--context-sides source``). Of the
-translation the current sentence is kept. Sentence marks separate the sentences; attention sees
-the whole window.
+translation the current sentence is kept.
+
+============  ===================================================================================
+window        a sentence and its neighbours: :class:`gtrans.data.units.WindowUnit`
+marks         between the sentences of a window: :mod:`gtrans.data.frame`
+2-to-2        ``--context-before 1 --context-sides both``, the default
+2-to-1        ``--context-before 1 --context-sides source``
+attention     of every token to the whole window: :class:`gtrans.models.base.model.Transformer`
+============  ===================================================================================
 """
 
 from dataclasses import dataclass

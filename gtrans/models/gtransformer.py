@@ -161,8 +161,8 @@ class GTransformer(Transformer):
             top, layers = getattr(cfg, f"{part}_global_layers"), getattr(cfg, f"{side}_layers")
             if not 0 <= top <= layers:
                 raise GtransError(
-                    f"`--{part}-global-layers` must be between 0 and the {layers} layers of that "
-                    f"side, but is {top}."
+                    f"`--{part}-global-layers` must be between 0 and {layers}, the layers of that "
+                    f"side, but is {top}; give `--{part}-global-layers {layers}`, or fewer."
                 )
 
     @classmethod

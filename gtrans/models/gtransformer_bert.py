@@ -2,13 +2,17 @@
 
 Bao et al. (2021), table 2, give the result without details. Here
 
-* the encoder is the whole BERT (:mod:`gtrans.models.base.bert_encoder`). It reads
-  ``[CLS] s1 [SEP] [CLS] s2 [SEP] ..``, so that a group looks to BERT like a sentence;
-* its bottom layers have group attention, as in every G-Transformer. In its top layers
-  BERT's attention becomes the group attention; global attention and gates are new;
-* positions count through the document, and BERT has learned 512 of them: longer documents
-  are split between sentences;
-* the decoder is that of a G-Transformer, with BERT's width and the corpus's vocabulary.
+=========  ======================================================================================
+encoder    the whole BERT, :mod:`gtrans.models.base.bert_encoder`. It reads
+           ``[CLS] s1 [SEP] [CLS] s2 [SEP] ..``, so that a group looks to BERT like a sentence
+Eq 3-8     group attention in the encoder's bottom layers, as in every G-Transformer
+Eq 9-10    in its top layers BERT's attention becomes the group attention; global attention and
+           gates are new
+positions  count through the document, and BERT has learned 512 of them: longer documents are cut
+           between sentences
+decoder    that of :mod:`gtrans.models.gtransformer`, with BERT's width and the corpus's
+           vocabulary
+=========  ======================================================================================
 """
 
 from dataclasses import dataclass

@@ -10,7 +10,12 @@ A document that is longer than ``--max-doc-tokens`` is cut into instances. What 
   instance of their own, by the hierarchical attention of :mod:`gtrans.models.han_transformer` on
   the encoder's last states of the instance: words of each sentence first, then sentences.
 
-The instance itself is read as in :mod:`gtrans.models.gtransformer`.
+========================  =======================================================================
+the instance              as in :mod:`gtrans.models.gtransformer`
+Eq 3.4-3.10 (Guo)         :mod:`gtrans.modules.context_attention`, in every layer
+§2.1-2.2 (Miculicich)     :mod:`gtrans.modules.hierarchical_attention`, with ``--han-context``
+the sentences before      :class:`gtrans.models.bert_context_transformer.ContextPlanner`
+========================  =======================================================================
 """
 
 from collections.abc import Mapping

@@ -13,7 +13,7 @@ from gtrans.errors import GtransError
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.layout import DocumentLayout, Segments
-from gtrans.modules.memory import MemoryFlow, MemoryPass
+from gtrans.modules.memory_plan import MemoryFlow, MemoryPass
 
 
 class AttentionPlans:

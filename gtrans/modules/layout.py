@@ -8,7 +8,7 @@ group tags of G-Transformer, Eq 3), and converts between the padded and the pack
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -69,6 +69,8 @@ class DocumentLayout:
         sentences: the runs of tokens that are sentences.
         documents: the runs of tokens that are documents.
         sentence_counts: ``(batch,)`` sentences of each document.
+        instances: in a batch whose rows are :meth:`divided`, ``(batch, most)`` the sentences of
+            each instance of a row, then zeros; None: a row is one document.
     """
 
     shape: tuple[int, int]
@@ -78,6 +80,7 @@ class DocumentLayout:
     sentences: Segments
     documents: Segments
     sentence_counts: Tensor
+    instances: Tensor | None = field(default=None, kw_only=True)
 
     @classmethod
     def from_starts(cls, real: Tensor, starts: Tensor) -> DocumentLayout:
@@ -141,6 +144,47 @@ class DocumentLayout:
         opening = torch.where(first.eq(eos), first, torch.full_like(first, bos))
         return cls.from_starts(real, tokens.eq(opening) & real)
 
+    def divided(self, instances: Tensor | None) -> DocumentLayout:
+        """The same batch, in which every instance of a row is a document of its own.
+
+        Attention and positions are then those of instances, wherever they speak of documents.
+
+        Args:
+            instances: see :attr:`instances`; None: rows stay as they are.
+
+        Raises:
+            ValueError: a row has another number of sentences.
+        """
+        if instances is None:
+            return self
+        if not torch.equal(instances.sum(1), self.sentence_counts):
+            raise ValueError(
+                f"instances of {instances.sum(1).tolist()} sentences in rows of "
+                f"{self.sentence_counts.tolist()}"
+            )
+        counts = instances[instances > 0]
+        numbers = torch.arange(counts.numel(), device=counts.device)
+        row = numbers.repeat_interleave(counts).repeat_interleave(self.sentences.lengths)
+        before = counts.cumsum(0) - counts
+        starts = self.sentences.starts[before]
+        ends = torch.cat([starts[1:], starts.new_tensor([self.tokens])])
+        sentence = torch.arange(len(self.sentences), device=counts.device)
+        return replace(
+            self,
+            row=row,
+            sentence=sentence.repeat_interleave(self.sentences.lengths) - before[row],
+            documents=Segments(starts, ends - starts),
+            sentence_counts=counts,
+            instances=instances,
+        )
+
+    @property
+    def documents_of_row(self) -> Tensor:
+        """``(batch,)`` how many of :attr:`documents` each row has."""
+        if self.instances is None:
+            return torch.ones_like(self.sentence_counts)
+        return self.instances.gt(0).sum(1)
+
     def rows(self, chosen: Tensor) -> tuple[DocumentLayout, Tensor]:
         """The layout of a batch of the rows ``chosen (n,)``, repeated or reordered.
 
@@ -153,6 +197,8 @@ class DocumentLayout:
         opens = torch.zeros(self.tokens, dtype=torch.bool, device=device)
         opens[self.sentences.starts] = True
         layout = DocumentLayout.from_starts(numbers > 0, self.pad(opens)[chosen])
+        if self.instances is not None:
+            layout = layout.divided(self.instances[chosen])
         return layout, layout.pack(numbers) - 1
 
     @property
@@ -245,10 +291,16 @@ class DocumentLayout:
         return packed[self.pack(chosen)]
 
     def align(self, packed: Tensor) -> Tensor:
-        """``(tokens, ..) -> (batch, length, ..)`` with all padding on the right, zeros there."""
-        if self.is_dense:
+        """``(tokens, ..) -> (documents, longest, ..)``, all padding on the right and zeros.
+
+        They are as many and as long as the rows of the batch, unless these are divided.
+        """
+        shape = self.shape
+        if self.instances is not None:
+            shape = len(self.documents), self.most_in_document
+        elif self.is_dense:
             return self.pad(packed)
-        padded = packed.new_zeros(*self.shape, *packed.shape[1:])
+        padded = packed.new_zeros(*shape, *packed.shape[1:])
         padded[self.row, self.position] = packed
         return padded
 

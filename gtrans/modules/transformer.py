@@ -20,7 +20,8 @@ from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import ContextAttention, PackedContext
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.group_attention import AttentionPlan
-from gtrans.modules.memory import MemoryFlow, RecurrentMemory
+from gtrans.modules.memory import RecurrentMemory
+from gtrans.modules.memory_plan import MemoryFlow
 from gtrans.modules.residual import LayerSpec, ResidualLayer
 from gtrans.modules.shared_keys import SharedSources
 

@@ -224,6 +224,7 @@ def _default(field: Any) -> Any:
     return str(field.default) if isinstance(field.default, tuple) else field.default
 
 
+@cache
 def _adopted(
     schema: type[FairseqDataclass], model: Any, arch: str, **given: Any
 ) -> dict[str, Any] | None:

@@ -85,7 +85,7 @@ _OF_UNITS = {
     "window": ("context_before", "context_after", "context_kind", "context_sentence",
                "context_sides", "context_redraw"),
     "document": ("overlap", "recut"),
-    "stream": ("min_window", "max_window"),
+    "stream": ("stream_of", "min_window", "max_window"),
 }  # fmt: skip
 _OF_BERT = "bert_"
 _ORDER = ("common", "task", "model", "criterion", "optimizer", "lr_scheduler", "optimization",

@@ -6,19 +6,36 @@ A table stands in its document between two comments, ``<!-- NAME: ... -->`` and
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from gtrans.errors import GtransError
+from gtrans.options import docstrings
 from gtrans.options.catalogue import models, summary
 
 
 def systems() -> list[str]:
-    """One row for every model class: what it is, its architectures, its units."""
+    """One row for every model class: what it is, with its page, its architectures, its units."""
     rows = ["| system | architectures | reads |", "| --- | --- | --- |"]
     for model, names in models().items():
         listed = ", ".join(f"`{name}`" for name in shortened(names))
-        rows.append(f"| {summary(model)} | {listed} | {', '.join(model.units)} |")
+        name, colon, rest = summary(model).partition(":")
+        if page := page_of(model):
+            name = f"[{name}]({page}.md)"
+        rows.append(f"| {name}{colon}{rest} | {listed} | {', '.join(model.units)} |")
     return rows
+
+
+def page_of(model: Any) -> str:
+    """The page of a model class in ``docs/systems``; empty: there is none.
+
+    It has the name of the model's module, or of a module that this one's name begins with.
+    """
+    module = model.__module__.rpartition(".")[2]
+    pages = [page for page in EQUATIONS if f"{module}_".startswith(f"{page}_")]
+    return max(pages, key=len, default="")
 
 
 def windows() -> list[str]:
@@ -32,10 +49,37 @@ def windows() -> list[str]:
     return rows
 
 
+def equations(*modules: str) -> list[str]:
+    """The tables of equations and files in the docstrings of these modules of ``gtrans``."""
+    rows: list[str] = []
+    for name in modules:
+        for table in docstrings.tables(import_module(f"gtrans.{name}").__doc__ or ""):
+            path = f"`gtrans/{name.replace('.', '/')}.py`"
+            rows += [*([""] if rows else []), f"| where | in {path} |", *table[1:]]
+    return rows
+
+
+# The modules whose docstrings map the equations of a system, by the system's page.
+EQUATIONS = {
+    "concat_transformer": ("models.concat_transformer",),
+    "gtransformer": ("models.gtransformer",),
+    "gtransformer_bert": ("models.gtransformer_bert",),
+    "gtransformer_context": ("models.gtransformer_context",),
+    "gtransformer_memory": ("models.gtransformer_memory",),
+    "flat_transformer": ("models.flat_transformer",),
+    "memory_transformer": ("models.memory_transformer", "modules.memory"),
+    "bert_context_transformer": ("models.bert_context_transformer", "modules.context_attention"),
+    "gtrans_fusion": ("models.gtrans_fusion",),
+    "han_transformer": ("models.han_transformer", "modules.hierarchical_attention"),
+}
 # The tables of each document, by the name in its comments.
 DOCUMENTS: Mapping[str, Mapping[str, Callable[[], list[str]]]] = {
-    "README.md": {"systems": systems},
+    "docs/systems/index.md": {"systems": systems},
     "docs/training.md": {"windows": windows},
+    **{
+        f"docs/systems/{name}.md": {"equations": partial(equations, *modules)}
+        for name, modules in EQUATIONS.items()
+    },
 }
 
 

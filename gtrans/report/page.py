@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from importlib import import_module, resources
 from typing import Any
 
-from gtrans import __version__
 from gtrans.report.charts import Chart
 from gtrans.report.contrast import Accuracy
 from gtrans.report.folders import Run
 from gtrans.report.scores import SIGNIFICANT, ScoresOfTest
 from gtrans.report.training import Training, differing
+from gtrans.version import __version__
 
 
 @dataclass(frozen=True)

@@ -165,12 +165,17 @@ class DocumentTranslationTask(InteractiveTask):
         """
         folders = data_folders(self.cfg)
         training = split == self.cfg.train_subset
-        folder = folders[(epoch - 1) % len(folders)] if training else folders[0]
         dictionaries, words = (self._source, self._target), self._identity.words
         reader = SplitReader(self.cfg, dictionaries, words, self.bert, combine)
-        self.datasets[split] = reader.read(folder, split, self.examples, training, self._longest)
+        self.datasets[split] = reader.read(
+            folders, split, self.examples, training, self._longest, epoch
+        )
         for part in self.parts:
             part.loaded(split, self.datasets[split])
+
+    def has_sharded_data(self, split: str) -> bool:
+        """Whether an epoch reads a part of the training set; not if folders are mixed."""
+        return self.cfg.mix is None and bool(super().has_sharded_data(split))
 
     def max_positions(self) -> tuple[int, int]:
         """No limit for fairseq; lengths are checked when a split is loaded."""

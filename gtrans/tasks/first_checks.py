@@ -14,7 +14,7 @@ from gtrans.decoding.generator import refuse_unsupported
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import DOCUMENT_METRICS
 from gtrans.libraries import require
-from gtrans.tasks.options import data_folders, model_class
+from gtrans.tasks.options import data_folders, mix_weights, model_class
 from gtrans.tasks.parts.eval_bleu import SCORES, how_to_translate, logged_scores, reference_files
 from gtrans.tasks.split_files import split_pair
 from gtrans.training.folder import LAST, RunFolder
@@ -43,6 +43,8 @@ def check_first(task: Any, root: Any) -> None:
             f"`--overlap {task.overlap}` is for decoding; in training leave it out (`--recut` lets "
             "a model meet every sentence at every place of an instance)."
         )
+    if task.get("mix") is not None:
+        mix_weights(task)
     model = root.get("model")
     # fairseq's older models have their options in a namespace.
     hydra = model is None or isinstance(model, DictConfig)

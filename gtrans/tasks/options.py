@@ -1,5 +1,6 @@
 """Options of the document task, and the files that they name."""
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from gtrans.data.unit_options import UnitConfig, at_least, option
 from gtrans.data.units import UNITS, Unit, unit_of
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import DocumentModel, reads_plain_documents
+from gtrans.modules.steps import STEPS
 from gtrans.tasks.run_options import SampleConfig, ValidationConfig, selection_of
 from gtrans.text.prepared_folder import check_recorded
 
@@ -27,7 +29,15 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
     """Data, streams, BERT, word dropout and starting points."""
 
     data: Optional[str] = option(
-        None, "folder made by gtrans prepare; several joined by ':' take turns, one an epoch"
+        None,
+        "folder made by gtrans prepare; several joined by ':' take turns, one an epoch, or are "
+        "mixed (--mix)",
+    )
+    mix: Optional[str] = option(
+        None,
+        "with several folders: read all of them in every epoch, mixed; for each folder, joined by "
+        "':', how often it is read in an epoch: 1 once, 2 twice, 0.25 a quarter of its units, "
+        "drawn anew in every epoch",
     )
     source_lang: Optional[str] = field(
         default=None,
@@ -43,25 +53,28 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
             "argparse_alias": "-t",
         },
     )
-    min_window: int = option(
-        5, "with --unit stream: fewest sentences of a document that an update reads"
+    min_window: Optional[int] = option(
+        None,
+        "with --unit stream: fewest sentences (in streams of instances: instances) of a document "
+        "that an update reads (default: 5 sentences, 2 instances)",
     )
-    max_window: int = option(
-        10,
-        "with --unit stream: most sentences of a document that an update reads; the number is "
+    max_window: Optional[int] = option(
+        None,
+        "with --unit stream: most of them; the number is "
         "drawn for every update (0: whole documents, which converge best in the paper). With "
         "--batch-size, the number of documents, longer windows make larger updates; without it "
-        "as many documents as fill --max-tokens are read",
+        "as many documents as fill --max-tokens are read (default: 10 sentences, 4 instances)",
     )
     overlap: int = option(
         0,
-        "in decoding with --unit document: an instance begins with the last N sentences of the "
-        "instance before and their translations (as `gtrans translate --overlap`)",
+        "in decoding with --unit document or streams of instances: an instance begins with the "
+        "last N sentences of the instance before and their translations (as `gtrans translate "
+        "--overlap`)",
     )
     recut: bool = option(
         False,
-        "with --unit document: cut documents at other places in every epoch of training, so that "
-        "a model meets every sentence at every place of an instance",
+        "with --unit document or streams of instances: cut documents at other places in every "
+        "epoch of training, so that a model meets every sentence at every place of an instance",
     )
     context_redraw: bool = option(
         False,
@@ -122,6 +135,27 @@ def data_folders(cfg: Any) -> list[str]:
         if not os.path.isdir(folder):
             raise GtransError(f"{folder}: there is no such data folder.")
     return folders
+
+
+def mix_weights(cfg: Any) -> list[float]:
+    """How often each folder is read in an epoch, as ``--mix`` says.
+
+    Raises:
+        GtransError: not as many weights as folders, or one is no number above 0.
+    """
+    folders, words = data_folders(cfg), str(cfg.mix).split(os.pathsep)
+    if len(words) != len(folders) or len(folders) < 2:
+        raise GtransError(
+            f"`--mix {cfg.mix}` has {len(words)} weights for {len(folders)} data folders; give one "
+            "for each of several, joined by ':'."
+        )
+    try:
+        weights = [float(word) for word in words]
+    except ValueError:
+        weights = [math.nan]
+    if not all(0 < weight < math.inf for weight in weights):
+        raise GtransError(f"`--mix {cfg.mix}`: every weight must be a number above 0.")
+    return weights
 
 
 def languages_of(cfg: Any, folder: str) -> tuple[str, str]:
@@ -198,13 +232,23 @@ def task_unit(cfg: Any) -> Unit:
     return unit
 
 
+# Windows of streams unless options say otherwise.
+_WINDOWS = dict(zip(STEPS, ((5, 10), (2, 4)), strict=True))
+
+
 def stream_options(cfg: Any) -> StreamOptions:
     """How long the windows of training on streams are.
 
     Raises:
         GtransError: lengths out of range.
     """
-    return StreamOptions(int(cfg.min_window), int(cfg.max_window), int(cfg.seed))
+    least, most = _WINDOWS[str(cfg.stream_of or STEPS[0])]
+    if cfg.max_window is not None:
+        most = int(cfg.max_window)
+        least = min(least, most) if most else least
+    if cfg.min_window is not None:
+        least = int(cfg.min_window)
+    return StreamOptions(least, most, int(cfg.seed), bool(cfg.recut))
 
 
 def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any]) -> None:
@@ -226,6 +270,15 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
                 f"`--{name.replace('_', '-')} {cfg[name]}`: this model takes "
                 f"{' or '.join(possible)}; choose one of them."
             )
+    # None instead of sentences, as in the checkpoints of models without this option.
+    steps = model.stream_of if str(cfg.unit) == "stream" else None
+    if cfg.stream_of is not None and str(cfg.stream_of) != steps:
+        raise GtransError(
+            f"`--stream-of {cfg.stream_of}`: "
+            + (f"this model reads streams of {steps}" if steps else "this is no stream")
+            + "; leave it out."
+        )
+    cfg.stream_of = None if steps == STEPS[0] else steps
     for name, size in zip(("context_before", "context_after"), model.context_size, strict=True):
         if cfg[name] is None:
             cfg[name] = size

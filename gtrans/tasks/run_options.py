@@ -91,7 +91,7 @@ def selection_of(cfg: Any) -> Selection:
 
 
 def read_everything(cfg: Any) -> None:
-    """Forget the part of the training set that a model was trained on, for its other commands.
+    """Forget which part of the training set a model has read, and how, for its other commands.
 
     Args:
         cfg: options of the task in a checkpoint, which are changed.
@@ -99,3 +99,4 @@ def read_everything(cfg: Any) -> None:
     with open_dict(cfg):
         for field in fields(SampleConfig):
             cfg[field.name] = field.default
+        cfg.mix = None

@@ -1,24 +1,29 @@
 """Binarised splits of a data folder."""
 
+from __future__ import annotations
+
 import logging
 import os
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
-from fairseq.data import Dictionary
+from fairseq.data import ConcatDataset, Dictionary
 
 from gtrans.data.binarised import load_lines
 from gtrans.data.document_dataset import DocumentDataset
 from gtrans.data.document_units import Units, check_sides, document_units
 from gtrans.data.examples import ExampleBuilder
-from gtrans.data.selection import WHOLE
+from gtrans.data.selection import WHOLE, Selection
 from gtrans.data.stream import StreamDataset
 from gtrans.data.units import Unit
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import BERT_PIECES
-from gtrans.tasks.options import data_folders, stream_options
+from gtrans.tasks.options import data_folders, mix_weights, stream_options
 from gtrans.tasks.parts.bert import BertPart
 from gtrans.tasks.run_options import selection_of
 from gtrans.tasks.split_files import has_side, split_pair
@@ -53,6 +58,85 @@ def training_files(cfg: Any, bert: Optional[BertPart]) -> list[Path]:
     return found
 
 
+@dataclass(frozen=True)
+class Part:
+    """The lines of a split in one folder.
+
+    Attributes:
+        name: of it in messages.
+        source, target, word_pieces: indexed datasets of its lines; the last two may be missing.
+        unit: how documents are cut.
+        selection: which of them are read.
+    """
+
+    name: str
+    source: Any
+    target: Any | None
+    word_pieces: Any | None
+    unit: Unit
+    selection: Selection
+
+    def cut(self, draw: np.random.Generator | None = None) -> Units:
+        """Its units; ``draw``: where documents are cut is random."""
+        target = None if self.target is None else self.target.sizes
+        return document_units(
+            self.source.sizes, target, self.unit, self.name, self.selection, draw
+        )
+
+    @cached_property
+    def units(self) -> Units:
+        """Its units, cut from the beginning of documents."""
+        return self.cut()
+
+    @property
+    def sentences(self) -> int:
+        """How many it has."""
+        return int((self.source.sizes > 1).sum())
+
+
+class Mixture:
+    """The units of several parts, of which every epoch reads each so often as its weight says.
+
+    A weight of 2.5 reads all units twice and half of them once more, drawn anew in every epoch.
+    Where this is no whole number of units, one more is drawn so often that the weight is right over
+    many epochs. What is drawn depends on the seed, the epoch and the place of the part alone.
+    """
+
+    def __init__(
+        self, parts: Sequence[Part], weights: Sequence[float], seed: int, recut: bool
+    ) -> None:
+        """``recut``: documents are cut at other places in every epoch.
+
+        Raises:
+            GtransError: there can be epochs without any unit.
+        """
+        if not any(int(w * len(part.units)) for part, w in zip(parts, weights, strict=True)):
+            units = " and ".join(str(len(part.units)) for part in parts)
+            raise GtransError(
+                f"`--mix {':'.join(f'{weight:g}' for weight in weights)}`: of {units} units an "
+                "epoch would read none; give larger weights."
+            )
+        self._parts, self._weights = parts, weights
+        self._seed, self._recut = seed, recut
+
+    def in_epoch(self, epoch: int) -> Units:
+        """The units of an epoch, in the lines of all parts behind each other."""
+        lines = sentences = 0
+        found = []
+        for number, (part, weight) in enumerate(zip(self._parts, self._weights, strict=True)):
+            draw = np.random.default_rng([self._seed, epoch, number])
+            units = part.cut(draw) if self._recut else part.units
+            times = int(weight)
+            share = (weight - times) * len(units)
+            count = int(share) + int(draw.random() < share % 1)
+            some = draw.permutation(len(units))[:count]
+            chosen = np.concatenate([np.tile(np.arange(len(units)), times), np.sort(some)])
+            found.append(units.take(chosen).moved(lines, sentences))
+            logger.info("epoch %d: %d units of %s", epoch, len(chosen), part.name)
+            lines, sentences = lines + len(part.source), sentences + part.sentences
+        return Units.joined(found)
+
+
 class SplitReader:
     """Reads splits of a data folder as the units of a task."""
 
@@ -80,25 +164,92 @@ class SplitReader:
 
     def read(
         self,
-        folder: str,
+        folders: Sequence[str],
         split: str,
         examples: ExampleBuilder,
         training: bool,
         longest: tuple[int, int],
+        epoch: int,
     ) -> DocumentDataset:
         """A split in units.
 
         Args:
-            folder: the data folder.
+            folders: the data folders; training reads all of them, mixed or in turns.
             split: name of the split.
             examples: how units become rows.
             training: it is the training set.
             longest: most tokens of a unit that the model can read, on both sides.
+            epoch: the one that is next.
 
         Raises:
-            GtransError: missing files, sides that do not match, units that are too long, or
-                sentence marks in the text.
+            GtransError: missing files, sides that do not match, units that are too long,
+                sentence marks in the text, or weights that do not fit the folders.
         """
+        if training and self._cfg.mix is not None:
+            return self._mixed(folders, split, examples, longest)
+        folder = folders[(epoch - 1) % len(folders)] if training else folders[0]
+        part = self._read(folder, split, examples.unit, training)
+        if training and self._cfg.recut:
+            self._check_recut(examples.unit)
+        if training and examples.unit.trained_in_runs:
+            options = stream_options(self._cfg)
+            stream = StreamDataset(part.source, part.target, part.units, examples, options=options)
+            stream.check_lengths(longest, part.name)
+            return stream
+        recut = None
+        if training and self._cfg.recut:
+            seed = int(self._cfg.seed)
+
+            def recut(epoch: int) -> Units:
+                return part.cut(np.random.default_rng([seed, epoch]))
+
+        dataset = DocumentDataset(
+            part.source,
+            part.target,
+            part.units,
+            examples,
+            training,
+            part.word_pieces,
+            training and self._redraws(examples.unit),
+            recut,
+        )
+        dataset.check_lengths(longest, part.name)
+        return dataset
+
+    def _mixed(
+        self,
+        folders: Sequence[str],
+        split: str,
+        examples: ExampleBuilder,
+        longest: tuple[int, int],
+    ) -> DocumentDataset:
+        """The training set of several folders, mixed in every epoch; as :meth:`read`."""
+        weights = mix_weights(self._cfg)
+        if examples.unit.trained_in_runs:
+            raise GtransError(
+                f"`--mix {self._cfg.mix}` is not for the unit {examples.unit.name}, which reads "
+                "whole documents one after the other; leave it out, so that folders take turns."
+            )
+        if self._cfg.recut:
+            self._check_recut(examples.unit)
+        parts = [self._read(folder, split, examples.unit, True) for folder in folders]
+        mixture = Mixture(parts, weights, int(self._cfg.seed), bool(self._cfg.recut))
+        pieces = [part.word_pieces for part in parts]
+        dataset = DocumentDataset(
+            ConcatDataset([part.source for part in parts]),
+            ConcatDataset([part.target for part in parts]),
+            mixture.in_epoch(1),
+            examples,
+            True,
+            None if pieces[0] is None else ConcatDataset(pieces),
+            self._redraws(examples.unit),
+            mixture.in_epoch,
+        )
+        dataset.check_lengths(longest, " and ".join(part.name for part in parts))
+        return dataset
+
+    def _read(self, folder: str, split: str, unit: Unit, training: bool) -> Part:
+        """The lines of a split, cut into units."""
         source_lang, target_lang = self._cfg.source_lang, self._cfg.target_lang
         pair = split_pair(folder, split, source_lang, target_lang)
         name = str(Path(folder) / f"{split}.{pair}")
@@ -106,49 +257,39 @@ class SplitReader:
         target = None
         if training or has_side(folder, split, pair, target_lang):
             target = self._lines(f"{name}.{target_lang}", self._target)
-        target_sizes = None if target is None else target.sizes
         selection = selection_of(self._cfg) if training else WHOLE
-        units = document_units(source.sizes, target_sizes, examples.unit, name, selection)
+        part = Part(name, source, target, word_pieces, unit, selection)
         if self._bert is not None and word_pieces is not None:
             check_sides(source.sizes == 1, word_pieces.sizes == 1, f"{name}.{source_lang}.bert")
-            self._bert.report_cut(word_pieces.sizes, units, name)
-        sentences = int((source.sizes > 1).sum())
-        logger.info("%s %s: %d units, %d sentences", split, pair, len(units), sentences)
+            self._bert.report_cut(word_pieces.sizes, part.units, name)
+        logger.info("%s %s: %d units, %d sentences", split, pair, len(part.units), part.sentences)
         if selection != WHOLE:
-            written = int((units.current.end - units.current.begin).sum())
-            logger.info("%s: %d of %d sentences are read in training", name, written, sentences)
-        if training and examples.unit.trained_in_runs:
-            options = stream_options(self._cfg)
-            return StreamDataset(source, target, units, examples, options=options)
-        redraw = training and bool(self._cfg.context_redraw)
-        if redraw and examples.unit.neighbours != "random":
+            current = part.units.current
+            logger.info(
+                "%s: %d of %d sentences are read in training",
+                name,
+                int((current.end - current.begin).sum()),
+                part.sentences,
+            )
+        return part
+
+    def _redraws(self, unit: Unit) -> bool:
+        """Whether every epoch of training has random words of its own as context."""
+        if self._cfg.context_redraw and unit.neighbours != "random":
             raise GtransError(
                 "`--context-redraw` needs `--context-kind random`, but the context is "
-                f"{examples.unit.neighbours}."
+                f"{unit.neighbours}."
             )
-        recut = None
-        if training and self._cfg.recut:
-            self._check_recut(examples.unit)
-            sizes, seed = (source.sizes, target_sizes), int(self._cfg.seed)
-
-            def recut(epoch: int) -> Units:
-                draw = np.random.default_rng([seed, epoch])
-                return document_units(*sizes, examples.unit, name, selection, draw)
-
-        dataset = DocumentDataset(
-            source, target, units, examples, training, word_pieces, redraw, recut
-        )
-        dataset.check_lengths(longest, name)
-        return dataset
+        return bool(self._cfg.context_redraw)
 
     def _check_recut(self, unit: Unit) -> None:
         """Raises GtransError for units or a sample that cannot be cut anew."""
-        if unit.name != "document":
+        if unit.name != "document" and not unit.has_instances:
             raise GtransError(
                 f"`--recut` is for the unit document, but this is the unit {unit.name}; leave it "
                 "out."
             )
-        if self._cfg.sample_instances:
+        if self._cfg.sample_instances and not unit.has_instances:
             raise GtransError(
                 "`--recut` makes other instances in every epoch, so `--sample-instances` cannot "
                 "choose among them; give `--sample-documents`."

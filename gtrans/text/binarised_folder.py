@@ -105,5 +105,5 @@ def _check_split(folder: Path, name: str, pipeline: TextPipeline) -> None:
         )
     documents = f"{boundaries} empty lines between documents"
     if not boundaries:
-        documents = "no empty line: it counts as one document"
+        documents = "no empty line"
     say(f"{name}: {sentences} sentences, {documents}")

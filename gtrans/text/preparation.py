@@ -56,6 +56,7 @@ from gtrans.text.preparation_options import (
     check_split,
     is_unused,
 )
+from gtrans.text.prepared_counts import SideCounts, count_splits
 from gtrans.text.prepared_folder import (
     LAST_STEP,
     STATE_FILE,
@@ -64,6 +65,7 @@ from gtrans.text.prepared_folder import (
     load_pipeline,
     plain_text,
     read_state,
+    splits_of,
     use_of,
 )
 from gtrans.text.subword_model import SubwordModel
@@ -76,8 +78,11 @@ if TYPE_CHECKING:
 CODES_FILE = "codes.bpe"
 
 
-def prepare(options: PreparationOptions) -> None:
+def prepare(options: PreparationOptions) -> list[SideCounts]:
     """Prepare a corpus in ``options.out``, skipping the steps that are finished.
+
+    Returns:
+        what the folder holds now, by split and language.
 
     Raises:
         GtransError: an option or an input file is wrong, or another process prepares in the same
@@ -92,7 +97,7 @@ def prepare(options: PreparationOptions) -> None:
         preparation = _Preparation(options, inputs)
         options.out.mkdir(parents=True, exist_ok=True)
         with locked(options.out):
-            preparation.run()
+            return preparation.run()
     except OSError as error:
         place = "" if error.filename is None else f" ({error.filename})"
         reason = error.strerror or error
@@ -130,7 +135,7 @@ class _Preparation:
         self.truecase = {lang: f"truecase.{lang}" for lang in options.languages}
         self.vocabulary = {lang: f"bpe-vocabulary.{lang}" for lang in options.languages}
 
-    def run(self) -> None:
+    def run(self) -> list[SideCounts]:
         record = self._open()
         options = self.options
         tokenised: dict[str, str] = {}
@@ -178,6 +183,7 @@ class _Preparation:
             made_from = fingerprint(encoded, given if given[1:] else given[0] if given else None)
         record.step(LAST_STEP, made_from, outputs, make)
         say(f"'{self.out}' is ready: {use_of(self.out, outputs)}")
+        return count_splits(self.out, splits_of(outputs), options.languages)
 
     def _models(self, record: StepRecord, tokenised: dict[str, str]) -> str:
         """Learn or copy the models that segment the text; returns their fingerprint."""

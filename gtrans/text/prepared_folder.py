@@ -207,6 +207,12 @@ def plain_text(split: str, lang: str) -> str:
     return f"text/{split}.plain.{lang}"
 
 
+def splits_of(names: Iterable[str]) -> list[str]:
+    """The splits that these files of a data folder belong to, the training text first."""
+    found = {name.split(".")[0] for name in names} - {"dict"}
+    return sorted(found, key=lambda split: (split != "train", split != "valid", split))
+
+
 def use_of(data_dir: Path, names: Iterable[str]) -> str:
     """What a data folder is good for, in words.
 
@@ -214,7 +220,7 @@ def use_of(data_dir: Path, names: Iterable[str]) -> str:
         data_dir: the folder.
         names: names of its dictionaries and of the files of its splits.
     """
-    splits = sorted({name.split(".")[0] for name in names} - {"dict"})
+    splits = splits_of(names)
     lacking = [f"`--{name}`" for name in ("train", "valid") if name not in splits]
     if not lacking:
         return f"gtrans train '{data_dir}' --arch ..."

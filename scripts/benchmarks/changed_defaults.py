@@ -250,10 +250,10 @@ BENCHMARK = Benchmark(
     title="Defaults that follow the papers",
     text="Recipes on the embedded corpus ({docs} documents, 500 BPE merges), once as they are and "
     "once with one setting as it was here before they followed paper or program: {updates} updates "
-    "of at most 1,024 tokens a model, learning rate 0.002 (0.001 with a BERT), layers of width "
-    "128, one seed. A cell has the recipe's "
-    "figure and the other one; pronouns are those of the contrastive set at distance 1; p is that "
-    "of approximate randomisation over documents.",
+    "of at most 1,024 tokens a model, and for a memory model {updates} before them for its "
+    "sentence model; learning rate 0.002 (0.001 with a BERT), layers of width 128, one seed. A "
+    "cell has the recipe's figure and the other one; pronouns are those of the contrastive set at "
+    "distance 1; p is that of approximate randomisation over documents.",
     size="recipes",
     devices=("cpu",),
     rounds=None,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import allocator
+import authors
 import autocast
 import bert_cache
 import changed_defaults
@@ -25,8 +26,10 @@ import deep_fusion
 import deep_init
 import fusion
 import loading
+import long_document
 import measuring
 import memory
+import preparing
 import report
 import shapes
 import training
@@ -36,8 +39,9 @@ import whole_set
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
 _MODULES = (
-    *(training, autocast, allocator, decoding, whole_set, memory, checkpoints, vocabulary, shapes),
-    *(chunks, contrast, bert_cache, fusion, deep_fusion, loading),
+    *(training, autocast, allocator, decoding, long_document, whole_set, authors, memory),
+    *(checkpoints, vocabulary, shapes, chunks, contrast, bert_cache, fusion, deep_fusion),
+    *(loading, preparing),
 )
 BENCHMARKS = {
     benchmark.name: benchmark

@@ -23,6 +23,7 @@ from gtrans.decoding.document_search import DocumentSearch, SearchOptions, Searc
 
 LONGEST = 1 << 15
 BEAM = 5
+GLOBAL_LAYERS = {f"{part}_global_layers": 2 for part in ("encoder", "decoder", "cross")}
 # Options of a G-Transformer without global attention.
 GROUP_ONLY = {f"{part}_top_attention": "group" for part in ("encoder", "decoder", "cross")}
 
@@ -60,8 +61,7 @@ def document_task(source: Dictionary, target: Dictionary, **options: Any) -> Any
 
 def gtransformer(size: Size, dictionary: Dictionary, **options: Any) -> Any:
     """A G-Transformer with 2 global layers on top of encoder, decoder and cross-attention."""
-    layers = {f"{part}_global_layers": 2 for part in ("encoder", "decoder", "cross")}
-    return ours("gtransformer_tiny", size, dictionary, **{**layers, **options})
+    return ours("gtransformer_tiny", size, dictionary, **{**GLOBAL_LAYERS, **options})
 
 
 def stock(size: Size, dictionary: Dictionary) -> nn.Module:

@@ -22,7 +22,7 @@ from gtrans.data.binarised import load_dictionary
 from gtrans.decoding.batching import make_batches, rows_at_once
 from gtrans.decoding.document_search import DocumentSearch
 from gtrans.decoding.loading import load_models
-from gtrans.decoding.translation_options import MAX_TOKENS, TranslationOptions
+from gtrans.decoding.translation_options import MAX_TOKENS, DecodingOptions
 from gtrans.text.prepared_folder import read_state
 
 YARDSTICK = "stock fairseq, sentences"
@@ -111,7 +111,7 @@ class Trained:
         self.narrow = load_models([document], folder, cpu=True, bf16=True)
         loaded = checkpoint_utils.load_model_ensemble_and_task([sentence], {"data": folder})
         self.sentences = loaded[0], loaded[2]
-        self.search = TranslationOptions((document,), "-", input="-").search
+        self.search = DecodingOptions(paths=(document,)).search
 
     def write_sentences(self, sentences: list[Tensor]) -> int:
         """Translate with fairseq's generator; returns the number of tokens."""

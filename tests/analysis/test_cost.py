@@ -58,6 +58,7 @@ def test_translations_are_as_long_as_their_sources(
         monkeypatch.undo()
 
 
+@pytest.mark.long
 def test_the_command(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plot = tmp_path / "cost.svg"
     path = str(tiny.checkpoints["document"])

@@ -106,9 +106,12 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
         (("--last-epochs", "0", run_folder), "`--last-epochs` must be at least 1, but is 0."),
         (("--last-epochs", "2", one, one), "`--last-epochs` takes one folder, but 2 paths"),
         (("--last-epochs", "2", run_folder / "none"), "none: there is no such folder."),
+        ((run_folder,), "is a folder; say how many of its checkpoints to average (`--last-ep"),
         (("--upto", "2", one), "`--upto` needs `--last-epochs` or `--last-updates`."),
     ):
         assert message in refusal(capsys, "--output", target, *arguments)
+    assert "; say how many of its checkpoints" in refusal(capsys, run_folder)
+    assert "`--output` is missing: the file to write" in refusal(capsys, one)
     assert "there is no folder" in refusal(capsys, "--output", run_folder / "no" / "x.pt", one)
     assert not target.exists()
 

@@ -180,6 +180,7 @@ def test_a_pipeline_can_be_handed_to_another_process(world: World) -> None:
     assert pickle.loads(pickle.dumps(ours)).encode(TEXTS[1]) == ours.encode(TEXTS[1])
 
 
+@pytest.mark.long
 def test_reuse_takes_the_model(world: World, tmp_path: Path) -> None:
     out = tmp_path / "again"
     assert main(["prepare", *LANGUAGES, "--test", str(world.text / "test"), "--reuse",
@@ -198,7 +199,9 @@ def test_without_the_model_the_text_is_prepared_as_ever(world: World, tmp_path: 
     assert type(load_pipeline(out, "de")) is MosesPipeline
 
 
-@pytest.mark.parametrize("form", ["fairseq", "huggingface"])
+@pytest.mark.parametrize(
+    "form", ["huggingface", pytest.param("fairseq", marks=pytest.mark.long)]
+)
 def test_from_published_files_to_scores(
     world: World, form: str, stock: StockCommands, tmp_path: Path, capsys: Any
 ) -> None:

@@ -106,6 +106,7 @@ def test_the_stream_is_aligned_line_by_line(world: BertWorld) -> None:
     assert state["bert"] == {"name": str(world.bert), "tokenizer": pieces.fingerprint}
 
 
+@pytest.mark.long
 def test_prepared_again_nothing_is_made_and_another_bert_only_its_stream(
     world: BertWorld, repo: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,6 +126,7 @@ def test_prepared_again_nothing_is_made_and_another_bert_only_its_stream(
     assert json.loads((data / "prepare.json").read_text())["bert"] is None
 
 
+@pytest.mark.long
 def test_a_test_set_prepared_by_reuse_has_the_same_pieces(world: BertWorld, tmp_path: Path) -> None:
     assert main(
         ["prepare", "--source-lang", "en", "--target-lang", "de", "--test",
@@ -134,6 +136,7 @@ def test_a_test_set_prepared_by_reuse_has_the_same_pieces(world: BertWorld, tmp_
     assert (tmp_path / "d" / name).read_bytes() == (world.data / name).read_bytes()
 
 
+@pytest.mark.long
 def test_a_preparation_by_reuse_may_have_a_bert_of_its_own(
     world: BertWorld, bert: Path, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import io
 import os
 import pickle
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from fairseq.distributed.utils import _split_tensors_from_obj
 from fairseq.logging import metrics
 from support import reference
 
-from gtrans.checkpoints import read_checkpoint, register_safe_globals
+from gtrans.checkpoints import read_checkpoint, register_safe_globals, write_checkpoint
 from gtrans.errors import GtransError
 
 BIN = Path(sys.executable).parent
@@ -103,6 +104,7 @@ def test_two_processes_resume_it(repo: Path, corpus: Path, trained: Path, tmp_pa
     assert torch.serialization.get_unsafe_globals_in_checkpoint(last) == []
 
 
+@pytest.mark.long
 def test_another_run_starts_from_it(
     repo: Path, corpus: Path, trained: Path, tmp_path: Path
 ) -> None:
@@ -241,3 +243,13 @@ def test_other_data_is_no_checkpoint(content: Any, tmp_path: Path) -> None:
     torch.save(content, tmp_path / "data.pt")
     with pytest.raises(GtransError, match="not a fairseq checkpoint, it holds no model"):
         read_checkpoint(tmp_path / "data.pt")
+
+
+def test_who_only_looks_shares_what_was_read_until_the_file_is_another(tiny, tmp_path) -> None:
+    path = tmp_path / "checkpoint.pt"
+    shutil.copy(tiny.checkpoints["document"], path)
+    one = read_checkpoint(path, in_memory=False)
+    assert read_checkpoint(path, in_memory=False) is one
+    write_checkpoint({**read_checkpoint(path), "criterion": "another"}, path)
+    assert read_checkpoint(path, in_memory=False)["criterion"] == "another"
+    assert one["criterion"] != "another"

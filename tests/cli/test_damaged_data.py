@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from support.runs import PLUGIN, refusal, train
+from support.suites import others_long
 
 from gtrans.cli import main
 
@@ -90,7 +91,9 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(
+    "damage", others_long(DAMAGES, ["cut off", "an unknown id", "other documents", "no count"])
+)
 def test_validation_refuses(damage: str, tiny: TinyWorld, data: Path) -> None:
     damaged, message = DAMAGES[damage]
     damaged(data)

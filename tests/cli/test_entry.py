@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.suites import others_long
 
 from gtrans.cli import main
 
@@ -81,7 +82,10 @@ def test_an_interruption_of_the_work_is_one_line(monkeypatch, capsys, tmp_path):
     assert capsys.readouterr().err == "gtrans: interrupted\n"
 
 
-@pytest.mark.parametrize("command", ["--help", "score --help", "options", "show", "train --help"])
+@pytest.mark.parametrize(
+    "command",
+    others_long(["--help", "score --help", "options", "show", "train --help"], ["--help", "show"]),
+)
 def test_a_closed_pipe_is_no_error_message(command, tiny):
     more = (tiny.checkpoints["document"],) if command == "show" else ()
     process = start(*command.split(), *more)
@@ -101,6 +105,7 @@ def test_commands_refuse_to_run_where_checkpoints_may_hold_code(value, monkeypat
     )
 
 
+@pytest.mark.long
 def test_so_do_commands_of_fairseq_with_the_plugin(repo):
     done = subprocess.run(
         [sys.executable, "-c", "import gtrans.tasks"],

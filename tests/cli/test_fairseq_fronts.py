@@ -78,6 +78,7 @@ def test_it_trains_the_model_of_fairseq_train(tiny, repo, by_fairseq, tmp_path):
     same_parameters(tmp_path, by_fairseq)
 
 
+@pytest.mark.long
 def test_it_generates_what_fairseq_generate_does(tiny, repo):
     search = (tiny.data, "--path", tiny.checkpoints["document"], "--beam", "1", "--cpu",
               "--max-len-b", "3")  # fmt: skip
@@ -87,6 +88,7 @@ def test_it_generates_what_fairseq_generate_does(tiny, repo):
     assert done.stdout == by_fairseq.stdout
 
 
+@pytest.mark.long
 def test_torchrun_starts_one_training(tiny, repo, tmp_path):
     """Two processes with half of the batches each, which fairseq alone does on GPUs only.
 
@@ -142,6 +144,10 @@ def test_the_mistake_that_a_worker_finds_is_one_line(repo, tmp_path):
         (("train", "no-data", *TRAINING), "no-data: there is no such data folder."),
         (("train", "no-data"), "`--arch` is missing; `gtrans options` lists the architectures."),
         (("train", "no-data", "--config-dirr", "C"), "`--config-dirr`: there is no such option; "),
+        (
+            ("train", "no-data", "--arch", "gtransformer_tiny", "--decoder-embed-dim", "8"),
+            "`--decoder-embed-dim`: there is no such option; both sides have the width that `--enc",
+        ),
         (("train",), "DATA is missing: the folder that `gtrans prepare` wrote."),
         (("train", "no-data", "--arch", "gtransformer_tiny"), "`--max-tokens` is missing: "),
         (("train", "no-data", "--user-dir", "/no-plugin"), "`--user-dir` cannot be imported: /no-"),

@@ -157,6 +157,7 @@ def test_a_training_shows_no_known_warning(stock, tiny, tmp_path):
 # ---- documents that are typed --------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_end_of_the_input_closes_a_document_at_a_terminal(tiny):
     here, there = pty.openpty()
     process = subprocess.Popen(
@@ -189,6 +190,7 @@ def hydra(tiny, folder, *overrides, config="gtransformer_finetune"):
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_paths_are_those_of_the_folder_in_which_hydra_is_started(tiny, tmp_path):
     data = os.path.relpath(tiny.data, REPO)
     done = hydra(tiny, tmp_path, f"task.data={data}", "task.init_from=no.pt")
@@ -234,6 +236,7 @@ def test_help_beside_a_configuration_is_that_of_the_command(capsys):
     assert text.startswith("usage: gtrans train DATA [OPTION ...]\n") and "${" not in text
 
 
+@pytest.mark.long
 def test_a_configuration_is_trained_in_the_folder_where_one_is(tiny, tmp_path):
     """No ``common.user_dir``, and mistakes of hydra are one line, too."""
     (tmp_path / "data").symlink_to(tiny.data)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from support.folders import REPO
+from support.runs import log_of
+from support.suites import others_long
 
 if TYPE_CHECKING:
     from support.tiny_models import Finished, TinyWorld
@@ -96,19 +98,12 @@ def read(path: Path) -> dict[str, Any]:
     return state
 
 
-def log_of(done: Finished) -> str:
-    """The log: hydra writes it to the standard output, fairseq-train to the standard error."""
-    assert done.status == 0, done.stderr
-    return done.stdout + done.stderr
-
-
 def losses(done: Finished) -> list[str]:
     return re.findall(r'"loss": "([\d.]+)"', log_of(done))
 
 
-def parameters(done: Finished) -> str:
-    (count,) = re.findall(r"num\. shared model params: ([\d,]+)", log_of(done))
-    return str(count)
+def parameters(done: Finished) -> list[str]:
+    return re.findall(r"num\. shared model params: ([\d,]+)", log_of(done))
 
 
 def refusal(done: Finished) -> str:
@@ -121,7 +116,7 @@ def refusal(done: Finished) -> str:
 # ---- the same model from everywhere --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("config", others_long(CONFIGS, ["gtransformer_randinit"]))
 def test_command_line_and_configuration_give_the_same_model(config, tiny, repo, tmp_path):
     start = tiny.checkpoints["sentence"] if config.endswith("finetune") else None
     flags = [*FLAGS[config], *(["--init-from", start] if start else [])]
@@ -192,7 +187,7 @@ def test_configurations_name_every_option(path):
     if content["task"]["unit"] != "document":
         elsewhere |= {"overlap", "recut"}
     if content["task"]["unit"] != "stream":
-        elsewhere |= {"min_window", "max_window"}
+        elsewhere |= {"stream_of", "min_window", "max_window"}
     if ARCH_MODEL_REGISTRY[arch].bert_use(OmegaConf.create(content["model"])) is None:
         elsewhere |= {"bert_cache", "bert_cache_gb"}
     if content["task"]["unit"] != "window":
@@ -318,6 +313,7 @@ def test_a_missing_start_is_one_line(tiny, tmp_path):
     )
 
 
+@pytest.mark.long
 def test_two_rates_without_a_start_are_refused(tiny, repo, tmp_path):
     done = train(tiny, tmp_path, "--optimizer", "two_rate_adam")
     assert "finds no loaded parameters; give --init-from" in refusal(done)

@@ -76,6 +76,7 @@ def test_a_file_that_is_too_large_for_the_disk(
         assert not files(tmp_path)
 
 
+@pytest.mark.long
 def test_a_preparation_goes_on_when_there_is_room(
     tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

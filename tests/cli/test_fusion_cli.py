@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.suites import others_long
 from support.tiny_models import Finished, TinyWorld
 
 from gtrans.cli import main
@@ -83,7 +84,7 @@ def test_every_task_trains_and_tells_of_its_groups(task: str, runs: dict[str, Pa
     assert float(inner[-1]["loss"]) < float(inner[0]["loss"])
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", others_long(TASKS, ["document_translation", "translation"]))
 def test_every_task_decodes(
     task: str,
     tiny: TinyWorld,

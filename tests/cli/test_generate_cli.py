@@ -119,6 +119,7 @@ def test_what_documents_cannot_follow_is_refused(tiny: TinyWorld, options: str):
     assert done.lines("H") == []
 
 
+@pytest.mark.long
 def test_the_installed_command(tiny: TinyWorld, repo: Path):
     """A whole process, as a user starts it."""
     done = subprocess.run(

@@ -16,7 +16,7 @@ from gtrans.errors import GtransError
 from gtrans.options import recipes
 from gtrans.options.catalogue import architectures, model_options, task_options
 from gtrans.options.recipes import COMMAND, configuration, configurations, read_recipe
-from gtrans.options.tables import DOCUMENTS, documents, shortened
+from gtrans.options.tables import DOCUMENTS, documents, page_of, shortened
 
 RECIPES = ("concat_transformer", "gtransformer_finetune", "gtransformer_mbart")
 
@@ -37,7 +37,7 @@ def folder(repo: Path, tmp_path: Path) -> Path:
     """A project with the recipes, and with tables to be written."""
     shutil.copytree(repo / "configs" / "recipes", tmp_path / "configs" / "recipes")
     for name, tables in DOCUMENTS.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         places = [f"<!-- {table}: x -->\n<!-- end of {table} -->\n" for table in tables]
         (tmp_path / name).write_text("".join(["before\n", *places, "after\n"]))
     return tmp_path
@@ -191,7 +191,7 @@ def test_a_wrong_recipe_is_refused(line: str, message: str, folder: Path) -> Non
     path = folder / "configs" / "recipes" / "x.yaml"
     path.write_text(f"# heading\n\n{line}\n")
     with pytest.raises(GtransError, match=re.escape(message)) as error:
-        configurations(folder / "configs")
+        configuration(path)
     assert str(error.value).startswith(str(path))
 
 
@@ -205,11 +205,16 @@ def test_committed_tables_are_what_the_generator_writes(repo: Path) -> None:
 
 
 def test_a_table_has_a_row_for_every_class(folder: Path) -> None:
-    before, *rows, after = documents(folder)[folder / "README.md"].splitlines()
+    before, *rows, after = documents(folder)[folder / "docs/systems/index.md"].splitlines()
     assert (before, after) == ("before", "after")
     assert len(rows) == 4 + len(set(architectures().values()))
-    row = "| Concatenation: a window of sentences is read as one text | "
+    row = "| [Concatenation](concat_transformer.md): a window of sentences is read as one text | "
     assert row + "`concat_transformer_tiny`, `base` | window, sentence |" in rows
+
+
+def test_every_system_has_a_page(repo: Path) -> None:
+    for model in set(architectures().values()):
+        assert page_of(model) and (repo / "docs/systems" / f"{page_of(model)}.md").is_file(), model
 
 
 def test_names_are_written_in_full_where_they_have_another_stem() -> None:
@@ -219,10 +224,10 @@ def test_names_are_written_in_full_where_they_have_another_stem() -> None:
 
 
 def test_a_document_without_its_table_is_refused(folder: Path) -> None:
-    readme = folder / "README.md"
-    readme.write_text("no table\n")
-    with pytest.raises(GtransError, match=rf"^{readme}: has no place for the table 'systems'"):
+    page = folder / "docs/systems/index.md"
+    page.write_text("no table\n")
+    with pytest.raises(GtransError, match=rf"^{page}: has no place for the table 'systems'"):
         documents(folder)
-    readme.unlink()
-    with pytest.raises(GtransError, match=rf"^{readme}: there is no such file"):
+    page.unlink()
+    with pytest.raises(GtransError, match=rf"^{page}: there is no such file"):
         documents(folder)

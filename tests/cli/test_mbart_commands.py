@@ -128,6 +128,7 @@ def test_a_finished_preparation_is_left_alone(world: World) -> None:
     assert [path.stat().st_mtime_ns for path in made] == before
 
 
+@pytest.mark.long
 def test_a_word_that_has_the_pieces_own_space_is_prepared_as_it_is_translated(
     world: World, tmp_path: Path
 ) -> None:
@@ -144,6 +145,7 @@ def test_a_word_that_has_the_pieces_own_space_is_prepared_as_it_is_translated(
     assert pipeline.decode(encoded) == "@\\lower@ a"
 
 
+@pytest.mark.long
 def test_reuse_takes_the_model(world: World, tmp_path: Path) -> None:
     out = tmp_path / "again"
     languages = ("--source-lang", "en", "--target-lang", "de")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.memory_models import model_of
+from support.suites import others_long
 from support.toy_documents import TASKS, accuracy_after_training
 
 from gtrans.cli import main
@@ -202,7 +203,7 @@ def learnt(task: str, updates: int, **options: Any) -> float:
     return accuracy_after_training(model_of(**{**wide, **options}), task, updates, 2e-3)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", others_long(TASKS, ["source"]))
 def test_learns_what_stood_up_to_three_sentences_back(task):
     assert learnt(task, 100) >= 0.95
 

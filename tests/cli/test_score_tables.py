@@ -134,3 +134,57 @@ def test_shares_of_text_stand_in_tables_beside_what_is_resegmented(
     lines = latex.read_text().splitlines()
     assert r"system & s-BLEU & m & ctxpro & omitted (\%) & added (\%) \\" in lines
     assert any(line.endswith(rf" & {omitted:.1f} & 0.0 \\") for line in lines)
+
+
+def test_non_inferiority_stands_in_every_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twenty documents, of which the second system gets one a little worse."""
+    lines = [f"Satz Nummer {number} hat viele kleine Woerter ." for number in range(20)]
+    ref = write(tmp_path / "ref", "\n\n".join(lines) + "\n")
+    old = write(tmp_path / "old", "\n\n".join(it.replace("viele", "wenig") for it in lines) + "\n")
+    lines[3] = "Satz"
+    new = write(
+        tmp_path / "new", "\n\n".join(it.replace("viele", "wenig") for it in lines) + "\n"
+    )
+    arguments = ["score", "--hyp", f"old={old}", f"new={new}", "--ref", ref, "--metrics"]
+    arguments += ["chrf", "s_bleu", "--non-inferior"]
+    latex, table = tmp_path / "t.tex", tmp_path / "t.csv"
+    assert main([*arguments, "9", "--latex", str(latex), "--csv", str(table), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["systems"]["new"]
+    test = found["chrf"]["comparison"]["non_inferiority"]
+    assert test["margin"] == 9 and test["p"] < 0.01
+    assert "non_inferiority" not in found["s_bleu"]["comparison"]
+    assert r"$^{\circ}$" in latex.read_text() and "by less than 9" in latex.read_text()
+    with table.open(newline="") as file:
+        rows = {(row["system"], row["metric"]): row for row in csv.DictReader(file)}
+    assert float(rows["new", "chrf"]["p_non_inferior"]) == test["p"]
+    assert rows["new", "s_bleu"]["p_non_inferior"] == rows["old", "chrf"]["p_non_inferior"] == ""
+    # No margin at all: the loss is seen.
+    assert main([*arguments, "0", "s_bleu=50"]) == 0
+    text = capsys.readouterr().out
+    assert "p non-inf" in text and "worse than that of old by less than 50" in text
+    assert main([*arguments, "0", "--json"]) == 0
+    strict = json.loads(capsys.readouterr().out)["systems"]["new"]["chrf"]["comparison"]
+    assert strict["non_inferiority"]["p"] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-1"], "the margin must be a number of at least 0"),
+        (["chrf=much"], "the margin must be a number of at least 0"),
+        (["blue=1"], "there is no metric 'blue'"),
+        (["1", "chrf=2"], "has several margins for chrf"),
+        (["ter=1"], "ter is not among the scores here"),
+        (["1", "--resample", "none"], "--resample is none"),
+    ],
+)
+def test_a_wrong_margin_is_one_line(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref = write(tmp_path / "ref", "So.\n\nUnd so.\n")
+    arguments = ["score", "--hyp", f"a={ref}", f"b={ref}", "--ref", ref, "--metrics", "chrf"]
+    assert main([*arguments, "--non-inferior", *words]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and message in error

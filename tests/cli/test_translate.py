@@ -24,7 +24,7 @@ from support.translating import FAST, Interrupted, command, error, interrupt_aft
 
 from gtrans.cli import main
 from gtrans.data.documents import iterate_raw_lines
-from gtrans.decoding import batching, loading, translation
+from gtrans.decoding import batching, loading, translation, translator
 from gtrans.decoding.batching import make_batches, rows_at_once
 from gtrans.text.plain_text import PLACEHOLDER
 from gtrans.text.prepared_folder import load_pipeline
@@ -75,13 +75,11 @@ def test_a_translation_never_reads_as_a_boundary():
     dictionary = Dictionary()
     ids = {word: dictionary.add_symbol(word) for word in ("@lower@", "&lt;d&gt;", "wort")}
     for word, expected in (("@lower@", PLACEHOLDER), ("&lt;d&gt;", PLACEHOLDER), ("wort", "wort")):
-        translator = object.__new__(translation.Translator)
-        translator.task = SimpleNamespace(target_dictionary=dictionary)
-        translator.generator = SimpleNamespace(symbols_to_strip_from_output={dictionary.eos()})
-        translator.text_of_pieces = lambda words: (
-            {"@lower@": "", "&lt;d&gt;": "<d>"}.get(words, words)
-        )
-        assert translator._text([ids[word], dictionary.eos()]) == expected
+        bare = object.__new__(translation.Translator)
+        bare.task = SimpleNamespace(target_dictionary=dictionary)
+        bare.generator = SimpleNamespace(symbols_to_strip_from_output={dictionary.eos()})
+        bare.text_of_pieces = lambda words: {"@lower@": "", "&lt;d&gt;": "<d>"}.get(words, words)
+        assert bare._text([ids[word], dictionary.eos()]) == expected
 
 
 def test_standard_streams(tiny: TinyWorld, tmp_path: Path):
@@ -108,7 +106,9 @@ def test_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 # ---- the same as fairseq's commands --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", ["document", "sentence", "document:other"])
+@pytest.mark.parametrize(
+    "model", ["document", pytest.param("sentence", marks=pytest.mark.long), "document:other"]
+)
 def test_text_split_and_generate_agree(tiny: TinyWorld, tmp_path: Path, model: str):
     # Each instance alone: sums over other batches differ in their last bits.
     alone = (*FAST, "--max-tokens", "1")
@@ -158,7 +158,7 @@ def test_bfloat16(
         loaded.extend(models)
         return models, task
 
-    monkeypatch.setattr(translation, "load_models", load_and_keep)
+    monkeypatch.setattr(translator, "load_models", load_and_keep)
     text = (tiny.text / "test.en").read_text(encoding="utf-8")
     first = "\n".join(text.split("\n")[:6]) + "\n"
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.suites import others_long
 
 from gtrans.cli import main
 
@@ -84,7 +85,7 @@ def translation(tiny: TinyWorld, path: Path, out: Path, *options: str) -> list[s
     return out.read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", others_long(MODELS, ["2-to-2"]))
 def test_all_commands_give_the_same_translation(
     name: str, tiny: TinyWorld, trained: Trained, tmp_path: Path
 ) -> None:

@@ -15,22 +15,15 @@ from support.contract import (
     build,
     cases,
     classes,
-    dimensions,
+    first_cases,
     loss_of,
-    pairwise,
     searched_and_read,
 )
+from support.option_values import dimensions, pairwise
+from support.suites import others_long
 
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import DocumentModel
-
-
-def default_cases() -> list[Case]:
-    """Each class with its first unit."""
-    found: dict[type, Case] = {}
-    for case in cases():
-        found.setdefault(case.model, case)
-    return list(found.values())
 
 
 def tried(case: Case, data: Any, row: dict[str, Any]) -> Built | None:
@@ -42,6 +35,9 @@ def tried(case: Case, data: Any, row: dict[str, Any]) -> Built | None:
     assert "\n" not in refusal and "`" in refusal
     return None
 
+
+# The classes whose options `make test` tries: one for every kind of part.
+TRIED = ("gtransformer", "memory_transformer", "flat_transformer_bert", "gtransformer_context")
 
 # What nothing reads beside a value of another option, and is refused.
 UNREAD: dict[tuple[str, Any], set[str]] = {
@@ -71,7 +67,13 @@ def check(built: Built, row: dict[str, Any]) -> None:
         assert written == pytest.approx(read, abs=2e-4)
 
 
-@pytest.mark.parametrize("case", default_cases(), ids=str)
+@pytest.mark.parametrize(
+    "case",
+    others_long(
+        first_cases(),
+        [case for case in first_cases() if case.arch.removesuffix("_tiny") in TRIED],
+    ),
+)
 def test_pairs_of_options(case, prepared_with_bert):
     dims = dimensions(case.model)
     unused = {(name, value) for name, values in dims.items() for value in values}

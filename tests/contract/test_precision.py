@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support.contract import batch_of, build, cases, loss_of, searched_and_read
+from support.contract import batch_of, build, loss_of, searched_and_read, with_the_others_long
 
 
 @pytest.mark.parametrize(
     "backend", ["regroup", pytest.param("dense", marks=pytest.mark.long)]
 )
-@pytest.mark.parametrize("case", cases(), ids=str)
+@pytest.mark.parametrize("case", with_the_others_long())
 def test_mixed_precision(case, backend, prepared_with_bert) -> None:
     """bf16 is ``--amp`` on a CPU; fp16 has the types that ``--amp`` has on CUDA."""
     built = build(case, prepared_with_bert, attention_backend=backend, dropout=0.0)
@@ -31,7 +31,7 @@ def test_mixed_precision(case, backend, prepared_with_bert) -> None:
                 assert parameter.grad.isfinite().all(), name
 
 
-@pytest.mark.parametrize("case", cases(), ids=str)
+@pytest.mark.parametrize("case", with_the_others_long())
 def test_decoding_in_bf16(case, prepared_with_bert) -> None:
     """``--bf16``: the search has the scores of one pass in the same precision."""
     built = build(case, prepared_with_bert)

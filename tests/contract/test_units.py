@@ -6,7 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
-from support.contract import Case, build, cases, classes, searched_and_read, undeclared
+from support.contract import (
+    Case,
+    build,
+    cases,
+    classes,
+    first_cases,
+    searched_and_read,
+    undeclared,
+    with_the_others_long,
+)
+from support.suites import others_long
 from support.tiny_models import StockCommands, TinyWorld
 
 from gtrans.cli import main
@@ -19,7 +29,12 @@ TRAINING = (
 )
 
 
-@pytest.fixture(scope="module", params=cases(), ids=str)
+def tried() -> list[Case]:
+    """Each class with its first unit, and one class with all."""
+    return [*first_cases(), *(case for case in cases() if case.arch == "gtransformer_tiny")]
+
+
+@pytest.fixture(scope="module", params=others_long(cases(), tried()))
 def case(request: pytest.FixtureRequest) -> Case:
     return request.param
 
@@ -51,6 +66,7 @@ def test_trains_and_translates(case, checkpoint, prepared_with_bert, tiny: TinyW
     assert [line == "" for line in texts[0]] == [line == "" for line in source]
 
 
+@pytest.mark.parametrize("case", with_the_others_long(), indirect=True)
 def test_is_scored_on_a_contrastive_set(case, checkpoint, prepared_with_bert, tmp_path, capsys):
     items = tmp_path / "items.jsonl"
     item = {
@@ -68,6 +84,7 @@ def test_is_scored_on_a_contrastive_set(case, checkpoint, prepared_with_bert, tm
     assert sum(outcomes.values()) == 1
 
 
+@pytest.mark.parametrize("case", with_the_others_long(), indirect=True)
 def test_is_analysed(case, checkpoint, prepared_with_bert, capsys):
     flags = ["--data", str(prepared_with_bert), "--units", "3", "--json"]
     assert main(["analyse", "--path", str(checkpoint), *flags]) == 0
@@ -78,6 +95,7 @@ def test_is_analysed(case, checkpoint, prepared_with_bert, capsys):
     assert status == 0 or (errors.startswith("gtrans: error: ") and "\n" not in errors)
 
 
+@pytest.mark.parametrize("case", cases(), ids=str, indirect=True)
 @pytest.mark.parametrize("marks", ["both", "end", "bart"])
 def test_search_step_by_step_is_one_pass(case, prepared_with_bert, marks):
     built = build(case, prepared_with_bert, sentence_marks=marks)
@@ -87,6 +105,7 @@ def test_search_step_by_step_is_one_pass(case, prepared_with_bert, marks):
         assert written == pytest.approx(read, abs=1e-4)
 
 
+@pytest.mark.parametrize("case", cases(), ids=str, indirect=True)
 @pytest.mark.parametrize("marks", ["both", "end"])
 def test_search_in_instances_that_overlap_is_one_pass(case, prepared_with_bert, marks):
     """Of every instance the scores of its own words, behind what it only reads."""
@@ -95,6 +114,19 @@ def test_search_in_instances_that_overlap_is_one_pass(case, prepared_with_bert, 
     built = build(case, prepared_with_bert, sentence_marks=marks, overlap=1, max_doc_tokens=10)
     pairs = list(searched_and_read(built))
     assert len(pairs) >= 4  # of three documents
+    for written, read in pairs:
+        assert written == pytest.approx(read, abs=1e-4)
+
+
+@pytest.mark.parametrize("overlap", [0, 1])
+@pytest.mark.parametrize("output", ["residual", "printed"])
+def test_search_with_a_memory_between_instances_is_one_pass(prepared_with_bert, output, overlap):
+    """Of every instance the scores of its own words, after the instances before it."""
+    case = Case("gtransformer_memory_tiny", "stream")
+    options = {"max_doc_tokens": 10, "memory_output": output, "memory_layers": "all"}
+    built = build(case, prepared_with_bert, overlap=overlap, **options)
+    pairs = list(searched_and_read(built))
+    assert len(pairs) >= (4 if overlap else 3)  # of three documents
     for written, read in pairs:
         assert written == pytest.approx(read, abs=1e-4)
 

@@ -145,6 +145,7 @@ def test_grammar_version_guards_the_bytes(tmp_path: Path) -> None:
     assert (GRAMMAR_VERSION, digest.hexdigest()[:16]) == (1, "17c0bf38fd5d66ba")
 
 
+@pytest.mark.long
 def test_contrastive_sets_do_not_depend_on_the_number_of_documents(
     corpus: Path, tmp_path: Path
 ) -> None:
@@ -340,7 +341,7 @@ def test_items_are_distinct_and_genders_balanced(items: list[Item]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--docs", "3"], "`--docs` must be at least 200, but is 3."),
+        (["--docs", "3"], "`--docs` must be at least 200, but is 3: valid and test take"),
         (["--items", "7"], "`--items` must be even and at least 2, but is 7;"),
         (["--items", "0"], "`--items` must be even and at least 2, but is 0;"),
         (["--pair", "de-en"], "`--pair` must be en-de, but is de-en;"),

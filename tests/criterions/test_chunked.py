@@ -15,7 +15,7 @@ from fairseq.data import Dictionary
 from fairseq.distributed import ModuleProxyWrapper
 from fairseq.logging import metrics
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
-from support.contract import Case, batch_of, build, cases
+from support.contract import Case, batch_of, build, cases, with_the_others_long
 from support.fusion_models import fusion_model
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
@@ -89,7 +89,7 @@ def compare(
     return dict(logs)
 
 
-@pytest.mark.parametrize("case", cases(), ids=str)
+@pytest.mark.parametrize("case", with_the_others_long())
 def test_every_model_of_the_project(
     case: Case, prepared_with_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

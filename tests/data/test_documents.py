@@ -120,6 +120,9 @@ def test_resolve(tmp_path: Path) -> None:
     prefix = str(tmp_path / "dev.v1")
     with pytest.raises(GtransError, match=r"dev\.v1\.en' and no file '.*dev\.v1\.en\.gz'"):
         resolve(prefix, "en")
+    named = write(tmp_path / "train.en", b"a\n")
+    with pytest.raises(GtransError, match=r"give its name without the language \('.*/train'\)"):
+        resolve(str(named), "de")
     packed = write(tmp_path / "dev.v1.en.gz", gzip.compress(b"a\n"))
     assert resolve(prefix, "en") == packed
     plain = write(tmp_path / "dev.v1.en", "a\n")

@@ -10,24 +10,18 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
-from support.untrained import task_for
+from support.streams import COUNTS, MODELS, World, dataset_of, stream_task
 from torch import Tensor
 
 from gtrans.data.document_units import document_units
 from gtrans.data.stream import (
     Run,
-    StreamDataset,
     StreamOptions,
     interleave_for_workers,
     stream_windows,
 )
 from gtrans.errors import GtransError
-from gtrans.models.memory_transformer import MemoryTransformerConfig
-from gtrans.modules.memory import MemoryFlow
-
-COUNTS = [3, 7, 1, 12, 5, 2, 9, 4]
-
+from gtrans.modules.memory_plan import MemoryFlow
 
 # ---- windows -------------------------------------------------------------------------------------
 
@@ -135,28 +129,6 @@ def test_windows_that_make_no_sense(least, most, flag):
 # ---- the dataset ---------------------------------------------------------------------------------
 
 
-class Lines(list[Tensor]):
-    """An indexed dataset of lines."""
-
-    @property
-    def sizes(self) -> Any:
-        return np.array([len(line) for line in self], np.int64)
-
-
-def dataset_of(least: int = 2, most: int = 4, counts: list[int] = COUNTS) -> StreamDataset:
-    draw = torch.Generator().manual_seed(4)
-    lines = Lines()
-    for count in counts:
-        for _ in range(count):
-            size = int(torch.randint(1, 5, (1,), generator=draw))
-            words = torch.randint(4, 9, (size,), generator=draw)
-            lines.append(torch.cat([words, torch.tensor([2])]))
-        lines.append(torch.tensor([2]))
-    examples = task_for("stream").examples
-    units = document_units(lines.sizes, lines.sizes, examples.unit, "text")
-    return StreamDataset(lines, lines, units, examples, options=StreamOptions(least, most))
-
-
 def test_batches_hold_the_sentences_of_their_runs():
     dataset = dataset_of()
     for indices in dataset.batch_by_size(dataset.ordered_indices(), max_sentences=3):
@@ -179,6 +151,14 @@ def test_a_batch_keeps_to_the_tokens_allowed():
         parts = batch.get("parts", [batch])
         sizes += [part["net_input"]["src_tokens"].numel() for part in parts]
     assert max(sizes) <= 60 < 2 * max(sizes)
+
+
+def test_limits_that_leave_the_memory_untrained_are_refused():
+    """Single steps of every document: nothing that is written is read with a gradient."""
+    for steps in ("sentences", "instances"):
+        dataset = dataset_of(steps=steps)
+        with pytest.raises(GtransError, match="`--max-tokens` 1 with .* two " + steps):
+            dataset.batch_by_size(np.arange(len(COUNTS)), 1, max_sentences=4)
 
 
 @pytest.mark.parametrize(("least", "most"), [(2, 2), (6, 6), (1, 0)])
@@ -231,65 +211,40 @@ def test_a_window_read_in_parts_has_the_gradient_of_the_window():
             torch.testing.assert_close(gradient, whole[name], rtol=1e-4, atol=1e-5)
 
 
+# ---- instances -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recut", [False, True])
+def test_runs_of_instances_are_those_of_the_document_unit(recut):
+    """Every instance is a part of one row, in order; drawn anew in every epoch if it is asked."""
+    dataset = dataset_of(steps="instances", recut=recut)
+    task = stream_task("instances")
+    task.cfg.unit = "document"
+    of_documents = document_units(*dataset.line_sizes, task.examples.unit, "text").source
+    seen = []
+    for epoch in (1, 2, 1):
+        dataset.set_epoch(epoch)
+        found: list[range] = []
+        for indices in dataset.batch_by_size(np.arange(len(COUNTS)), max_sentences=3):
+            batch = dataset.collater([dataset[index] for index in indices])
+            instances = batch["net_input"]["instances"].tolist()
+            for index, (_, _, count), sizes in zip(indices, batch["runs"], instances, strict=True):
+                line = dataset.units.source[index].start
+                assert [size > 0 for size in sizes] == [n < count for n in range(len(sizes))]
+                for size in sizes[:count]:
+                    found.append(range(line, line + size))
+                    line += size
+        seen.append(sorted(found, key=lambda lines: lines.start))
+        tokens = [dataset.examples.unit.max_doc_tokens] * len(found)
+        costs = [sum(len(dataset.source[n]) + 1 for n in lines) for lines in found]
+        assert all(cost <= most for cost, most in zip(costs, tokens, strict=True))
+    usual = [of_documents[number] for number in range(len(of_documents.begin))]
+    assert seen[0] == seen[2] and (seen[0] != seen[1]) == recut
+    assert recut or seen[0] == usual
+    assert {n for lines in seen[1] for n in lines} == {n for lines in usual for n in lines}
+
+
 # ---- memory in flight ----------------------------------------------------------------------------
-
-
-class Criterion(torch.nn.Module):
-    """Notes the memory that enters each batch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[MemoryFlow | None] = []
-        self.fail = False
-
-    def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
-        logits, _ = model(**sample["net_input"])
-        if self.fail:
-            raise RuntimeError("out of memory")
-        self.seen.append(sample["net_input"].get("memory"))
-        return logits[sample["target"].ne(1)].sum(), 1, {}
-
-
-class Optimizer:
-    """Only what a step asks of it."""
-
-    def backward(self, loss: Tensor) -> None:
-        loss.backward()
-
-
-class World:
-    """A task in training, document after document."""
-
-    def __init__(self, least: int = 2, most: int = 3, **options_of_model: Any) -> None:
-        self.task = task_for("stream")
-        options = self.task.cfg
-        options.train_subset, options.seed, options.update_freq = "train", 1, [1]
-        self.dataset = dataset_of(least, most)
-        self.task.datasets["train"] = self.dataset
-        torch.manual_seed(1)
-        cfg = MemoryTransformerConfig(
-            encoder_layers=1, decoder_layers=1, encoder_embed_dim=8, encoder_ffn_embed_dim=8,
-            decoder_ffn_embed_dim=8, encoder_attention_heads=1, decoder_attention_heads=1,
-            dropout=0.0, **options_of_model,
-        )  # fmt: skip
-        cfg._name = "memory_transformer"
-        self.model = self.task.build_model(OmegaConf.structured(cfg))
-        self.criterion = Criterion()
-        indices = self.dataset.batch_by_size(np.arange(len(COUNTS)), max_sentences=2)
-        self.batches = [self.dataset.collater([self.dataset[i] for i in b]) for b in indices]
-        self.task.begin_epoch(1, self.model)
-
-    def step(self, number: int, update: int | None = None, **options: Any) -> None:
-        update = number if update is None else update
-        self.task.train_step(
-            self.batches[number], self.model, self.criterion, Optimizer(), update, **options
-        )
-
-    def entering(self) -> Tensor | None:
-        """What entered the last batch."""
-        flow = self.criterion.seen[-1]
-        assert flow is not None
-        return flow.entering
 
 
 def exact(world: World, number: int) -> Tensor | None:
@@ -298,7 +253,7 @@ def exact(world: World, number: int) -> Tensor | None:
     for run in (Run(*run) for run in world.batches[number]["runs"]):
         if run.position:
             before, flow = world.dataset.before(run), MemoryFlow()
-            world.model.read(before["src_tokens"], before["prev_output_tokens"], flow)
+            world.model.read(before, flow)
             entering.append(flow.left[0])
         else:
             entering.append(torch.zeros(2, 16, 8))
@@ -315,24 +270,26 @@ def check(world: World, number: int) -> None:
         torch.testing.assert_close(found, wanted)
 
 
-def test_memory_goes_from_window_to_window_and_starts_fresh_with_a_document():
-    world = World()
+@pytest.mark.parametrize("steps", MODELS)
+def test_memory_goes_from_window_to_window_and_starts_fresh_with_a_document(steps):
+    world = World(steps=steps)
     for number in range(len(world.batches)):
         world.step(number)
         check(world, number)
     flows = [flow for flow in world.criterion.seen if flow is not None]
     carried = [flow.entering for flow in flows if flow.entering is not None]
-    assert len(carried) > 3 and not any(memory.requires_grad for memory in carried)
+    assert len(carried) > 2 and not any(memory.requires_grad for memory in carried)
 
 
-def test_after_a_resume_the_document_is_read_again(monkeypatch):
-    world = World()
+@pytest.mark.parametrize("steps", MODELS)
+def test_after_a_resume_the_document_is_read_again(monkeypatch, steps):
+    world = World(steps=steps)
     read: list[int] = []
     original = world.dataset.before
     monkeypatch.setattr(world.dataset, "before", lambda run: (read.append(1), original(run))[1])
     world.step(0)
     assert not read
-    for number in range(4, len(world.batches)):  # batches 1 to 3 were before the stop
+    for number in range(2, len(world.batches)):  # batch 1 was before the stop
         world.step(number)
         so_far = len(read)
         check(world, number)

@@ -19,6 +19,7 @@ from gtrans.data.units import (
     UNITS,
     ContinuedUnit,
     DocumentUnit,
+    InstanceStreamUnit,
     SentenceUnit,
     StreamUnit,
     Unit,
@@ -69,7 +70,7 @@ def window(**options: Any) -> ExampleBuilder:
 def settings(**options: Any) -> SimpleNamespace:
     """Options of units; those left out are open."""
     open_options = {
-        "max_doc_tokens": 512, "overlap": 0, "instance_context": None,
+        "max_doc_tokens": 512, "overlap": 0, "instance_context": None, "stream_of": None,
         "context_before": None, "context_after": None,
         "context_kind": "true", "context_sentence": None, "context_sides": None,
     }  # fmt: skip
@@ -79,6 +80,7 @@ def settings(**options: Any) -> SimpleNamespace:
 ANY_UNIT = st.one_of(
     st.just(SentenceUnit()),
     st.just(StreamUnit()),
+    st.builds(InstanceStreamUnit, st.integers(8, 60)),
     st.builds(DocumentUnit, st.integers(8, 60)),
     st.builds(ContinuedUnit, st.integers(8, 60), before=st.integers(0, 3)),
     st.builds(
@@ -171,6 +173,8 @@ def test_units_by_name_and_options() -> None:
     assert unit_of("window", given) == WindowUnit(0, 2, "none", "both")
     assert unit_of("sentence", settings(context_before=3)) == SentenceUnit()
     assert unit_of("stream", settings()) == StreamUnit()
+    instances = settings(stream_of="instances", max_doc_tokens=99)
+    assert unit_of("stream", instances) == InstanceStreamUnit(99)
 
 
 def test_limits_concern_documents_only() -> None:

@@ -16,7 +16,7 @@ from support.untrained import WORDS, task_for, untrained
 from gtrans.data.frame import SENTENCE_MARKS, Frame
 from gtrans.data.instances import MARKS_PER_SENTENCE, split_instances, split_overlapping
 from gtrans.data.units import DocumentUnit
-from gtrans.decoding.overlap_search import OverlapSearch
+from gtrans.decoding.instance_search import InstanceSearch
 from gtrans.errors import GtransError
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
@@ -157,13 +157,13 @@ def test_an_interrupted_search_has_the_batches_of_an_undisturbed_one(
     """A round that is finished in part is translated again; a changed record is refused."""
     documents = [[3, 3, 3, 3, 3], [2, 2, 2, 2], [4]]
     rows: list[list[int]] = []
-    translate = OverlapSearch._translate
+    translate = InstanceSearch._translate
 
     def watched(self: Any, models: Any, instances: Any) -> bool:
         rows.append([row.document.number for row in instances])
         return translate(self, models, instances)
 
-    monkeypatch.setattr(OverlapSearch, "_translate", watched)
+    monkeypatch.setattr(InstanceSearch, "_translate", watched)
     parts = Parts()
     task, generator = generator_of(1, 12)
     whole = translated(task, generator, documents, parts)
@@ -222,7 +222,7 @@ def test_refused() -> None:
     task.cfg.overlap = 1
     with pytest.raises(GtransError, match="`--overlap 1` is for models that read documents"):
         _ = task.examples
-    with pytest.raises(GtransError, match="`--overlap` needs sentences whose translations"):
+    with pytest.raises(GtransError, match="`--free` is for documents that are translated at once"):
         generator_of(1, 16, "document", free=True)
     with pytest.raises(GtransError, match="`--overlap` must be at least 0, but is -1"):
         DocumentUnit(16, -1)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from support.fake_models import RowByRow
+from support.suites import others_long
 from support.untrained import task_for, untrained
 from torch import Tensor
 
@@ -91,7 +92,7 @@ def test_segments_that_only_add_up_do_not_cover_the_tokens() -> None:
 
 
 @pytest.mark.parametrize("unit", ["document", "sentence", "window"])
-@pytest.mark.parametrize("marks", ["both", "end", "bart"])
+@pytest.mark.parametrize("marks", others_long(["both", "end", "bart"], ["both"]))
 @settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_candidates_score_the_same_together_and_alone(unit: str, marks: str, data: Any) -> None:

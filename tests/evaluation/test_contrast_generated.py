@@ -80,10 +80,10 @@ def test_a_rival_without_a_missing_word_cannot_be_told(rival: str) -> None:
 def test_a_translation_for_each_item(monkeypatch: pytest.MonkeyPatch) -> None:
     """A document without any would shift those of all later items."""
     documents: list[list[str]] = [["A", "B"], []]
-    monkeypatch.setattr(contrast, "translate_lines", lambda *_args, **_more: documents)
+    stub = SimpleNamespace(translate_all=lambda _lines: documents)
     monkeypatch.setattr(contrast, "lines_of_text", lambda *_args: [])
-    monkeypatch.setattr(contrast, "Translator", lambda *_args: None)
-    anything = SimpleNamespace(decode=None, search=None)
+    monkeypatch.setattr(contrast, "Translator", lambda *_args: stub)
+    anything = SimpleNamespace(decode=None, search=None, max_tokens=1)
     arguments: Any = ([], None, anything, [HE, SHE], anything)
     with pytest.raises(GtransError, match="2 items gave 1 translated documents"):
         contrast.translate_items(*arguments)

@@ -159,3 +159,12 @@ def test_an_item_that_is_given_twice(tmp_path: Path, capsys: pytest.CaptureFixtu
             f"gtrans: error: `--set`: item '{name}' of {again} is also in {first}, as '1', and "
             "would count twice; give each item once.\n"
         )
+
+
+def test_a_folder_says_what_to_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["contrast", "--path", "no.pt", "--set", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert said == (
+        f"gtrans: error: '{tmp_path}' is a folder; name its files (`--set {tmp_path}/*.jsonl`), or "
+        "the `--format` of a published set that is a folder.\n"
+    )

@@ -143,7 +143,9 @@ def judge(translations: list[list[str]], lang: str = "") -> Consistency:
 
 def test_consistency_by_hand() -> None:
     # "bank" in three sentences has three pairs, two of them with the first; "river" one.
-    assert judge(TARGETS) == Consistency(4, 4, 2, consistent_with_first=3, pairs_with_first=3)
+    of_reference = ConsistencyJudge(SOURCES, TARGETS, BLEU().tokenizer).judge_reference()
+    assert of_reference == Consistency(4, 4, 2, consistent_with_first=3, pairs_with_first=3)
+    assert judge(TARGETS) == of_reference
     # The third sentence has another word: one pair of "bank" is left. It is the only
     # word of its sentence that nothing else explains, so it counts as a translation.
     varied = [[*TARGETS[0][:2], "keine Sparkasse blieb ."], TARGETS[1]]
@@ -156,6 +158,8 @@ def test_consistency_by_hand() -> None:
     empty = [["" for _ in document] for document in TARGETS]
     assert judge(empty) == Consistency(0, 0, 0, 0, 0)
     assert judge(empty).score is judge(empty).score_with_first is None
+    nothing = ConsistencyJudge([], [], BLEU().tokenizer)
+    assert nothing.judge([]) == nothing.judge_reference() == Consistency(0, 0, 0, 0, 0)
 
 
 def test_inflected_forms_are_the_same_where_the_language_has_a_stemmer() -> None:

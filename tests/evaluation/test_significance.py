@@ -7,6 +7,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU
 
@@ -88,6 +90,50 @@ def test_one_unit_cannot_be_resampled(unit: Resample) -> None:
     assert comparison.difference == 1
     assert comparison.interval is comparison.bootstrap is comparison.randomisation is None
     assert comparison.sign_test.better == 1
+
+
+def test_non_inferiority_approaches_the_exact_test() -> None:
+    """As above; one side only, and the margin is added to what is observed."""
+    a, b = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0], [2.5, 1.5, 3.0, 1.0, 4.0, 9.5]
+    differences = np.array(b) - np.array(a)
+    every = [(differences * signs).mean() for signs in product([1, -1], repeat=6)]
+    for margin in (0.0, 0.3, 0.9):
+        exact = np.mean([value >= differences.mean() + margin - 1e-9 for value in every])
+        measured = mean({"a": a, "b": b})
+        found = resample(measured, randomisation_trials=5000, margin=margin).comparisons["b"]
+        assert found.non_inferiority is not None
+        assert found.non_inferiority.p == pytest.approx(exact, abs=0.02)
+        errors = mean({"a": [-it for it in a], "b": [-it for it in b]}, higher_is_better=False)
+        same = resample(errors, randomisation_trials=5000, margin=margin).comparisons["b"]
+        assert same.non_inferiority == found.non_inferiority
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(*[st.integers(0, 9).map(float)] * 2), min_size=2, max_size=12),
+    st.floats(0, 5),
+    st.floats(0, 5),
+)
+def test_a_wider_margin_is_never_harder(
+    pairs: list[tuple[float, float]], one: float, two: float
+) -> None:
+    """Without a margin it is the one-sided test, so below the two-sided if there is a gain."""
+    a, b = ([pair[side] for pair in pairs] for side in (0, 1))
+
+    def p(margin: float) -> float:
+        found = resample(
+            mean({"a": a, "b": b}), bootstrap_trials=40, randomisation_trials=200, margin=margin
+        ).comparisons["b"]
+        assert found.non_inferiority is not None
+        return found.non_inferiority.p
+
+    low, high = sorted((one, two))
+    assert p(high) <= p(low) <= p(0.0) <= 1
+    found = resample(mean({"a": a, "b": b}), bootstrap_trials=40, randomisation_trials=200)
+    comparison = found.comparisons["b"]
+    assert comparison.non_inferiority is None and comparison.randomisation is not None
+    if comparison.difference >= 0:
+        assert p(0.0) <= comparison.randomisation.p
 
 
 def test_nothing_is_resampled_on_request() -> None:

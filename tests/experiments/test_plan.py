@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from gtrans.errors import GtransError
-from gtrans.experiments.catalogue import Experiment, Variant, find, read_catalogue
-from gtrans.experiments.jobs import Job, Jobs, Plan, read_plan
-from gtrans.experiments.plan import Planned, Wish, plan
+from gtrans.experiments.catalogue import Experiment, Variant, find, read_catalogue, with_rows
+from gtrans.experiments.jobs import Job, Jobs, Plan, in_this_order, read_plan
+from gtrans.experiments.plan import plan
+from gtrans.experiments.planned import Planned, Wish
 from gtrans.experiments.recipes import model_name
 from gtrans.experiments.refusals import why_not
 from gtrans.experiments.scales import filled, read_scale
@@ -107,6 +108,97 @@ def test_the_commands_of_other_scales_are_such_as_a_user_could_type(tmp_path: Pa
                     importlib.import_module(module).add_arguments(parsers[module])
                 parsers[module].parse_args(words)  # ends the test if there is no such option
         assert refused == []
+
+
+def test_rows_are_run_one_after_the_other(everything: tuple[Plan, list[Planned]]) -> None:
+    """All that a row needs has been run before the next row begins."""
+    jobs, planned = everything
+    (table,) = [it for it in planned if it.experiment.name == "results-debian"]
+    own = in_this_order(jobs, table.jobs)
+    order = {job.name: number for number, job in enumerate(own.jobs)}
+    last = -1
+    for row in table.rows[:4]:
+        names = [job.name for run in row.runs for job in (*run.trained, run.translated)]
+        assert min(order[name] for name in names) > last
+        last = max(order[name] for name in names)
+    assert [job.name for job in jobs.jobs] != [job.name for job in own.jobs]
+    assert {job.name for job in jobs.jobs} == {job.name for job in own.jobs}
+
+
+def test_jobs_have_absolute_paths_whatever_is_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run in a folder of their own."""
+    corpus_in(tmp_path / "given", "debian-web-ende", "en", "de")
+    monkeypatch.chdir(tmp_path)
+    chosen = find(read_catalogue(), ["results-debian", "results-story"])
+    given = Wish(read_scale("small"), Path("made"), Path("given"), (), (1,))
+    jobs, _ = plan(chosen, given)
+    words = [word for job in jobs.jobs for word in (*job.argv, *job.files, *job.reads)]
+    assert any(word.endswith("contrastive/contrapro-ende") for word in words)
+    assert any(word.endswith("/php-manual-ende/train") for word in words)
+    for name in ("given", "made"):
+        assert not [word for word in words if word.count(f"{name}/") > word.count(f"/{name}/")]
+
+
+def test_only_rows_with_a_bert_wait_for_it(everything: tuple[Plan, list[Planned]]) -> None:
+    """All start from one sentence model, which is trained before."""
+    jobs, planned = everything
+    (table,) = [it for it in planned if it.experiment.name == "results-debian"]
+    waiting = set()
+    for row in table.rows:
+        (run,) = row.runs or [None]
+        if run is None:
+            continue
+        names = [job.name for job in jobs.before([run.translated.name])]
+        assert names.count("runs/embedded/plain/compare/seed-1/jobs/sentence.sentence") == 1
+        if "runs/embedded/plain-bert/jobs/prepare" in names:
+            waiting.add(row.variant.label)
+    assert waiting == {"BERT context", "BERT context, whitened"}
+
+
+def test_rows_have_the_seeds_that_they_are_made_for(tmp_path: Path) -> None:
+    corpus_in(tmp_path, "debian-web-ende", "en", "de")
+    (chosen,) = find(read_catalogue(), ["results-debian"])
+
+    def rows(*seeds: int) -> dict[str, tuple[int, ...]]:
+        _, (table,) = plan([chosen], Wish(read_scale("small"), OUT, tmp_path, (), seeds))
+        assert table.corpora == ("debian-web-ende",)
+        return {row.variant.label: tuple(run.seed for run in row.runs) for row in table.rows}
+
+    found = rows(1, 2, 3)
+    assert found["sentence, trained on"] == found["recurrent memory"] == (1, 2)
+    assert found["HAN"] == (1,)
+    assert rows(2)["HAN"] == () and rows(2)["recurrent memory"] == (2,)
+    # A row with one seed is tested against the baseline of that seed.
+    _, (table,) = plan([chosen], Wish(read_scale("small"), OUT, tmp_path, (), (2, 1)))
+    (han,) = [row for row in table.rows if row.variant.label == "HAN"]
+    cell = (han.cells or {})["score"][0]
+    assert "/seed-1/" in str(cell.against) and len((han.cells or {})["score"]) == 1
+
+
+def test_some_rows_bring_those_that_they_are_tested_against() -> None:
+    (chosen,) = find(read_catalogue(), ["results-debian"])
+    labels = [variant.label for variant in with_rows(chosen, ["HAN"]).variants]
+    assert labels == ["sentence", "sentence, trained on", "HAN"]
+    (figure,) = find(read_catalogue(), ["002-F10"])
+    joined = next(variant for variant in figure.variants if variant.ensemble)
+    kept = {variant.label for variant in with_rows(figure, [joined.label]).variants}
+    assert kept >= {joined.label, *joined.ensemble}
+
+
+def test_a_corpus_is_put_together_from_those_that_are_given(tmp_path: Path) -> None:
+    (chosen,) = find(read_catalogue(), ["results-story"])
+    given = Wish(read_scale("small"), OUT, tmp_path, (), (1,))
+    jobs, (table,) = plan([chosen], given)
+    made = jobs.by_name["corpora/story.made"]
+    assert made.argv[:3] == ("gtrans", "get-corpus", "story") and str(tmp_path) in made.argv
+    assert "/out/small/corpora/story/dev.de" in made.makes
+    assert jobs.jobs[0] == made and table.rows[0].runs[0].corpus.job == made.name
+    # One that is there is taken as it is.
+    corpus_in(tmp_path, "story", "en", "de")
+    jobs, _ = plan([chosen], given)
+    assert "corpora/story.made" not in jobs.by_name
 
 
 def test_one_model_is_translated_in_several_ways(everything: tuple[Plan, list[Planned]]) -> None:
@@ -266,7 +358,7 @@ def test_what_nobody_can_have_freely_says_so() -> None:
 
 def corpus_in(folder: Path, name: str, *langs: str) -> None:
     """A corpus of empty files."""
-    (folder / name).mkdir()
+    (folder / name).mkdir(parents=True)
     for split in ("train", "dev", "test"):
         for lang in langs:
             (folder / name / f"{split}.{lang}").touch()

@@ -24,11 +24,11 @@ from gtrans.experiments.catalogue import (
     PrintedRow,
     Variant,
 )
-from gtrans.experiments.engine import _write
+from gtrans.experiments.engine import _write, write_finished
 from gtrans.experiments.figures import draw
 from gtrans.experiments.jobs import Job, Plan
 from gtrans.experiments.measures import Column, Measure, Reading, read_measures, read_number
-from gtrans.experiments.plan import Cell, Planned, Row
+from gtrans.experiments.planned import Cell, Planned, Row
 from gtrans.experiments.runs import Corpus, Run
 from gtrans.experiments.scales import read_scale
 from gtrans.experiments.tables import table_of, to_csv, to_markdown
@@ -81,7 +81,9 @@ def finished_table(tmp_path: Path) -> tuple[Planned, Plan]:
             file.write_text(json.dumps(scores(value, p)))
             cells.append(Cell(None, file) if p else Cell(file, None))
             runs.append(Run(seed, folder, "m", str(checkpoint), "", "", corpus, (job,), job))
-        return Row(variant, "mine", tuple(runs), {"score": tuple(cells)}, variant.baseline)
+        names = tuple(tuple(job.name for job in run.trained) for run in runs)
+        cells_of = {"score": tuple(cells)}
+        return Row(variant, "mine", tuple(runs), cells_of, variant.baseline, jobs=names)
 
     rows = (
         row(variants[0], BASELINE, None),
@@ -165,6 +167,68 @@ def test_files_in_a_folder_are_linked_and_copied_with_it(
     (page.parent / "update.html").write_text("")
     subprocess.run(command, check=True, capture_output=True)
     assert sorted(path.name for path in into.glob("009-T1.map/*")) == ["index.html", "update.html"]
+
+
+def test_finished_rows_are_written_while_others_run(
+    finished_table: tuple[Planned, Plan], tmp_path: Path
+) -> None:
+    planned, plan = finished_table
+    (tmp_path / "with" / "2.json").unlink()
+    write_finished(plan, [planned])
+    table = json.loads((tmp_path / "009-T1.so-far.json").read_text())
+    without, other, _ = table["rows"]
+    assert without["cells"]["s-BLEU"]["mean"] == 21
+    # A row has the seeds that are finished.
+    assert [run["seed"] for run in other["runs"]] == [1, 3]
+    assert [it["value"] for it in other["cells"]["s-BLEU"]["seeds"]] == [22, 25]
+    for seed in (1, 3):
+        (tmp_path / "with" / f"{seed}.json").unlink()
+    write_finished(plan, [planned])
+    table = json.loads((tmp_path / "009-T1.so-far.json").read_text())
+    assert table["rows"][1]["cells"] == {} and table["rows"][1]["why_not"] == "not finished"
+    assert "- with: not finished" in (tmp_path / "009-T1.so-far.md").read_text()
+    assert not (tmp_path / "009-T1.md").exists()
+    for seed in (1, 2, 3):
+        (tmp_path / "without" / f"{seed}.json").unlink()
+    with pytest.raises(GtransError, match="no row of 009-T1 is finished"):
+        write_finished(plan, [planned])
+
+
+def test_the_page_of_results_keeps_what_is_written_by_hand(
+    finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
+) -> None:
+    planned, plan = finished_table
+    paper = replace(planned.experiment.paper, id="results")
+    experiment = replace(planned.experiment, name="results-debian", paper=paper)
+    scale = read_scale("tiny", ["updates=20"])
+    planned = replace(planned, experiment=experiment, scale=scale)
+    assert _write(planned, plan)
+    # Rows that are written later, of another call, do not take the place of the whole table.
+    rows = (*planned.rows[:1], replace(planned.rows[1], runs=(), cells=None, why_not="left out"))
+    write_finished(plan, [replace(planned, rows=rows)])
+    page = tmp_path / "page.md"
+    command = [sys.executable, repo / "scripts" / "results.py", tmp_path, "--page", page]
+    for text in ("", "What it means.\n"):
+        with page.open("a") as file:
+            file.write(text)
+        subprocess.run(command, check=True, capture_output=True)
+    lines = page.read_text().splitlines()
+    assert "| without | 21.00 ± 1.00 | 20 |  |" in lines
+    row = "| with | 2 | 9 |  |  | a CPU | `gtrans reproduce results-debian --scale tiny --set"
+    assert f"{row} updates=20 --data DATA --out OUT --seeds 2 --rows with` |" in lines
+    assert lines[-2:] == ["<!-- by hand -->", "What it means."]
+    page.write_text("# Another page\n")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "it has no line <!-- by hand -->" in done.stderr
+    assert page.read_text() == "# Another page\n"
+    page.unlink()
+    for text, message in (("{", "not readable"), ("{}", "it has no columns")):
+        (tmp_path / "results-debian.json").write_text(text)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and done.stderr.count("\n") == 1 and message in done.stderr
+    (tmp_path / "results-debian.json").unlink()
+    subprocess.run(command, check=True, capture_output=True)
+    assert "left out" in page.read_text()
 
 
 def test_the_csv_has_a_line_for_each_seed(finished_table: tuple[Planned, Plan]) -> None:

@@ -114,6 +114,10 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         *(*DOCUMENT, "--arch", "gtransformer_context_tiny", *SIZES, SHARED, *ONE_GLOBAL),
         *(*CROSS_ENTROPY, "--max-doc-tokens", "24"),
     ),
+    "gtransformer_memory": (
+        *(*DOCUMENT, "--arch", "gtransformer_memory_tiny", *SIZES, SHARED, *ONE_GLOBAL),
+        *(*CROSS_ENTROPY, "--max-doc-tokens", "24"),
+    ),
     "gtrans_fusion-dlcl": (*FUSION, *CROSS_ENTROPY, *TWO_LAYERS, "--system", "dlcl"),
 }
 # Its optimizer is kept too, so that it can be resumed as it was left.

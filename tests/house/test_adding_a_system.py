@@ -75,10 +75,10 @@ def test_the_page_can_be_followed(project: Path, repo: Path) -> None:
 
     assert "--context-mean-scale" in of("gtrans options context_mean_tiny")
     written = {line.removesuffix(" written") for line in of("gtrans options --write").splitlines()}
-    assert written == {"configs/context_mean.yaml", "README.md", "docs/training.md"}
+    assert written == {"configs/context_mean.yaml", "docs/systems/index.md", "docs/training.md"}
     row = "| Context mean: the mean of all words before a sentence is added to its words | "
     assert row + "`context_mean_tiny` | document, window, sentence |" in (
-        (project / "README.md").read_text(encoding="utf-8").splitlines()
+        (project / "docs/systems/index.md").read_text(encoding="utf-8").splitlines()
     )
     lines, source = (
         (project / name).read_text(encoding="utf-8").splitlines()

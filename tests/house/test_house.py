@@ -92,6 +92,7 @@ LIGHT = [
     "gtrans.data.documents",
     "gtrans.errors",
     "gtrans.evaluation",
+    "gtrans.formats.catalogue",
     "gtrans.identity.step_record",
     "gtrans.text.preparation",
 ]
@@ -143,7 +144,8 @@ def test_metadata(repo):
     assert not any(package.startswith("tests") for package in metadata["packages"])
     extras = metadata["extras_require"]
     assert set(extras) == {
-        *("build", "bert", "mbart", "zh", "plots", "report", "tensorboard", "experiments", "dev"),
+        *("build", "bert", "mbart", "zh", "plots", "report", "tensorboard", "documents"),
+        *("experiments", "docs", "dev"),
     }
     for name, wanted in {
         "bert": ["transformers"],
@@ -151,11 +153,14 @@ def test_metadata(repo):
         "zh": ["jieba"],
         "plots": ["matplotlib"],
         "tensorboard": ["tensorboardx"],
+        "documents": ["lxml", "markdown-it-py", "mdit-py-plugins", "sentencex"],
         "report": ["jinja2", "matplotlib"],
         "experiments": ["snakemake"],
+        "docs": ["mkdocs", "mkdocs-material", "mkdocstrings", "mkdocstrings-python"],
         "dev": [
-            *("hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff"),
-            "snakemake",
+            *("beautifulsoup4", "ctranslate2", "hypothesis", "mkdocs", "mkdocs-material"),
+            *("mkdocstrings", "mkdocstrings-python", "mypy", "pip-audit", "pytest"),
+            *("pytest-timeout", "pytest-xdist", "python-docx", "ruff", "snakemake"),
         ],
     }.items():
         assert sorted({line.split("==")[0].lower() for line in extras[name]}) == wanted

@@ -168,6 +168,7 @@ def test_what_the_tests_need_is_installed_when_asked_for_and_stays(recorded):
     assert installed() == tests
 
 
+@pytest.mark.long
 def test_a_torch_that_is_there_is_taken(recorded):
     wheel = recorded / "torch-9.whl"
     wheel.touch()

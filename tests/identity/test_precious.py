@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gtrans.cli import main
-from gtrans.decoding import translation
+from gtrans.decoding import translator
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output
 from gtrans.identity.precious import CHECKPOINT
@@ -54,6 +55,17 @@ def test_a_checkpoint_may_replace_one_but_no_data(victims: list[Path]) -> None:
             check_output("--output", part, writes=CHECKPOINT)
 
 
+def test_an_archive_that_is_no_checkpoint_is_replaced(tmp_path: Path) -> None:
+    """A document of Word is a zip archive, too; half an archive may be half a checkpoint."""
+    with zipfile.ZipFile(tmp_path / "letter.docx", "w") as archive:
+        archive.writestr("word/document.xml", "text")
+    check_output("--output", tmp_path / "letter.docx")
+    half = (tmp_path / "letter.docx").read_bytes()[:20]
+    (tmp_path / "half").write_bytes(half)
+    with pytest.raises(GtransError, match="is a checkpoint, which must stay"):
+        check_output("--output", tmp_path / "half")
+
+
 def test_a_text_with_such_a_name_elsewhere_is_a_text(tmp_path: Path) -> None:
     (tmp_path / "codes.bpe").write_text("der Hund\n")
     check_output("--output", tmp_path / "codes.bpe")
@@ -67,14 +79,14 @@ def test_a_checkpoint_that_is_replaced_while_it_is_read(
 ) -> None:
     """The record would name a model that did not make the translation."""
     path = Path(shutil.copy(tiny.checkpoints["document"], tmp_path / "best.pt"))
-    load = translation.load_models
+    load = translator.load_models
 
     def load_and_replace(*arguments, **named):
         loaded = load(*arguments, **named)
         shutil.copy(tiny.checkpoints["other"], path)
         return loaded
 
-    monkeypatch.setattr(translation, "load_models", load_and_replace)
+    monkeypatch.setattr(translator, "load_models", load_and_replace)
     source = str(tiny.text / "test.en")
     command = ["translate", "--path", str(path), "--input", source, "--output"]
     assert main([*command, str(tmp_path / "out")]) == 1

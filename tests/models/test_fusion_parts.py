@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.contract import SIZES, Built, Case, batch_of, build, cases, searched_and_read
+from support.contract import SIZES, Built, Case, batch_of, build, first_cases, searched_and_read
 from torch import Tensor
 
 from gtrans.errors import GtransError
@@ -14,12 +14,9 @@ from gtrans.errors import GtransError
 GROUPS = {"encoder_group_size": 1, "decoder_group_size": 1}
 
 
-def first_cases() -> list[Case]:
+def without_fusion() -> list[Case]:
     """Each class with its first unit; not those whose layers are always fused."""
-    found: dict[type, Case] = {}
-    for case in cases():
-        found.setdefault(case.model, case)
-    return [case for model, case in found.items() if model.options().encoder_group_size == 0]
+    return [case for case in first_cases() if case.model.options().encoder_group_size == 0]
 
 
 def logits_of(built: Built) -> Tensor:
@@ -30,7 +27,7 @@ def logits_of(built: Built) -> Tensor:
     return found
 
 
-@pytest.mark.parametrize("case", first_cases(), ids=str)
+@pytest.mark.parametrize("case", without_fusion(), ids=str)
 def test_one_group_at_its_limit_is_the_plain_system(case: Case, prepared_with_bert: Any) -> None:
     """One group without gates in the decoder; in the encoder one whose gate is open."""
     one = {f"{side}_group_size": SIZES[f"{side}_layers"] for side in ("encoder", "decoder")}
@@ -43,7 +40,7 @@ def test_one_group_at_its_limit_is_the_plain_system(case: Case, prepared_with_be
     assert logits_of(fused).equal(logits_of(plain))
 
 
-@pytest.mark.parametrize("case", first_cases(), ids=str)
+@pytest.mark.parametrize("case", without_fusion(), ids=str)
 def test_the_scalars_of_fusion_are_new(case: Case, prepared_with_bert: Any) -> None:
     plain, fused = (
         build(case, prepared_with_bert, **options).model for options in ({}, GROUPS)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.gtransformer_models import model_of
+from support.suites import others_long
 from support.toy_documents import TASKS, accuracy_after_training
 
 
@@ -18,7 +19,7 @@ def learnt(task: str, updates: int = 150, **options: Any) -> float:
     return accuracy_after_training(model, task, updates, 5e-3)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", others_long(TASKS, ["source"]))
 @pytest.mark.parametrize(
     "start", [{}, pytest.param({"positions": "sentence", "gate_bias": 4.0}, marks=pytest.mark.long)]
 )

@@ -16,7 +16,8 @@ from gtrans.models.base.parts.memory import parse_layers
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.models.memory_transformer import MemoryTransformer
 from gtrans.modules.layout import DocumentLayout
-from gtrans.modules.memory import MemoryFlow, MemoryPass, MemorySpec, RecurrentMemory
+from gtrans.modules.memory import MemorySpec, RecurrentMemory
+from gtrans.modules.memory_plan import MemoryFlow, MemoryPass
 from gtrans.modules.residual import LayerSpec
 
 BOS, PAD, EOS = 0, 1, 2
@@ -62,8 +63,9 @@ H = [[2.0, 0.0, 1.0, -3.0], [0.0, 0.0, -1.0, 1.0], [0.0, 0.0, 2.0, -2.0]]
 
 @pytest.mark.parametrize("printed", [False, True])
 def test_a_layer_computed_by_hand(printed):
+    output = "printed" if printed else "residual"
     memory = RecurrentMemory(
-        LayerSpec(dim=4, ffn_dim=4, heads=1), MemorySpec(1, slots="learned", printed_output=printed)
+        LayerSpec(dim=4, ffn_dim=4, heads=1), MemorySpec(1, slots="learned", output=output)
     )
     # Slot positions point away from the states: it matters that the residual has them (Eq 4).
     uniform(memory, initial=[0.0, 0.0, 0.0, 0.0], slot=[1.0, -1.0, 0.0, 0.0])

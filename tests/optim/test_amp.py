@@ -76,6 +76,7 @@ def _saved(state: dict[str, Any], folder: Path) -> Path:
     return folder / "state.pt"
 
 
+@pytest.mark.long
 def test_bf16_on_a_cpu(tiny: TinyWorld) -> None:
     """Products are of bf16, parameters and their updates of fp32; there is no scale."""
     run, plain = Training(tiny.data, *GIVEN, "--amp"), Training(tiny.data, *GIVEN)

@@ -16,7 +16,7 @@ from support.recipes import CORPORA, commands, the_error
 USUAL = (
     *("prepare-bpe", "prepare-randinit", "prepare-finetune", "prepare-mbart"),
     *("run-randinit", "run-finetune", "run-mbart", "run-memory", "run-flat", "run-bert", "run-han",
-      "run-all"),
+      "run-compare", "run-all"),
 )
 
 

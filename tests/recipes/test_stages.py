@@ -18,6 +18,8 @@ RECIPES = [
     ("run-memory", []),
     ("run-bert", ["--systems", "context,aware", "--make-bert", "2x64"]),
     ("run-han", ["--systems", "decoder,joint"]),
+    ("run-compare", ["--system", "han"]),
+    ("run-compare", ["--system", "whitened", "--bert", "B", "--name", "row"]),
     ("run-mbart", ["--mbart", "m", "--trim", "yes"]),
     ("run-fusion", ["--corpus", "iwslt14", "--source-lang", "en", "--target-lang", "de"]),
 ]
@@ -136,6 +138,9 @@ def test_a_stage_names_what_it_lacks(stand_ins, tmp_path):
         ("run-randinit", ["--sentence-seed", "2"], "`--sentence-seed` is for fine-tuning"),
         ("run-flat", ["--sentence-seed", "2"], "is for `--systems zhang`"),
         ("run-han", ["--systems", "side"], "`--systems` must be one of encoder decoder joint"),
+        ("run-compare", ["--system", "best"], "`--system` must be one of continued concat docum"),
+        ("run-compare", ["--system", "context"], "`--bert` is missing: the BERT of `--system c"),
+        ("run-compare", ["--bert", "b"], "`--bert` is for `--system context` and `whitened`."),
         ("prepare-bpe", ["--outputs"], "`--outputs` is for the run scripts."),
         ("run-all", ["--only", "data"], "`--only` is for one corpus"),
     ],

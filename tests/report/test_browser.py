@@ -178,6 +178,7 @@ def test_the_page_is_never_wider_than_the_window(browser: Browser, page: str, wi
     browser.call("Emulation.clearDeviceMetricsOverride")
 
 
+@pytest.mark.long
 def test_a_large_test_set_opens_quickly(browser: Browser, tmp_path: Path) -> None:
     """3,000 sentences of five systems; a document at a time is in the page."""
     run = tmp_path / "out"

@@ -99,6 +99,7 @@ def test_resegmented_translations_and_no_files_besides_the_page(
     assert "comet" not in page and json.dumps(HYPOTHESES[0][2]) in page
 
 
+@pytest.mark.long
 def test_only_some_models_of_a_shared_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,6 +24,7 @@ RUNS = {
         *LENGTHS, "--words", "60", "--batch-words", "60", "--corpus-words", "600", "--rounds", "2",
     ),
     "decoding": (*LENGTHS, "--words", "30", "--rounds", "1", "--stock-limit", "30"),
+    "long-document": ("--lengths", "60", "--systems", "both", "--instance", "20", "--rounds", "1"),
     "memory": ("--lengths", "60"),
     "allocator": ("--words", "60", "--updates", "1", "--rounds", "1"),
     "autocast": ("--words", "60", "--rounds", "1"),
@@ -37,6 +38,7 @@ RUNS = {
     "shapes": ("--documents", "2", "--words", "30", "--max-tokens", "300", "--rounds", "1"),
     "test-set": ("--sentences", "3"),
     "loading": ("--sentences", "60", "--batches", "2"),
+    "prepare-memory": ("--pairs", "60"),
     "fusion": ("--rounds", "1", "--batches", "1", "2", "--words", "4", "--beam", "2"),
 }  # fmt: skip
 Results = dict[str, Any]
@@ -63,6 +65,7 @@ def folder(tiny: TinyWorld, bert: Path, tmp_path_factory: pytest.TempPathFactory
             name, "--size", "toy", "--device", "cpu", "--out", str(folder), *options,
             *(["--data", str(data)] if name in ("bert-cache", "shapes") else []),
             *(["--data", str(data)] if name in ("bert-cache", "test-set") else []),
+            *(["--text", str(tiny.text / "train")] if name == "prepare-memory" else []),
         ]
         for name, options in RUNS.items()
     ]  # fmt: skip
@@ -202,6 +205,13 @@ def test_loading(results: Results, page: str) -> None:
 
 
 @pytest.mark.long
+def test_prepare_memory(results: Results, page: str) -> None:
+    (row,) = results["prepare-memory"]["rows"]
+    assert row["megabytes"] > 10 and row["seconds"] > 0
+    assert "| 60 | " in page
+
+
+@pytest.mark.long
 def test_fusion(results: Results, page: str) -> None:
     rows = results["fusion"]["rows"]
     assert len(rows) == 2 * 5
@@ -259,19 +269,22 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
     assert message in done.stderr.splitlines()[-1]
 
 
-def test_docs_name_benchmarks_that_exist() -> None:
-    known = {"NAME", "deep-fusion", "deep-init", "vocabulary", *RUNS}
-    for path in [REPO / "README.md", *(REPO / "docs").glob("*.md")]:
-        named = re.findall(r"scripts/benchmarks/run\.py ([A-Za-z-]+)", path.read_text("utf-8"))
-        assert set(named) <= known, path
-
-
 # ---- parts ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+@pytest.mark.usefixtures("importable")
+def test_docs_name_benchmarks_that_exist() -> None:
+    import run
+
+    known = {"NAME", *run.BENCHMARKS}
+    for path in [REPO / "README.md", *(REPO / "docs").rglob("*.md")]:
+        named = re.findall(r"scripts/benchmarks/run\.py ([A-Za-z-]+)", path.read_text("utf-8"))
+        assert set(named) <= known, path
 
 
 @pytest.mark.usefixtures("importable")

@@ -88,6 +88,7 @@ def test_a_program_that_resumes_is_faultless(killed: Any) -> None:
     assert row["while_writing"] >= sum(kill["aimed"] for kill in kills) > 0
 
 
+@pytest.mark.long
 def test_a_difference_is_found_and_kept(killed: Any) -> None:
     row, folder = killed(BEGINS_ANEW_AND_APPENDS)
     assert row["identical"] < row["trials"]
@@ -97,6 +98,7 @@ def test_a_difference_is_found_and_kept(killed: Any) -> None:
     assert len(kept.read_text().splitlines()) > 10
 
 
+@pytest.mark.long
 def test_a_failure_is_a_difference(killed: Any) -> None:
     row, folder = killed(FAILS_IN_THE_SECOND_RUN)
     assert row["identical"] < row["trials"]

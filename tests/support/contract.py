@@ -12,10 +12,9 @@ import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
@@ -23,13 +22,15 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from gtrans.data.unit_options import UNIT_FIELDS
-from gtrans.data.units import CONTEXT_SIDES, UNITS
+from gtrans.data.units import CONTEXT_SIDES, UNITS, InstanceStreamUnit
 from gtrans.decoding.loading import import_plugin
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig, read_dictionary
+from support.instances import instances_of, lengths, read_in_turn
+from support.suites import others_long
 
 SIZES: dict[str, int] = {
     "encoder_layers": 2,
@@ -100,6 +101,19 @@ def cases() -> list[Case]:
             sides = model.context_sides if unit == "window" else (None,)
             found += [Case(arch, unit, side) for side in sides]
     return [*found, WITH_BERT]
+
+
+def first_cases() -> list[Case]:
+    """Each class with its first unit."""
+    found: dict[type[DocumentModel], Case] = {}
+    for case in cases():
+        found.setdefault(case.model, case)
+    return list(found.values())
+
+
+def with_the_others_long() -> list[Any]:
+    """Parameters of a test: each class with its first unit, and in the long suite with all."""
+    return others_long(cases(), first_cases())
 
 
 def undeclared() -> list[Case]:
@@ -216,11 +230,6 @@ def documents(task: Any, bert: str | None, seed: int) -> list[Document]:
     return found
 
 
-def lengths(sentences: Sequence[Tensor]) -> list[int]:
-    """Tokens of each sentence without its end symbol."""
-    return [len(sentence) - 1 for sentence in sentences]
-
-
 def batch_of(built: Built, translations: Sequence[Sequence[Tensor]] | None = None) -> Any:
     """All documents as one batch, with their own targets or others."""
     builder = built.task.examples
@@ -293,6 +302,10 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
         scores = [sum(sentence.scores) for sentence in hypothesis.sentences]
         own = [span]
         in_parts = unit.sentence_by_sentence or unit.tokens_at_once is not None
+        if isinstance(unit, InstanceStreamUnit) and unit.overlap:
+            for part, score in read_in_turn(builder, model, document.source, translation):
+                yield sum(scores[n] for n in part), score
+            continue
         if in_parts:
             own = unit.cut(lengths(document.source))
         for row in own:
@@ -304,9 +317,12 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
                     [document.source[n] for n in row.source],
                     [translation[n - first] for n in row.target],
                     None if pieces is None else [pieces[n] for n in row.source],
+                    instances_of(unit, [document.source[n] for n in row.source]),
                 )
             )
             written.append(sum(scores[n - first] for n in row.written))
+    if not read:
+        return
     batch = builder.collate(read)
     logits = model(**task.complete_input(batch["net_input"]))[0].float()
     target = batch["target"]
@@ -316,68 +332,3 @@ def searched_and_read(built: Built) -> Iterator[tuple[float, float]]:
         words &= target.ne(task.frame.document_mark)
     sums = (log_probs * words).sum(1).tolist()
     yield from zip(written, sums, strict=True)
-
-
-# ---- options -----------------------------------------------------------------------------------
-
-# Values of options that are neither switches nor choices, by the end of their names.
-VALUES: dict[str, tuple[Any, ...]] = {
-    "encoder_global_layers": (0, 1, 2),
-    "cross_global_layers": (0, 2),
-    "gate_bias": (None, 2.0),
-    "memory_layers": ("top", "all", "0"),
-    "memory_bptt": (0, 1, -1),
-    "context_layers": (0, 1),
-    "flat_bottom_layers": (0, 1, 2),
-    "encoder_group_size": (0, 1, 2),
-    "decoder_group_size": (0, 1, 2),
-    "use_groups": (None, "1:1"),
-    "keep_encoder_layers": (None, 1),
-    "context_before": (0, 1, 2),
-}
-# Pretrained models' files are tests of their own.
-LEFT_OUT = {"unit", "context_sides", "attention_backend", "context_kind", "init_xlmr"}
-MARKS = ("both", "end", "bart")
-
-
-def dimensions(model: type[DocumentModel]) -> dict[str, tuple[Any, ...]]:
-    """The options of a class, each with values to try."""
-    found: dict[str, tuple[Any, ...]] = {"sentence_marks": MARKS}
-    for field in dataclasses.fields(model.options):
-        if field.name in LEFT_OUT or field.name in found or field.name.startswith("bert_dim"):
-            continue
-        kinds = [kind for kind in get_args(field.type) or (field.type,) if kind is not type(None)]
-        listed = [values for ending, values in VALUES.items() if field.name.endswith(ending)]
-        if listed:
-            found[field.name] = listed[0]
-        elif bool in kinds:
-            found[field.name] = (False, True)
-        elif isinstance(kinds[0], type) and issubclass(kinds[0], Enum):
-            found[field.name] = tuple(str(choice.value) for choice in kinds[0])
-    return found
-
-
-def pairwise(dims: dict[str, tuple[Any, ...]], seed: int = 1) -> list[dict[str, Any]]:
-    """Choices of values in which every pair of values of two options occurs."""
-    draw = random.Random(seed)
-    names = list(dims)
-    missing = {
-        (a, x, b, y)
-        for i, a in enumerate(names)
-        for b in names[i + 1 :]
-        for x in dims[a]
-        for y in dims[b]
-    }
-    rows = []
-    while missing:
-        a, x, b, y = sorted(missing, key=repr)[0]
-        tries = []
-        for _ in range(20):
-            row = {name: draw.choice(dims[name]) for name in names}
-            row[a], row[b] = x, y
-            new = {(c, row[c], d, row[d]) for c, _, d, _ in missing if c in row} & missing
-            tries.append((len(new), len(tries), row, new))
-        _, _, row, new = max(tries, key=lambda one: one[:2])
-        rows.append(row)
-        missing -= new
-    return rows

@@ -45,7 +45,7 @@ def test_options_out_of_range(tiny: TinyWorld, tmp_path: Path) -> None:
     for flag, value, message in (
         ("--max-doc-tokens", "3", "`--max-doc-tokens` must be at least 8, but is 3."),
         ("--word-dropout", "1.5", "`--word-dropout` must be at least 0 and below 1"),
-        ("--cross-global-layers", "3", "`--cross-global-layers` must be between 0 and the 2"),
+        ("--cross-global-layers", "3", "`--cross-global-layers` must be between 0 and 2, the"),
         ("--encoder-attention-heads", "3", "`--encoder-attention-heads` must divide"),
     ):
         done = train(tiny, tmp_path, flag, value, "--max-update", "1")

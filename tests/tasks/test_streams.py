@@ -10,7 +10,7 @@ import pytest
 import torch
 from support.memory_models import model_of
 
-from gtrans.modules.memory import MemoryFlow
+from gtrans.modules.memory_plan import MemoryFlow
 from gtrans.tasks.parts import Batch
 from gtrans.tasks.parts.streams import Streams
 
@@ -38,7 +38,7 @@ def test_an_overflow_does_not_poison_the_rest_of_its_document(
 ) -> None:
     model: Any = model_of(dropout=0.0)
     streams = Streams(SimpleNamespace(update_freq=[1]))
-    streams.begin_epoch(1, model, SimpleNamespace(sentences=lambda document: 6))
+    streams.begin_epoch(1, model, SimpleNamespace(steps_of=lambda document: 6))
     first = streams.before_batch(batch_of(model, 0, 0))
     ended(streams, first, [False, True])
     second = streams.before_batch(batch_of(model, 2, 0 if repeated else 1))

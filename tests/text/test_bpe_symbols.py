@@ -14,6 +14,7 @@ BASE = ("prepare", "--source-lang", "en", "--target-lang", "de")
 WORDS = ("banana", "bandana", "cabana", "cab", "ban", "canal", "lana")
 
 
+@pytest.mark.long
 def test_merges_and_characters_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

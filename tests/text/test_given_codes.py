@@ -112,6 +112,7 @@ def test_a_mistake_is_one_line(words, said, foreign, tmp_path, capsys):
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.long
 def test_a_folder_without_training_text_is_not_said_to_train(foreign, tmp_path, capsys):
     words = ["--bpe-codes", str(foreign / "codes"), "--test", str(foreign / "test")]
     given = ["--no-truecase", "--dictionary", str(foreign / "bin" / "dict.en.txt")]

@@ -16,6 +16,7 @@ from gtrans.text.bpe import (
     BPE_SEPARATOR,
     load_bpe,
 )
+from gtrans.text.prepared_counts import count_splits, table, warnings
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.truecase import load_best_case
 
@@ -114,6 +115,21 @@ def test_boundaries_and_symbols_in_the_binarised_corpus(prepared: Path) -> None:
         assert decoded == [" ".join(line.split()) for line in text.split("\n")[:4]]
 
 
+def test_a_split_of_one_document_is_a_warning(prepared: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").mkdir()
+    for lang in ("en", "de"):
+        shutil.copy(prepared / f"dict.{lang}.txt", tmp_path)
+        known = (prepared / f"dict.{lang}.txt").read_text("utf-8").split()[0]
+        lines = f"{known} {known}\nno-such-piece {known} {known}\n"
+        (tmp_path / "text" / f"train.bpe.{lang}").write_text(lines, encoding="utf-8")
+    counts = count_splits(tmp_path, ["train"], ("en", "de"))
+    assert table(counts)[1] == ("train", "en", "1", "2", "3", "2", "20.00%")
+    assert warnings(counts) == [
+        "train is one document of 2 sentences; if there are several, put an empty line between "
+        "them on both sides"
+    ]
+
+
 def test_resume(
     corpus: Path, prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,7 +137,17 @@ def test_resume(
     shutil.copytree(prepared, out)
     complete = outputs(out)
     assert main(command(corpus, out)) == 0
-    said = capsys.readouterr().err
+    printed, said = capsys.readouterr()
+    rows = [line.split() for line in printed.splitlines()]
+    assert rows[0] == list(table([])[0])
+    assert [row[:4] for row in rows[1:9]] == [
+        [split, lang, documents, sentences]
+        for split, documents, sentences in (
+            ("train", "4", "8"), ("valid", "2", "3"), ("test", "2", "3"), ("test1", "2", "4")
+        )
+        for lang in ("en", "de")
+    ]  # fmt: skip
+    assert rows[1][6] == "0.00%" and "one document" not in said
     assert said.count("finished earlier, skipped") == 14
     assert "started" not in said and outputs(out) == complete
 

@@ -97,6 +97,7 @@ def test_the_children_end_with_it(corpus: Path, tmp_path: Path, place: str):
     assert contents(out) == contents(tmp_path / "whole")
 
 
+@pytest.mark.long
 def test_two_at_once(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """The second one is refused, whatever the first one has done so far."""
     out = tmp_path / "out"
@@ -127,6 +128,7 @@ def test_two_at_once(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert not list(out.glob(".*"))
 
 
+@pytest.mark.long
 def test_killed_before_its_first_record(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -149,6 +151,7 @@ def test_killed_before_its_first_record(
     assert "prepare.json" in names(out) and not list(out.glob(".*"))
 
 
+@pytest.mark.long
 def test_killed_after_a_change_of_options(
     corpus: Path,
     tmp_path: Path,

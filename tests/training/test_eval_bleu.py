@@ -131,6 +131,7 @@ def test_stopping_by_a_score_is_exact_when_it_goes_on(tiny, tmp_path):
     assert differing(last(whole)["model"], last(tmp_path / "off")["model"]) == []
 
 
+@pytest.mark.long
 def test_scores_of_another_validation_are_not_compared(tiny, tmp_path):
     """A loss of 6 is no better than a chrF of 3, and --patience counts anew."""
     often = ("--validate-interval-updates", "1", "--validate-interval", "99", "--patience", "1")
@@ -155,6 +156,7 @@ def test_scores_of_another_validation_are_not_compared(tiny, tmp_path):
     assert "is another one" not in log
 
 
+@pytest.mark.long
 def test_two_processes_have_the_scores_of_one(tiny, tmp_path, by_commands):
     # Batches so small that there are several, as in `gtrans translate`.
     small = scored({**SEARCH, "max_tokens": 60})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.runs import differing, log_of, outcome, train
+from support.runs import GROUPS, differing, log_of, outcome, train
 from support.tiny_models import StockCommands, TinyWorld
 
 FP16 = ("--fp16", "--fp16-init-scale", "4", "--fp16-scale-window", "3")
@@ -50,6 +50,7 @@ def runs(tiny: TinyWorld, stock: StockCommands, tmp_path: Path) -> Runs:
     return Runs(stock, tiny.data, tmp_path)
 
 
+@pytest.mark.long
 def test_in_a_later_epoch(runs):
     """Units of equal length are in the batches in which they were before; word dropout ends."""
     options = ("--word-dropout", "0.2", "--unit", "sentence", "--max-tokens", "1500")
@@ -64,6 +65,15 @@ def test_in_instances_that_are_cut_anew(runs):
     assert epochs(log) > 2
 
 
+def test_in_mixed_folders(stock: StockCommands, tiny: TinyWorld, tmp_path: Path) -> None:
+    """Every epoch draws its own units of a folder, whenever the run was begun."""
+    runs = Runs(stock, Path(f"{tiny.data}:{tiny.data}"), tmp_path)
+    options = ("--mix", "0.5:0.25", "--max-doc-tokens", "60", "--max-tokens", "3000")
+    log = runs.check(*options, stops=(5, 8), updates=10)
+    assert epochs(log) > 2
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [
@@ -91,6 +101,15 @@ def test_streams_keep_their_memories(runs):
     runs.check(*options, stops=(3, 5), updates=7)
 
 
+def test_streams_of_instances_keep_their_memories(runs):
+    """Cut anew in every epoch; gradients reach the instance before."""
+    options = (
+        *("--arch", "gtransformer_memory_tiny", *GROUPS, "--max-doc-tokens", "20", "--recut"),
+        *("--max-tokens", "300", "--update-freq", "2", "--memory-output", "residual"),
+    )
+    runs.check(*options, stops=(3,), updates=5)
+
+
 @pytest.mark.long
 def test_several_folders_take_turns(runs, tiny, tmp_path):
     other = Path(shutil.copytree(tiny.data, tmp_path / "other"))
@@ -105,6 +124,7 @@ def test_windows_with_random_neighbours(runs):
     runs.check(*options, "--num-workers", "2", stops=(2,), updates=4)
 
 
+@pytest.mark.long
 def test_features_of_a_bert(runs, prepared_with_bert, tmp_path):
     """Each run has a cache of its own, and the second one loses what it has not written yet."""
     runs.data = prepared_with_bert

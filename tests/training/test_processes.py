@@ -51,6 +51,7 @@ def test_killed_while_it_trains_and_saves(tiny, stock, repo, tmp_path):
     assert not list(folder.glob(".*.tmp"))
 
 
+@pytest.mark.long
 def test_a_full_disk_is_one_line_and_costs_no_checkpoint(tiny, stock, repo, tmp_path):
     """A limit on the size of files fails in the middle of a file as a full disk does."""
     log_of(train(stock, tiny.data, tmp_path, updates=1))
@@ -89,7 +90,9 @@ def test_streams_of_two_processes_go_on_exactly(tiny, stock, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [MEMORY, (*G_TRANSFORMER, "--dropout", "0")], ids=lambda o: o[1]
+    "options",
+    [MEMORY, pytest.param((*G_TRANSFORMER, "--dropout", "0"), marks=pytest.mark.long)],
+    ids=lambda o: o[1],
 )
 def test_two_processes_become_one_with_twice_as_many_batches(options, tiny, stock, tmp_path):
     """In the middle of an epoch; sums of gradients differ in their last digits only."""

@@ -103,6 +103,7 @@ def test_the_last_update_ends_the_run_as_ever(tiny, stock, signalling, tmp_path)
     assert updates(tmp_path) == 12
 
 
+@pytest.mark.long
 def test_all_processes_stop_after_the_same_update(tiny, stock, signalling, tmp_path):
     """Only one of them was told, the one that does not save, when its update 5 was over."""
     options = (*TRAINING, *G_TRANSFORMER, "--disable-validation", *GOAL)
@@ -135,6 +136,7 @@ while time.monotonic() < end:  # no handler of Python runs while it waits for ot
 """
 
 
+@pytest.mark.long
 def test_a_second_signal_ends_at_once(repo):
     """One that comes right after the first is the same, passed on by a launcher."""
     process = subprocess.Popen(

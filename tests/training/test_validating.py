@@ -40,6 +40,7 @@ def undisturbed(tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> tu
     return folder, log_of(train(tiny.run, tiny.data, folder, *WORSE, updates=GOAL))
 
 
+@pytest.mark.long
 def test_patience_in_epochs_does_not_count_what_is_between(tiny, undisturbed, tmp_path):
     often = ("--validate-interval-updates", "1", "--save-interval-updates", "1")
     epochs = (*WORSE, *often, "--patience-unit", "epoch")

@@ -180,7 +180,7 @@ def _of_model(
     require(ENGINE, "gtrans contrast --path")
     # Imported on demand: torch and fairseq need seconds, which --help and a mistake in a
     # set should not.
-    from gtrans.decoding.contrast import score_items
+    from gtrans.decoding.contrast import score_items, with_places
     from gtrans.decoding.loading import load_models, set_instances, split_paths
     from gtrans.text.prepared_folder import load_pipeline
 
@@ -193,19 +193,21 @@ def _of_model(
         load_pipeline(task.data_folder, task.cfg.target_lang),
     )
     join = (texts[0].detokenise, texts[1].detokenise)
+    encoders = task.source_encoder(), texts[1]
+    whole = args.max_doc_tokens is None and not args.overlap
     judged = []
     for name, variant in zip(("true context", "random context"), variants, strict=False):
         plain = [item.as_text(join) for item in variant]
+        placed = with_places(task, encoders[0], variant, plain, whole and not args.generate)
         if args.generate:
             found = _translations(args, models, task, texts[1], plain)
-            judged.append(_of_translations(variant, found))
+            judged.append(_of_translations(placed, found))
         else:
             scores = score_items(
-                models, task, (task.source_encoder(), texts[1]), plain,
-                whole=args.max_doc_tokens is None and not args.overlap,
-                max_tokens=args.max_tokens, progress=name,
+                models, task, encoders, plain, whole=whole, max_tokens=args.max_tokens,
+                progress=name,
             )  # fmt: skip
-            judged.append(_of_scores(variant, scores))
+            judged.append(_of_scores(placed, scores))
     return judged, str(task.cfg.unit)
 
 
@@ -215,13 +217,11 @@ def _translations(
     from gtrans.decoding.contrast import translate_items
     from gtrans.decoding.document_search import SearchOptions
     from gtrans.decoding.loading import split_paths
-    from gtrans.decoding.translation_options import TranslationOptions
+    from gtrans.decoding.translation_options import DecodingOptions
 
-    options = TranslationOptions(
+    options = DecodingOptions(
         paths=tuple(split_paths(args.path)),
         data=args.data,
-        output="-",
-        input="-",
         search=SearchOptions(beam=args.beam, max_len_a=2.0, max_len_b=50.0),
         max_tokens=args.max_tokens,
         max_doc_tokens=args.max_doc_tokens,

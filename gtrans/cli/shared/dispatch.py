@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from gtrans import __version__
 from gtrans.cli.shared.output import standard_output
 from gtrans.environment import check_environment
 from gtrans.errors import mistake_in
 from gtrans.known_warnings import hide_known_warnings
 from gtrans.libraries import missing_library, require
+from gtrans.version import __version__
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -27,7 +27,7 @@ COMMANDS = {
     "prepare": "turn plain text into a binarised document corpus (Moses, BPE, fairseq-preprocess)",
     "train": "train a model: fairseq-train with the tasks and models of this project",
     "generate": "translate a binarised split: fairseq-generate with this project's tasks",
-    "translate": "translate whole documents; each line of the output translates its input line",
+    "translate": "translate text, files and folders of documents; markup stays",
     "score": "score translations: BLEU, chrF, TER, METEOR; confidence intervals, significance",
     "contrast": "measure a model's accuracy on contrastive sets, by phenomenon and distance",
     "analyse": "measure attention, gates, gradients, memory and cost of models; draw figures",

@@ -30,6 +30,10 @@ from gtrans.options.rendering import (
 
 _HELP = {"-h", "--help"}
 _CONFIGURATION = ("--config-dir", "--config-name", "--config-path")
+# Options of fairseq's Transformer that this project's models do not have, and what does it here.
+_ELSEWHERE = {
+    "--decoder-embed-dim": "both sides have the width that `--encoder-embed-dim` sets",
+}
 
 
 def parse(
@@ -74,6 +78,9 @@ def parse(
             f"`--arch {given.arch}`: there is no such architecture; `gtrans options` lists all of "
             "this project."
         )
+    if given.arch in architectures():
+        for flag in sorted({word.partition("=")[0] for word in words} & _ELSEWHERE.keys()):
+            raise GtransError(f"`{flag}`: there is no such option; {_ELSEWHERE[flag]}.")
     parser = make_parser(default_task=TASK)
     parser.prog = f"gtrans {command.__name__.rpartition('.')[2]}"
     usage = f"{parser.prog} DATA [OPTION ...]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from gtrans.evaluation.moses_tokens import MOSES
 from gtrans.evaluation.significance import BOOTSTRAP_TRIALS, RANDOMISATION_TRIALS
 
 MIN_DOC_TOKENS = 8
+DEFAULT_MARGIN_METRIC = "chrf"
 MIN_BOOTSTRAP_TRIALS = 40  # a 95% interval leaves out the outermost fortieth on each side
 
 
@@ -181,6 +183,46 @@ def _add_significance(group: argparse._ArgumentGroup) -> None:
     )
 
 
+    group.add_argument(
+        "--non-inferior",
+        nargs="+",
+        default=[],
+        metavar="[METRIC=]MARGIN",
+        help="also test whether each system is worse than the first by less than so many points of "
+        f"a metric ({DEFAULT_MARGIN_METRIC} if none is named), such as 0.2 or s_bleu=0.5",
+    )
+
+
+def margins_of(args: argparse.Namespace) -> dict[str, float]:
+    """The margins of ``--non-inferior`` by metric.
+
+    Raises:
+        GtransError: no such metric, no number of at least 0, a metric twice, or nothing to compare.
+    """
+    margins: dict[str, float] = {}
+    for word in args.non_inferior:
+        key, _, number = word.rpartition("=")
+        key = key or DEFAULT_MARGIN_METRIC
+        if key not in METRICS:
+            raise GtransError(
+                f"--non-inferior {word}: there is no metric '{key}', only {', '.join(METRICS)}"
+            )
+        try:
+            margin = float(number)
+        except ValueError:
+            margin = math.nan
+        if not 0 <= margin < math.inf:
+            raise GtransError(f"--non-inferior {word}: the margin must be a number of at least 0")
+        if key in margins:
+            raise GtransError(f"--non-inferior has several margins for {key}; give one")
+        margins[key] = margin
+    if margins and args.resample == "none":
+        raise GtransError("--non-inferior resamples, but --resample is none; leave one of them out")
+    if margins and len(args.hyp) < 2:
+        raise GtransError("--non-inferior compares with the first --hyp; give at least two")
+    return margins
+
+
 def _add_buckets(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--test-parts",
@@ -242,6 +284,7 @@ def check_values(args: argparse.Namespace) -> None:
                 f"--{name.replace('_', '-')} must be ascending numbers from 1, but is "
                 f"{' '.join(map(str, bounds))}"
             )
+    margins_of(args)
     if not args.ref and not (args.src if compares_texts(args) else args.ctxpro):
         raise GtransError(
             "--ref is missing; --ctxpro needs none, and with --src neither do --segment-scores and "

@@ -126,9 +126,9 @@ def judge_consistency(
     report.consistency_signature = signature(
         tokenizer.signature(), options.target_lang, "jieba" if segment else ""
     )
-    references = with_words(references, options)
-    judge = ConsistencyJudge(sources, references, tokenizer, options.target_lang, segment)
-    report.consistency_of_reference = judge.judge(references)
+    words = with_words(references, options)
+    judge = ConsistencyJudge(sources, words, tokenizer, options.target_lang, segment)
+    report.consistency_of_reference = judge.judge_reference()
     report.consistency = {
         name: judge.judge(with_words(documents, options)) for name, documents in systems.items()
     }

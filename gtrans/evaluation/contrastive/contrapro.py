@@ -78,6 +78,8 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
             the message names the line.
     """
     path = Path(path)
+    if not path.exists():
+        raise GtransError(f"{path}: there is no such file or folder.")
     folder = path if path.is_dir() else path.parent
     if has_genders(folder):
         raise GtransError(

@@ -22,6 +22,11 @@ def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]
         GtransError: the file cannot be read or has no item, or a line is not an item; the
             message names the line.
     """
+    if os.path.isdir(path):
+        raise GtransError(
+            f"'{path}' is a folder; name its files (`--set {path}/*.jsonl`), or the `--format` of "
+            "a published set that is a folder."
+        )
     items: list[Item] = []
     line_of: dict[str, int] = {}
     for number, line in enumerate(iterate_raw_lines(path), start=1):

@@ -7,7 +7,7 @@ and overrides what differs. Code that uses a model relies on nothing that is not
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
@@ -52,10 +52,10 @@ class SearchState(Protocol):
 
 
 class CarriedState(Protocol):
-    """What a model carries from one sentence to the next in the documents of a batch."""
+    """What a model carries from one step to the next in the documents of a batch."""
 
     def following(self, documents: Tensor) -> CarriedState:
-        """The state with which the next sentences of ``documents (n,)`` begin."""
+        """The state with which the next steps of ``documents (n,)`` begin."""
 
 
 class SearchableModel(Protocol):
@@ -90,6 +90,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         presets: its named sizes, each an ``--arch``.
         units: units that the model can read (:data:`gtrans.data.units.UNITS`), the default
             first.
+        stream_of: what it reads at once in a stream (:data:`gtrans.modules.steps.STEPS`).
         context_sides: sides on which a window may have its neighbours
             (:data:`gtrans.data.units.CONTEXT_SIDES`), the default first.
         context_size: default number of neighbours before and after the current sentence.
@@ -102,6 +103,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     options: ClassVar[type[DocumentModelConfig]]
     presets: ClassVar[Presets]
     units: ClassVar[tuple[str, ...]] = ("document", "sentence")
+    stream_of: ClassVar[str] = "sentences"
     context_sides: ClassVar[tuple[str, ...]] = ("source",)
     context_size: ClassVar[tuple[int, int]] = (1, 0)
     instance_context: ClassVar[int | None] = None
@@ -160,8 +162,9 @@ class DocumentModel(FairseqEncoderDecoderModel):
                 caller need not hold the logits of all tokens.
             source: the rest of ``net_input``: the ``plan`` of the batch (:attr:`planner`;
                 without it the host waits once); in windows ``current (batch,)``, the number of
-                the current sentence in its row; BERT's output for the source; the ``memory``
-                that rows begin with.
+                the current sentence in its row; in streams of instances ``instances (batch,
+                most)``, the sentences of every instance of a row, then zeros; BERT's output for
+                the source; the ``memory`` that rows begin with.
 
         Returns:
             the logits, and a dictionary for fairseq. With ``states_only`` a
@@ -241,7 +244,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """``(hypotheses, vocabulary)`` log-probabilities that a search adds up, from logits."""
         return torch.log_softmax(logits.float(), -1)
 
-    # ---- documents that are read sentence by sentence ------------------------------------------
+    # ---- documents that are read step by step: by sentences or instances -----------------------
 
     @property
     def has_memory(self) -> bool:
@@ -249,25 +252,37 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return False
 
     def new_memory(self) -> CarriedState:
-        """The state with which the first sentences of documents begin.
+        """The state with which the first steps of documents begin.
 
         Raises:
-            NotImplementedError: the model carries nothing from sentence to sentence.
+            NotImplementedError: the model carries nothing from step to step.
         """
         raise NotImplementedError(f"{type(self).__name__} carries nothing between sentences")
 
-    def read(self, src_tokens: Tensor, prev_output_tokens: Tensor, memory: Any) -> None:
-        """Update ``memory`` by reading these rows, without gradient.
+    def joined_memory(self, memories: Sequence[Any]) -> CarriedState:
+        """The state of some documents together, one after the other, from their own states.
 
         Args:
-            src_tokens: ``(batch, source length)``.
-            prev_output_tokens: ``(batch, target length)``.
+            memories: of each document what :meth:`new_memory` or
+                :meth:`separate_memories` has returned for it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} carries nothing between instances")
+
+    def separate_memories(self, memory: Any, documents: int) -> Sequence[CarriedState]:
+        """Of each of so many documents alone the state with which its next step begins."""
+        raise NotImplementedError(f"{type(self).__name__} carries nothing between instances")
+
+    def read(self, net_input: Mapping[str, Any], memory: Any) -> None:
+        """Update ``memory`` by reading a batch, without gradient.
+
+        Args:
+            net_input: arguments of :meth:`forward`, with the decoder's input.
             memory: the model's own :class:`CarriedState`; updated in place.
         """
         raise NotImplementedError(f"{type(self).__name__} carries nothing between sentences")
 
     def remember(self, prev_output_tokens: Tensor, memory: Any) -> None:
-        """Update ``memory`` with the finished translations of one sentence of each document.
+        """Update ``memory`` with the finished translations of one step of each document.
 
         Args:
             prev_output_tokens: ``(documents, longest)`` decoder input of the translations.

@@ -29,7 +29,7 @@ from gtrans.modules.layer_fusion import (
 )
 from gtrans.modules.layout import DocumentLayout, Positions
 from gtrans.modules.linear import Linear
-from gtrans.modules.memory import MemoryFlow
+from gtrans.modules.memory_plan import MemoryFlow
 from gtrans.modules.positions import LearnedPositions
 from gtrans.modules.transformer import DecoderLayer, context_sources, memory_sources
 
@@ -256,7 +256,13 @@ class Decoder(StockDecoder):
             None if memory is None else memory_sources(self.layers[:used], memory, layout.shape[0]),
         )
 
-    def read_prefix(self, prefix: Tensor, encoder_out: EncoderOutput, state: DecodeState) -> None:
+    def read_prefix(
+        self,
+        prefix: Tensor,
+        encoder_out: EncoderOutput,
+        state: DecodeState,
+        memory: MemoryFlow | None = None,
+    ) -> None:
         """Let a search begin behind some whole sentences, which are read in one pass.
 
         Args:
@@ -264,13 +270,15 @@ class Decoder(StockDecoder):
                 hypotheses of a document have read.
             encoder_out: the encoded sources.
             state: that of :meth:`begin`; updated in place.
+            memory: the memory with which the sources begin. What it receives here,
+                :meth:`gtrans.models.base.contract.DocumentModel.remember` replaces.
         """
         attentions = []
         for number in state.layers_of_document:
             attention: DocumentAttention = self.layers[number].self_attn  # type: ignore[assignment]
             attentions.append(attention.global_attn or attention)
         with ProjectedKeys(attentions) as projected:
-            _, layout = self.states(prefix, encoder_out)
+            _, layout = self.states(prefix, encoder_out, memory)
         pairs = None
         if attentions:
             keys, values = zip(*projected.pairs, strict=True)

@@ -21,8 +21,9 @@ from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.group_attention import BACKENDS, shapes_for
 from gtrans.modules.layer_fusion import LayerFusion, run_layers
 from gtrans.modules.layout import DocumentLayout
-from gtrans.modules.memory import MemoryFlow
+from gtrans.modules.memory_plan import MemoryFlow
 from gtrans.modules.positions import LearnedPositions
+from gtrans.modules.steps import STEPS
 from gtrans.modules.transformer import EncoderLayer, LayerSpec
 
 
@@ -193,13 +194,14 @@ class Encoder(StockEncoder):
 def needs_of(side: Any, kinds: Mapping[str, Sequence[str]]) -> Needs:
     """What the layers of an encoder or decoder with these kinds of attention ask of plans."""
     layers = list(side.layers)
-    memories = [layer.memory.memory.size for layer in layers if layer.memory is not None]
+    memories = [layer.memory.memory for layer in layers if layer.memory is not None]
     return Needs(
         kinds,
         any(layer.context_attn is not None for layer in layers),
         layers[0].self_attn.backend if layers else BACKENDS[0],
         side.embed.by_sentence,
-        max(memories, default=0),
+        memories[0].size if memories else 0,
+        memories[0].steps if memories else STEPS[0],
         shapes_for(side.embed_tokens.weight.device),
     )
 

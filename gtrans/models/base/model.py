@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -24,7 +24,8 @@ from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import word_table
 from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.layout import DocumentLayout
-from gtrans.modules.memory import MemoryFlow, MemorySpec
+from gtrans.modules.memory import MemorySpec
+from gtrans.modules.memory_plan import MemoryFlow
 from gtrans.modules.residual import LayerSpec
 from gtrans.modules.transformer import TransformerLayer
 
@@ -221,7 +222,7 @@ class Transformer(DocumentModel):
     ) -> tuple[Any, dict[str, Any]]:
         """See :meth:`gtrans.models.base.contract.DocumentModel.forward`.
 
-        ``memory`` is the :class:`~gtrans.modules.memory.MemoryFlow` with which the rows begin
+        ``memory`` is the :class:`~gtrans.modules.memory_plan.MemoryFlow` with which the rows begin
         (None: all rows begin a document); it receives the memory with which they end. ``plan``
         is what :attr:`planner` makes of the batch (None: it is made now).
         """
@@ -284,17 +285,17 @@ class Transformer(DocumentModel):
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
         """See :meth:`gtrans.models.base.contract.DocumentModel.begin_decoding`.
 
-        With memories every source is one sentence, which begins with ``source["memory"]``.
+        With memories every source is one step, which begins with ``source["memory"]``.
         """
         flow = self._flow(source.get("memory"))
         encoded = self.encode({**source, "memory": flow})
         if flow is not None:
-            if encoded.layout.most_sentences > 1:
+            if self.stream_of == "sentences" and encoded.layout.most_sentences > 1:
                 raise ValueError("a memory is decoded sentence by sentence, see StreamSearch")
             flow.encoded = encoded
         state: DecodeState = self.decoder.begin(encoded, beam, flow)
         if "prefix" in source:
-            self.decoder.read_prefix(source["prefix"], encoded, state)
+            self.decoder.read_prefix(source["prefix"], encoded, state, flow)
         return state
 
     def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:
@@ -319,14 +320,22 @@ class Transformer(DocumentModel):
         return MemoryFlow() if memory is None else memory
 
     def new_memory(self) -> Any:
-        """The memory before the first sentence of a document."""
+        """The memory before the first step of a document."""
         return MemoryFlow()
 
+    def joined_memory(self, memories: Sequence[Any]) -> Any:
+        """See :meth:`gtrans.models.base.contract.DocumentModel.joined_memory`."""
+        return MemoryFlow.joined(memories)
+
+    def separate_memories(self, memory: Any, documents: int) -> list[Any]:
+        """See :meth:`gtrans.models.base.contract.DocumentModel.separate_memories`."""
+        return list(memory.by_document(documents))
+
     @torch.no_grad()
-    def read(self, src_tokens: Tensor, prev_output_tokens: Tensor, memory: Any) -> None:
+    def read(self, net_input: Mapping[str, Any], memory: Any) -> None:
         """See :meth:`gtrans.models.base.contract.DocumentModel.read`."""
-        tokens = {"src_tokens": src_tokens, "prev_output_tokens": prev_output_tokens}
-        self._read(src_tokens, prev_output_tokens, memory, self.plan(tokens))
+        read = net_input["src_tokens"], net_input["prev_output_tokens"]
+        self._read(*read, memory, self.plan(net_input))
 
     @torch.no_grad()
     def remember(self, prev_output_tokens: Tensor, memory: Any) -> None:
@@ -334,7 +343,7 @@ class Transformer(DocumentModel):
         if not self.has_memory:
             return
         if memory.encoded is None:
-            raise ValueError("the sentences have not been encoded with this memory")
+            raise ValueError("nothing has been encoded with this memory")
         self._read_target(prev_output_tokens, memory.encoded, memory)
 
     def _read(

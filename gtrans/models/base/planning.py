@@ -20,12 +20,14 @@ from torch import Tensor
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.bert import PAD
 from gtrans.modules.context_attention import PackedContext
-from gtrans.modules.layout import DocumentLayout
-from gtrans.modules.memory import MemoryFlow, MemoryPass
+from gtrans.modules.layout import DocumentLayout, Segments
+from gtrans.modules.memory_plan import MemoryFlow, MemoryPass
 from gtrans.modules.packed import Packed, moved, pack
 from gtrans.modules.shared_prefix import SharedPrefixLayout
 
-PLANNED = ("src_tokens", "prev_output_tokens", "current", "context_lengths", "source_of_row")
+PLANNED = (
+    "src_tokens", "prev_output_tokens", "current", "context_lengths", "source_of_row", "instances",
+)  # fmt: skip
 """What a plan depends on, of the arguments of ``forward``."""
 
 Made = TypeVar("Made")
@@ -55,6 +57,8 @@ class Needs:
         backend: one of :data:`gtrans.modules.group_attention.BACKENDS`.
         by_sentence: positions restart in every sentence.
         memory_size: vectors of a memory; 0: there is none.
+        memory_steps: what updates a memory at once, one of
+            :data:`gtrans.modules.steps.STEPS`.
         shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
     """
 
@@ -63,6 +67,7 @@ class Needs:
     backend: str
     by_sentence: bool
     memory_size: int
+    memory_steps: str
     shapes: str
 
     def complete(self, plans: AttentionPlans, layout: DocumentLayout) -> AttentionPlans:
@@ -80,6 +85,15 @@ class Needs:
         if plans.memory is not None:
             plans.memory.plan(self.memory_size).prepare(self.backend)
         return plans
+
+    def memory(self, layout: DocumentLayout, written: Tensor | None = None) -> MemoryPass | None:
+        """The pass of the memories over rows of this layout; None: there are none.
+
+        ``written``: see :class:`gtrans.modules.memory_plan.MemoryPlan`.
+        """
+        if not self.memory_size:
+            return None
+        return MemoryPass(MemoryFlow(), layout, written, self.shapes, self.memory_steps)
 
 
 @dataclass(frozen=True)
@@ -101,7 +115,8 @@ class SourcePlanner:
         context = None
         if self.needs.context and "context_lengths" in source:
             context = PackedContext.of_lengths(source["context_lengths"])
-        return self.of_tokens(source["src_tokens"], context)
+        layout = self.layout(source["src_tokens"]).divided(source.get("instances"))
+        return self.of_layout(layout, context)
 
     def layout(self, tokens: Tensor) -> DocumentLayout:
         """The sentence structure of ``tokens (batch, length)``."""
@@ -115,9 +130,7 @@ class SourcePlanner:
         self, layout: DocumentLayout, context: PackedContext | None = None
     ) -> AttentionPlans:
         """The plans of rows of this layout."""
-        memory, shapes = None, self.needs.shapes
-        if self.needs.memory_size:
-            memory = MemoryPass(MemoryFlow(), layout, shapes=shapes)
+        memory, shapes = self.needs.memory(layout), self.needs.shapes
         plans = AttentionPlans(layout, context=context, memory=memory, shapes=shapes)
         return self.needs.complete(plans, layout)
 
@@ -152,11 +165,12 @@ class TargetPlanner:
             context: the context of each source, or None.
             source_of_row: the source of each row; None: the same number.
         """
-        layout = self.layout(tokens)
+        layout = self.layout(tokens).divided(source.instances)
         memory, shapes = None, self.needs.shapes
         if self.needs.memory_size:
-            words = self.lengths_without_end(layout, tokens)
-            memory = MemoryPass(MemoryFlow(), layout, words, shapes)
+            by_instance = self.needs.memory_steps == "instances"
+            steps = layout.documents if by_instance else layout.sentences
+            memory = self.needs.memory(layout, self.lengths_without_end(layout, tokens, steps))
         if source_of_row is not None:
             layout = SharedPrefixLayout.of(layout, tokens, source_of_row)
         plans = AttentionPlans(source, layout, context, source_of_row, memory, shapes)
@@ -173,16 +187,20 @@ class TargetPlanner:
         """The sentence structure of ``tokens (batch, length)``."""
         return DocumentLayout.of_target(tokens, self.pad, self.opening, self.eos)
 
-    def lengths_without_end(self, layout: DocumentLayout, tokens: Tensor) -> Tensor:
-        """``(sentences,)`` tokens of each sentence of the decoder input, without its end mark.
+    def lengths_without_end(
+        self, layout: DocumentLayout, tokens: Tensor, parts: Segments | None = None
+    ) -> Tensor:
+        """``(parts,)`` tokens of each sentence of the decoder input, without its end mark.
+
+        ``parts`` are instances instead of the sentences of ``layout``, if they are given.
 
         In a row ``<s> .. </s> <s> ..`` all sentences but the last one have their end mark in
-        the input. What later sentences read must not depend on that, so it is never read.
+        the input. What later ones read must not depend on that, so it is never read.
         """
-        sentences = layout.sentences
-        last = layout.pack(tokens)[sentences.starts + sentences.lengths - 1]
-        closed = last.eq(self.eos) & sentences.lengths.gt(1)
-        return sentences.lengths - closed.long()
+        parts = layout.sentences if parts is None else parts
+        last = layout.pack(tokens)[parts.starts + parts.lengths - 1]
+        closed = last.eq(self.eos) & parts.lengths.gt(1)
+        return parts.lengths - closed.long()
 
 
 @dataclass

@@ -22,8 +22,9 @@ from fairseq.logging import metrics
 
 from gtrans.data.documents import Document, read_documents
 from gtrans.data.examples import Example
-from gtrans.decoding.translation_options import TranslationOptions
-from gtrans.decoding.translator import Translator, lines_of_dataset
+from gtrans.decoding.lines import lines_of_dataset
+from gtrans.decoding.translation_options import DecodingOptions
+from gtrans.decoding.translator import Translator
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_written_without_spaces
 from gtrans.evaluation.metrics import DOCUMENT_METRICS, Options
@@ -41,14 +42,13 @@ _MAX_TOKENS = "max_tokens"
 _NO_FLAGS = ("normalize", "temperature")
 
 
-def how_to_translate(arguments: str) -> TranslationOptions:
+def how_to_translate(arguments: str) -> DecodingOptions:
     """The flags in ``--eval-bleu-args``; others have the defaults of ``gtrans translate``.
 
     Raises:
         GtransError: they are not JSON, not flags of the search, or out of range.
     """
-    # No file is read or written.
-    options = TranslationOptions(paths=(), output="-", input="-")
+    options = DecodingOptions(paths=())
     known = {field.name: getattr(options.search, field.name) for field in fields(options.search)}
     known = {name: value for name, value in known.items() if name not in _NO_FLAGS}
     try:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gtrans.data.stream import Run, StreamDataset
-from gtrans.modules.memory import MemoryFlow
+from gtrans.modules.memory_plan import MemoryFlow
 from gtrans.tasks.parts import Batch, TaskPart
 
 logger = logging.getLogger(__name__)
@@ -19,15 +20,15 @@ logger = logging.getLogger(__name__)
 class MemoryInFlight:
     """The memories of documents between two of their windows.
 
-    A memory is stored under its document and the sentence that comes next, independently of the
+    A memory is stored under its document and the step that comes next, independently of the
     order of calls: a batch that is repeated gets the same memory again, and one that failed
     stores nothing. A memory that is missing is computed by reading the document up to that
-    sentence. One that is not finite, because half precision has overflowed in the window before,
+    step. One that is not finite, because half precision has overflowed in the window before,
     is not used: the document goes on with a new memory, as if it began.
     """
 
     def __init__(self) -> None:
-        # document -> next sentence -> memory; None after the last sentence
+        # document -> next step -> memory; None after the last one
         self._kept: dict[int, dict[int, Tensor | None]] = {}
         # Of a checkpoint, also those that another process goes on with: document -> the same
         self._restored: dict[int, dict[int, Tensor | None]] = {}
@@ -41,7 +42,7 @@ class MemoryInFlight:
         self._restored.clear()
 
     def latest(self) -> dict[int, tuple[int, Tensor]]:
-        """By document that is not at its end: the next sentence, and the memory before it."""
+        """By document that is not at its end: the next step, and the memory before it."""
         found = {}
         for document, by_position in self._kept.items():
             memory = by_position[position := max(by_position)]
@@ -55,17 +56,13 @@ class MemoryInFlight:
 
     def flow(self, model: Any, dataset: StreamDataset, runs: list[Run]) -> MemoryFlow:
         """The memories with which a window of these runs begins."""
-        memories = [self._entering(model, dataset, run) for run in runs]
-        fresh = torch.tensor([memory is None for memory in memories])
-        known = next((memory for memory in memories if memory is not None), None)
-        if known is None:
-            return MemoryFlow()
-        blank = torch.zeros_like(known)
-        entering = torch.stack([blank if memory is None else memory for memory in memories])
-        not_finite = ~entering.isfinite().flatten(1).all(1)
+        flow = MemoryFlow.of([self._entering(model, dataset, run) for run in runs])
+        if flow.entering is None or flow.fresh is None:
+            return flow
+        not_finite = ~flow.entering.isfinite().flatten(1).all(1)
         before = 0 if self._not_finite is None else self._not_finite
         self._not_finite = not_finite.sum() + before
-        return MemoryFlow(entering, fresh.to(entering.device) | not_finite)
+        return replace(flow, fresh=flow.fresh | not_finite)
 
     def count_not_finite(self) -> int:
         """How many memories were not finite since the last call."""
@@ -87,11 +84,7 @@ class MemoryInFlight:
         training = model.training
         model.eval()
         try:
-            model.read(
-                net_input["src_tokens"].to(device),
-                net_input["prev_output_tokens"].to(device),
-                flow,
-            )
+            model.read({name: value.to(device) for name, value in net_input.items()}, flow)
         finally:
             model.train(training)
         return flow.left[0]
@@ -108,7 +101,7 @@ class MemoryInFlight:
         left = flow.left
         for number, run in enumerate(runs):
             after = run.position + run.count
-            ended = after == dataset.sentences(run.document)
+            ended = after == dataset.steps_of(run.document)
             self._kept.setdefault(run.document, {})[after] = None if ended else left[number].clone()
 
 

@@ -9,10 +9,9 @@ from fairseq.dataclass import ChoiceEnum
 from gtrans.data.unit_options import at_least, option
 from gtrans.errors import GtransError
 from gtrans.models.base.model import Transformer
-from gtrans.modules.memory import SLOTS, MemorySpec, RecurrentMemory
+from gtrans.modules.memory import OUTPUTS, SLOTS, MemorySpec, RecurrentMemory
 
 SIDES = ("encoder", "decoder")
-OUTPUTS = ("residual", "printed")
 
 
 @dataclass
@@ -29,8 +28,8 @@ class MemoryConfig:
     )
     memory_bptt: int = option(
         1,
-        "how many sentences back a sentence's gradient reaches (0: none; -1: to the beginning of "
-        "the window, which is faster)",
+        "how many sentences (in streams of instances: instances) back a sentence's gradient "
+        "reaches (0: none; -1: to the beginning of the window, which is faster)",
     )
     memory_slots: ChoiceEnum(list(SLOTS)) = option(  # type: ignore[valid-type]
         "sinusoidal", "embedding that distinguishes the memory vectors (Eq 4)"
@@ -38,7 +37,8 @@ class MemoryConfig:
     memory_output: ChoiceEnum(list(OUTPUTS)) = option(  # type: ignore[valid-type]
         "residual",
         "how a layer reads its memory: residual: with residual and LayerNorm, as in the authors' "
-        "program; printed: without them, as Eq 5 is printed",
+        "program; added: with residual only, so that a model begins as it would without memory; "
+        "printed: without them, as Eq 5 is printed",
     )
 
 
@@ -53,7 +53,7 @@ def add_memories(model: Transformer, cfg: Any) -> None:
     """Give each layer that ``cfg`` names a memory; none with ``memory_size`` 0.
 
     Memories are numbered from the encoder's bottom layer to the decoder's top layer, as
-    :class:`gtrans.modules.memory.MemoryFlow` counts them; those of layers that are left out in
+    :class:`gtrans.modules.memory_plan.MemoryFlow` counts them; those of layers that are left out in
     decoding, which write nothing, come last.
     """
     chosen = _chosen_layers(cfg)
@@ -63,7 +63,8 @@ def add_memories(model: Transformer, cfg: Any) -> None:
         size=cfg.memory_size,
         bptt=cfg.memory_bptt,
         slots=str(cfg.memory_slots),
-        printed_output=str(cfg.memory_output) == "printed",
+        output=str(cfg.memory_output),
+        steps=model.stream_of,
     )
     stacks: dict[str, Any] = {side: getattr(model, side) for side in chosen}
     places = [(side, layer) for side, layers in chosen.items() for layer in layers]

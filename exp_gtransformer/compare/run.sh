@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# All systems under one roof: they start from one sentence model and are trained on for the same
+# number of updates, with the same batches, rates and dropout. What a system needs besides is as in
+# the recipe of its paper; where the papers differ in what they share, one value is for all.
+# `gtrans reproduce results-debian` runs it (docs/reproducing.md).
+set -euo pipefail
+NAME=run-compare
+SUMMARY="Train a sentence Transformer, and from it any system with the same settings; test both:
+preparation (what is left of it), training into OUT/sentence and OUT/SYSTEM, translation to
+OUT/test.MODEL.LANG, scores.
+  --system NAME         continued     the sentence model itself, trained on: the baseline (default)
+                        concat        two sentences as one text (2-to-2)
+                        document      document Transformer, one line for each sentence (forced)
+                        finetune      G-Transformer with its paper's start
+                        lossless      G-Transformer that begins as the sentence model
+                        memory-instances  the same with a memory that goes from instance to instance
+                        lossless-fusion   lossless with fusion of all layers
+                        random        G-Transformer from random parameters, for as many updates as
+                                      the sentence model and a document model together
+                        flat          Flat-Transformer
+                        memory        recurrent memory
+                        context       BERT as context, as printed; needs --bert or --make-bert
+                        whitened      the same on whitened output of BERT
+                        aware         document-aware Transformer; all parameters are trained
+                        han           HAN: half of the updates the encoder, then both sides
+                        fusion        GTRANS layer fusion of sentences
+  --bert NAME_OR_DIR    the BERT: a local folder or a name on the hub
+  --pairs PREFIX        the document model also reads these sentence pairs, PREFIX.LANG[.gz], each as a
+                        document of its own, mixed into every epoch; they go to OUT/data-pairs.MODEL
+  --pairs-weight W      how often they are read in an epoch (default: 1)"
+TRAINS=yes
+# shellcheck source=../lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
+# shellcheck source=../lib/training.sh
+source "$ROOT/exp_gtransformer/lib/training.sh"
+
+SYSTEMS=(continued concat document finetune lossless memory-instances lossless-fusion random flat
+  memory context whitened aware han fusion)
+OPTION[system]=continued OPTION[bert]="" OPTION[pairs]="" OPTION[pairs-weight]=1
+FOLDERS+="|data-pairs.*"
+TRAINING_OPTION[gpus]=1
+parse "$@"
+one_of system "${SYSTEMS[@]}"
+system=${OPTION[system]}
+[[ -z ${GIVEN[start]+given} ]] || die "\`--start\` is for run-finetune.sh; \`--system\` says it here."
+case $system in
+  context | whitened)
+    [[ -n ${OPTION[bert]} || -n ${OPTION[prepared]} ]] ||
+      die "\`--bert\` is missing: the BERT of \`--system $system\`."
+    ;;
+  *) [[ -z ${OPTION[bert]} ]] || die "\`--bert\` is for \`--system context\` and \`whitened\`." ;;
+esac
+[[ -n ${OPTION[bert]} ]] || unset 'OPTION[bert]' # `begin` prepares for a BERT if it is set
+[[ -n ${OPTION[pairs]} || -z ${GIVEN[pairs-weight]+given} ]] || die "\`--pairs-weight\` needs \`--pairs\`."
+[[ -z ${OPTION[pairs]} || $system != memory* ]] ||
+  die "\`--pairs\` is not for \`--system $system\`, which reads whole documents in order."
+begin gtransformer/prepare-bpe.sh
+
+COMMON_SETTINGS=(
+  --share-all-embeddings
+  --optimizer adam --adam-betas "(0.9, 0.98)"
+  --lr 1e-3 --lr-scheduler inverse_sqrt --warmup-updates 400
+  --criterion chunked_cross_entropy --label-smoothing 0.1
+  --dropout 0.1
+)
+arch=${OPTION[arch]}
+start_from sentence "$SENTENCE_SEED" --unit sentence --doc-mode full
+
+updates=${OPTION[document-updates]} start=(--init-from "$SENTENCE" --lr-scale-pretrained 0.2)
+# prepare_pairs DIR: the sentence pairs to DIR, in the vocabulary of the corpus, and as text beside it.
+prepare_pairs() {
+  local lang text
+  for lang in "${OPTION[source-lang]}" "${OPTION[target-lang]}"; do
+    text=$(text_file "${OPTION[pairs]}" "$lang")
+    [[ $DRY_RUN == yes ]] || gzip -dcf "$text" | sed '/./!d; G' >"$1.text.$lang"
+  done
+  run "$(program gtrans)" prepare --source-lang "${OPTION[source-lang]}" \
+    --target-lang "${OPTION[target-lang]}" --train "$1.text" --reuse "$DATA" \
+    --workers "${OPTION[workers]}" --out "$1"
+}
+
+lossless=(--word-dropout 0.1 --word-dropout-epochs 40 --positions sentence --gate-bias 10)
+# of_system NAME: the architecture of another system, of the same size.
+of_system() {
+  OPTION[arch]=${arch/gtransformer/$1}
+}
+# of_groups: what fusion in groups of one layer needs; the models are shallow.
+of_groups() {
+  parts+=(--encoder-group-size 1 --decoder-group-size 1 --decoder-group-fusion last
+    --probability-fusion geometric)
+  COMMON_SETTINGS=("${COMMON_SETTINGS[@]/chunked_cross_entropy/multi_level_cross_entropy}")
+}
+case $system in
+  continued) parts=(--unit sentence --doc-mode full) ;;
+  concat) of_system concat_transformer && parts=(--unit window) ;;
+  document) parts=(--unit document --doc-mode full) ;;
+  finetune) parts=(--unit document --word-dropout 0.1 --word-dropout-epochs 40) ;;
+  lossless | lossless-fusion)
+    parts=(--unit document "${lossless[@]}")
+    [[ $system == lossless ]] || of_groups
+    ;;
+  memory-instances)
+    of_system gtransformer_memory
+    # What an instance leaves is of use only if another one follows. Of the documents of debian-web
+    # 14% have more than 512 words (train; dev: 43%), 42% more than 128 (dev: 85%).
+    parts=(--unit stream --max-doc-tokens 128 "${lossless[@]}")
+    ;;
+  random)
+    parts=(--unit document --word-dropout 0.3 --word-dropout-epochs 30) start=()
+    ((updates == 0 || OPTION[sentence-updates] == 0)) ||
+      updates=$((updates + OPTION[sentence-updates]))
+    ;;
+  flat) of_system flat_transformer && parts=(--unit window) ;;
+  # Windows of 5 to 10 sentences, of as many documents as fill a batch.
+  memory) of_system memory_transformer && parts=(--unit stream --min-window 5 --max-window 10) ;;
+  context)
+    of_system bert_context_transformer && parts=(--unit window --context-before 1 --raw-bert-states)
+    ;;
+  whitened) of_system bert_context_transformer && parts=(--unit window --context-before 1) ;;
+  aware) of_system document_aware_transformer && parts=(--unit window --context-before 1) ;;
+  han)
+    of_system han_transformer
+    ((updates == 0)) || updates=$(((updates + 1) / 2))
+    parts=(--unit window --context-before 3 --context-after 0 --context-sides history)
+    model=$(document_model han-encoder encoder)
+    train "$model" "$updates" "${parts[@]}" --han-side encoder "${start[@]}"
+    # Both sides begin where the encoder's model ends.
+    start=(--init-from "${OPTION[out]}/$model/checkpoint_best.pt" --lr-scale-pretrained 0.2)
+    parts+=(--han-side both)
+    ;;
+  fusion)
+    of_system gtrans_fusion
+    parts=(--unit sentence --system gtrans --ffn-init linear)
+    of_groups
+    ;;
+esac
+[[ " ${parts[*]} " != *" --unit document "* ]] ||
+  parts+=(--max-doc-tokens "${OPTION[max-doc-tokens]}")
+model=$(document_model "$system")
+data=$DATA
+if [[ -n ${OPTION[pairs]} ]]; then
+  parts+=(--mix "1:${OPTION[pairs-weight]}")
+  pairs=${OPTION[out]}/data-pairs.$model
+  [[ $OUTPUTS_ONLY == yes ]] || ! makes document "$model" || prepare_pairs "$pairs"
+  DATA+=:$pairs
+fi
+train "$model" "$updates" "${parts[@]}" "${start[@]}"
+DATA=$data
+evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt" "$BASELINE"

@@ -1,0 +1,181 @@
+"""A model of this project as fairseq's own Transformer, which fast engines read.
+
+Sentence models and document Transformers (``--doc-mode full``) compute what fairseq's
+``transformer`` computes, but begin and end their texts with other symbols. So that a program which
+only knows ``</s>`` gives the same translations, rows of the decoder's tables change places:
+
+* ``both``: ``<s>`` opens the decoder's input, so its vector becomes the input of ``</s>``.
+* ``document``: ``<s>`` opens and ends a document, and ``</s>`` ends its sentences. In the decoder
+  the two are exchanged, so that a program stops at the end of the document, and finds ``<s>`` at
+  the end of each sentence.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.models.transformer import TransformerModel
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from gtrans.checkpoint_contents import options_of
+from gtrans.checkpoints import read_checkpoint, write_checkpoint
+from gtrans.conversion.model_options import DECODER_TABLE, OUTPUT
+from gtrans.decoding.loading import TASK, check_described, import_plugin
+from gtrans.errors import GtransError
+from gtrans.identity.files import atomic_writer, check_output_folder
+from gtrans.model_identity import ModelIdentity
+from gtrans.models.base.checkpoint_fit import check_fit
+from gtrans.models.gtransformer import GTransformer
+
+CHECKPOINT_FILE = "model.pt"
+_SINUSOIDAL = 4096  # tokens: positions without a limit get one in an engine's table
+_SHARED = (
+    *("encoder_layers", "decoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim"),
+    *("decoder_ffn_embed_dim", "encoder_attention_heads", "decoder_attention_heads"),
+    *("encoder_normalize_before", "decoder_normalize_before", "no_decoder_final_norm"),
+    *("activation_fn", "layernorm_embedding", "no_scale_embedding", "dropout"),
+)
+"""Options with the same name and meaning in both."""
+_FIRST_WORDS = {
+    "both": "write <s> before every source text",
+    "end": "nothing stands before a source text",
+    "document": "write <s> before a document and </s> between its sentences; in its translation "
+    "<s> ends each sentence",
+}
+
+
+def export_stock(path: Path, out: Path) -> list[str]:
+    """Write the checkpoint ``path`` as fairseq's ``transformer`` into the folder ``out``.
+
+    The folder gets ``model.pt``, the dictionaries, and what turns text into the model's pieces, as
+    the checkpoint carries it.
+
+    Returns:
+        lines that say what was written and how to use it.
+
+    Raises:
+        GtransError: fairseq's Transformer cannot hold the model, the checkpoint does not carry its
+            dictionaries, or ``out`` cannot be written.
+    """
+    check_output_folder("OUT", out, [path.parent])
+    import_plugin()
+    state = read_checkpoint(path)
+    check_described(state, path)
+    check_fit(state, path)
+    identity = ModelIdentity.of_checkpoint(state, path)
+    marks = _marks(state, path)
+    if identity is None or not all(identity.languages):
+        raise GtransError(f"{path}: it does not carry its dictionaries; train it anew.")
+    tensors = _exchanged(dict(state["model"]), marks)
+    source, target = identity.languages
+    args = _options(options_of(state, "model"), tensors, marks, source, target)
+    model = TransformerModel.build_model(args, _task(identity, args))
+    _fill(model, tensors, path)
+    out.mkdir(parents=True, exist_ok=True)
+    if identity.preparation is not None:
+        identity.preparation.write(out)
+    for lang, vocabulary in ((source, identity.source), (target, identity.target)):
+        with atomic_writer(out / f"dict.{lang}.txt") as file:
+            file.writelines(vocabulary.dictionary_lines())
+            file.writelines(f"{symbol} 1\n" for symbol in vocabulary.added)
+    checkpoint = {"args": args, "cfg": None, "model": model.state_dict()}
+    write_checkpoint(checkpoint, out / CHECKPOINT_FILE)
+    return [
+        f"transformer, {args.encoder_layers} + {args.decoder_layers} layers, {source}-{target}",
+        f"sentence marks {marks}: {_FIRST_WORDS[marks]}",
+    ]
+
+
+def _marks(state: dict[str, Any], path: Path) -> str:
+    """The marks of a model that fairseq's Transformer can hold.
+
+    Raises:
+        GtransError: it cannot.
+    """
+    model, task = options_of(state, "model"), options_of(state, "task")
+    name = str(model.get("_name"))
+    if task.get("_name") != TASK:
+        raise GtransError(f"{path}: its task is '{task.get('_name')}', not {TASK}.")
+    if {**MODEL_REGISTRY, **ARCH_MODEL_REGISTRY}.get(name) is not GTransformer:
+        raise GtransError(
+            f"{path}: fairseq's Transformer cannot hold the model '{name}'; only sentence models "
+            "and document Transformers (gtransformer_* with --unit sentence or --doc-mode full) "
+            "can be exported."
+        )
+    unit, marks = str(model.get("unit")), str(model.get("sentence_marks") or "both")
+    for wrong, what in (
+        (model.get("encoder_group_size") or model.get("decoder_group_size"), "fused layers"),
+        (unit not in ("sentence", "document"), f"the unit {unit}"),
+        (unit == "document" and model.get("doc_mode") != "full", "group attention"),
+        (unit == "document" and model.get("positions") == "sentence", "positions of sentences"),
+        (unit == "document" and marks != "document", f"several sentences with the marks '{marks}'"),
+        (unit == "sentence" and marks not in ("both", "end"), f"the marks '{marks}'"),
+    ):
+        if wrong:
+            raise GtransError(
+                f"{path}: fairseq's Transformer has no place for {what} of this model; export a "
+                "sentence model, or a document Transformer (--doc-mode full)."
+            )
+    return marks
+
+
+def _exchanged(tensors: dict[str, Any], marks: str) -> dict[str, Any]:
+    """The parameters with the rows of ``<s>`` and ``</s>`` where stock programs expect them."""
+    bos, eos = 0, 2
+    for name in (DECODER_TABLE, OUTPUT):
+        table = tensors[name].clone()
+        if marks == "both" and name == DECODER_TABLE:
+            table[eos] = table[bos]
+        elif marks == "document":
+            table[[bos, eos]] = table[[eos, bos]]
+        tensors[name] = table
+    return tensors
+
+
+def _options(
+    model: dict[str, Any], tensors: dict[str, Any], marks: str, source: str, target: str
+) -> Namespace:
+    """The options of the stock model, in the form of fairseq before its release 0.10."""
+    options = {name: model[name] for name in _SHARED if model.get(name) is not None}
+    shared = marks == "end"  # otherwise the tables differ now
+    learned = bool(model.get("learned_positions"))
+    longest = model["max_positions"] if learned else _SINUSOIDAL
+    return Namespace(
+        **options,
+        arch="transformer",
+        task="translation",
+        source_lang=source,
+        target_lang=target,
+        decoder_embed_dim=model["encoder_embed_dim"],
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        encoder_learned_pos=learned,
+        decoder_learned_pos=learned,
+        max_source_positions=longest,
+        max_target_positions=longest,
+        share_all_embeddings=shared and bool(model.get("share_all_embeddings")),
+        share_decoder_input_output_embed=torch.equal(tensors[DECODER_TABLE], tensors[OUTPUT]),
+    )
+
+
+def _task(identity: ModelIdentity, args: Namespace) -> TranslationTask:
+    """A task of fairseq with the model's vocabularies."""
+    cfg = TranslationConfig(source_lang=args.source_lang, target_lang=args.target_lang)
+    return TranslationTask(cfg, identity.source.dictionary(), identity.target.dictionary())
+
+
+def _fill(model: Any, tensors: dict[str, Any], path: Path) -> None:
+    """Load the parameters.
+
+    Raises:
+        GtransError: the stock model has others.
+    """
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    others = sorted(names ^ set(tensors))
+    if others:
+        raise GtransError(f"{path}: fairseq's Transformer has no place for it: '{others[0]}'.")
+    model.load_state_dict(tensors, strict=False)

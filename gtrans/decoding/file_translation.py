@@ -1,0 +1,208 @@
+"""Translates files and folders of documents into files of the same names and formats.
+
+The model is loaded once. All files are read before the first is translated, so that a mistake is
+told at once. Each is written as soon as it is finished, with a record beside it, as
+:mod:`gtrans.decoding.translation` does: an interrupted command goes on at the first unfinished
+file, and a file that is finished is not translated again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from gtrans.decoding.alternatives import json_lines
+from gtrans.decoding.lines import lines_of_documents
+from gtrans.decoding.loading import refuse_folders
+from gtrans.decoding.resuming import partial_path, run_of_partial
+from gtrans.decoding.translation import Job, made_from
+from gtrans.decoding.translation_options import FilesOptions
+from gtrans.decoding.translation_record import SUFFIX, read_record, record_path
+from gtrans.decoding.translator import Translator
+from gtrans.errors import GtransError
+from gtrans.formats.catalogue import (
+    Reader,
+    check_format,
+    format_of,
+    known_formats,
+    require_libraries,
+)
+from gtrans.formats.document_file import DocumentFile
+from gtrans.identity.digests import digest
+from gtrans.identity.files import check_output, check_output_folder, locked, unwritable
+from gtrans.languages import WITHOUT_SPACES, language_code
+from gtrans.messages import say
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A file to translate, its place below the output folder, and its format."""
+
+    path: Path
+    place: Path
+    format: str
+
+
+def translate_files(options: FilesOptions) -> int:
+    """Translate and write all files; returns the number of sentences.
+
+    Raises:
+        GtransError: a file that is missing, of an unknown format or damaged, two files of one
+            name, an output that cannot be written or is an input.
+    """
+    output = Path(options.output_dir)
+    check_output_folder("--output-dir", output, options.sources)
+    sources = list(_sources(options, output))
+    refuse_folders(options.paths)
+    targets = [output / source.place for source in sources]
+    if options.nbest:
+        targets = [target.with_name(f"{target.name}.jsonl") for target in targets]
+    _check_targets(sources, targets, options)
+    for source in sources:
+        require_libraries(source.path, source.format, options.split_sentences)
+    translator = Translator.of(options)
+    reader = Reader(str(translator.task.cfg.source_lang), options.split_sentences)
+    files = [reader.read(source.path, source.format) for source in sources]
+    jobs = [
+        _job(source, file, str(target), translator, options)
+        for source, file, target in zip(sources, files, targets, strict=True)
+    ]
+    for folder in {target.parent for target in targets}:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(f"`--output-dir` '{folder}'", error) from None
+    _run(jobs, files, translator, options)
+    return sum(job.sentences for job in jobs)
+
+
+def _run(
+    jobs: Sequence[Job],
+    files: Sequence[DocumentFile],
+    translator: Translator,
+    options: FilesOptions,
+) -> None:
+    left = [
+        (job, file)
+        for job, file in zip(jobs, files, strict=True)
+        if options.force or not job.is_finished()
+    ]
+    if len(left) < len(jobs):
+        done = len(jobs) - len(left)
+        say(f"{done} of {len(jobs)} files are translated already; `--force` translates them anew")
+    for job, file in left:
+        translator.warn_of_long(job.lines, file.where())
+    with translator.progress(*(job.lines for job, _ in left)) as progress:
+        for job, file in left:
+            with ExitStack() as stack:
+                if job.is_kept:
+                    stack.enter_context(locked(job.output))
+                job.run(translator, options.force, progress)
+            for message in file.lost:
+                say(message)
+    lost = sum(len(file.lost) for _, file in left)
+    say(
+        f"{sum(job.sentences for job, _ in left)} sentences in {len(left)} files written to "
+        f"{options.output_dir}" + (f"; markup is lost in {lost} places" if lost else "")
+    )
+
+
+def _job(
+    source: _Source,
+    file: DocumentFile,
+    target: str,
+    translator: Translator,
+    options: FilesOptions,
+) -> Job:
+    sentences = file.sentences
+    lines = lines_of_documents(translator.task, sentences)
+    lang = str(translator.task.cfg.target_lang)
+    joint = "" if language_code(lang) in WITHOUT_SPACES else " "
+
+    def compose(translations: list[list[str]]) -> bytes:
+        found = translations[: len(sentences)]
+        if options.nbest:
+            written = json_lines(file.names(), sentences, found)
+            return "".join(f"{line}\n" for line in written).encode()
+        return file.translated(found, joint)
+
+    further = {
+        "file": digest(source.path),
+        "format": source.format,
+        "split_sentences": options.split_sentences,
+    }
+    names = {
+        "checkpoints": list(options.paths), "data": options.data, "input": str(source.path),
+        "split": None,
+    }  # fmt: skip
+    made = made_from(lines, options, translator, **further)
+    return Job(target, lines, made, names, compose)
+
+
+def _sources(options: FilesOptions, output: Path) -> Iterator[_Source]:
+    """The files, those in folders with their relative paths.
+
+    Raises:
+        GtransError: there is no such file, its format is not known, or a folder has none.
+    """
+    for given in map(Path, options.sources):
+        if not given.exists():
+            raise GtransError(f"there is no file or folder '{given}'; check the path.")
+        if not given.is_dir():
+            yield _Source(given, Path(given.name), check_format(given, options.format))
+            continue
+        found, others = [], []
+        for path in _files_in(given, output):
+            kind = options.format or format_of(path)
+            if kind is None:
+                others.append(path)
+            else:
+                found.append(_Source(path, path.relative_to(given), kind))
+        if not found:
+            raise GtransError(
+                f"'{given}' has no files of a known format; known are {known_formats()}; "
+                "`--format NAME` says which it is."
+            )
+        if others:
+            more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+            say(f"left out, because their format is not known: '{others[0]}'{more}")
+        yield from found
+
+
+def _files_in(folder: Path, output: Path) -> Iterator[Path]:
+    """The files below a folder, without hidden ones, records, and the output."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".")
+            and os.path.realpath(Path(place, name)) != os.path.realpath(output)
+        )
+        for name in sorted(names):
+            if not name.startswith(".") and not name.endswith(SUFFIX):
+                yield Path(place, name)
+
+
+def _check_targets(
+    sources: Sequence[_Source], targets: Sequence[Path], options: FilesOptions
+) -> None:
+    inputs: list[str | Path] = [*options.paths, *(source.path for source in sources)]
+    known: dict[Path, Path] = {}
+    for source, target in zip(sources, targets, strict=True):
+        if target in known:
+            raise GtransError(
+                f"'{known[target]}' and '{source.path}' would both become '{target}'; translate "
+                "them into two folders."
+            )
+        known[target] = source.path
+        check_output_folder("--output-dir", target.parent)
+        if not target.parent.is_dir():
+            continue
+        check_output("--output-dir", target, inputs)
+        for beside in (partial_path(str(target)), record_path(target)):
+            check_output("--output-dir", beside, inputs)
+        run_of_partial(partial_path(str(target)))
+        read_record(target)

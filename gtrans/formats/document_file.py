@@ -1,0 +1,89 @@
+"""The interface of formats: documents out of a file, and a file out of their translations."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import ClassVar
+
+from gtrans.formats.blocks import Block, Splitter
+
+MOVED = "markup inside a word has moved to its end, or marks the whole word"
+
+
+class DocumentFile(ABC):
+    """A file that has been read.
+
+    Attributes:
+        path: the file, for messages.
+        documents: its documents, each a list of blocks.
+        lost: after :meth:`translated`, a line for each place where markup could not be kept.
+        libraries: that its format needs.
+    """
+
+    libraries: ClassVar[Sequence[str]] = ()
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.documents: list[list[Block]] = []
+        self.lost: list[str] = []
+
+    @classmethod
+    @abstractmethod
+    def read(cls, path: str, split: Splitter) -> DocumentFile:
+        """Read a file.
+
+        Args:
+            path: the file.
+            split: turns running text into sentences.
+
+        Raises:
+            GtransError: it cannot be read, or is not of this format.
+        """
+
+    @property
+    def sentences(self) -> list[list[str]]:
+        """The sentences of each document."""
+        return [
+            [sentence for block in blocks for sentence in block.sentences]
+            for blocks in self.documents
+        ]
+
+    def names(self) -> list[tuple[str, list[str]]]:
+        """The id of each document and those of its sentences; by default they are counted."""
+        return [
+            (str(number), [str(n) for n in range(1, len(sentences) + 1)])
+            for number, sentences in enumerate(self.sentences, start=1)
+        ]
+
+    def lines_of_sentences(self) -> list[int] | None:
+        """The line of each sentence of all documents; None where lines say nothing."""
+        return None
+
+    def where(self) -> list[str]:
+        """Where each sentence of all documents stands, for messages."""
+        lines = self.lines_of_sentences()
+        if lines is None:
+            return [self.path for sentences in self.sentences for _ in sentences]
+        return [f"{self.path}:{line}" for line in lines]
+
+    def moved(self, blocks: Iterable[tuple[int, Block]]) -> list[str]:
+        """A line for each block, with its line from 0, in which markup inside a word moved."""
+        return [f"{self.path}:{line + 1}: {MOVED}" for line, block in blocks if block.moved]
+
+    @abstractmethod
+    def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
+        """The file with other sentences.
+
+        Args:
+            translations: for each document, of each of its sentences.
+            joint: what stands between two sentences of a block.
+        """
+
+    def by_block(self, translations: Sequence[Sequence[str]]) -> Iterator[tuple[Block, list[str]]]:
+        """Every block, and the translations of its sentences."""
+        for blocks, of_document in zip(self.documents, translations, strict=True):
+            following = iter(of_document)
+            for block in blocks:
+                yield block, list(islice(following, len(block.sentences)))

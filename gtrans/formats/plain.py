@@ -1,0 +1,79 @@
+"""Plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gtrans.data.documents import DOCUMENT_LINE, check_length, iterate_raw_lines, line_end
+from gtrans.formats.blocks import Block, Splitter, with_addresses_marked
+from gtrans.formats.document_file import DocumentFile
+from gtrans.formats.marks import Mark
+from gtrans.formats.sentences import as_one
+
+
+class Sentence(Block):
+    """A line that is a sentence, whatever it holds."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__([line], as_one)
+        self.text = line
+        self.sentences = [line]
+
+    def translated(self, translations: Iterable[str], joint: str) -> list[str | Mark]:
+        """The translation."""
+        return list(translations)
+
+
+class PlainText(DocumentFile):
+    """Text whose lines are sentences; an empty line, or ``<d>``, ends a document.
+
+    In running text a line is a paragraph, and only ``<d>`` ends a document.
+    """
+
+    running = False
+
+    @classmethod
+    def read(cls, path: str, split: Splitter) -> PlainText:
+        """See :meth:`DocumentFile.read`."""
+        found = cls(path)
+        found.lines = list(iterate_raw_lines(path))
+        found.line_end = line_end(path)
+        blocks: list[list[Block]] = [[]]
+        for number, line in enumerate(found.lines, start=1):
+            if line == DOCUMENT_LINE or not (line or cls.running):
+                blocks.append([])
+            elif line:
+                check_length(path, number, line)
+                block = Block(list(with_addresses_marked(line)), split) if cls.running else None
+                blocks[-1].append(block or Sentence(line))
+                found.numbers += [number] * len(blocks[-1][-1].sentences)
+        found.documents = blocks
+        return found
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.lines: list[str] = []
+        self.line_end = "\n"
+        self.numbers: list[int] = []
+
+    def lines_of_sentences(self) -> list[int]:
+        """See :meth:`DocumentFile.lines_of_sentences`."""
+        return self.numbers
+
+    def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
+        """See :meth:`DocumentFile.translated`."""
+        blocks = self.by_block(translations)
+        lines = []
+        for line in self.lines:
+            if line and line != DOCUMENT_LINE:
+                block, found = next(blocks)
+                items = block.translated(found, joint)
+                line = "".join(item if isinstance(item, str) else item.what for item in items)
+            lines.append(f"{line}{self.line_end}")
+        return "".join(lines).encode()
+
+
+class RunningText(PlainText):
+    """Text whose lines are paragraphs."""
+
+    running = True

@@ -1,0 +1,73 @@
+"""G-Transformer that remembers the instances before its own in a few vectors.
+
+A document that is longer than ``--max-doc-tokens`` is cut into instances. Here they are read as a
+stream (:mod:`gtrans.data.stream_unit`): every instance as in :mod:`gtrans.models.gtransformer`,
+and between them the memory of :mod:`gtrans.modules.memory`, which is carried from instance to
+instance as the recurrent-memory paper carries it from sentence to sentence. It is updated once for
+an instance, from the states of all its sentences, and all of them read what the instances before
+have left.
+
+With ``--memory-output added`` (the default here) a new model gives what it would give without
+memory, to the last digit, so that training goes on from a trained G-Transformer (``--init-from``)
+without a loss. ``--memory-size 0`` is that G-Transformer.
+
+==================  =============================================================================
+the instance        as in :mod:`gtrans.models.gtransformer`
+Eq 1-5 (Feng)       :mod:`gtrans.modules.memory`; h are the states of an instance, not of a
+                    sentence
+which layers        :mod:`gtrans.models.base.parts.memory`
+training            windows of instances: :mod:`gtrans.data.stream_unit`
+==================  =============================================================================
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fairseq.dataclass import ChoiceEnum
+
+from gtrans.data.unit_options import option_again
+from gtrans.models.base.options import sizes
+from gtrans.models.base.parts.memory import MemoryConfig, add_memories, check_memory
+from gtrans.models.base.presets import register_system
+from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.modules.memory import OUTPUTS
+
+
+@dataclass
+class GTransformerMemoryConfig(MemoryConfig, GTransformerConfig):
+    """Options of :class:`GTransformerMemory`."""
+
+    memory_output: ChoiceEnum(list(OUTPUTS)) = option_again(  # type: ignore[valid-type]
+        MemoryConfig, "memory_output", "added"
+    )
+
+
+PRESETS = {
+    "gtransformer_memory": sizes(6, 512, 2048, 8),
+    "gtransformer_memory_tiny": sizes(6, 256, 1024, 4),
+    "gtransformer_memory_base": sizes(6, 512, 2048, 8),
+}
+
+
+@register_system("gtransformer_memory", GTransformerMemoryConfig, PRESETS)
+class GTransformerMemory(GTransformer):
+    """G-Transformer with recurrent memory: carried from instance to instance of a document."""
+
+    units = ("stream", "document", "sentence")
+    stream_of = "instances"
+    context_sides = ("source",)
+
+    @classmethod
+    def check(cls, cfg: Any, task: Any) -> None:
+        """Raises GtransError for options that contradict each other."""
+        super().check(cfg, task)
+        check_memory(cfg)
+
+    def add_parts(self, cfg: Any) -> None:
+        """Add the memories."""
+        add_memories(self, cfg)
+
+    @property
+    def shares_prefixes(self) -> bool:
+        """Not where rows have several instances: each target is read instance by instance."""
+        return False

@@ -1,0 +1,3 @@
+"""What a model with a memory reads, and updates it with, at once."""
+
+STEPS = ("sentences", "instances")

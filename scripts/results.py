@@ -1,0 +1,126 @@
+"""Write docs/results.md from the project's own experiments.
+
+    gtrans reproduce results-debian --scale small --data DATA --out OUT
+    python scripts/results.py OUT/small
+
+What stands below the line `<!-- by hand -->` of the page is kept; everything above it is written
+anew from NAME.json of every `results-*` in the folder, or, where there is none yet, from
+NAME.so-far.json, which has what is finished (`gtrans reproduce NAME ... --finished`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from shlex import join
+from typing import Any
+
+from gtrans.errors import GtransError
+from gtrans.experiments.catalogue import OWN, read_catalogue
+from gtrans.experiments.tables import to_markdown
+from gtrans.identity.files import atomic_writer
+
+HERE = Path(__file__).resolve().parent.parent
+MARK = "<!-- by hand -->"
+_KEYS = {"experiment", "command", "columns", "rows"}
+HEAD = """# What the systems do on real text
+
+Written by `python scripts/results.py OUT/small` from finished runs of `gtrans reproduce`; what is
+written by hand stands at the end, below a line. Every document model starts from the row *sentence*
+and is tested against *sentence, trained on*: the same model, trained on for the same number of
+updates with the same batches. Validation text decides which checkpoint is the best; test text is
+read once. Intervals are of 95%, by a bootstrap over documents (contrastive sets: Wilson).
+
+The command of a row makes it and what it is tested against; `--data` is the folder of the corpora,
+in the form of `docs/corpora.md`. The row *sentence* is the one to try first."""
+
+
+def tables(folder: Path) -> list[dict[str, Any]]:
+    """The finished experiments of a folder, or their finished rows, as `gtrans reproduce` writes.
+
+    Raises:
+        GtransError: there are none, or a file is not what `gtrans reproduce` writes.
+    """
+    found = []
+    for experiment in read_catalogue():
+        files = [folder / f"{experiment.name}{end}" for end in (".json", ".so-far.json")]
+        there = [path for path in files if path.is_file()]
+        if experiment.paper.id == OWN and there:
+            found.append(_read(there[0]))
+    if not found:
+        raise GtransError(f"{folder}: there is no result, such as {OWN}-debian.json, in it.")
+    return found
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        missing = _KEYS - table.keys()
+    except (OSError, ValueError, AttributeError) as error:
+        raise GtransError(
+            f"{path}: not readable ({error}); `gtrans reproduce` writes it."
+        ) from None
+    if missing:
+        raise GtransError(
+            f"{path}: it has no {min(missing)}; let `gtrans reproduce` write it again."
+        )
+    return table
+
+
+def page(found: list[dict[str, Any]]) -> str:
+    """All of the page above its mark."""
+    lines = [HEAD]
+    for table in found:
+        lines += ["", "#" + to_markdown(table).rstrip(), "", *_runs(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _runs(table: dict[str, Any]) -> Iterator[str]:
+    """A line for each model: where it is, what it has cost, and the command that makes it."""
+    yield "| row | seed | training, CPU s | tokens/s | parameters, M | machine | command |"
+    yield "| --- | ---: | ---: | ---: | ---: | --- | --- |"
+    for row in table["rows"]:
+        for run in row["runs"]:
+            cells = [row["label"], str(run["seed"]), f"{run['cpu_seconds']:.0f}"]
+            for title in ("tokens a second in training", "parameters in millions"):
+                cells.append(_of_seed(row, title, run["seed"], table["columns"].get(title, 0)))
+            cells += [run["hardware"], f"`{_command(table, row['label'], run['seed'])}`"]
+            yield "| " + " | ".join(cells) + " |"
+
+
+def _of_seed(row: dict[str, Any], title: str, seed: int, digits: int) -> str:
+    of_seeds = row["cells"].get(title, {"seeds": []})["seeds"]
+    return next((f"{it['value']:.{digits}f}" for it in of_seeds if it["seed"] == seed), "")
+
+
+def _command(table: dict[str, Any], label: str, seed: int) -> str:
+    folders = ["--data", "DATA", "--out", "OUT"]
+    return join([*table["command"], *folders, "--seeds", str(seed), "--rows", label])
+
+
+def main() -> int:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("results", type=Path, help="folder of a scale in --out")
+    parser.add_argument("--page", type=Path, default=HERE / "docs" / "results.md")
+    args = parser.parse_args()
+    try:
+        text = page(tables(args.results))
+        before = args.page.read_text(encoding="utf-8") if args.page.is_file() else ""
+        _, mark, by_hand = before.partition(f"\n{MARK}\n")
+        if before and not mark:
+            raise GtransError(f"{args.page}: it has no line {MARK}, below which text is kept.")
+        with atomic_writer(args.page) as file:
+            file.write(f"{text}\n{MARK}\n{by_hand}")
+    except GtransError as error:
+        print(f"results: error: {error}", file=sys.stderr)
+        return 1
+    print(args.page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,275 @@
+"""``gtrans translate FILE|FOLDER --output-dir``, ``--json``, ``--stream``, and from Python."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.mixed_documents import tree_of, write_mixed
+from support.translating import FAST, Interrupted, command, error, interrupt_after
+
+import gtrans
+from gtrans import libraries
+from gtrans.cli import main
+from gtrans.decoding.progress import EVERY, Progress
+from gtrans.decoding.search_options import SearchOptions
+from gtrans.decoding.translation_options import DecodingOptions, HowToDecode
+from gtrans.errors import GtransError
+
+if TYPE_CHECKING:
+    from support.tiny_models import TinyWorld
+
+GREEDY = SearchOptions(beam=2, max_len_b=8.0)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    found = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in found.items() if "made.json" not in name}
+
+
+def test_a_folder_of_twenty_documents(
+    tiny: TinyWorld,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """Names, formats and trees stay; a killed run goes on; a finished file is not done again."""
+    source, output = tmp_path / "in", tmp_path / "out"
+    places = write_mixed(source)
+    assert len(places) == 20
+    (source / "logo.png").write_bytes(b"no text")
+    argv = command(tiny, source, "--output-dir", output, *FAST)
+    with monkeypatch.context() as patch:
+        interrupt_after(7, patch)
+        with pytest.raises(Interrupted):
+            main(argv)
+    finished = contents(output)
+    assert 0 < len(finished) < 20
+    with monkeypatch.context() as patch:
+        decoded = interrupt_after(-1, patch)
+        assert main(argv) == 0
+    assert "left out, because their format is not known" in (told := capsys.readouterr().err)
+    assert re.search(r"\d+ of 20 files are translated already", told)
+    assert len(decoded) + 7 >= 18  # two files have nothing to translate
+    written = contents(output)
+    assert sorted(written) == sorted(map(str, places))
+    for place in places:
+        assert tree_of(output / place) == tree_of(source / place), place
+    assert written["manual/code.md"] == (source / "manual" / "code.md").read_bytes()
+    assert (output / "page.md").read_text() != (source / "page.md").read_text()
+    with monkeypatch.context() as patch:
+        decoded = interrupt_after(-1, patch)
+        assert main(argv) == 0
+        assert decoded == []
+        (source / "rows.jsonl").write_text('{"doc_id": "a", "text": "It sang."}\n')
+        assert main(argv) == 0
+        assert decoded == [1]
+
+
+def test_a_file_is_one_document(tiny: TinyWorld, tmp_path: Path):
+    """The sentences of a page are translated as those of a text without empty lines."""
+    (tmp_path / "page.md").write_text("# The old man\n\nIt was heavy. You are late.\n\n* It sang\n")
+    (tmp_path / "text").write_text("The old man\nIt was heavy.\nYou are late.\nIt sang\n")
+    page, text, out = tmp_path / "page.md", tmp_path / "text", tmp_path / "out"
+    assert main(command(tiny, page, "--output-dir", out, *FAST)) == 0
+    assert main(command(tiny, "--input", text, "--output", tmp_path / "lines", *FAST)) == 0
+    one, two, three, four = (tmp_path / "lines").read_text().splitlines()
+
+    def plain(markdown: str) -> str:
+        return re.sub(r"\\(.)", r"\1", markdown).replace("&#124;", "|")
+
+    found = plain((out / "page.md").read_text())
+    assert found == f"# {one}\n\n{two} {three}\n\n* {four}\n"
+    # The same as lines of sentences, in a compressed file.
+    packed = tmp_path / "lines.txt.gz"
+    packed.write_bytes(gzip.compress(text.read_bytes()))
+    assert main(command(tiny, packed, "--output-dir", out, *FAST)) == 0
+    unpacked = gzip.decompress((out / "lines.txt.gz").read_bytes())
+    assert unpacked == (tmp_path / "lines").read_bytes()
+    assert main(command(tiny, "--input", text, "--output", tmp_path / "o.gz", *FAST)) == 0
+    assert gzip.decompress((tmp_path / "o.gz").read_bytes()) == unpacked
+
+
+def test_json_lines_have_ids_scores_and_the_n_best(tiny: TinyWorld, tmp_path: Path):
+    text, out = tmp_path / "in.txt", tmp_path / "out"
+    text.write_text("You are late.\nIt sang.\n\nThe old man.\n")
+    argv = command(tiny, "--input", text, "--output", tmp_path / "o.jsonl", *FAST)
+    assert main([*argv, "--json", "--nbest", "2"]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert [(row["doc_id"], row["seg_id"], row["source"]) for row in rows] == [
+        ("1", "1", "You are late."), ("1", "2", "It sang."), ("2", "1", "The old man."),
+    ]  # fmt: skip
+    for row in rows:
+        assert len(row["nbest"]) == 2
+        assert row["nbest"][0] == {"hypothesis": row["hypothesis"], "score": row["score"]}
+        assert row["score"] < 0
+    assert main(command(tiny, "--input", text, "--output", tmp_path / "plain", *FAST)) == 0
+    lines = [line for line in (tmp_path / "plain").read_text().splitlines() if line]
+    assert [row["hypothesis"] for row in rows] == lines
+    # Of files, with their own ids; `gtrans score` reads them.
+    (tmp_path / "r.tsv").write_text("doc_id\tseg_id\tsource\nx\t5\tIt sang.\n")
+    argv = command(tiny, tmp_path / "r.tsv", "--output-dir", out, *FAST, "--json")
+    assert main(argv) == 0
+    (row,) = map(json.loads, (out / "r.tsv.jsonl").read_text().splitlines())
+    assert (row["doc_id"], row["seg_id"], row["source"]) == ("x", "5", "It sang.")
+    (tmp_path / "ref.tsv").write_text("doc_id\tseg_id\ttarget\nx\t5\tEs sang.\n")
+    scored = ("--hyp", out / "r.tsv.jsonl", "--ref", tmp_path / "ref.tsv", "--target-lang", "de")
+    assert main(["score", *map(str, scored)]) == 0
+
+
+def test_sentences_of_a_segment_have_ids_of_their_own(tiny: TinyWorld, tmp_path: Path):
+    rows, out = tmp_path / "r.jsonl", tmp_path / "out"
+    rows.write_text('{"doc_id": "a", "seg_id": "7", "source": "It sang. You are late."}\n')
+    argv = command(tiny, rows, "--output-dir", out, *FAST, "--json", "--split-sentences")
+    assert main(argv) == 0
+    reference = tmp_path / "ref.tsv"
+    reference.write_text("doc_id\tseg_id\ttarget\na\t7.1\tEs sang.\na\t7.2\tSpät.\n")
+    scored = ("--hyp", out / "r.jsonl.jsonl", "--ref", reference, "--target-lang", "de")
+    assert main(["score", *map(str, scored)]) == 0
+
+
+def test_no_page_ends_the_run(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """One that cannot be translated whole is told of, and the others are written."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    (source / "a.md").write_text("It sang.\n\nYou\0are late.\n\n<b>\nThe man\n</b>\n")
+    (source / "b.md").write_text("The old man.\n")
+    assert main(command(tiny, source, "--output-dir", out, *FAST)) == 0
+    assert "a.md:3: not translated, to keep its markup" in capsys.readouterr().err
+    assert "You\0are late." in (out / "a.md").read_text()
+    assert (out / "b.md").read_text() != (source / "b.md").read_text()
+
+
+def test_a_stream_is_answered_document_by_document(tiny: TinyWorld, tmp_path: Path):
+    text = tmp_path / "in"
+    text.write_text("You are late.\nIt sang.\n\nThe old man.\n")
+    assert main(command(tiny, "--input", text, "--output", tmp_path / "o", *FAST)) == 0
+    expected = (tmp_path / "o").read_text().split("\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gtrans", *command(tiny, "--stream", *FAST)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write("You are late.\nIt sang.\n\n")
+    process.stdin.flush()
+    # Read before more is written: the answer did not wait for the end of the input.
+    assert [process.stdout.readline().rstrip("\n") for _ in range(3)] == expected[:3]
+    rest, _ = process.communicate("The old man.\n", timeout=120)
+    assert rest.split("\n") == expected[3:] and process.returncode == 0
+
+
+def test_from_python(
+    tiny: TinyWorld, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    translator = gtrans.Translator.load(
+        tiny.checkpoints["document"], cpu=True, search=GREEDY, nbest=2
+    )
+    fields = DecodingOptions.__dataclass_fields__.keys()
+    assert HowToDecode.__annotations__.keys() == fields - {"paths", "force"}
+    documents = [["You are late.", "It sang."], [], ["The old man."]]
+    found = translator.translate(documents)
+    assert [len(document) for document in found] == [2, 0, 1]
+    best = [[one[0].text for one in document] for document in translator.alternatives(documents)]
+    assert best == found
+    assert translator.translate([]) == []
+    for wrong, message in (
+        (["a text"], "document 1 is a text; a document is a list of sentences"),
+        ([["a", " "]], "document 1, sentence 2: it is empty"),
+    ):
+        with pytest.raises(GtransError, match=message):
+            translator.translate(wrong)
+    # Far longer than anything in training: told before it is translated.
+    translator.nbest = 0
+    monkeypatch.setattr(translator, "translate_all", lambda lines: [["x", "y"]])
+    capsys.readouterr()
+    translator.translate([["It sang.", "late " * 600]])
+    told = capsys.readouterr().err
+    assert re.search(r"document 1, sentence 2: a sentence of [\d,]+ tokens, but the model", told)
+    assert "--max-doc-tokens 512" in told and told.count("\n") == 1
+    with pytest.raises(AttributeError, match="module 'gtrans' has no attribute 'Other'"):
+        _ = gtrans.Other
+
+
+def test_progress_in_a_log(capsys: pytest.CaptureFixture[str]):
+    now = [0.0]
+    with Progress(100, clock=lambda: now[0]) as progress:
+        progress.add(20, 500, known=True)
+        for _ in range(4):
+            now[0] += EVERY / 3
+            progress.add(10, 1000)
+    assert capsys.readouterr().err == (
+        "translating: 50 of 100 sentences, 100 tokens/s, 50 s left\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["a.odt", "--output-dir", "o"], "the format of '.odt' is not known; known are text"),
+        (["none.md", "--output-dir", "o"], "there is no file or folder 'none.md'"),
+        (["empty", "--output-dir", "o"], "'empty' has no files of a known format"),
+        (["a.md", "sub/a.md", "--output-dir", "o"], "would both become 'o/a.md'"),
+        (["sub", "--output-dir", "sub"], "is the input 'sub'"),
+        (["sub", "--output-dir", "way"], "must be a folder, but 'way/x' is a file"),
+        (["a.md"], "`--output-dir` is missing"),
+        (["a.md", "--output-dir", "."], "is the input 'a.md'"),
+        (["--input", "a.md"], "`--output` is missing"),
+        ([], "nothing to translate"),
+        (["a.md", "--output-dir", "o", "--stream"], "give one of"),
+        (["--stream", "--output", "o"], "`--output` belongs to `--input` or `--split`"),
+        (["a.md", "--output-dir", "o", "--nbest", "2"], "`--nbest` 2: it must be at least 1, and"),
+        (["a.md", "--output-dir", "o", "--json", "--nbest", "9"], "`--nbest` 9: a search with"),
+        (["--input", "a.md", "--output", "o", "--json", "--free"], "`--json` needs the score"),
+        (["a.md", "--output-dir", "o", "--free"], "`--free` gives no translation for each"),
+        (["--path", "sub", "a.md", "--output-dir", "o"], "`--path` 'sub' is a folder"),
+        (["--path", "run", "a.md", "--output-dir", "o"], "give 'run/checkpoint_best.pt'"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(
+    tiny: TinyWorld,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    message: str,
+):
+    monkeypatch.chdir(tmp_path)
+    for name in (
+        *("a.odt", "a.md", "sub/a.md", "sub/x/a.md", "way/x"),
+        *("run/checkpoint_best.pt", "run/z.pt"),
+    ):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("It sang.\n")
+    Path("empty").mkdir()
+    monkeypatch.setattr("gtrans.decoding.translator.Translator.of", not_yet)
+    assert message in error(command(tiny, *FAST, *words), capsys)
+    assert not Path("o").exists() and not Path("way/a.md").exists()
+
+
+def not_yet(*arguments: object, **options: object) -> None:
+    """A mistake is told before the model is loaded."""
+    raise AssertionError
+
+
+def test_a_missing_library_is_one_line(
+    tiny: TinyWorld,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setattr(libraries, "find_spec", lambda name: None)
+    monkeypatch.setattr("gtrans.cli.shared.dispatch.require", lambda *_: None)
+    monkeypatch.setattr("gtrans.decoding.translator.Translator.of", not_yet)
+    (tmp_path / "a.md").write_text("It sang.\n")
+    line = error(command(tiny, tmp_path / "a.md", "--output-dir", tmp_path / "o", *FAST), capsys)
+    assert "a.md' needs the library" in line and "type: pip install 'gtrans[documents]'" in line

@@ -1,0 +1,249 @@
+"""Documents of all formats: their sentences, and their trees after any translation."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.mixed_documents import (
+    HTML,
+    MARKDOWN,
+    RUNNING,
+    TEXT,
+    tree_of,
+    tree_of_docx,
+    tree_of_html,
+    tree_of_markdown,
+    write_docx,
+    write_mixed,
+)
+
+from gtrans.errors import GtransError
+from gtrans.formats.catalogue import Reader, check_format, format_of, packer
+from gtrans.formats.document_file import MOVED, DocumentFile
+from gtrans.formats.html import Html
+from gtrans.formats.markdown import Markdown
+from gtrans.formats.sentences import splitter
+
+ENGLISH = splitter("en")
+
+
+def read(path: Path, split_sentences: bool = False) -> DocumentFile:
+    return Reader("en", split_sentences).read(path, check_format(path, None))
+
+
+def by_words(change: Callable[[list[str]], list[str]], file: DocumentFile) -> bytes:
+    """The file with its sentences changed as lists of words."""
+    found = [[" ".join(change(one.split())) for one in of] for of in file.sentences]
+    return file.translated(found, " ")
+
+
+def upper_and_backwards(words: list[str]) -> list[str]:
+    return [word.upper() for word in reversed(words)]
+
+
+def test_a_document_is_one_document_of_sentences(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(MARKDOWN)
+    (sentences,) = read(tmp_path / "a.md").sentences
+    assert sentences[:5] == [
+        "The old man",
+        "He was very late and had in mind.",
+        "It was heavy, you see; a * star & more.",
+        "You are late.",
+        "It was heavy.",
+    ]
+    assert not any("print" in one or "Not:" in one or "indented" in one for one in sentences)
+    (tmp_path / "a.html").write_text(HTML)
+    (sentences,) = read(tmp_path / "a.html").sentences
+    assert sentences == [
+        *("The man & the dog", "The old man", "It was very heavy, and sang.", "You are"),
+        *("late, 10 Going home.", "One dog", "The man", "The old dog", "Where you?", "It sang."),
+    ]
+    write_docx(tmp_path / "a.docx")
+    (sentences,) = read(tmp_path / "a.docx").sentences
+    assert sentences == [
+        *("The old man", "It was very heavy.", "You are late.", "He had 10 dogs.", "It sang."),
+        *("One dog", "The dog sang.", "The header"),
+    ]
+
+
+def test_plain_text_as_lines_and_as_running_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    file = read(tmp_path / "a.txt")
+    assert file.sentences == [["The old man.", "It was heavy."], ["You are late."]]
+    assert by_words(list, file).decode() == TEXT
+    (tmp_path / "a.txt").write_text(RUNNING)
+    file = read(tmp_path / "a.txt", split_sentences=True)
+    assert file.sentences == [
+        ["The old man was late.", "It was heavy, 3.5 kg!", "Where were you?", "It sang at."]
+    ]
+    assert by_words(list, file).decode() == RUNNING
+    assert file.lines_of_sentences() == [1, 1, 1, 3]
+
+
+@pytest.mark.parametrize("change", [list, upper_and_backwards, lambda words: ["Wort"] * 30])
+def test_the_tree_stays(tmp_path: Path, change: Callable[[list[str]], list[str]]) -> None:
+    for place in write_mixed(tmp_path / "in"):
+        path = tmp_path / "in" / place
+        file = read(path)
+        copy = tmp_path / place.name
+        copy.write_bytes(by_words(change, file))
+        assert tree_of(copy) == tree_of(path), place
+        assert all(MOVED in line for line in file.lost)
+
+
+def test_what_did_not_change_is_written_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(HTML)
+    assert by_words(list, read(tmp_path / "a.html")).decode() == (
+        HTML.replace("The  <em>", "The <em>").replace("You\nare", "You are")
+    )
+
+
+WORDS = st.lists(
+    st.text("aB1.,*_`[]<>&#|~$!\\-+=:()\"'é字{}^/", min_size=1, max_size=6), min_size=1, max_size=8
+)
+
+
+@settings(max_examples=15)
+@given(st.lists(WORDS, min_size=1, max_size=4))
+def test_any_translation_keeps_the_tree(
+    tmp_path_factory: pytest.TempPathFactory, words: list[list[str]]
+) -> None:
+    """Whatever a model writes is text: it never becomes markup, and takes none away unreported."""
+    folder = tmp_path_factory.getbasetemp()
+    for kind, text, tree in (
+        (Markdown, MARKDOWN, tree_of_markdown),
+        (Html, HTML, tree_of_html),
+    ):
+        path = folder / "any"
+        path.write_text(text)
+        file = kind.read(str(path), ENGLISH)
+        (sentences,) = file.sentences
+        found = [" ".join(words[n % len(words)]) for n in range(len(sentences))]
+        written = file.translated([found], " ").decode()
+        assert tree(written) == tree(text) or file.lost
+    write_docx(folder / "any.docx")
+    docx = read(folder / "any.docx")
+    contents = docx.translated(
+        [[" ".join(words[n % len(words)]) for n in range(len(docx.sentences[0]))]], " "
+    )
+    assert tree_of_docx(contents) == tree_of_docx((folder / "any.docx").read_bytes())
+
+
+def test_emphasis_that_finds_no_words_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.write_text("Title\n\n*The* **old** ~~man~~ [sang](x)\n")
+    file = read(path)
+    assert file.translated([["Titel", "A"]], " ").decode() == "Titel\n\n[A](x)\n"
+    assert file.lost == [f"{path}:3: emphasis is lost (1 x * and 1 x ** and 1 x ~~)"]
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        # What stands in both is a fixed point.
+        ("See <b>Berlin</b> in May.", "Im Mai sieh Berlin.", "Im Mai sieh <b>Berlin</b>."),
+        ("A (<i>b</i>) c", "Eins zwei (drei) vier", "Eins zwei (<i>drei</i>) vier"),
+        # Elsewhere a share of the words.
+        ("one <b>two</b> three", "eins zwei drei", "eins <b>zwei</b> drei"),
+        ("one <b>two</b>", "eins zwei drei vier", "eins zwei <b>drei vier</b>"),
+        ("<b>one two</b>", "eins", "<b>eins</b>"),
+        ("<b>one</b> <i>two</i>", "eins", "<b></b><i>eins</i>"),
+        # Points stand between words, and keep the white space that they had.
+        ("Run <code>x</code>, then stop", "Lauf, dann halt", "Lauf <code>x</code>, dann halt"),
+        ("a (<code>x</code>) b", "eins () zwei", "eins (<code>x</code>) zwei"),
+        ("<code>x</code> runs", "läuft", "<code>x</code> läuft"),
+        ("it is <code>x</code>", "es ist", "es ist <code>x</code>"),
+        ("Call <code>x</code> now", "这是文字", "这是 <code>x</code> 文字"),
+        # A sentence keeps its own marks.
+        ("He <b>came</b>. She <i>went</i>.", "Er kam.|Ging.", "Er <b>kam</b>. <i>Ging</i>."),
+    ],
+)
+def test_where_marks_go(
+    tmp_path: Path, source: str, translation: str, expected: str
+) -> None:
+    path = tmp_path / "a.html"
+    path.write_text(f"<p>{source}</p>")
+    file = read(path)
+    assert file.translated([translation.split("|")], " ").decode() == f"<p>{expected}</p>"
+
+
+def test_rows_with_ids(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"doc_id": "a", "src_text": "One.\\nTwo.", "refs": {"r": "x"}}\n\n'
+        '{"doc_id": "b", "src_text": "Three. Four."}\n'
+    )
+    file = read(path)
+    assert file.sentences == [["One.", "Two."], ["Three. Four."]]
+    assert file.where() == [f"{path}:1", f"{path}:1", f"{path}:3"]
+    rows = by_words(upper_and_backwards, file).decode().split("\n")
+    assert json.loads(rows[0]) == {
+        "doc_id": "a", "src_text": "One.\nTwo.", "refs": {"r": "x"}, "hypothesis": "ONE.\nTWO.",
+    }  # fmt: skip
+    assert rows[1] == "" and json.loads(rows[2])["hypothesis"] == "FOUR. THREE."
+    file = read(path, split_sentences=True)
+    assert file.sentences == [["One.", "Two."], ["Three.", "Four."]]
+    assert file.names() == [("a", ["1", "2"]), ("b", ["1", "2"])]
+    path = tmp_path / "a.tsv"
+    path.write_text("doc_id\tseg_id\tsource\nx\t7\tOne.\ny\t1\tTwo.\nx\t8\tThree.\n")
+    file = read(path)
+    assert file.names() == [("x", ["7", "8"]), ("y", ["1"])]
+    assert by_words(upper_and_backwards, file).decode() == (
+        "doc_id\tseg_id\tsource\thypothesis\nx\t7\tOne.\tONE.\ny\t1\tTwo.\tTWO.\n"
+        "x\t8\tThree.\tTHREE.\n"
+    )
+    path.write_text("plain\n")
+    with pytest.raises(GtransError, match="no rows with document ids"):
+        read(path)
+
+
+def test_names_say_the_format(tmp_path: Path) -> None:
+    assert format_of(Path("a.TXT.gz")) == "text" and format_of(Path("b.MD")) == "markdown"
+    with pytest.raises(GtransError, match=r"'a.odt': the format of '.odt' is not known; known are"):
+        check_format(Path("a.odt"), None)
+    assert check_format(Path("a.odt"), "html") == "html"
+    packed = packer(Path("a.gz"))(b"text")
+    assert gzip.decompress(packed) == b"text" and packed == packer(Path("b.gz"))(b"text")
+
+
+@pytest.mark.parametrize("contents", [b"no archive", b"PK\x03\x04broken", b""])
+def test_a_broken_docx_is_one_line(tmp_path: Path, contents: bytes) -> None:
+    path = tmp_path / "a.docx"
+    path.write_bytes(contents)
+    with pytest.raises(GtransError, match="is no DOCX file, or damaged"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.html"])
+def test_text_that_is_not_utf8_is_one_line(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes("a\nschön\n".encode("latin-1"))
+    with pytest.raises(GtransError, match=f"{name}:2: not UTF-8"):
+        read(tmp_path / name)
+
+
+def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
+    """Never a traceback, and never a file that is not whole."""
+    random = Random(1)
+    write_docx(tmp_path / "good.docx")
+    for name, whole in (
+        ("a.md", MARKDOWN.encode()),
+        ("a.html", HTML.encode()),
+        ("a.docx", (tmp_path / "good.docx").read_bytes()),
+        ("a.jsonl", b'{"doc_id": "a", "source": "One."}\n'),
+        ("a.tsv", b"doc_id\tsource\na\tOne.\n"),
+    ):
+        for _ in range(40):
+            begin = random.randrange(len(whole))
+            end = begin + random.choice((0, 1, 5, 10_000))
+            inserted = random.choice((b"", b"<![x[", b"\xff", b"</", b"`[|", b"\n> - ", b"&#x;"))
+            (tmp_path / name).write_bytes(whole[:begin] + inserted + whole[end:])
+            with suppress(GtransError):
+                by_words(upper_and_backwards, read(tmp_path / name))

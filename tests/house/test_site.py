@@ -1,0 +1,111 @@
+"""The documentation as a site, and what in it is made from the code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gtrans import __version__
+from gtrans.options.docstrings import as_markdown, tables
+
+
+@pytest.fixture(scope="module")
+def site(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` does; a warning is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", folder],
+        cwd=repo, env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(repo)},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    return folder
+
+
+def test_every_page_is_there_and_loads_nothing_from_elsewhere(repo: Path, site: Path) -> None:
+    pages = sorted(path.relative_to(repo / "docs") for path in (repo / "docs").rglob("*.md"))
+    assert len(pages) > 35
+    for page in pages:
+        name = "index" if page.stem in ("README", "index") else page.name.removesuffix(".md")
+        text = (site / page.parent / f"{name}.html").read_text("utf-8")
+        loaded = re.findall(r"<(?:script|img|iframe)[^>]* src=[\"']?([^\"' >]+)", text)
+        loaded += re.findall(r"<link[^>]* rel=[\"']?stylesheet[^>]* href=[\"']?([^\"' >]+)", text)
+        assert not [place for place in loaded if place.startswith(("http", "//"))], page
+
+
+def test_docstrings_come_as_markdown(site: Path) -> None:
+    text = (site / "api" / "modules.html").read_text("utf-8")
+    assert "GroupAttention" in text or "segment_attention" in text
+    assert ":class:" not in text and ":func:" not in text and "====" not in text
+
+
+def test_tables_and_references_of_docstrings() -> None:
+    text = """A thing.
+
+====  ==================================
+Eq 1  :class:`gtrans.data.units.Unit` is
+      ``x | y``
+Eq 2  :mod:`gtrans.errors`
+====  ==================================
+"""
+    assert tables(text) == [
+        ["| | |", "| --- | --- |", "| Eq 1 | `Unit` in `gtrans/data/units.py` is `x \\| y` |",
+         "| Eq 2 | `gtrans/errors.py` |"]
+    ]  # fmt: skip
+    assert as_markdown(text).splitlines()[3:5] == ["| | |", "| --- | --- |"]
+
+
+@pytest.mark.parametrize("script", ["figures", "results_table"])
+def test_figures_and_results_are_those_of_the_code(
+    script: str, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [script, "--check"])
+    runpy.run_path(str(repo / "scripts" / f"{script}.py"), run_name="__main__")
+
+
+def test_a_readme_without_the_place_of_results_is_refused(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(repo / "scripts"))
+    results_table = importlib.import_module("results_table")
+    readme = tmp_path / "README.md"
+    readme.write_text((repo / "README.md").read_text("utf-8").replace("end of results", "end"))
+    monkeypatch.setattr(results_table, "README", readme)
+    monkeypatch.setattr(sys, "argv", ["results_table", "--check"])
+    with pytest.raises(SystemExit, match="needs one pair of lines .* has 0"):
+        results_table.main()
+
+
+def test_hooks_call_what_make_check_calls(repo: Path) -> None:
+    config = yaml.safe_load((repo / ".pre-commit-config.yaml").read_text("utf-8"))
+    entries = [hook["entry"].split()[0] for one in config["repos"] for hook in one["hooks"]]
+    assert [one["repo"] for one in config["repos"]] == ["local"]
+    assert entries == [".venv/bin/ruff", ".venv/bin/mypy"]
+    check = re.search(r"^check:.*\n((?:\t.*\n)+)", (repo / "Makefile").read_text(), re.MULTILINE)
+    assert check and re.findall(r"\(BIN\)/(\w+)", check[1]) == ["ruff", "mypy"]
+
+
+def test_the_citation_names_this_version_and_the_papers(repo: Path) -> None:
+    citation = yaml.safe_load((repo / "CITATION.cff").read_text("utf-8"))
+    assert citation["version"] == __version__
+    assert citation["authors"] == [{"name": "gtrans contributors"}]
+    titles = {one["title"].split(":")[0] for one in citation["references"]}
+    papers = (repo / "exp_gtransformer" / "experiments").glob("00*.yaml")
+    ours = {
+        yaml.safe_load(path.read_text("utf-8"))["paper"]["title"].split(":")[0] for path in papers
+    }
+    assert titles == ours and len(ours) == 5
+
+
+def test_the_changelog_has_this_version_and_its_promise(repo: Path) -> None:
+    text = (repo / "CHANGELOG.md").read_text("utf-8")
+    assert f"## {__version__} " in text
+    assert "**The promise on checkpoints.**" in text.split("## ")[0]

@@ -1,0 +1,61 @@
+"""What an instance knows of those before it: nothing, an overlap, a memory.
+
+On the embedded corpus, by the commands that `docs/combining.md` shows. Instances are short; items
+are counted by the place of their cue.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.learning import LearningWorld
+
+from gtrans.cli import main
+
+if TYPE_CHECKING:
+    from support.tiny_models import StockCommands
+
+# Of about three sentences, and of so many that an overlap of four leaves room for new ones.
+SHORT, LONG = "24", "48"
+DISTANCES = (1, 2, 3, 4)
+COMMON = ("--positions", "sentence", "--lr", "0.003", "--lr-scale-pretrained", "0.5")
+DOCUMENT = (
+    *("--arch", "gtransformer_tiny", "--gate-bias", "2", *COMMON, "--recut"),
+    *("--max-doc-tokens", LONG, "--warmup-updates", "100", "--max-update", "400"),
+)
+MEMORY = (
+    *("--arch", "gtransformer_memory_tiny", "--gate-bias", "2", *COMMON, "--recut"),
+    *("--max-doc-tokens", SHORT, "--max-window", "0", "--memory-bptt", "-1"),
+    *("--warmup-updates", "100", "--max-update", "400"),
+)
+Cells = dict[str, dict[str, Any]]
+
+
+@pytest.mark.long
+def test_what_stands_before_an_instance(
+    stock: StockCommands, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = LearningWorld(tmp_path, stock)
+    document = world.from_sentence_model("document", *DOCUMENT)
+    memory = world.train("memory", *MEMORY, "--init-from", document)
+    sets = sorted((tmp_path / "corpus" / "contrastive").glob("*.jsonl"))
+
+    def cells(checkpoint: Path, limit: str, overlap: int = 0) -> dict[str, Cells]:
+        capsys.readouterr()
+        command = ["contrast", "--path", checkpoint, "--data", world.data, "--json", "--cpu"]
+        command += ["--max-doc-tokens", limit, "--overlap", overlap, "--set", *sets]
+        assert main([str(part) for part in command]) == 0
+        groups: dict[str, Cells] = json.loads(capsys.readouterr().out)["by_group"]
+        return groups
+
+    alone, remembered = cells(document, SHORT), cells(memory, SHORT)
+    for distance in DISTANCES:
+        place = f"{distance} before the instance"
+        assert 0.4 <= alone["cue at distance"][place]["accuracy"] <= 0.6, place
+        assert remembered["cue at distance"][place]["accuracy"] >= 0.9, place
+    inside = cells(document, LONG)["cue"]["in the instance"]["accuracy"]
+    overlapping = cells(document, LONG, max(DISTANCES))["cue"]["in its overlap"]["accuracy"]
+    assert inside >= 0.9 and overlapping >= inside - 0.01
