@@ -308,9 +308,9 @@ class StreamDataset(DocumentDataset):
         """Windows of the documents ``indices``, in the order in which workers get them.
 
         A stream has ``max_sentences`` tracks. If that is None, it has as many as fill
-        ``max_tokens`` with the longest windows of steps of average length: then longer
-        windows make fewer tracks. A window that exceeds ``max_tokens``, with padding, has
-        several parts.
+        ``max_tokens`` with the longest windows of steps of average length, so that longer
+        windows make fewer tracks, but no more than two long steps of each leave room for. A
+        window that exceeds ``max_tokens``, with padding, has several parts.
 
         Raises:
             GtransError: nearly all parts are single steps of their documents. What a step writes
@@ -348,19 +348,29 @@ class StreamDataset(DocumentDataset):
         if not possible:
             logger.warning("no document has two %s: no update of the memory is trained", name)
         elif 10 * sum(count for count in possible if count > 1) < sum(possible):
-            side = f" with `--batch-size` {tracks}" if tracks else ""
+            beside = f" with `--batch-size` {tracks}" if tracks else ""
+            fewer = ", or a smaller `--batch-size`" if tracks else ""
             smaller = ", or a smaller `--max-doc-tokens`" if name == "instances" else ""
             raise GtransError(
-                f"`--max-tokens` {max_tokens}{side}: documents side by side with two {name} each "
-                "have more tokens, so that the memory would not be trained; give more tokens, "
-                f"fewer documents{smaller}."
+                f"`--max-tokens` {max_tokens}{beside}: documents side by side with two {name} "
+                "each have more tokens, so that the memory would not be trained; give more "
+                f"tokens{fewer}{smaller}."
             )
 
     def _tracks(self, steps: int, max_tokens: int | None) -> int:
         tokens = self._document_tokens()
         # Of a window of one track: its steps are of average length, or it is a document.
         average = max(float(tokens.sum()) / steps, 1.0) * self.options.max_window
-        return max(int((max_tokens or 0) / (average or max(float(tokens.mean()), 1.0))), 1)
+        room = max(average or float(tokens.mean()), self._two_long_steps(), 1.0)
+        return max(int((max_tokens or 0) / room), 1)
+
+    def _two_long_steps(self) -> float:
+        """Tokens of two steps in a row that exceed those of nine pairs in ten."""
+        _, longer = self.indivisible
+        not_last = np.ones(len(longer), bool)
+        not_last[self._steps.first + self._steps.counts - 1] = False
+        pairs = longer[:-1][not_last[:-1]] + longer[1:][not_last[:-1]]
+        return float(np.quantile(pairs, 0.9)) if len(pairs) else 0.0
 
     @property
     def indivisible(self) -> tuple[str, Ints]:

@@ -130,7 +130,8 @@ def test_an_epoch_counts_every_word_once(tiny, stock, tmp_path):
 def test_a_configuration_file_goes_on_with_the_run_of_a_command_line(tiny, stock, repo, tmp_path):
     folder = tmp_path / "run"
     recipe = (
-        *("--word-dropout", "0.3", "--dropout", "0.3", "--label-smoothing", "0.1"),
+        *("--word-dropout", "0.3", "--word-dropout-epochs", "30", "--dropout", "0.3"),
+        *("--label-smoothing", "0.1"),
         *("--adam-betas", "(0.9, 0.98)", "--lr-scheduler", "inverse_sqrt"),
     )
     log_of(train(stock, tiny.data, folder, *recipe, updates=2))
@@ -145,7 +146,7 @@ def test_a_configuration_file_goes_on_with_the_run_of_a_command_line(tiny, stock
         "model._name=gtransformer_tiny", *(f"model.{key}={size}" for key, size in sizes.items()),
         "model.encoder_global_layers=1", "model.decoder_global_layers=1",
         "model.cross_global_layers=1", "dataset.max_tokens=512", "optimization.lr=[0.003]",
-        "dataset.disable_validation=true",
+        "optimization.update_freq=[1]", "dataset.disable_validation=true",
     ]  # fmt: skip
     done = stock("hydra_train", *override, "optimization.max_update=3", "common.seed=7")
     assert done.status != 0
