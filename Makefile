@@ -29,7 +29,7 @@ check: env ## ruff and mypy
 	$(BIN)/mypy
 
 check-all: check ## check, then known weaknesses of the pinned versions (needs the network)
-	$(BIN)/pip-audit --disable-pip --no-deps -r requirements.txt
+	$(BIN)/pip-audit --strict --disable-pip --no-deps -r requirements.txt
 
 test: check ## check, then the test suite without the long experiments (ARGS='-k name' for a part)
 	$(PYTEST) -m "not long" --durations 10 $(ARGS)
