@@ -161,6 +161,17 @@ def test_limits_that_leave_the_memory_untrained_are_refused():
             dataset.batch_by_size(np.arange(len(COUNTS)), 1, max_sentences=4)
 
 
+def test_short_windows_have_as_many_documents_as_leave_room_for_two_steps_of_each():
+    """Sentences vary in length: windows of two would mostly be read one by one otherwise."""
+    dataset = dataset_of(2, 2, counts=[9] * 20)
+    together = []
+    for indices in dataset.batch_by_size(np.arange(20), 60):
+        batch = dataset.collater([dataset[index] for index in indices])
+        for part in batch.get("parts", [batch]):
+            together += [count for _, _, count in part["runs"] if count > 1]
+    assert sum(together) > 0.7 * 9 * 20
+
+
 @pytest.mark.parametrize(("least", "most"), [(2, 2), (6, 6), (1, 0)])
 def test_what_an_update_accumulates_is_the_window(least, most):
     """With the number of documents given, longer windows make larger updates (figure 5)."""
