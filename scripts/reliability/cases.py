@@ -216,6 +216,15 @@ _TABLE = [
         *("translate", *_MODEL, "--input", "{corpus}/corpus/test.en", "--output", "out.de"),
         *_SEARCH, weight=2,
     ),
+    Case(
+        "pages", "a folder of pages",
+        ("python", "{root}/scripts/reliability/pages.py", "{corpus}/corpus/test.en", "pages"),
+        ("pages/**/*",), weight=0,
+    ),
+    _gtrans(
+        "translate-files", "`gtrans translate`: a folder of files", "out/**/*",
+        *("translate", "{pages}/pages", "--output-dir", "out", *_MODEL), *_SEARCH, weight=2,
+    ),
     _gtrans(
         "translate-split", "`gtrans translate`: a prepared split", "out.de",
         *("translate", *_MODEL, "--split", "valid", "--output", "out.de"), *_SEARCH, weight=2,

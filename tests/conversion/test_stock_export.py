@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +23,13 @@ ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not inst
 LIMIT = 12
 
 
-def trained(tiny: TinyWorld, folder: Path, *options: str) -> Path:
+def trained(tiny: TinyWorld, folder: Path, *options: str, updates: int = 60) -> Path:
     """A tiny model after some updates, so that its translations differ."""
     tiny.run.succeed(
         "train", tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
         "--arch", "gtransformer_tiny", *TINY, *options, "--optimizer", "adam", "--lr", "0.01",
         "--criterion", "label_smoothed_cross_entropy", "--max-tokens", "1024",
-        "--max-update", "60", "--disable-validation", "--save-dir", folder,
+        "--max-update", updates, "--disable-validation", "--save-dir", folder,
         "--no-epoch-checkpoints", "--num-workers", "0", "--cpu",
     )  # fmt: skip
     return folder / "checkpoint_last.pt"
@@ -44,38 +45,57 @@ def engine(out: Path, to: Path, quantization: str | None = None) -> Any:
 
 def ours(path: Path, text: Path, output: Path, *options: str) -> list[str]:
     argv = ["translate", "--path", str(path), "--input", str(text), "--output", str(output)]
-    size = ("--max-len-a", "0", "--max-len-b", str(LIMIT))
-    assert main([*argv, "--cpu", "--beam", "1", *size, *options]) == 0
+    size = ("--max-len-a", "0", "--max-len-b", str(LIMIT), "--beam", "1")
+    assert main([*argv, "--cpu", *size, *options]) == 0
     return [line for line in output.read_text().splitlines() if line]
 
 
-@pytest.mark.parametrize("marks", ["both", pytest.param("end", marks=pytest.mark.long)])
-def test_a_sentence_model_translates_the_same(
-    tiny: TinyWorld, tmp_path: Path, marks: str
-) -> None:
-    path = tiny.checkpoints["sentence"]
-    if marks != "both":
-        path = trained(tiny, tmp_path / "run", "--unit", "sentence", "--sentence-marks", marks)
-    out = tmp_path / "out"
-    assert main(["convert", "--to", "fairseq", str(path), str(out)]) == 0
-    source, target = load_pipeline(out, "en"), load_pipeline(out, "de")
+def sentences_of(
+    tiny: TinyWorld, folder: Path, model: Path, *before: str
+) -> tuple[Path, list[list[str]], Callable[[Any], list[str]]]:
+    """A text of sentences, their pieces, and what makes text of an engine's results."""
+    source, target = load_pipeline(model, "en"), load_pipeline(model, "de")
     sentences = [line for document in tiny.source() for line in document][:30]
-    before = ["<s>"] if marks == "both" else []
-    pieces = [[*before, *source.encode(sentence).split()] for sentence in sentences]
-    text = tmp_path / "text"
+    text = folder / "text"
     text.write_text("".join(f"{sentence}\n" for sentence in sentences))
+    pieces = [[*before, *source.encode(sentence).split()] for sentence in sentences]
+    return text, pieces, lambda found: [
+        target.decode(" ".join(one.hypotheses[0])) for one in found
+    ]
+
+
+def test_a_sentence_model_translates_the_same(tiny: TinyWorld, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    path = tiny.checkpoints["sentence"]
+    assert main(["convert", "--to", "fairseq", str(path), str(out)]) == 0
+    text, pieces, decoded = sentences_of(tiny, tmp_path, out, "<s>")
     expected = ours(path, text, tmp_path / "o")
-    assert marks == "both" or len(set(expected)) > 2
     found = engine(out, tmp_path / "fp32").translate_batch(
         pieces, beam_size=1, max_decoding_length=LIMIT
     )
-    assert [target.decode(" ".join(one.hypotheses[0])) for one in found] == expected
-    # In int8 a word may differ.
+    assert decoded(found) == expected
+
+
+@pytest.mark.long
+def test_a_beam_finds_the_same(tiny: TinyWorld, tmp_path: Path) -> None:
+    """Of sentences that end by themselves: at the limit ours also counts the mark that ends them."""
+    end = ("--unit", "sentence", "--sentence-marks", "end")
+    path, out = trained(tiny, tmp_path / "run", *end, updates=300), tmp_path / "out"
+    assert main(["convert", "--to", "fairseq", str(path), str(out)]) == 0
+    text, pieces, decoded = sentences_of(tiny, tmp_path, out)
+    translator = engine(out, tmp_path / "fp32")
+    for beam in (1, 5):
+        limit = ("--max-len-b", "40", "--beam", str(beam))
+        expected = ours(path, text, tmp_path / f"o{beam}", *limit)
+        assert len(set(expected)) > 5
+        found = translator.translate_batch(pieces, beam_size=beam, max_decoding_length=40)
+        assert decoded(found) == expected
+    # In int8 words differ, in a model as narrow as this one in every third sentence.
     small = engine(out, tmp_path / "int8", "int8").translate_batch(
-        pieces, beam_size=1, max_decoding_length=LIMIT
+        pieces, beam_size=5, max_decoding_length=40
     )
     same = sum(a.hypotheses == b.hypotheses for a, b in zip(small, found, strict=True))
-    assert same >= 0.8 * len(sentences)
+    assert same >= 0.5 * len(pieces)
 
 
 def test_a_document_transformer_translates_the_same(tiny: TinyWorld, tmp_path: Path) -> None:
