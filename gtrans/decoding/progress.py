@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import TracebackType
 
 from tqdm import tqdm
 
@@ -32,12 +31,7 @@ class Progress:
         self._started = self._told = self._clock()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.close()
 
     def add(self, sentences: int, tokens: int = 0, known: bool = False) -> None:

@@ -41,6 +41,7 @@ BOOTSTRAP_TRIALS = 1000
 RANDOMISATION_TRIALS = 10_000
 # Smaller differences between scores are rounding errors.
 _ROUNDING = 1e-9
+_NO_TEXT = "the statistics of the texts are given, so no text is read here"
 
 
 @dataclass(frozen=True)
@@ -169,16 +170,16 @@ class _Trials(Metric):
         self.scores.append(value)
         return _Value(value)
 
-    # Abstract in sacreBLEU; not called here, because the statistics are given.
+    # Abstract in sacreBLEU. They make statistics from text, and here the statistics are given.
 
     def _preprocess_segment(self, sent: str) -> str:
-        raise NotImplementedError
+        raise NotImplementedError(_NO_TEXT)
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        raise NotImplementedError
+        raise NotImplementedError(_NO_TEXT)
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError(_NO_TEXT)
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class RecurrentMemory(ResidualLayer):
         Returns:
             ``(tokens, dim)``.
         """
-        plan, flow, number = this_pass.plan(self.memory.size), this_pass.flow, self.number
+        plan, flow, number = this_pass.plan, this_pass.flow, self.number
         start = flow.at_start(number, self.initial, plan.order.numel())[plan.order]
         states = h
         if self.pre_norm and self.output_attn_layer_norm is not None:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -171,41 +170,21 @@ class MemoryPlan:
         ]
 
 
+@dataclass
 class MemoryPass:
-    """One pass over a batch by the memories of one side."""
+    """One pass over a batch by the memories of one side.
 
-    def __init__(
-        self,
-        flow: MemoryFlow,
-        layout: DocumentLayout,
-        written: Tensor | None = None,
-        shapes: str = "exact",
-        steps: str = STEPS[0],
-    ) -> None:
-        """``flow`` holds the memories at the beginning, and receives those at the end.
+    Attributes:
+        flow: holds the memories at the beginning, and receives those at the end.
+        plan: that of all memories of the side.
+    """
 
-        The other arguments are those of :class:`MemoryPlan`.
-        """
-        self.flow = flow
-        self._layout = layout
-        self._written = written
-        self._shapes = shapes
-        self._steps = steps
-        self._plan: MemoryPlan | None = None
-
-    def plan(self, size: int) -> MemoryPlan:
-        """The plan of all memories of this side, with ``size`` vectors each."""
-        if self._plan is None:
-            self._plan = MemoryPlan(
-                self._layout, size, self._written, self._shapes, self._steps
-            )
-        return self._plan
+    flow: MemoryFlow
+    plan: MemoryPlan
 
     def again(self, flow: MemoryFlow) -> MemoryPass:
         """A pass over the same batch, by the same plan."""
-        following = copy(self)
-        following.flow = flow
-        return following
+        return replace(self, flow=flow)
 
     def repeatable(self, run: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         """``run``, which reads and writes the flow, for calls that all find it as it is now.

@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from types import TracebackType
 
 PROC = Path("/proc")
 PAUSE = 1.0  # seconds within which a stopped process stands still
@@ -48,12 +47,7 @@ class Watched:
     def __enter__(self) -> Watched:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
         self.end_orphans(grace=0.0)

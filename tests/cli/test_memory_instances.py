@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.runs import GROUPS, log_of, refusal, train
-from support.translating import FAST, Interrupted, error
+from support.translating import FAST, Interrupted, error, translated_parts
 
 from gtrans.cli import main
-from gtrans.decoding import resuming
 from gtrans.text.prepared_folder import load_pipeline
 
 if TYPE_CHECKING:
@@ -72,29 +71,14 @@ def test_an_interrupted_translation_is_that_of_an_undisturbed_command(
 
     Scores and alternatives are those of all instances, too.
     """
-    argv = ("--split", "test", "--json", "--nbest", "2", "--beam", "2")
+    options = ("--split", "test", "--json", "--nbest", "2", "--beam", "2")
     whole, output = tmp_path / "whole", tmp_path / "out"
-    calls: list[int] = []
-    add = resuming.FinishedBatches.add_part
-
-    def counted(self, *arguments):
-        if len(calls) == most:
-            raise Interrupted
-        calls.append(1)
-        add(self, *arguments)
-
-    monkeypatch.setattr(resuming.FinishedBatches, "add_part", counted)
-    most = -1
-    assert main(translate(trained[0], tiny, whole, *argv)) == 0
-    total, most = len(calls), len(calls) - 1
-    calls.clear()
+    total = translated_parts(translate(trained[0], tiny, whole, *options), monkeypatch)
+    argv = translate(trained[0], tiny, output, *options)
     with pytest.raises(Interrupted):
-        main(translate(trained[0], tiny, output, *argv))
-    calls.clear()
-    most = -1
-    assert main(translate(trained[0], tiny, output, *argv)) == 0
+        translated_parts(argv, monkeypatch, most=total - 1)
+    assert 1 <= translated_parts(argv, monkeypatch) < total / 2
     assert f"and {total - 1} instances of others" in capsys.readouterr().err
-    assert 1 <= len(calls) < total / 2
     assert output.read_bytes() == whole.read_bytes()
     lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     assert all(line["score"] < 0 and len(line["nbest"]) == 2 for line in lines)

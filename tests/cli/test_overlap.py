@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.translating import FAST, Interrupted, command, error
+from support.translating import FAST, Interrupted, command, error, translated_parts
 
 from gtrans.cli import main
-from gtrans.decoding import resuming
 from gtrans.text.prepared_folder import load_pipeline
 
 if TYPE_CHECKING:
@@ -51,33 +50,17 @@ def test_an_interrupted_document_goes_on(
     """Instances that all documents have finished are not translated again."""
     options = ("--input", tiny.text / "test.en", *FAST, *SHORT, "--overlap", "1")
     whole, output = tmp_path / "whole", tmp_path / "out"
-    calls: list[int] = []
-    add = resuming.FinishedBatches.add_part
-
-    def counted(self, *arguments):
-        if len(calls) == most:
-            raise Interrupted
-        calls.append(1)
-        add(self, *arguments)
-
-    monkeypatch.setattr(resuming.FinishedBatches, "add_part", counted)
-    most = -1
-    assert main(command(tiny, *options, "--output", whole)) == 0
-    total = len(calls)
+    total = translated_parts(command(tiny, *options, "--output", whole), monkeypatch)
     assert total > 5
-    calls.clear()
-    most = total - 1
+    argv = command(tiny, *options, "--output", output)
     with pytest.raises(Interrupted):
-        main(command(tiny, *options, "--output", output))
+        translated_parts(argv, monkeypatch, most=total - 1)
     with open(f"{output}.partial", "ab") as file:  # an interrupted write
         file.write(b'{"batch": 0, "docu')
-    calls.clear()
-    most = -1
     capsys.readouterr()
-    assert main(command(tiny, *options, "--output", output)) == 0
+    assert 1 <= translated_parts(argv, monkeypatch) < total / 2
     said = f"0 batches are finished, and {total - 1} instances of others"
     assert said in capsys.readouterr().err
-    assert 1 <= len(calls) < total / 2
     assert output.read_bytes() == whole.read_bytes()
 
 

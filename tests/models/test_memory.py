@@ -17,7 +17,7 @@ from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.models.memory_transformer import MemoryTransformer
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.memory import MemorySpec, RecurrentMemory
-from gtrans.modules.memory_plan import MemoryFlow, MemoryPass
+from gtrans.modules.memory_plan import MemoryFlow, MemoryPass, MemoryPlan
 from gtrans.modules.residual import LayerSpec
 
 BOS, PAD, EOS = 0, 1, 2
@@ -33,6 +33,11 @@ def layout_of(documents: list[list[int]]) -> DocumentLayout:
         for sentence in range(len(lengths)):
             starts[row, sum(lengths[:sentence])] = True
     return DocumentLayout.from_starts(real, starts)
+
+
+def pass_over(layout: DocumentLayout, size: int) -> MemoryPass:
+    """Of memories of ``size`` vectors; all documents begin."""
+    return MemoryPass(MemoryFlow(), MemoryPlan(layout, size))
 
 
 # ---- one layer -----------------------------------------------------------------------------------
@@ -70,7 +75,7 @@ def test_a_layer_computed_by_hand(printed):
     # Slot positions point away from the states: it matters that the residual has them (Eq 4).
     uniform(memory, initial=[0.0, 0.0, 0.0, 0.0], slot=[1.0, -1.0, 0.0, 0.0])
     with torch.no_grad():
-        out = memory(torch.tensor(H), MemoryPass(MemoryFlow(), layout_of([[2, 1]])))
+        out = memory(torch.tensor(H), pass_over(layout_of([[2, 1]]), 1))
     # Eq 4 and 2: M + PE + mean(h) = (2, -1, 0, -1), variance 3/2, becomes
     #             (1.63299, -0.81650, 0, -0.81650).
     # Eq 3:       max(x, 0) on top: (3.26599, -0.81650, 0, -0.81650), mean 0.40825, variance
@@ -118,7 +123,7 @@ def test_all_sentences_at_once_are_one_after_the_other(documents, size):
     memory = RecurrentMemory(LayerSpec(dim=8, ffn_dim=6, heads=2), MemorySpec(size, bptt=-1))
     layout = layout_of(documents)
     h = torch.randn(layout.tokens, 8)
-    out = memory(h, MemoryPass(MemoryFlow(), layout))
+    out = memory(h, pass_over(layout, size))
     at = 0
     for lengths_of in documents:
         parts = h[at : at + sum(lengths_of)].split(lengths_of)
@@ -132,7 +137,7 @@ def test_pre_norm_layers_read_through_the_norm():
     spec = LayerSpec(dim=8, ffn_dim=6, heads=2, pre_norm=True)
     memory = RecurrentMemory(spec, MemorySpec(2))
     h = torch.randn(3, 8)
-    out = memory(h, MemoryPass(MemoryFlow(), layout_of([[3]])))
+    out = memory(h, pass_over(layout_of([[3]]), 2))
     normed = memory.output_attn_layer_norm(h)
     key, value = memory.prepare(MemoryFlow(), 1)
     wanted = h + memory.output_attn.attend(normed, key, value, None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gtrans.cli import main
-from gtrans.decoding import translation
+from gtrans.decoding import resuming, translation
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -48,3 +48,23 @@ def interrupt_after(batches: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(translation.Translator, "decode", stub)
     return decoded
+
+
+def translated_parts(
+    argv: list[str], monkeypatch: pytest.MonkeyPatch, most: int | None = None
+) -> int:
+    """How many parts of documents a command translates; behind ``most`` of them it is ended."""
+    add = resuming.FinishedBatches.add_part
+    parts = 0
+
+    def counted(self: Any, *arguments: Any) -> None:
+        nonlocal parts
+        if parts == most:
+            raise Interrupted
+        parts += 1
+        add(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(resuming.FinishedBatches, "add_part", counted)
+        assert main(argv) == 0
+    return parts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from types import TracebackType
 
 _LOGGER = "fairseq_cli.train"
 
@@ -25,12 +24,7 @@ class OptionsAfterChecks(logging.Filter):
         logging.getLogger(_LOGGER).addFilter(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         logging.getLogger(_LOGGER).removeFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -21,7 +21,7 @@ from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.bert import PAD
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.layout import DocumentLayout, Segments
-from gtrans.modules.memory_plan import MemoryFlow, MemoryPass
+from gtrans.modules.memory_plan import MemoryFlow, MemoryPass, MemoryPlan
 from gtrans.modules.packed import Packed, moved, pack
 from gtrans.modules.shared_prefix import SharedPrefixLayout
 
@@ -83,7 +83,7 @@ class Needs:
             names.append("encoder_context" if "encoder" in self.kinds else "decoder_context")
         plans.prepare(names, self.backend)
         if plans.memory is not None:
-            plans.memory.plan(self.memory_size).prepare(self.backend)
+            plans.memory.plan.prepare(self.backend)
         return plans
 
     def memory(self, layout: DocumentLayout, written: Tensor | None = None) -> MemoryPass | None:
@@ -93,7 +93,8 @@ class Needs:
         """
         if not self.memory_size:
             return None
-        return MemoryPass(MemoryFlow(), layout, written, self.shapes, self.memory_steps)
+        plan = MemoryPlan(layout, self.memory_size, written, self.shapes, self.memory_steps)
+        return MemoryPass(MemoryFlow(), plan)
 
 
 @dataclass(frozen=True)
