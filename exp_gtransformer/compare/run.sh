@@ -19,7 +19,8 @@ OUT/test.MODEL.LANG, scores.
                                       the sentence model and a document model together
                         flat          Flat-Transformer
                         memory        recurrent memory
-                        context       BERT as context, as printed; needs --bert or --make-bert
+                        context       BERT as context, as printed; needs --bert, or --prepared with the
+                                      folder of a run-bert.sh
                         whitened      the same on whitened output of BERT
                         aware         document-aware Transformer; all parameters are trained
                         han           HAN: half of the updates the encoder, then both sides
