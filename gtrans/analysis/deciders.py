@@ -30,6 +30,9 @@ from gtrans.decoding.force_decode import Row, Rows, score_tokens
 TOGETHER = 3
 """Most words that are replaced together."""
 
+ALIKE = 0.5
+"""Suspects with at least this share of the highest bound may say the same as the first one."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -192,9 +195,10 @@ class Deciders:
                 if number < len(suspect.by)
             ]
 
-        for ranks in slice(1), slice(1, None):
-            for number in range(REPLACEMENTS):
-                attempt(single(ranks, number))
+        attempt(single(slice(1), 0))
+        attempt([(n, one) for n, of_word in enumerate(suspects) for one in _group(of_word)])
+        for number in range(1, REPLACEMENTS + 1):
+            attempt(single(slice(1), number) + single(slice(1, None), number - 1))
         attempt([(n, one) for n, of_word in enumerate(tried) for one in _joined(of_word)])
         none = Decision((), 0.0, False)
         return [max(of_word, key=_strength, default=none) for of_word in tried]
@@ -274,6 +278,7 @@ class Deciders:
         unknown = values.isnan()
         order = values.nan_to_num(nan=-1.0).argsort(descending=True, stable=True).tolist()
         suspects: list[Suspect] = []
+        pieces = self._rival(one)
         known = 0
         for number in order:
             place, summed, word_number = words[number]
@@ -283,11 +288,19 @@ class Deciders:
             text = self._text(one.document, place)
             vocabulary = self._vocabulary[place.side]
             gradients = None if blind else [g[word_number] for g in summed]
-            by = vocabulary.replacements(text, gradients)
+            rival = pieces if place.side == "target" else []
+            by = vocabulary.replacements(text, gradients, rival)
             if by:
                 known += not blind
                 suspects.append(Suspect(place, None if blind else float(values[number]), by))
         return suspects
+
+    def _rival(self, one: Asked) -> list[int]:
+        """Ids of the first pieces of the rival's word."""
+        symbols = self.text.target.encoded[one.document][one.sentence].split()
+        first = self.text.target.words[one.document][one.sentence].pieces[one.word].start
+        index = self.task.target_dictionary.index
+        return [*map(index, symbols[first : one.decisive]), one.rival]
 
     def _by_word(
         self, lengths: Sequence[int], tokens: Tensor, gradients: Sequence[Tensor]
@@ -340,10 +353,22 @@ class Deciders:
         return Outcome(float(scores[tokens.start : tokens.stop, 0].sum()), best > own)
 
 
+def _group(suspects: Sequence[Suspect]) -> list[tuple[Change, ...]]:
+    """The first suspect together with others of its side that may say the same."""
+    alike = [
+        one
+        for one in suspects
+        if one.word.side == suspects[0].word.side
+        and one.bound is not None
+        and one.bound >= ALIKE * (suspects[0].bound or 0)
+    ]
+    return [tuple(Change(one, one.by[0]) for one in alike)] if len(alike) > 1 else []
+
+
 def _joined(tried: Sequence[Decision]) -> list[tuple[Change, ...]]:
     """The strongest changes of two words together, of three, ..., up to :data:`TOGETHER`."""
     best: dict[ContextWord, Decision] = {}
-    for one in sorted(tried, key=_strength):
+    for one in sorted((one for one in tried if len(one.changes) == 1), key=_strength):
         best[one.changes[0].suspect.word] = one
     order = sorted(best.values(), key=_strength, reverse=True)[:TOGETHER]
     changes = [one.changes[0] for one in order]
