@@ -7,9 +7,12 @@ its embedding e, m being the mean embedding of the words of the text. The words 
 bounds are *suspects*. They are replaced by other words of the text, and
 the model reads the document anew, so that it is seen what they decide, and not only estimated:
 
-1. the first suspect by the word that favours the rival most by the gradient;
-2. if the decision stands, by a few others; then the other suspects;
-3. if it still stands, several suspects together, those with the largest loss first.
+1. the first suspect by the word that favours the rival most: in the translation that is the
+   rival's own word, if the text has it, elsewhere the one that the gradient prefers;
+2. if the decision stands and the suspect is of the translation, with it others of the translation
+   that matter about as much, because they may say the same, such as two mentions;
+3. if it still stands, the other suspects, and other replacements of each;
+4. at last several suspects together, those with the largest loss first.
 """
 
 from __future__ import annotations
@@ -29,6 +32,9 @@ from gtrans.decoding.force_decode import Row, Rows, score_tokens
 
 TOGETHER = 3
 """Most words that are replaced together."""
+
+SLIGHT = 0.05
+"""Losses below say nothing, in nats."""
 
 ALIKE = 0.5
 """Suspects with at least this share of the highest bound may say the same as the first one."""
@@ -133,12 +139,7 @@ class Deciders:
     """
 
     def __init__(
-        self,
-        models: Sequence[Any],
-        task: Any,
-        text: Text,
-        max_tokens: int,
-        most: int,
+        self, models: Sequence[Any], task: Any, text: Text, max_tokens: int, most: int
     ) -> None:
         self.most = most
         self.models, self.task, self.text, self.max_tokens = models, task, text, max_tokens
@@ -340,6 +341,7 @@ class Deciders:
         found = score_tokens(
             self.models, self.task, documents, first=first, plain=plain,
             whole=not self.text.cuts_units, max_tokens=self.max_tokens, rivals=True,
+            rows=self._rows,
         )  # fmt: skip
         return [
             self.outcome(one.asked, sentences[0])
@@ -354,14 +356,12 @@ class Deciders:
 
 
 def _group(suspects: Sequence[Suspect]) -> list[tuple[Change, ...]]:
-    """The first suspect together with others of its side that may say the same."""
-    alike = [
-        one
-        for one in suspects
-        if one.word.side == suspects[0].word.side
-        and one.bound is not None
-        and one.bound >= ALIKE * (suspects[0].bound or 0)
-    ]
+    """The first suspect together with those of the translation that may say the same."""
+    first = suspects[0] if suspects else None
+    if first is None or first.bound is None or first.word.side != "target":
+        return []
+    least = ALIKE * first.bound
+    alike = [s for s in suspects if s.word.side == "target" and (s.bound or 0) >= least]
     return [tuple(Change(one, one.by[0]) for one in alike)] if len(alike) > 1 else []
 
 
@@ -376,8 +376,12 @@ def _joined(tried: Sequence[Decision]) -> list[tuple[Change, ...]]:
 
 
 def _strength(decision: Decision) -> tuple[bool, int, float]:
-    """Decisions that fall are stronger, then those by fewer words, then larger losses."""
-    return decision.flips, -len(decision.changes), decision.loss
+    """Decisions that fall are stronger, then those by fewer words, then larger losses.
+
+    Among slight losses the gradient knows better: the first one is tried first.
+    """
+    loss = decision.loss if decision.loss >= SLIGHT else 0.0
+    return decision.flips, -len(decision.changes), loss
 
 
 def _together(keys: Sequence[int], sizes: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
