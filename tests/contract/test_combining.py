@@ -70,7 +70,9 @@ class Row:
 
 def table() -> list[Row]:
     """The rows of the page."""
-    lines = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("|")]
+    text = PAGE.read_text("utf-8")
+    table = text[text.index("| system |") :].split("\n\n")[0]
+    lines = table.splitlines()
     header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     found = []
     for name, *cells in rows:
