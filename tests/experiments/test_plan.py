@@ -39,6 +39,7 @@ def test_every_experiment_is_made_or_says_why_not(everything: tuple[Plan, list[P
     assert refused.keys() == NOT_AT_TINY
     assert all(name in reason and len(reason) > 30 for name, reason in refused.items())
     assert len(everything[1]) + len(refused) == len(read_catalogue())
+    assert all(it.here.columns or it.here.commands for it in read_catalogue())
 
 
 def test_every_file_has_one_maker_that_runs_before_it_is_needed(
