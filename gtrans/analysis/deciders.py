@@ -7,9 +7,12 @@ its embedding e, m being the mean embedding of the words of the text. The words 
 bounds are *suspects*. They are replaced by other words of the text, and
 the model reads the document anew, so that it is seen what they decide, and not only estimated:
 
-1. the first suspect by the word that favours the rival most by the gradient;
-2. if the decision stands, by a few others; then the other suspects;
-3. if it still stands, several suspects together, those with the largest loss first.
+1. the first suspect by the word that favours the rival most: in the translation that is the
+   rival's own word, if the text has it, elsewhere the one that the gradient prefers;
+2. if the decision stands and the suspect is of the translation, with it others of the translation
+   that matter about as much, because they may say the same, such as two mentions;
+3. if it still stands, the other suspects, and other replacements of each;
+4. at last several suspects together, those with the largest loss first.
 """
 
 from __future__ import annotations
@@ -29,6 +32,12 @@ from gtrans.decoding.force_decode import Row, Rows, score_tokens
 
 TOGETHER = 3
 """Most words that are replaced together."""
+
+SLIGHT = 0.05
+"""Losses below say nothing, in nats."""
+
+ALIKE = 0.5
+"""Suspects with at least this share of the highest bound may say the same as the first one."""
 
 
 @dataclass(frozen=True)
@@ -130,12 +139,7 @@ class Deciders:
     """
 
     def __init__(
-        self,
-        models: Sequence[Any],
-        task: Any,
-        text: Text,
-        max_tokens: int,
-        most: int,
+        self, models: Sequence[Any], task: Any, text: Text, max_tokens: int, most: int
     ) -> None:
         self.most = most
         self.models, self.task, self.text, self.max_tokens = models, task, text, max_tokens
@@ -192,9 +196,10 @@ class Deciders:
                 if number < len(suspect.by)
             ]
 
-        for ranks in slice(1), slice(1, None):
-            for number in range(REPLACEMENTS):
-                attempt(single(ranks, number))
+        attempt(single(slice(1), 0))
+        attempt([(n, one) for n, of_word in enumerate(suspects) for one in _group(of_word)])
+        for number in range(1, REPLACEMENTS + 1):
+            attempt(single(slice(1), number) + single(slice(1, None), number - 1))
         attempt([(n, one) for n, of_word in enumerate(tried) for one in _joined(of_word)])
         none = Decision((), 0.0, False)
         return [max(of_word, key=_strength, default=none) for of_word in tried]
@@ -274,6 +279,7 @@ class Deciders:
         unknown = values.isnan()
         order = values.nan_to_num(nan=-1.0).argsort(descending=True, stable=True).tolist()
         suspects: list[Suspect] = []
+        pieces = self._rival(one)
         known = 0
         for number in order:
             place, summed, word_number = words[number]
@@ -283,11 +289,19 @@ class Deciders:
             text = self._text(one.document, place)
             vocabulary = self._vocabulary[place.side]
             gradients = None if blind else [g[word_number] for g in summed]
-            by = vocabulary.replacements(text, gradients)
+            rival = pieces if place.side == "target" else []
+            by = vocabulary.replacements(text, gradients, rival)
             if by:
                 known += not blind
                 suspects.append(Suspect(place, None if blind else float(values[number]), by))
         return suspects
+
+    def _rival(self, one: Asked) -> list[int]:
+        """Ids of the first pieces of the rival's word."""
+        symbols = self.text.target.encoded[one.document][one.sentence].split()
+        first = self.text.target.words[one.document][one.sentence].pieces[one.word].start
+        index = self.task.target_dictionary.index
+        return [*map(index, symbols[first : one.decisive]), one.rival]
 
     def _by_word(
         self, lengths: Sequence[int], tokens: Tensor, gradients: Sequence[Tensor]
@@ -327,6 +341,7 @@ class Deciders:
         found = score_tokens(
             self.models, self.task, documents, first=first, plain=plain,
             whole=not self.text.cuts_units, max_tokens=self.max_tokens, rivals=True,
+            rows=self._rows,
         )  # fmt: skip
         return [
             self.outcome(one.asked, sentences[0])
@@ -340,10 +355,20 @@ class Deciders:
         return Outcome(float(scores[tokens.start : tokens.stop, 0].sum()), best > own)
 
 
+def _group(suspects: Sequence[Suspect]) -> list[tuple[Change, ...]]:
+    """The first suspect together with those of the translation that may say the same."""
+    first = suspects[0] if suspects else None
+    if first is None or first.bound is None or first.word.side != "target":
+        return []
+    least = ALIKE * first.bound
+    alike = [s for s in suspects if s.word.side == "target" and (s.bound or 0) >= least]
+    return [tuple(Change(one, one.by[0]) for one in alike)] if len(alike) > 1 else []
+
+
 def _joined(tried: Sequence[Decision]) -> list[tuple[Change, ...]]:
     """The strongest changes of two words together, of three, ..., up to :data:`TOGETHER`."""
     best: dict[ContextWord, Decision] = {}
-    for one in sorted(tried, key=_strength):
+    for one in sorted((one for one in tried if len(one.changes) == 1), key=_strength):
         best[one.changes[0].suspect.word] = one
     order = sorted(best.values(), key=_strength, reverse=True)[:TOGETHER]
     changes = [one.changes[0] for one in order]
@@ -351,8 +376,12 @@ def _joined(tried: Sequence[Decision]) -> list[tuple[Change, ...]]:
 
 
 def _strength(decision: Decision) -> tuple[bool, int, float]:
-    """Decisions that fall are stronger, then those by fewer words, then larger losses."""
-    return decision.flips, -len(decision.changes), decision.loss
+    """Decisions that fall are stronger, then those by fewer words, then larger losses.
+
+    Among slight losses the gradient knows better: the first one is tried first.
+    """
+    loss = decision.loss if decision.loss >= SLIGHT else 0.0
+    return decision.flips, -len(decision.changes), loss
 
 
 def _together(keys: Sequence[int], sizes: Sequence[int], max_tokens: int) -> Iterator[list[int]]:

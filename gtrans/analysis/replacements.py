@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,14 +32,19 @@ class Vocabulary:
     def __init__(self, side: Side, dictionary: Any, tables: Sequence[Tensor]) -> None:
         self.substitutes = Substitutes(words.texts for words in flat(side.words))
         self.numbers: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
         pieces: list[Tensor] = []
+        self._beginning: defaultdict[tuple[int, ...], list[str]] = defaultdict(list)
         for words, encoded in zip(flat(side.words), flat(side.encoded), strict=True):
             symbols = encoded.split()
+            self._counts.update(words.texts)
             for text, of_word in zip(words.texts, words.pieces, strict=True):
                 if text not in self.numbers:
                     self.numbers[text] = len(pieces)
                     ids = [dictionary.index(symbols[piece]) for piece in of_word]
                     pieces.append(torch.tensor(ids))
+                    for count in range(len(ids)):
+                        self._beginning[tuple(ids[: count + 1])].append(text)
         every = torch.cat(pieces)
         offsets = torch.tensor([0, *map(len, pieces[:-1])]).cumsum(0)
         self.vectors = [
@@ -52,27 +58,50 @@ class Vocabulary:
             for vectors, size in zip(centred, self.sizes, strict=True)
         ]
         self.texts = list(self.numbers)
-        self._known: dict[str, list[str]] = {}
+        self._known: dict[str, tuple[list[str], list[str]]] = {}
 
-    def replacements(self, word: str, gradients: Sequence[Tensor] | None) -> tuple[str, ...]:
-        """Substitutes for a word, those first that lower most what ``gradients`` are of.
+    def replacements(
+        self, word: str, gradients: Sequence[Tensor] | None, rival: Sequence[int] = ()
+    ) -> tuple[str, ...]:
+        """Substitutes for a word, at most :data:`REPLACEMENTS`, those to try first in front.
 
-        There is a gradient for each model. Without gradients the words most like it are first.
+        They are of different kinds, as none is the best one for all words: the rival itself, if the
+        word is of the translation; of all candidates and of those at the same places the one that
+        lowers most what ``gradients`` are of; and the candidate with the nearest embedding.
+
+        Args:
+            word: a word of the text.
+            gradients: one for each model; None: those most like the word are first.
+            rival: ids of the first pieces of the word that the model would say without context.
         """
-        candidates = self._candidates(word)
+        places, near = self._candidates(word)
+        candidates = list(dict.fromkeys([*places, *near]))
         if not candidates or gradients is None:
             return tuple(candidates[:REPLACEMENTS])
         numbers = torch.tensor([self.numbers[other] for other in candidates])
         values = torch.zeros(len(candidates))
         for vectors, gradient in zip(self.vectors, gradients, strict=True):
             values += vectors[numbers] @ gradient
-        order = values.argsort(stable=True)[:REPLACEMENTS].tolist()
-        return tuple(candidates[number] for number in order)
+        order = [candidates[number] for number in values.argsort(stable=True).tolist()]
+        first = [order[0], *[other for other in order if other in places][:1], *near[:1]]
+        found = dict.fromkeys([*self._rivals(word, rival), *first, *order])
+        return tuple(found)[:REPLACEMENTS]
 
-    def _candidates(self, word: str) -> list[str]:
+    def _rivals(self, word: str, pieces: Sequence[int]) -> list[str]:
+        """The word of the text that begins with ``pieces``, in the case of ``word``; or none."""
+        others = [
+            other
+            for other in self._beginning.get(tuple(pieces), ())
+            if is_word(other) and other.lower() != word.lower()
+        ]
+        upper = word[0].isupper()
+        others.sort(key=lambda other: (other[0].isupper() == upper, self._counts[other]))
+        return others[-1:]
+
+    def _candidates(self, word: str) -> tuple[list[str], list[str]]:
         """The words of the text at the same places, and those with the nearest embeddings."""
         if not is_word(word):
-            return []
+            return [], []
         if word not in self._known:
             places = self.substitutes.of(word, CANDIDATES)
             own = self.numbers[word]
@@ -86,5 +115,5 @@ class Vocabulary:
                     near.append(other)
                 if len(near) == CANDIDATES:
                     break
-            self._known[word] = list(dict.fromkeys([*places, *near]))
+            self._known[word] = places, near
         return self._known[word]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -81,6 +82,7 @@ def score_tokens(
     max_tokens: int = MAX_TOKENS,
     progress: str | None = None,
     rivals: bool = False,
+    rows: Rows | None = None,
 ) -> list[list[Tensor]]:
     """Log-probability of every token of every target sentence, its end mark included.
 
@@ -102,38 +104,38 @@ def score_tokens(
             batch of its own.
         progress: name of a progress bar on standard error, shown on a terminal only.
         rivals: also find the most probable other token at every place.
+        rows: of a text with many of the same sentences, cut as ``whole`` says.
 
     Returns:
-        For each document and each of its sentences from ``first`` on ``(tokens, 1)`` natural
-        logarithms in double precision. With ``rivals`` ``(tokens, 3)``: the token's, its
-        rival's, and the rival's id.
+        For each document and each of its sentences from ``first`` on natural logarithms in double
+        precision, ``(tokens, 1)``; with ``rivals`` ``(tokens, 3)``, also its rival's, and its id.
 
     Raises:
         GtransError: a sentence holds a literal sentence mark.
         ValueError: the two sides of a document have different numbers of sentences.
     """
-    starts = [0] * len(documents) if first is None else first
-    pool = Rows(task, whole)
+    starts = first or [0] * len(documents)
+    pool = Rows(task, whole) if rows is None else rows.emptied()
     texts: Sequence[Sequence[str] | None] = plain or [None] * len(documents)
-    rows_of_documents = [
+    placed = [
         pool.rows_of(source, target, start, text)
         for (source, target), start, text in zip(documents, starts, texts, strict=True)
     ]
-    distinct = pool.distinct
     for model in models:
         model.eval()
-    with tqdm(total=len(distinct), desc=progress, disable=None if progress else True) as bar:
-        for batch in _batches(distinct, max_tokens):
+    with tqdm(total=len(pool.distinct), desc=progress, disable=None if progress else True) as bar:
+        for batch in _batches(pool.distinct, max_tokens):
             for row, scores in zip(batch, _score(models, pool, batch, rivals), strict=True):
                 row.scores = scores
             bar.update(len(batch))
-    scores_of_documents: list[list[Tensor]] = []
-    for rows in rows_of_documents:
-        scores = []
-        for row, _, wanted in rows:
-            scores += row.scores[wanted.start - row.first : wanted.stop - row.first]
-        scores_of_documents.append(scores)
-    return scores_of_documents
+    return [
+        [
+            scores
+            for row, _, wanted in of_document
+            for scores in row.scores[wanted.start - row.first : wanted.stop - row.first]
+        ]
+        for of_document in placed
+    ]
 
 
 class Rows:
@@ -149,15 +151,17 @@ class Rows:
             )
         self.examples = replace(examples, unit=unit.unlimited()) if whole else examples
         self._frame = examples.frame
-        self._dictionaries: tuple[Dictionary, Dictionary] = (
-            task.source_dictionary,
-            task.target_dictionary,
-        )
+        self._dictionaries: list[Dictionary] = [task.source_dictionary, task.target_dictionary]
         self._ids: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
         self._word_pieces: dict[str, Tensor] = {}
-        self._to_word_pieces = task.word_pieces
-        self.complete_input = task.complete_input
+        self._to_word_pieces, self.complete_input = task.word_pieces, task.complete_input
         self._rows: dict[Any, Row] = {}
+
+    def emptied(self) -> Rows:
+        """No rows, but the ids of the same sentences."""
+        other = copy(self)
+        other._rows = {}
+        return other
 
     @property
     def distinct(self) -> list[Row]:
@@ -199,8 +203,7 @@ class Rows:
             plain_sources = tuple(plain[number] for number in span.source)
         begin, end = first - span.written.start, span.current.stop - span.written.start
         source_key = (sources, plain_sources, span.current.start - span.source.start)
-        key = (source_key, targets)
-        row = self._rows.get(key)
+        row = self._rows.get(key := (source_key, targets))
         if row is None:
             example = self.examples.example(
                 span,
@@ -230,8 +233,7 @@ class Rows:
         known = self._ids[side].get(sentence)
         if known is None:
             known = self._dictionaries[side].encode_line(sentence, add_if_not_exist=False).long()
-            marks = known[:-1].eq(self._frame.bos) | known[:-1].eq(self._frame.eos)
-            if bool(marks.any()):
+            if bool((known[:-1].eq(self._frame.bos) | known[:-1].eq(self._frame.eos)).any()):
                 raise GtransError(
                     f"the sentence '{sentence}' holds a literal sentence mark; escape it (the "
                     "pipeline of `gtrans prepare` does)."

@@ -13,6 +13,7 @@ from support.tiny_models import TinyWorld
 from support.untrained import task_for, untrained
 
 from gtrans.analysis.context_use import Side, Text, alone, token_scores
+from gtrans.analysis.replacements import Vocabulary
 from gtrans.analysis.word_gains import gains, words_with_scores
 from gtrans.analysis.word_gradients import Question, word_gradients
 from gtrans.data.documents import read_documents
@@ -136,6 +137,23 @@ def test_substitutes_stand_at_the_same_places() -> None:
     assert substitutes.of("ran", 1) == ["sat"]
     assert "The" not in substitutes.of("the", 9)
     assert substitutes.of(".", 3) == []
+
+
+def test_a_word_of_the_translation_is_replaced_by_its_rival(
+    prepared_with_bert: Path,
+) -> None:
+    task = task_for("document", "both")
+    lines = [["a b", "B c", "b d", "A e", "c d"]]
+    side = Side(load_pipeline(prepared_with_bert, "de"), lines)
+    dictionary = task.target_dictionary
+    table = torch.randn(len(dictionary), 4, generator=torch.Generator().manual_seed(1))
+    vocabulary = Vocabulary(side, dictionary, [table])
+    words = side.words[0][0]
+    symbols = side.encoded[0][0].split()
+    rival = [dictionary.index(symbols[piece]) for piece in words.pieces[1]]
+    gradient = [torch.ones(4)]
+    assert vocabulary.replacements("c", gradient, rival)[0].lower() == "b"
+    assert "b" not in map(str.lower, vocabulary.replacements("b", gradient, rival))
 
 
 @pytest.mark.parametrize(

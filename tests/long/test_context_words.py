@@ -31,8 +31,11 @@ def test_the_named_words_are_the_cues(repo: Path, stock: StockCommands, tmp_path
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     for phenomenon in ("pronoun", "ellipsis"):  # the source alone decides
         one = found[phenomenon]
-        # A model of this recipe has 91% to 100%; docs/evaluation.md has the goals.
-        assert min(one["recall"], one["precision"], one["falls"]) >= 0.9, one
+        # docs/evaluation.md has the figures of a model of this recipe, and the goals.
+        assert min(one["recall"], one["falls"]) >= 0.9, one
+        assert one["precision"] >= 0.85, one
         assert one["others_fall"] <= 0.04, one
-    assert min(found["all"]["recall"], found["all"]["falls"]) >= 0.88, found["all"]
-    assert found["all"]["others_fall"] <= 0.02, found["all"]
+    every = found["all"]
+    assert min(every["recall"], every["precision"], every["falls"]) >= 0.92, every
+    assert every["others_fall"] <= 0.02, every
+    assert found["cost"] <= 4, found["cost"]
