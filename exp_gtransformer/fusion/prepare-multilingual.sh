@@ -1,28 +1,34 @@
 #!/usr/bin/env bash
 # One binarised folder for the languages of a multilingual corpus, as the task of fairseq reads it:
 # Moses tokens, BPE learned from all languages together, one dictionary for all of them (Yang et al.
-# 2022, III-A: 40,000 merges). The task translates sentences, so boundaries of documents are left out.
+# 2022, III-A: 40,000 merges); or the pieces and the dictionary of XLM-R. The task translates
+# sentences, so boundaries of documents are left out.
 set -euo pipefail
 NAME=prepare-multilingual
-SUMMARY="Binarise a multilingual corpus with one BPE and one dictionary for all languages."
+SUMMARY="Binarise a multilingual corpus with one vocabulary for all languages, in OUT/data."
 TRAINS=no
 # shellcheck source=../lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
-OPTION[text]="" OPTION[bpe-merges]=40000
+# shellcheck source=../lib/multilingual.sh
+source "$ROOT/exp_gtransformer/lib/multilingual.sh"
+OPTION[bpe-merges]=40000
 
 usage() {
   cat <<EOF
-usage: exp_gtransformer/fusion/$NAME.sh --text DIR --out DIR [options]
+usage: exp_gtransformer/$NAME.sh --data DIR --corpus NAME --out DIR [options]
 
 $SUMMARY
 
-  --text DIR        text of \`gtrans get-corpus iwslt17-multi\`: DIR/{train,dev,test}.L-en.{L,en}
-  --out DIR         folder to write, DATA/iwslt17 of run-fusion.sh: the binarised splits, dict.L.txt,
-                    codes.bpe, references/
-  --bpe-merges N    merges of all languages together (default: ${OPTION[bpe-merges]})
-  --workers N       processes of fairseq-preprocess (default: ${OPTION[workers]})
-  --dry-run         print the commands only, check no file
-  --help            this text
+  --corpus NAME         such as iwslt17-multi: the folder of the text
+$(multilingual_usage)
+  --out DIR             OUT/data is written: the binarised splits, dict.L.txt, codes.bpe or
+                        sentencepiece.model, the test text as references/, and pairs.json, the
+                        number of training pairs of each pair of languages; what is finished stays
+  --bpe-merges N        merges of all languages together (default: ${OPTION[bpe-merges]})
+  --xlmr DIR            the pieces of the XLM-R in this folder instead (sentencepiece.bpe.model)
+  --workers N           processes of fairseq-preprocess (default: ${OPTION[workers]})
+  --dry-run             print the commands only, check no file
+  --help                this text
 EOF
 }
 
@@ -34,56 +40,102 @@ made() {
   mv "$1.partial" "$1"
 }
 
-# Both sides have boundaries of documents, empty lines, at the same lines.
-SENTENCES=(grep -v '^[[:space:]]*$')
+# made_from: print what the folder is made from.
+made_from() {
+  local split pair lang
+  printf 'langs %s\n' "${LANGS[*]}"
+  if [[ -n $MODEL ]]; then sha256sum <"$MODEL"; else printf 'merges %s\n' "${OPTION[bpe-merges]}"; fi
+  for split in train valid test; do
+    for pair in "${PAIRS[@]}"; do
+      for lang in "${pair%-*}" "${pair#*-}"; do
+        sha256sum <"$(pair_text "$split" "$pair" "$lang")"
+      done
+    done
+  done
+}
+
+# in_pieces: all texts in the pieces of MODEL, whose dictionary they share.
+in_pieces() {
+  local file
+  run cp "$MODEL" "$DATA/sentencepiece.model"
+  for file in "${TEXTS[@]}"; do
+    made "$DATA/text/$file" "$(interpreter)" -m gtrans.text.pieces --model "$MODEL" \
+      --input "$DATA/text/plain.$file"
+  done
+  made "$DATA/text/dict.txt" "$(interpreter)" -m gtrans.text.pieces --model "$MODEL"
+}
+
+# in_merges: all texts as Moses tokens, in BPE that is learnt from all training texts.
+in_merges() {
+  local file train=()
+  for file in "${TEXTS[@]}"; do
+    made "$DATA/text/tok.$file" bash -c \
+      "$(quoted "$(program sacremoses)") -l ${file##*.} -q tokenize <\"\$0\"" "$DATA/text/plain.$file"
+    [[ $file != train.* ]] || train+=("$DATA/text/tok.$file")
+  done
+  made "$DATA/text/tok.train" cat "${train[@]}"
+  made "$DATA/codes.bpe" "$(program subword-nmt)" learn-bpe -i "$DATA/text/tok.train" \
+    -s "${OPTION[bpe-merges]}"
+  for file in "${TEXTS[@]}"; do
+    made "$DATA/text/$file" "$(program subword-nmt)" apply-bpe -c "$DATA/codes.bpe" \
+      -i "$DATA/text/tok.$file"
+  done
+  made "$DATA/text/train" cat "${train[@]/tok.train./train.}"
+  made "$DATA/text/dict.txt" "$(program subword-nmt)" get-vocab -i "$DATA/text/train"
+}
+
+# training_pairs: print how many training pairs each pair of languages has, as JSON.
+training_pairs() {
+  local pair between="{"
+  for pair in "${PAIRS[@]}"; do
+    printf '%s"%s": %s' "$between" "$pair" "$(wc -l <"$DATA/text/plain.train.$pair.${pair%-*}")"
+    between=", "
+  done
+  printf '}\n'
+}
 
 parse "$@"
-[[ -n ${OPTION[text]} ]] || die "\`--text\` is missing: the folder that gtrans get-corpus has written."
-TEXT=${OPTION[text]} OUT=${OPTION[out]}
-pairs=()
-for file in "$TEXT"/train.*-*.en; do
-  name=${file##*/train.}
-  [[ ! -f $file ]] || pairs+=("${name%.en}")
-done
-((${#pairs[@]})) || die "$TEXT: there is no file train.L-en.en, such as train.de-en.en."
-for pair in "${pairs[@]}"; do
-  for split in train dev test; do
-    for lang in "${pair%-*}" "${pair#*-}"; do
-      [[ -f $TEXT/$split.$pair.$lang ]] || die "$TEXT/$split.$pair.$lang: there is no such file."
-    done
-  done
-done
-
-[[ $DRY_RUN == yes ]] || mkdir -p "$OUT/text" "$OUT/references"
-trained=()
-for pair in "${pairs[@]}"; do
+find_prefixes
+find_langs
+find_texts
+MODEL=
+if [[ -n ${OPTION[xlmr]} ]]; then
+  MODEL=${OPTION[xlmr]}/sentencepiece.bpe.model
+  [[ -z ${GIVEN[bpe-merges]+given} ]] || die "\`--bpe-merges\` cannot be combined with \`--xlmr\`."
+  [[ -f $MODEL || $DRY_RUN == yes ]] ||
+    die "$MODEL: there is no such file; it is published with XLM-R (\`--xlmr\`)."
+fi
+if [[ $DRY_RUN == no ]]; then
+  mkdir -p "$DATA/text" "$DATA/references"
+  if [[ -f $DATA/made-from.txt ]]; then
+    made_from | cmp -s - "$DATA/made-from.txt" ||
+      die "$DATA: it is made from other text or with other settings; take another \`--out\`."
+    [[ ! -f $DATA/pairs.json ]] || { say "$DATA is complete" && exit; }
+  fi
+  made_from >"$DATA/made-from.txt.partial"
+  mv "$DATA/made-from.txt.partial" "$DATA/made-from.txt"
+fi
+TEXTS=()
+for pair in "${PAIRS[@]}"; do
   for lang in "${pair%-*}" "${pair#*-}"; do
-    for split in train dev test; do
-      made "$OUT/text/$split.tok.$pair.$lang" bash -c \
-        "$(quoted "${SENTENCES[@]}") \"\$0\" | $(quoted "$(program sacremoses)") -l $lang -q tokenize" \
-        "$TEXT/$split.$pair.$lang"
+    for split in train valid test; do
+      TEXTS+=("$split.$pair.$lang")
+      # Both sides have boundaries of documents, empty lines, at the same lines.
+      made "$DATA/text/plain.$split.$pair.$lang" bash -c \
+        "gzip -dcf \"\$0\" | grep -v '^[[:space:]]*\$'" "$(pair_text "$split" "$pair" "$lang")"
     done
-    trained+=("$OUT/text/train.tok.$pair.$lang")
-    made "$OUT/references/test.$pair.$lang" "${SENTENCES[@]}" "$TEXT/test.$pair.$lang"
+    run cp "$DATA/text/plain.test.$pair.$lang" "$DATA/references/test.$pair.$lang"
   done
 done
-made "$OUT/text/train.tok" cat "${trained[@]}"
-made "$OUT/codes.bpe" "$(program subword-nmt)" learn-bpe -i "$OUT/text/train.tok" \
-  -s "${OPTION[bpe-merges]}"
-for pair in "${pairs[@]}"; do
-  for lang in "${pair%-*}" "${pair#*-}"; do
-    for split in train dev test; do
-      made "$OUT/text/$split.$pair.$lang" "$(program subword-nmt)" apply-bpe -c "$OUT/codes.bpe" \
-        -i "$OUT/text/$split.tok.$pair.$lang"
-    done
-  done
-done
-made "$OUT/text/train.bpe" cat "${trained[@]/train.tok./train.}"
-made "$OUT/text/dict.txt" "$(program subword-nmt)" get-vocab -i "$OUT/text/train.bpe"
-for pair in "${pairs[@]}"; do
+if [[ -n $MODEL ]]; then in_pieces; else in_merges; fi
+for pair in "${PAIRS[@]}"; do
   run "$(program fairseq-preprocess)" --source-lang "${pair%-*}" --target-lang "${pair#*-}" \
-    --trainpref "$OUT/text/train.$pair" --validpref "$OUT/text/dev.$pair" \
-    --testpref "$OUT/text/test.$pair" --srcdict "$OUT/text/dict.txt" --tgtdict "$OUT/text/dict.txt" \
-    --destdir "$OUT" --workers "${OPTION[workers]}"
+    --trainpref "$DATA/text/train.$pair" --validpref "$DATA/text/valid.$pair" \
+    --testpref "$DATA/text/test.$pair" --srcdict "$DATA/text/dict.txt" --tgtdict "$DATA/text/dict.txt" \
+    --destdir "$DATA" --workers "${OPTION[workers]}"
 done
-say "$OUT: ${pairs[*]} with one dictionary"
+if [[ $DRY_RUN == no ]]; then
+  training_pairs >"$DATA/pairs.json.partial"
+  mv "$DATA/pairs.json.partial" "$DATA/pairs.json"
+fi
+say "$DATA: ${PAIRS[*]} with one vocabulary"

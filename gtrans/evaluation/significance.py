@@ -292,13 +292,13 @@ def _paired_tests(
         differences = of_system - of_baseline
         low, high = np.percentile(differences, [2.5, 97.5])
         bootstrap = PairedResult(
-            _p_value(differences - differences.mean(), observed),
+            p_value(differences - differences.mean(), observed),
             float(drawn_results[name].p_value),
             bootstrap_trials,
         )
         one, other, swapped_scores = _take(swapped_scores, swap_trials)
         randomisation = PairedResult(
-            _p_value(one - other, observed),
+            p_value(one - other, observed),
             float(swapped_results[name].p_value),
             swap_trials,
         )
@@ -326,7 +326,7 @@ def _take(scores: NDArray[Any], trials: int) -> tuple[NDArray[Any], NDArray[Any]
     return scores[1 : 1 + trials], scores[1 + trials : 1 + 2 * trials], scores[1 + 2 * trials :]
 
 
-def _p_value(trials: NDArray[Any], observed: float) -> float:
+def p_value(trials: NDArray[Any], observed: float) -> float:
     """Share of trials at least as far from zero as the observed value, which counts as one."""
     return _p_above(np.abs(trials), abs(observed))
 

@@ -22,7 +22,8 @@ from gtrans.shipped import shipped
 FOLDER = "exp_gtransformer/experiments"
 Kind = Literal["table", "figure"]
 Recipe = Literal[
-    "randinit", "finetune", "mbart", "flat", "memory", "bert", "han", "fusion", "compare", "none"
+    "randinit", "finetune", "mbart", "flat", "memory", "bert", "han", "fusion", "multilingual",
+    "compare", "none",
 ]  # fmt: skip
 Scale = Literal["tiny", "small", "paper"]
 OWN = "results"

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import Command
+from gtrans.experiments.corpora import Corpus
 from gtrans.experiments.jobs import Job
-from gtrans.experiments.runs import Corpus, Run
+from gtrans.experiments.runs import Run
 from gtrans.experiments.scales import filled
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any, Literal
@@ -20,6 +20,12 @@ from gtrans.experiments.catalogue import FOLDER, in_tuples
 from gtrans.shipped import shipped
 
 ROW, BASELINE = "row", "baseline"
+_DIRECTION = "{direction}"
+# Where the p of a test stands in a comparison of `gtrans score`, and what that test is.
+_TESTS = {
+    "paired_randomisation": "paired approximate randomisation",
+    "sign_test_over_directions": "sign test over directions",
+}
 
 
 @dataclass(frozen=True)
@@ -43,11 +49,11 @@ class Measure:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A column of a table; with ``{direction}`` in its title, one for each direction.
 
     Attributes:
         measure: name of the measure.
-        at: where the number stands in it.
+        at: where the number stands in it; it may have ``{direction}`` in it.
         interval: where its 95% interval stands, if the form does not say so itself.
         better: which direction is.
         of_run: which number of a training's log: the best one, or the mean.
@@ -100,6 +106,17 @@ def read_measures(path: Path | None = None) -> tuple[dict[str, Measure], dict[st
         if column.measure not in measures:
             raise GtransError(f"{file}: column {name} is of no measure '{column.measure}'.")
     return measures, columns
+
+
+def of_directions(columns: Mapping[str, Column], directions: Iterable[str]) -> dict[str, Column]:
+    """The columns, those of every direction in place of one with ``{direction}``."""
+    found: dict[str, Column] = {}
+    names = list(directions)
+    for title, column in columns.items():
+        for name in names if _DIRECTION in title else [""]:
+            at = tuple(place.replace(_DIRECTION, name) for place in column.at)
+            found[title.replace(_DIRECTION, name)] = replace(column, at=at)
+    return found
 
 
 def read_number(
@@ -168,13 +185,14 @@ def _from_scores(content: Mapping[str, Any], column: Column) -> Reading | None:
     if found is None or found.get("score") is None:
         return None
     interval = _at(found, ["confidence", "interval"])
-    p = _at(found, ["comparison", "paired_randomisation", "p"])
+    tests = {name: _at(found, ["comparison", name, "p"]) for name in _TESTS}
+    test = next((name for name, p in tests.items() if p is not None), None)
     return Reading(
         found["score"],
         None if interval is None else (interval[0], interval[1]),
         found.get("signature", ""),
-        p,
-        "" if p is None else "paired approximate randomisation",
+        None if test is None else tests[test],
+        "" if test is None else _TESTS[test],
     )
 
 

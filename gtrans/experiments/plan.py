@@ -9,11 +9,12 @@ from pathlib import Path
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import Experiment, Variant
 from gtrans.experiments.commands import Model, job_of
+from gtrans.experiments.corpora import Corpora, Corpus
 from gtrans.experiments.jobs import Job, Jobs, Plan, in_this_order
-from gtrans.experiments.measures import BASELINE, ROW, Measure, read_measures
+from gtrans.experiments.measures import BASELINE, ROW, Measure, of_directions, read_measures
 from gtrans.experiments.planned import Cell, Planned, Row, Wish
 from gtrans.experiments.refusals import why_not
-from gtrans.experiments.runs import Corpus, Run, Runs
+from gtrans.experiments.runs import Run, Runs
 from gtrans.experiments.scales import filled
 
 
@@ -36,6 +37,7 @@ class _Planner:
     def __init__(self, wish: Wish, jobs: Jobs) -> None:
         self._wish, self._scale, self._jobs = wish, wish.scale, jobs
         self._runs = Runs(wish.folder, wish.scale, jobs, wish.data)
+        self._corpus = Corpora(wish.folder, wish.scale, jobs, wish.data).find
         self._measures, self._columns = read_measures()
 
     def experiment(self, experiment: Experiment) -> Planned:
@@ -43,11 +45,15 @@ class _Planner:
         refusal = why_not(experiment, self._scale, self._wish.data, self._wish.corpora)
         if refusal:
             raise GtransError(refusal)
-        corpora = [self._runs.corpus(name) for name in self._corpora(experiment)]
+        several = any(variant.recipe == "multilingual" for variant in experiment.variants)
+        corpora = [self._corpus(name, several) for name in self._corpora(experiment)]
         unknown = [title for title in experiment.here.columns if title not in self._columns]
         if unknown:
             raise GtransError(f"{experiment.name}: there is no column '{unknown[0]}'.")
-        columns = {title: self._columns[title] for title in experiment.here.columns}
+        directions = dict.fromkeys(it for corpus in corpora for it in corpus.directions)
+        columns = of_directions(
+            {title: self._columns[title] for title in experiment.here.columns}, directions
+        )
         measures = {it.measure: self._measures[it.measure] for it in columns.values()}
         needed: list[str] = [corpus.job for corpus in corpora if corpus.job]
         rows: list[Row] = []
@@ -130,7 +136,7 @@ class _Planner:
                 {"{parts}": parts, "{device}": list(self._scale.device)}, earlier,
             )  # fmt: skip
             if "{hypotheses}" in command.argv or "{run}" in "".join(command.argv):
-                translated = [self._jobs.add(it.run.translated).name for it in models]
+                translated = [self._jobs.add(of).name for it in models for of in it.run.translated]
                 job = replace(job, after=(*job.after, *translated))
             needed.append(self._jobs.add(job).name)
             earlier = (*earlier, job.name)
@@ -269,7 +275,7 @@ class _Planner:
             after += baseline.trained
         if any("hypothesis}" in word for word in argv):
             translated = [run, *([] if baseline is None else [baseline])]
-            after = [self._jobs.add(it.translated) for it in translated]
+            after = [self._jobs.add(of) for it in translated for of in it.translated]
         names = [job.name for job in after]
         if baseline is not None and not any("hypothesis}" in word for word in argv):
             names = [self._job_name(it, f"{it.model}.{name}") for it in (run, baseline)]
@@ -297,13 +303,14 @@ class _Planner:
 
     def _values(self, run: Run) -> dict[str, str]:
         """What may stand in braces in a measure."""
-        source, reference = run.corpus.test
         return {
+            **self._scale.settings,
             "checkpoint": run.checkpoint,
             "hypothesis": run.hypothesis,
             "data": run.data,
-            "source": source,
-            "reference": reference,
+            "source": run.corpus.test[0],
+            "reference": run.reference,
+            "directions": ",".join(run.corpus.directions),
             "target-lang": run.corpus.target,
             "measures": str(run.folder / "measures"),
             "model": run.model,

@@ -27,7 +27,4 @@ def why_not(
     )
     if not experiment.free and scale.name == "paper" and not there:
         return f"{experiment.name} cannot be had freely: {experiment.not_free}"
-    here = experiment.here
-    if not here.columns and not [it for it in here.commands if scale.name in it.scales]:
-        return f"{experiment.name} is not made by a command yet: {experiment.note}"
     return ""

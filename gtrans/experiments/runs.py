@@ -1,8 +1,8 @@
-"""The jobs of corpora, preparations and trained models.
+"""The jobs of preparations and trained models.
 
-``OUT/SCALE/corpora/NAME`` is a corpus that is made here, ``OUT/SCALE/runs/CORPUS/PREPARATION`` what
-is prepared of a corpus, and ``.../RECIPE/seed-N`` in it the folder that a recipe gets as ``--out``:
-its variants share the sentence model, and seeds share the preparation.
+``OUT/SCALE/runs/CORPUS/PREPARATION`` is what is prepared of a corpus, and ``.../RECIPE/seed-N`` in
+it the folder that a recipe gets as ``--out``: its variants share the sentence model, and seeds
+share the preparation.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from shlex import split
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import Variant
+from gtrans.experiments.corpora import Corpus
 from gtrans.experiments.jobs import Job, Jobs
 from gtrans.experiments.recipes import (
     Output,
@@ -22,42 +23,8 @@ from gtrans.experiments.recipes import (
     script,
     search,
     split_options,
-    text_file,
-    text_prefixes,
 )
 from gtrans.experiments.scales import RecipeSettings, ScaleSettings, filled
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """Text of a pair of languages.
-
-    Attributes:
-        name: of it, and of its folder.
-        folder: with {train,dev|valid,test}.LANG.
-        source, target: the languages.
-        prefixes: of training, validation and test text.
-        job: what makes it; empty: it is given.
-    """
-
-    name: str
-    folder: Path
-    source: str
-    target: str
-    prefixes: tuple[str, str, str]
-    job: str
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All six files."""
-        return tuple(
-            text_file(p, lang) for p in self.prefixes for lang in (self.source, self.target)
-        )
-
-    @property
-    def test(self) -> tuple[str, str]:
-        """Source and reference of the test documents."""
-        return text_file(self.prefixes[2], self.source), text_file(self.prefixes[2], self.target)
 
 
 @dataclass(frozen=True)
@@ -68,11 +35,14 @@ class Run:
         seed: of its training.
         folder: ``--out`` of the recipe.
         model: its name there.
-        checkpoint, hypothesis: the best checkpoint; the translation of the test documents.
+        checkpoint: the best one.
+        hypothesis: the translation of the test documents; of a corpus with several directions,
+            what stands before DIRECTION.LANG in the names of the translations.
         data: the prepared corpus.
         corpus: its text.
         trained: the jobs that train it.
-        translated: the job that translates; it is run only if something needs it.
+        translated: the jobs that translate, one for each direction; they are run only if
+            something needs them.
     """
 
     seed: int
@@ -83,7 +53,12 @@ class Run:
     data: str
     corpus: Corpus
     trained: tuple[Job, ...]
-    translated: Job
+    translated: tuple[Job, ...]
+
+    @property
+    def reference(self) -> str:
+        """The reference of the test documents; with several directions, the folder of all."""
+        return f"{self.data}/references" if self.corpus.langs else self.corpus.test[1]
 
 
 class Runs:
@@ -98,54 +73,6 @@ class Runs:
 
     def __init__(self, folder: Path, scale: ScaleSettings, jobs: Jobs, data: Path | None) -> None:
         self.folder, self._scale, self._jobs, self._data = folder, scale, jobs, data
-
-    def corpus(self, name: str) -> Corpus:
-        """A corpus, which is made or given.
-
-        Raises:
-            GtransError: it is not there, or of two languages.
-        """
-        if name in self._scale.corpora:
-            options = filled(self._scale.corpora[name], self._scale.settings)
-            command = ["make-corpus", *options, "--out", str(self.folder / "corpora" / name)]
-            return self._made(name, command, "valid")
-        if self._data is None:
-            raise GtransError(f"`--data` is missing: the folder that holds {name}/.")
-        folder = self._data.resolve() / name
-        if name in self._scale.assembled and not folder.is_dir():
-            out = str(self.folder / "corpora")
-            command = ["get-corpus", name, "--from", str(self._data.resolve()), "--out", out]
-            return self._made(name, command, "dev")
-        if not folder.is_dir():
-            raise GtransError(
-                f"{folder}: there is no such folder (`--data`, `--corpus`); `gtrans get-corpus` "
-                f"makes those of the papers."
-            )
-        source, target = self._scale.languages.get(name) or self._pair(folder)
-        return Corpus(name, folder, source, target, text_prefixes(folder, source, target), "")
-
-    def _made(self, name: str, command: Sequence[str], valid: str) -> Corpus:
-        """A corpus that a command of ``gtrans`` makes; ``valid``: what it calls that split."""
-        (source, target), folder = self._scale.pair, self.folder / "corpora" / name
-        train, dev, test = (str(folder / split) for split in ("train", valid, "test"))
-        made = [f"{prefix}.{lang}" for prefix in (train, dev, test) for lang in (source, target)]
-        job = Job(
-            f"corpora/{name}.made", ("gtrans", *command), (*made, str(folder / "corpus.json"))
-        )
-        self._jobs.add(job)
-        return Corpus(name, folder, source, target, (train, dev, test), job.name)
-
-    def _pair(self, folder: Path) -> tuple[str, str]:
-        """Source and target of a corpus that is known by its files only."""
-        names = [path.name.removesuffix(".gz") for path in folder.glob("train.*")]
-        found = sorted({name.removeprefix("train.") for name in names})
-        if len(found) != 2:
-            raise GtransError(
-                f"{folder}: its languages are not clear; it needs train.LANG of two languages, and "
-                f"has {', '.join(sorted(names)) or 'none'}."
-            )
-        source = self._scale.pair[0] if self._scale.pair[0] in found else found[0]
-        return source, next(lang for lang in found if lang != source)
 
     def model(self, variant: Variant, corpus: Corpus, seed: int) -> Run:
         """The model of a variant, which is run at this scale.
@@ -203,9 +130,7 @@ class Runs:
 
     def timed(self, run: Run) -> Job:
         """The job that translates once more, without a stop, for its time."""
-        argv = list(run.translated.argv)
-        if argv[0] != "gtrans":
-            argv = list(search(tuple(argv)))
+        argv = list(_one_search(run))
         output = run.folder / "measures" / f"{run.model}.speed.{run.corpus.target}"
         argv[argv.index("--output") + 1] = str(output)
         return Job(
@@ -220,7 +145,7 @@ class Runs:
         """The corpus itself as the thing that is measured."""
         made = self._preparation(corpus, "plain")
         data = str(made.parent / "data")
-        return Run(0, made.parent, "corpus", "", "", data, corpus, (made.job,), made.job)
+        return Run(0, made.parent, "corpus", "", "", data, corpus, (made.job,), ())
 
     def values(
         self, recipe: str, corpus: Corpus, preparation: Path, seed: int
@@ -292,16 +217,25 @@ class Runs:
         trained: Job,
         variant: Variant,
     ) -> Run:
-        """The run of a trained model, with the job that would translate by it."""
-        hypothesis = next(it.path for it in made if it.stage == "translate" and it.name == of.name)
+        """The run of a trained model, with the jobs that would translate by it."""
+        files = [it.path for it in made if it.stage == "translate" and it.name == of.name]
         argv = ["bash", script(call.recipe), "--stage", "translate", "--only", of.name, *words]
-        translated = Job(
-            f"{call.name}/jobs/{of.name}.translate",
-            tuple(argv),
-            (hypothesis,),
-            (trained.name,),
-            gpu=self._scale.gpu,
-        )
+        translated, hypothesis = [], files[0]
+        for number, file in enumerate(files):
+            # The script names them in this order.
+            direction = call.corpus.directions[number] if call.corpus.langs else ""
+            chosen = ["--directions", direction] if direction else []
+            name = f"{of.name}.{direction}" if direction else of.name
+            translated.append(
+                Job(
+                    f"{call.name}/jobs/{name}.translate",
+                    (*argv, *chosen),
+                    (file,),
+                    (trained.name,),
+                    gpu=self._scale.gpu,
+                )
+            )
+            hypothesis = file.removesuffix(f".{direction}.{direction.partition('-')[2]}")
         data = str(call.prepared / "data")
         run = Run(
             call.seed,
@@ -312,7 +246,7 @@ class Runs:
             data,
             call.corpus,
             (trained,),
-            translated,
+            tuple(translated),
         )
         if not (variant.decoding or variant.control):
             return run
@@ -325,7 +259,7 @@ class Runs:
     ) -> Run:
         """The same model with more options, or several models; else the search is the recipe's."""
         hypothesis = str(run.folder / f"test.{model}.{run.corpus.target}")
-        argv = list(search(run.translated.argv))
+        argv = list(_one_search(run))
         for flag, value in (("--path", run.checkpoint), ("--output", hypothesis)):
             argv[argv.index(flag) + 1] = value
         argv += [word for option in decoding for word in split(option)]
@@ -338,7 +272,7 @@ class Runs:
             tuple(job.name for job in run.trained),
             gpu=self._scale.gpu,
         )
-        return replace(run, model=model, hypothesis=hypothesis, translated=job)
+        return replace(run, model=model, hypothesis=hypothesis, translated=(job,))
 
 
 @dataclass(frozen=True)
@@ -380,9 +314,22 @@ class _Call:
         return [*words, *filled([*self.settings.options, *options], self.values)]
 
 
+def _one_search(run: Run) -> tuple[str, ...]:
+    """The ``gtrans translate`` of a run.
+
+    Raises:
+        GtransError: it translates in another way, as with several directions.
+    """
+    argv = run.translated[0].argv
+    return argv if argv[0] == "gtrans" else search(argv)
+
+
 def _text_of(corpus: Corpus, splits: Sequence[int]) -> list[str]:
     flags = ("--train-prefix", "--valid-prefix", "--test-prefix")
-    words = ["--source-lang", corpus.source, "--target-lang", corpus.target]
+    if corpus.langs:
+        words = ["--langs", ",".join(corpus.langs)]
+    else:
+        words = ["--source-lang", corpus.source, "--target-lang", corpus.target]
     for number in splits:
         words += [flags[number], corpus.prefixes[number]]
     return words

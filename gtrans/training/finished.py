@@ -27,7 +27,10 @@ def finished(folder: Path) -> str | None:
     """
     register_safe_globals()
     found, _ = RunFolder(folder).newest()
-    return None if found is None else why_finished(found, OmegaConf.create(found.options))
+    if found is None:
+        return None
+    # The options of a task of fairseq's own, such as a multilingual one, are a plain object.
+    return why_finished(found, OmegaConf.create(found.options, flags={"allow_objects": True}))
 
 
 def has_seed(folder: Path, seed: int) -> bool:

@@ -62,7 +62,7 @@ PREFIXES = ("--train-prefix", "train", "--valid-prefix", "valid", "--test-prefix
 NEEDED = {"mbart": ("--mbart", "mbart"), "bert": ("--bert", "bert")}
 OF_FUSION = {
     "iwslt14-deen": "iwslt14", "wmt14-ende": "wmt14", "ldc-zhen": "ldc",
-    "iwslt17-multi": "iwslt17", "opus-100": "opus100",
+    "iwslt17-multi": "iwslt17-multi", "opus-100": "opus100",
 }  # fmt: skip
 
 
@@ -77,10 +77,12 @@ def test_the_recipe_of_every_row_takes_its_options(repo: Path, tmp_path: Path) -
     }
     assert len(calls) > 50
     for recipe, corpora, *words in sorted(calls):
-        corpus = ["--corpus", *map(OF_FUSION.__getitem__, corpora)] if recipe == "fusion" else []
+        of_fusion = recipe in ("fusion", "multilingual")
+        corpus = ["--corpus", *map(OF_FUSION.__getitem__, corpora)] if of_fusion else []
         script = repo / "exp_gtransformer" / f"run-{recipe}.sh"
         given = [*PREFIXES, *corpus, *NEEDED.get(recipe, ())]
         given += ["--bert", "bert"] if {"context", "whitened"} & {*words} else []
+        given += ["--prepared", "p", "--langs", "en,de"] if recipe == "multilingual" else []
         given += ["--name", "row"] if "--" in words else []
         done = subprocess.run(
             [script, "--dry-run", "--out", tmp_path / "out", *given, *words],

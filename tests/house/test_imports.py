@@ -22,6 +22,8 @@ MAY_IMPORT = {
     "experiments": {
         *("errors", "identity", "libraries", "messages", "shipped"),
         *("analysis.figures", "analysis.history", "analysis.plots", "data.documents"),
+        *("evaluation.metrics", "evaluation.scores", "evaluation.several_sets"),
+        "evaluation.significance",
     },
     "checkpoint_contents": {"errors"},
     "libraries": {"errors", "shipped"},

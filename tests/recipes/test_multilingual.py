@@ -1,0 +1,169 @@
+"""``fusion/run-multilingual.sh`` and its preparation: one model for several languages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.recipes import commands, run_script, the_error
+
+PREPARE = "fusion/prepare-multilingual"
+PLACE = ("--data", "texts", "--out", "out", "--dry-run")
+
+
+def of_training(done) -> list[str]:
+    """The commands behind those of the preparation."""
+    found = commands(done)
+    first = next(n for n, command in enumerate(found) if command.startswith("gtrans train "))
+    return found[first:]
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    """Two pairs with English, as `gtrans get-corpus` writes them."""
+    folder = tmp_path / "texts" / "two"
+    folder.mkdir(parents=True)
+    for other in ("de", "it"):
+        for split in ("train", "dev", "test"):
+            for lang in (other, "en"):
+                text = f"{split} {lang}, {other}.\n\nEnd & {lang}.\n"
+                (folder / f"{split}.{other}-en.{lang}").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_multilingual_settings_are_those_of_the_paper(script) -> None:
+    done = script("run-multilingual", "--corpus", "iwslt17-multi", *PLACE)
+    train, average, *tested = of_training(done)
+    for setting in (
+        "--arch gtrans_fusion_base", "--dropout 0.2", "--warmup-updates 8000",
+        "--max-tokens 4096", "--max-epoch 15", "--task translation_multi_simple_epoch",
+        "--lang-pairs en-de,de-en,en-it,it-en,en-nl,nl-en,en-ro,ro-en",
+    ):  # fmt: skip
+        assert f" {setting} " in train
+    assert average == (
+        "gtrans average --last-epochs 5 --output out/fusion-gtrans/average5.pt out/fusion-gtrans"
+    )
+    generate, score, tokenised = tested[::3], tested[1::3], tested[2::3]
+    assert len(generate) == 8
+    assert all("--path out/fusion-gtrans/average5.pt --beam 8" in command for command in generate)
+    assert " --ref out/data/references/test.en-de.de " in score[0]
+    assert " --ref out/data/references/test.de-en.en " in score[1]
+    assert all(" --tokenize none " in command for command in tokenised)
+
+
+def test_opus_starts_from_xlmr(script) -> None:
+    done = script(
+        "run-multilingual", "--corpus", "opus100", "--langs", "en,af,am", "--xlmr", "X", *PLACE
+    )
+    train, _, *tested = of_training(done)
+    for setting in (
+        "--init-xlmr X", "--arch gtrans_fusion_xlmr_base --system gtrans --share-all-embeddings",
+        "--two-feed-forwards", "--dropout 0.1", "--max-epoch 15", "--keep-last-epochs 5",
+        "--task translation_multi_linear",
+        "--sampling-temperature 5 --min-sampling-temperature 1 --sampling-warmup-epochs 5",
+        "--max-source-positions 256 --truncate-source --skip-invalid-size-inputs-valid-test "
+        "--max-target-positions 256",
+    ):  # fmt: skip
+        assert f" {setting} " in train
+    assert len(tested) == 4 * 3
+    assert "--remove-bpe sentencepiece" in tested[0]
+    assert "--max-source-positions 256 --truncate-source" in tested[0]
+
+
+def test_a_direction_can_be_a_call_of_its_own(script) -> None:
+    words = ("--corpus", "iwslt17-multi", "--data", "texts", "--out", "out", "--outputs")
+    done = script("run-multilingual", *words, "--directions", "it-en", "--stage", "translate")
+    assert done.stdout == "translate\tfusion-gtrans\tout/generated.fusion-gtrans.it-en.en\n"
+    best = script("run-multilingual", *words, "--average", "0", "--stage", "document")
+    assert best.stdout == "document\tfusion-gtrans\tout/fusion-gtrans/checkpoint_best.pt\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--corpus", "iwslt14"], "known are iwslt17-multi opus100 (one pair of languages: run-"),
+        (["--corpus", "opus100", "--xlmr", "X"], "`--langs` is missing"),
+        (["--corpus", "opus100", "--langs", "en,de"], "`--xlmr` is missing"),
+        (["--corpus", "opus100", "--xlmr", "none"], "`--xlmr none` needs `--prepared`"),
+        (["--corpus", "iwslt17-multi", "--xlmr", "X"], "`--xlmr` is for opus100"),
+        (["--corpus", "iwslt17-multi", "--directions", "de-it"], "`--directions` must be one o"),
+        (["--corpus", "iwslt17-multi", "--prepared", "p", "--bpe-merges", "9"], "which decides it"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, message, script, tmp_path) -> None:
+    assert message in the_error(script("run-multilingual", *arguments, *PLACE))
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_preparation(texts: Path, repo: Path, tmp_path: Path) -> None:
+    words = ("--data", texts.parent, "--corpus", "two", "--out", "out", "--dry-run")
+    done = commands(run_script(repo, tmp_path, PREPARE, *words))
+    (learnt,) = [command for command in done if "learn-bpe" in command]
+    assert learnt.endswith("learn-bpe -i out/data/text/tok.train -s 40000 > out/data/codes.bpe")
+    assert sum("fairseq-preprocess" in command for command in done) == 2
+    in_pieces = commands(run_script(repo, tmp_path, PREPARE, *words, "--xlmr", "X"))
+    assert not any("sacremoses" in command or "learn-bpe" in command for command in in_pieces)
+    assert sum("--model X/sentencepiece.bpe.model" in command for command in in_pieces) == 13
+    assert not (tmp_path / "out").exists()
+
+
+def test_mistakes_of_the_preparation(texts: Path, repo: Path, tmp_path: Path) -> None:
+    def error(*words: str | Path) -> str:
+        return the_error(run_script(repo, tmp_path, PREPARE, "--out", "out", *words))
+
+    given = ("--data", texts.parent, "--corpus", "two")
+    assert "`--corpus` is missing" in error()
+    assert "`--langs` is missing" in error("--data", texts.parent, "--corpus", "one")
+    assert "X/sentencepiece.bpe.model: there is no such file" in error(*given, "--xlmr", "X")
+    (texts / "dev.it-en.it").rename(texts / "train.en-it.it")
+    assert "all pairs must have one language in common" in error(*given)
+    (texts / "train.en-it.it").unlink()
+    assert "dev.it-en.it: there is no such file" in error(*given)
+
+
+@pytest.mark.long
+def test_one_dictionary_and_no_boundaries(texts: Path, repo: Path, tmp_path: Path) -> None:
+    words = ("--data", texts.parent, "--corpus", "two", "--out", "out", "--bpe-merges")
+    done = run_script(repo, tmp_path, PREPARE, *words, "20")
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "out" / "data"
+    assert len({(out / f"dict.{lang}.txt").read_bytes() for lang in ("de", "en", "it")}) == 1
+    assert (out / "references" / "test.de-en.en").read_text() == "test en, de.\nEnd & en.\n"
+    assert (out / "train.it-en.it.bin").is_file() and (out / "test.de-en.en.idx").is_file()
+    assert json.loads((out / "pairs.json").read_text()) == {"de-en": 2, "it-en": 2}
+    # What is finished stays, and is not taken for that of other settings or text.
+    again = run_script(repo, tmp_path, PREPARE, *words, "20")
+    assert again.returncode == 0 and commands(again) == []
+    assert "is made from other text or" in the_error(
+        run_script(repo, tmp_path, PREPARE, *words, "21")
+    )
+    (texts / "test.it-en.it").write_text("Other.\n\nText.\n", encoding="utf-8")
+    assert "is made from other text or" in the_error(
+        run_script(repo, tmp_path, PREPARE, *words, "20")
+    )
+
+
+@pytest.mark.long
+def test_the_pieces_of_a_model_are_those_of_all_texts(
+    texts: Path, repo: Path, tmp_path: Path
+) -> None:
+    sentencepiece = pytest.importorskip("sentencepiece")
+    model = tmp_path / "xlmr" / "sentencepiece.bpe.model"
+    model.parent.mkdir()
+    lines = [f"{split} {it}, End & {split}." for split in ("train", "dev") for it in ("de", "en")]
+    with model.open("wb") as file:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines), model_writer=file, vocab_size=19, minloglevel=2
+        )
+    words = ("--data", texts.parent, "--corpus", "two", "--out", "out", "--xlmr", model.parent)
+    done = run_script(repo, tmp_path, PREPARE, *words)
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "out" / "data"
+    pieces = (out / "text" / "train.de-en.en").read_text(encoding="utf-8").splitlines()
+    assert [line.replace(" ", "").replace("▁", " ").strip() for line in pieces] == [
+        "train en, de.", "End & en.",
+    ]  # fmt: skip
+    # <s>, </s> and <unk> are fairseq's own.
+    assert len((out / "dict.it.txt").read_text(encoding="utf-8").splitlines()) == 16
+    assert (out / "sentencepiece.model").read_bytes() == model.read_bytes()
