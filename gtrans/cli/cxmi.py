@@ -174,10 +174,14 @@ def run(args: argparse.Namespace) -> None:
     bare, bare_task, bare_text = models, task, text
     if args.without is not None:
         bare, bare_task, bare_text = loaded(args.without, args.without_data or args.data)
-        if args.tokens and bare_text.target.encoded != text.target.encoded:
+        symbols, bare_symbols = (it.target_dictionary.symbols for it in (task, bare_task))
+        if args.tokens and (
+            bare_text.target.encoded != text.target.encoded or bare_symbols != symbols
+        ):
             raise GtransError(
-                f"`--tokens` compares the pieces of words, but `--without` {args.without} has "
-                "others than `--path`; give a model of the same data folder."
+                f"`--tokens` compares words piece by piece, but `--without` {args.without} has "
+                "another vocabulary, or other pieces, than `--path`; give a model of the same "
+                "data folder."
             )
     without = alone(bare, bare_task, bare_text, args.max_tokens, rivals=args.tokens)
     sentences = [

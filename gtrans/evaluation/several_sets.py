@@ -1,13 +1,22 @@
 """The mean of a score over several test sets, with its 95% interval and a test of its difference.
 
-Sentences are drawn and swapped in every test set by itself; a trial of the mean is the mean of the
-trials with one number. So a long test set counts no more than a short one, as in the mean itself.
+Test sets of several languages are often translations of the same sentences, and those of a pair
+of languages are the same in both directions. So a *unit*, all that is one sentence in whatever
+set, is drawn and swapped as a whole: it has the same lot in every set. A trial of the mean is the
+mean of the trials with one number, so a long test set counts no more than a short one.
+
+How often a unit is drawn is a Poisson number, so that a set's lots do not depend on what else is
+drawn (the Poisson bootstrap of Hanley & MacGibbon 2006); a system and a baseline are swapped for
+each unit with probability 1/2, as in approximate randomisation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -54,7 +63,7 @@ def on_set(
     measurement: Measurement,
     system: str,
     baseline: str | None,
-    number: int,
+    units: Sequence[str],
     bootstrap_trials: int = BOOTSTRAP_TRIALS,
     randomisation_trials: int = RANDOMISATION_TRIALS,
 ) -> SetScore:
@@ -64,49 +73,54 @@ def on_set(
         measurement: one metric on the systems.
         system: one of them.
         baseline: another one, or None.
-        number: of the test set among all; each has trials of its own.
+        units: the name of the unit of each segment; a unit has the same name in all sets.
         bootstrap_trials: number of resampled test sets.
         randomisation_trials: number of trials of approximate randomisation.
     """
-    own = measurement.statistics[system]
-    count = len(own)
-    random = np.random.default_rng(None if seed() == "none" else [int(seed()), number])
-    drawn = _scores(
-        measurement,
-        own,
-        bootstrap_trials,
-        lambda trials: random.multinomial(count, np.full(count, 1 / count), size=trials),
-    )
+    names, of_segment = np.unique(np.asarray(units), return_inverse=True)
+
+    def by_unit(name: str) -> Statistics:
+        statistics = measurement.statistics[name]
+        sums = np.zeros((len(names), statistics.shape[1]))
+        np.add.at(sums, of_segment, statistics)
+        return sums
+
+    lots = [_random(str(name)) for name in names]
+    times = np.stack([lot.poisson(1.0, bootstrap_trials) for lot in lots], axis=1)
+    own = by_unit(system)
+    drawn = _scores(measurement, np.zeros(own.shape[1]), times, own)
     score = measurement.score(system)
     if baseline is None:
         return SetScore(score, drawn)
-    other = measurement.statistics[baseline]
-    # The system with some sentences of the baseline, and the baseline with those of the system.
-    both = np.concatenate([own, other], axis=1)
-    exchanged = np.concatenate([other, own], axis=1)
-    width = own.shape[1]
-    swapped: list[float] = []
-    for start in range(0, randomisation_trials, _AT_ONCE):
-        size = min(_AT_ONCE, randomisation_trials - start)
-        swaps = random.integers(0, 2, size=(size, count)).astype(np.float64)
-        sums = both.sum(0) + swaps @ (exchanged - both)
-        swapped += [
-            measurement.compute(row[:width].tolist()) - measurement.compute(row[width:].tolist())
-            for row in sums
-        ]
-    return SetScore(score, drawn, score - measurement.score(baseline), np.array(swapped))
+    swaps = np.stack([lot.integers(0, 2, randomisation_trials, np.int8) for lot in lots], axis=1)
+    other = by_unit(baseline)
+    # The system with some units of the baseline, and the baseline with those of the system.
+    exchanged = other - own
+    system_scores = _scores(measurement, own.sum(0), swaps, exchanged)
+    baseline_scores = _scores(measurement, other.sum(0), swaps, -exchanged)
+    difference = score - measurement.score(baseline)
+    return SetScore(score, drawn, difference, system_scores - baseline_scores)
+
+
+def _random(unit: str) -> np.random.Generator:
+    """Random numbers of a unit, the same in all sets."""
+    words = seed() if seed() != "none" else _of_this_process()
+    key = int.from_bytes(blake2b(f"{words} {unit}".encode(), digest_size=16).digest(), "little")
+    return np.random.Generator(np.random.Philox(key=key))
+
+
+@cache
+def _of_this_process() -> str:
+    return token_hex(16)
 
 
 def _scores(
-    measurement: Measurement,
-    statistics: Statistics,
-    trials: int,
-    weights: Callable[[int], NDArray[Any]],
+    measurement: Measurement, base: Statistics, weights: NDArray[Any], statistics: Statistics
 ) -> NDArray[Any]:
-    """The score of every trial, in which a segment counts as often as ``weights`` says."""
+    """The score of every trial: of ``base`` and so often (trials, units) the ``statistics``."""
     found: list[float] = []
-    for start in range(0, trials, _AT_ONCE):
-        sums = weights(min(_AT_ONCE, trials - start)).astype(np.float64) @ statistics
+    for start in range(0, len(weights), _AT_ONCE):
+        sums = base + weights[start : start + _AT_ONCE].astype(np.float64) @ statistics
         found += [measurement.compute(row.tolist()) for row in sums]
     return np.array(found)
 

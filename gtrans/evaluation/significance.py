@@ -33,6 +33,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 from scipy.stats import binomtest
 
+from gtrans.errors import GtransError
 from gtrans.evaluation.scores import Measurement, Statistics
 
 Resample = Literal["document", "sentence", "none"]
@@ -191,8 +192,15 @@ class _Value:
 
 
 def seed() -> str:
-    """The random seed of all resampling, as sacreBLEU reads it from the environment."""
-    return os.environ.get("SACREBLEU_SEED", "12345").lower()
+    """The random seed of all resampling, as sacreBLEU reads it from the environment.
+
+    Raises:
+        GtransError: it is neither a number nor ``none``.
+    """
+    found = os.environ.get("SACREBLEU_SEED", "12345").lower()
+    if found != "none" and not (found.isdecimal() and found.isascii()):
+        raise GtransError(f"`SACREBLEU_SEED` must be a number or none, but is '{found}'.")
+    return found
 
 
 def resample(

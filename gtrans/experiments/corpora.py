@@ -53,7 +53,8 @@ class Corpus:
                     # The text of two languages may be that of a corpus of one pair.
                     file = text_file(prefix, lang)
                     of_pair = text_file(prefix, f"{other}-{middle}.{lang}")
-                    found.append(file if Path(file).is_file() else of_pair)
+                    is_single = len(others) == 1 and Path(file).is_file()
+                    found.append(file if is_single else of_pair)
         return tuple(found)
 
     @property

@@ -4,7 +4,8 @@
 reads STEM.en-de.de and DIR/test.en-de.de or DIR/test.de-en.de, and so on, a sentence in a line, and
 prints JSON in the form of ``gtrans score``: for the system ``row`` the s-BLEU of each direction and
 their ``mean``. With ``--hyp baseline=STEM row=STEM`` each has a test of its difference from the
-baseline. With ``--pairs FILE`` (training pairs of sentences by pair of languages) and ``--classes
+baseline, in which sentences that are the same in the language that all directions have in common
+are one (:mod:`gtrans.evaluation.several_sets`). With ``--pairs FILE`` (training pairs of sentences by pair of languages) and ``--classes
 high=900000 medium=100000 low=0``, ``into`` and ``out of`` the language that all pairs have in
 common have the mean over the pairs of each class (those with at least so many training pairs that
 are in no class before it) and over ``all``, and the ``win ratio``: on how many per cent of the
@@ -22,6 +23,7 @@ from typing import Any
 
 from scipy.stats import binomtest
 
+from gtrans.data.documents import iterate_raw_lines
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import Options
 from gtrans.evaluation.scores import Corpus, measure
@@ -69,11 +71,20 @@ class _Scores:
         self._baseline = BASELINE if BASELINE in stems else None
         self._scores: dict[str, SetScore] = {}
         self._signatures: dict[str, str] = {}
-        for number, direction in enumerate(directions):
-            source, _, target = direction.partition("-")
-            names = [folder / f"test.{pair}.{target}" for pair in (direction, f"{target}-{source}")]
-            reference = next((path for path in names if path.is_file()), names[0])
+        common = set.intersection(*(set(direction.split("-")) for direction in directions))
+        for direction in directions:
+            target = direction.partition("-")[2]
+            reference = _text(folder, direction, target)
             references = _lines(reference)
+            shared = _text(folder, direction, min(common, default=target))
+            units = _lines(shared)
+            if len(units) != len(references):
+                raise GtransError(
+                    f"{shared}: it has {len(units)} lines, but {reference} has {len(references)}."
+                )
+            if not common:  # what is the same cannot be known from the text
+                pair = "-".join(sorted(direction.split("-")))
+                units = [f"{pair} {number}" for number in range(len(units))]
             systems = {}
             for name, stem in stems.items():
                 path = Path(f"{stem}.{direction}.{target}")
@@ -85,7 +96,7 @@ class _Scores:
                     )
             corpus = Corpus([references], [[range(len(references))]])
             found = measure(corpus, systems, [_METRIC], Options(target_lang=target))[_METRIC]
-            self._scores[direction] = on_set(found, ROW, self._baseline, number)
+            self._scores[direction] = on_set(found, ROW, self._baseline, units)
             self._signatures[direction] = found.signature
 
     def entry(self) -> dict[str, Any]:
@@ -135,7 +146,11 @@ class _Scores:
         return entry
 
     def _won(self, directions: Sequence[str]) -> dict[str, Any]:
-        """On how many per cent of the directions the row is better, with a sign test."""
+        """On how many per cent of the directions the row is better, with a sign test.
+
+        The test takes the directions as independent. Where their sentences are the same, p is
+        too small.
+        """
         differences = [self._scores[it].difference or 0.0 for it in directions]
         better = sum(it > 0 for it in differences)
         decided = sum(it != 0 for it in differences)
@@ -144,11 +159,16 @@ class _Scores:
         return {**entry, "comparison": {"sign_test_over_directions": {"p": p}}}
 
 
+def _text(folder: Path, direction: str, lang: str) -> Path:
+    """The test text of a pair of languages in one of them."""
+    source, _, target = direction.partition("-")
+    names = [folder / f"test.{pair}.{lang}" for pair in (direction, f"{target}-{source}")]
+    return next((path for path in names if path.is_file()), names[0])
+
+
 def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").split("\n")[:-1]
-    except (OSError, UnicodeDecodeError) as error:
-        raise GtransError(f"{path}: not readable ({error}).") from None
+    """All lines; an empty one is a sentence, too."""
+    return list(iterate_raw_lines(path))
 
 
 def _counts(path: Path) -> dict[str, int]:

@@ -80,6 +80,7 @@ class _Planner:
             tuple(rows),
             tuple(made),
             tuple(dict.fromkeys(needed)),
+            self._wish.corpora,
         )
 
     def _commands(

@@ -58,6 +58,7 @@ class Planned:
         rows: all of them.
         made: files that commands make, such as a figure.
         jobs: names of all that must have ended well before the results can be written.
+        named: corpora that the user has named instead of the experiment's own.
     """
 
     experiment: Experiment
@@ -69,6 +70,15 @@ class Planned:
     rows: tuple[Row, ...]
     made: tuple[Path, ...]
     jobs: tuple[str, ...]
+    named: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> list[str]:
+        """The words that make the experiment, without folders, seeds and rows."""
+        corpora = ["--corpus", *self.named] if self.named else []
+        changes = [word for change in self.scale.changes for word in ("--set", change)]
+        name, scale = self.experiment.name, self.scale.name
+        return ["gtrans", "reproduce", name, "--scale", scale, *corpora, *changes]
 
 
 @dataclass(frozen=True)

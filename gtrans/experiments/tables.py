@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from math import sqrt
 from pathlib import Path
+from shlex import join
 from statistics import mean, stdev
 from typing import Any
 
@@ -40,7 +41,7 @@ def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
         "title": experiment.title,
         "paper": experiment.paper.title,
         "scale": planned.scale.label,
-        "command": _command(planned),
+        "command": planned.command,
         "settings": dict(planned.scale.settings),
         "version": _versions(planned, plan),
         "corpora": list(planned.corpora),
@@ -53,13 +54,6 @@ def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
         "rows": rows,
         "made": [str(path.relative_to(planned.folder)) for path in planned.made],
     }
-
-
-def _command(planned: Planned) -> list[str]:
-    """The words that make the experiment, without folders, seeds and rows."""
-    changes = [word for change in planned.scale.changes for word in ("--set", change)]
-    name, scale = planned.experiment.name, planned.scale.name
-    return ["gtrans", "reproduce", name, "--scale", scale, *changes]
 
 
 def _versions(planned: Planned, plan: Plan) -> str:
@@ -90,6 +84,7 @@ def _row(planned: Planned, plan: Plan, row: Row, printed: dict[str, list[Any]]) 
         "label": row.variant.label,
         "corpus": row.corpus,
         "why_not": row.why_not,
+        "note": row.variant.note,
         "baseline": row.baseline,
         "paper": printed.get(row.variant.label, []),
         "runs": [_run(planned, plan, row, number) for number in range(len(row.runs))],
@@ -154,7 +149,7 @@ def to_markdown(table: dict[str, Any]) -> str:
         "",
         f"{table['paper']}. Scale {table['scale']}{f' ({settings})' if settings else ''}; corpus "
         f"{', '.join(table['corpora'])}{of_seeds}. Made by "
-        f"`gtrans reproduce {table['experiment']}`, gtrans {table['version']}.",
+        f"`{join(table['command'])}`, gtrans {table['version']}.",
         "",
     ]
     if table["columns"]:
@@ -275,6 +270,8 @@ def _footnotes(table: dict[str, Any]) -> list[str]:
         "",
     ]
     lines += [f"- {title}: `{signature}`" for title, signature in signatures.items()]
+    notes = {row["label"]: row.get("note") for row in table["rows"] if row["runs"]}
+    lines += [f"- row {label}: {note}" for label, note in notes.items() if note]
     lines += [f"- trained on: {'; '.join(sorted(machines))}"] if machines else []
     return [*lines, ""]
 

@@ -110,6 +110,22 @@ def test_a_corpus_of_one_pair_has_both_directions(tmp_path: Path) -> None:
     assert "corpora/embedded.made" in jobs.by_name["runs/embedded/multilingual/jobs/prepare"].after
 
 
+def test_text_of_several_pairs_is_watched_beside_that_of_one(tmp_path: Path) -> None:
+    folder = corpus(tmp_path / "mine", {"de": 4, "it": 4})
+    for lang in ("de", "en"):
+        (folder / f"train.{lang}").touch()
+    found = Corpora(OUT, read_scale("paper"), Jobs(), tmp_path).find("mine", all_directions=True)
+    assert f"{folder}/train.de-en.de" in found.texts and f"{folder}/train.de" not in found.texts
+
+
+def test_the_command_of_a_table_names_its_corpora(tmp_path: Path) -> None:
+    corpus(tmp_path / "mine", {"de": 4})
+    for corpora, words in (((), []), (("mine",), ["--corpus", "mine"])):
+        scale = "small" if corpora else "tiny"
+        table = planned("002-T4", tmp_path, scale, corpora=corpora)[1]
+        assert table.command == ["gtrans", "reproduce", "002-T4", "--scale", scale, *words]
+
+
 def test_corpora_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     found = Corpora(OUT, read_scale("paper"), Jobs(), tmp_path).find
     folder = corpus(tmp_path / "mine", {"de": 4})
@@ -161,7 +177,7 @@ def test_one_set_has_the_interval_and_the_test_of_gtrans_score() -> None:
         r if n % 20 == 0 else w for n, (r, w) in enumerate(zip(references, worse, strict=True))
     ]
     found = bleu(references, baseline=worse, row=better)
-    mean = mean_of([on_set(found, "row", "baseline", 0)])
+    mean = mean_of([on_set(found, "row", "baseline", references)])
     known = resample(found, "sentence")
     assert mean.score == found.score("row")
     low, high = known.confidence["row"].interval
@@ -177,7 +193,7 @@ def test_the_mean_over_sets() -> None:
         references, worse = texts(20 * (number + 1), 3, number)
         better = [*references[:4], *worse[4:]]
         found = bleu(references, baseline=worse, row=better)
-        sets.append((found, on_set(found, "row", "baseline", number)))
+        sets.append((found, on_set(found, "row", "baseline", references)))
     mean = mean_of([it for _, it in sets])
     # A set counts as much as another, whatever its length.
     assert isclose(mean.score, np.mean([found.score("row") for found, _ in sets]))
@@ -185,8 +201,52 @@ def test_the_mean_over_sets() -> None:
     # Together they say more than the longest alone.
     alone = mean_of([sets[2][1]])
     assert mean.p is not None and alone.p is not None and mean.p < alone.p
-    same = mean_of([on_set(found, "baseline", "baseline", 0) for found, _ in sets])
-    assert same.p == 1 and mean_of([on_set(sets[0][0], "row", None, 0)]).p is None
+    first = sets[0][0]
+    units = [str(number) for number in range(len(first.statistics["row"]))]
+    assert mean_of([on_set(first, "baseline", "baseline", units)]).p == 1
+    assert mean_of([on_set(first, "row", None, units)]).p is None
+
+
+def test_a_set_that_is_there_twice_says_no_more_than_once() -> None:
+    """Both directions of a pair have the same sentences."""
+    references, worse = texts(60, 4, 1)
+    better = [
+        r if n % 20 == 0 else w for n, (r, w) in enumerate(zip(references, worse, strict=True))
+    ]
+    found = bleu(references, baseline=worse, row=better)
+    once = on_set(found, "row", "baseline", references)
+    assert mean_of([once]) == mean_of([once, on_set(found, "row", "baseline", references)])
+    others = [f"{line}." for line in references]
+    independent = mean_of([once, on_set(found, "row", "baseline", others)])
+    alone = mean_of([once])
+    assert independent.p is not None and alone.p is not None and independent.p < alone.p
+    assert np.diff(independent.interval) < np.diff(alone.interval)
+
+
+def test_a_sentence_that_is_there_twice_is_one() -> None:
+    references, worse = texts(10, 4, 1)
+    double = bleu(references * 2, baseline=worse * 2, row=references * 2)
+    single = bleu(references, baseline=worse, row=references)
+    both, one = (
+        mean_of([on_set(it, "row", "baseline", lines)])
+        for it, lines in ((double, references * 2), (single, references))
+    )
+    assert both.p == one.p and np.allclose(both.interval, one.interval)
+
+
+def test_the_seed_is_that_of_sacrebleu(monkeypatch: pytest.MonkeyPatch) -> None:
+    references, worse = texts(20, 4, 1)
+    found = bleu(references, row=worse)
+    drawn = {}
+    for seed in ("1", "2", "none"):
+        monkeypatch.setenv("SACREBLEU_SEED", seed)
+        drawn[seed] = [tuple(on_set(found, "row", None, references).drawn) for _ in range(2)]
+        # Also without a seed the lots of a sentence are the same in all sets.
+        assert len(set(drawn[seed])) == 1
+    assert len({one for one, _ in drawn.values()}) == 3
+    monkeypatch.setenv("SACREBLEU_SEED", "abc")
+    with pytest.raises(GtransError, match="`SACREBLEU_SEED` must be a number or none"):
+        on_set(found, "row", None, references)
 
 
 @pytest.fixture
@@ -245,7 +305,7 @@ def test_means_by_resource_and_how_many_are_won(
         (("--pairs", "none"), "none: no counts of training pairs"),
         (("--pairs", "pairs.json", "--classes", "high=26"), "`--classes`: it-en has 20 training"),
         (("--pairs", "pairs.json", "--classes", "high=x"), "`--classes` high=x: give NAME=N"),
-        (("--directions", "en-nl"), "test.en-nl.nl: not readable"),
+        (("--directions", "en-nl"), "test.en-nl.nl"),
         (("--hyp", "other=x"), "`--hyp` names other"),
     ],
 )
@@ -265,6 +325,17 @@ def test_a_translation_with_missing_lines_is_refused(
     (translated / "row.en-it.it").write_text("one\n")
     assert score(words_of(translated)) == 1
     assert "row.en-it.it: it has 1 lines, but" in capsys.readouterr().err
+
+
+def test_a_last_line_needs_no_line_feed(
+    translated: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (translated / "ref" / "test.de-en.de", translated / "row.en-de.de"):
+        lines = file.read_text().split("\n")[:-2]
+        file.write_text("\n".join([*lines, "right" if "ref" in str(file) else "wrong"]))
+    assert score(words_of(translated)) == 0
+    row = json.loads(capsys.readouterr().out)["systems"]["row"]
+    assert row["en-de"]["score"] < 100
 
 
 # --- whole tables -----------------------------------------------------------------------
