@@ -5,11 +5,11 @@ reads STEM.en-de.de and DIR/test.en-de.de or DIR/test.de-en.de, and so on, a sen
 prints JSON in the form of ``gtrans score``: for the system ``row`` the s-BLEU of each direction and
 their ``mean``. With ``--hyp baseline=STEM row=STEM`` each has a test of its difference from the
 baseline, in which sentences that are the same in the language that all directions have in common
-are one (:mod:`gtrans.evaluation.several_sets`). With ``--pairs FILE`` (training pairs of sentences by pair of languages) and ``--classes
-high=900000 medium=100000 low=0``, ``into`` and ``out of`` the language that all pairs have in
-common have the mean over the pairs of each class (those with at least so many training pairs that
-are in no class before it) and over ``all``, and the ``win ratio``: on how many per cent of the
-pairs the row is better than the baseline.
+are one (:mod:`gtrans.evaluation.several_sets`). With ``--pairs FILE`` (training pairs of sentences
+by pair of languages) and ``--classes high=900000 medium=100000 low=0``, ``into`` and ``out of`` the
+language that all pairs have in common have the mean over the pairs of each class (those with at
+least so many training pairs that are in no class before it) and over ``all``, and the ``win
+ratio``: on how many per cent of the pairs the row is better than the baseline.
 """
 
 from __future__ import annotations
