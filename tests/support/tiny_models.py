@@ -8,22 +8,20 @@ same, tests/cli/test_fairseq_fronts.py tests.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from support import command_server
+
 PLUGIN = "gtrans"
-COMMANDS = ("generate", "hydra_train", "interactive", "preprocess", "train", "validate")
 TINY = (
     *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "32"),
     *("--encoder-ffn-embed-dim", "64", "--decoder-ffn-embed-dim", "64"),
@@ -53,7 +51,7 @@ class Finished:
 
 
 class StockCommands:
-    """``fairseq-NAME`` for the names in ``COMMANDS``."""
+    """``fairseq-NAME`` for the names in :data:`command_server.COMMANDS`."""
 
     def __init__(self, repo: Path, folder: Path) -> None:
         self._folder = folder
@@ -64,7 +62,7 @@ class StockCommands:
         """The process that forks commands, with the plugin imported before or not."""
         if has_plugin not in self._servers:
             self._servers[has_plugin] = subprocess.Popen(
-                [sys.executable, __file__, *([PLUGIN] if has_plugin else [])],
+                [sys.executable, command_server.__file__, *([PLUGIN] if has_plugin else [])],
                 cwd=self._repo,
                 env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
                 stdin=subprocess.PIPE,
@@ -111,57 +109,6 @@ class StockCommands:
         """End the servers."""
         for server in self._servers.values():
             server.communicate(timeout=60)
-
-
-def serve(plugin: str | None) -> None:
-    """Fork a process for every command that the standard input asks for.
-
-    Args:
-        plugin: ``--user-dir`` to import before; None: each command imports its own.
-    """
-    modules = {name: importlib.import_module(f"fairseq_cli.{name}") for name in COMMANDS}
-    importlib.import_module("torch._dynamo")  # by the first optimizer otherwise
-    if plugin is not None:
-        importlib.import_module("fairseq.utils").import_user_module(Namespace(user_dir=plugin))
-    _let_ddp_train_on_cpus()
-    answers = os.fdopen(os.dup(1), "w")
-    for line in iter(sys.stdin.readline, ""):
-        asked = json.loads(line)
-        children = [_forked(modules, asked["name"], order) for order in asked["orders"]]
-        ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-        print(json.dumps(ended), file=answers, flush=True)
-
-
-def _let_ddp_train_on_cpus() -> None:
-    """fairseq gives its default DDP the number of a GPU, which torch refuses on CPUs."""
-    module = importlib.import_module("fairseq.models.distributed_fairseq_model")
-    wrapper = module.DistributedDataParallel
-
-    def on_cpus(*arguments: Any, **named: Any) -> Any:
-        return wrapper(*arguments, **{**named, "device_ids": None, "output_device": None})
-
-    module.DistributedDataParallel = on_cpus
-
-
-def _forked(modules: dict[str, Any], name: str, order: dict[str, Any]) -> int:
-    """Start a process for a command; returns its number."""
-    child = os.fork()
-    if child:
-        return child
-    for number, path in enumerate(order["streams"]):
-        os.dup2(os.open(path, os.O_RDWR | (number and os.O_CREAT | os.O_TRUNC)), number)
-    sys.argv = [f"fairseq-{name}", *order["argv"]]
-    status = 0
-    try:
-        modules[name].cli_main()
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:  # what Python itself does at the top
-        sys.excepthook(*sys.exc_info())
-        status = 1
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
 
 
 @dataclass(frozen=True)
@@ -253,7 +200,3 @@ def harmful(tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
     state = torch.load(tiny.checkpoints["document"], weights_only=False)
     torch.save({**state, "extra_state": Harm(path.parent / "harmed")}, path)
     return path
-
-
-if __name__ == "__main__":
-    serve(sys.argv[1] if len(sys.argv) > 1 else None)
