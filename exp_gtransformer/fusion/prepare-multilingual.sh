@@ -117,13 +117,14 @@ if [[ $DRY_RUN == no ]]; then
 fi
 TEXTS=()
 for pair in "${PAIRS[@]}"; do
-  for lang in "${pair%-*}" "${pair#*-}"; do
-    for split in train valid test; do
-      TEXTS+=("$split.$pair.$lang")
-      # Both sides have boundaries of documents, empty lines, at the same lines.
-      made "$DATA/text/plain.$split.$pair.$lang" bash -c \
-        "gzip -dcf \"\$0\" | grep -v '^[[:space:]]*\$'" "$(pair_text "$split" "$pair" "$lang")"
-    done
+  one=${pair%-*} two=${pair#*-}
+  for split in train valid test; do
+    text=$DATA/text/plain.$split.$pair
+    TEXTS+=("$split.$pair.$one" "$split.$pair.$two")
+    run "$(interpreter)" -m gtrans.text.sentence_pairs "$(pair_text "$split" "$pair" "$one")" \
+      "$(pair_text "$split" "$pair" "$two")" "$text.$one" "$text.$two"
+  done
+  for lang in "$one" "$two"; do
     run cp "$DATA/text/plain.test.$pair.$lang" "$DATA/references/test.$pair.$lang"
   done
 done

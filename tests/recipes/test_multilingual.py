@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -120,6 +121,32 @@ def test_mistakes_of_the_preparation(texts: Path, repo: Path, tmp_path: Path) ->
     assert "all pairs must have one language in common" in error(*given)
     (texts / "train.en-it.it").unlink()
     assert "dev.it-en.it: there is no such file" in error(*given)
+
+
+def damaged(text: str) -> bytes:
+    return gzip.compress(text.encode() * 1000)[:-20]
+
+
+@pytest.mark.parametrize(
+    ("german", "english", "message"),
+    [
+        ("eins\n\ndrei\nvier\n", "one\ntwo\n\nfour\n",
+         "test.de-en.de:2 is a document boundary but texts/two/test.de-en.en:2 is a sentence"),
+        ("eins\nzwei\n", "one\n", "texts/two/test.de-en.en ends after line 1"),
+        ("eins\n", "one\n<d>\ntwo\n", "de ends after line 1 but texts/two/test.de-en.en:2 is a docu"),
+        (b"eins\nzwei \xff\n", "one\ntwo\n", "texts/two/test.de-en.de:2: not UTF-8 (byte 6 of"),
+        (damaged("eins\n"), "one\n" * 1000, "texts/two/test.de-en.de' is damaged as a gzip file"),
+    ],
+)  # fmt: skip
+def test_sides_that_do_not_fit_are_refused(
+    german: str | bytes, english: str, message: str, texts: Path, repo: Path, tmp_path: Path
+) -> None:
+    (texts / "test.de-en.de").write_bytes(german if isinstance(german, bytes) else german.encode())
+    (texts / "test.de-en.en").write_text(english, encoding="utf-8")
+    words = ("--data", "texts", "--corpus", "two", "--out", "out", "--langs", "en,de")
+    done = run_script(repo, tmp_path, PREPARE, *words, *("--bpe-merges", "9"))
+    assert message in the_error(done)
+    assert not list((tmp_path / "out" / "data" / "references").iterdir())
 
 
 @pytest.mark.long
