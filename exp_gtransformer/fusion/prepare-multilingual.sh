@@ -69,8 +69,9 @@ in_pieces() {
 in_merges() {
   local file train=()
   for file in "${TEXTS[@]}"; do
-    made "$DATA/text/tok.$file" bash -c \
-      "$(quoted "$(program sacremoses)") -l ${file##*.} -q tokenize <\"\$0\"" "$DATA/text/plain.$file"
+    # shellcheck disable=SC2016 # the words of that shell
+    made "$DATA/text/tok.$file" bash -c '"$0" -l "$1" -q tokenize <"$2"' \
+      "$(program sacremoses)" "${file##*.}" "$DATA/text/plain.$file"
     [[ $file != train.* ]] || train+=("$DATA/text/tok.$file")
   done
   made "$DATA/text/tok.train" cat "${train[@]}"
@@ -95,6 +96,8 @@ training_pairs() {
 }
 
 parse "$@"
+check_text_options
+((${#EXTRA[@]} == 0)) || die "'${EXTRA[0]}' stands behind --, but nothing here has such options."
 find_prefixes
 find_langs
 find_texts

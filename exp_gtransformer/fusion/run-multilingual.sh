@@ -70,6 +70,7 @@ settings() {
 run-fusion.sh)." ;;
   esac
   check_fusion
+  check_text_options
   at_least 0 average
   without prepare
   if [[ $corpus == opus100 ]]; then

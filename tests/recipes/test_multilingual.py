@@ -90,6 +90,12 @@ def test_a_direction_can_be_a_call_of_its_own(script) -> None:
         (["--corpus", "iwslt17-multi", "--xlmr", "X"], "`--xlmr` is for opus100"),
         (["--corpus", "iwslt17-multi", "--directions", "de-it"], "`--directions` must be one o"),
         (["--corpus", "iwslt17-multi", "--prepared", "p", "--bpe-merges", "9"], "which decides it"),
+        (["--corpus", "iwslt17-multi", "--langs", "en,de,de"], "the language 'de' is there twice"),
+        (["--corpus", "iwslt17-multi", "--langs", "en,pt-br"], "the language 'pt-br' must have"),
+        (["--corpus", "iwslt17-multi", "--langs", "en,,de"], "the language '' must have only"),
+        (["--corpus", "iwslt17-multi", "--normalise", "yes"], "`--normalise` is for one pair of l"),
+        (["--corpus", "iwslt17-multi", "--target-lang", "nl"], "`--target-lang` is for one pair"),
+        (["--corpus", "iwslt17-multi", "--bpe-symbols", "9"], "`--bpe-symbols` is for one pair of"),
     ],
 )
 def test_a_mistake_is_one_line(arguments, message, script, tmp_path) -> None:
@@ -117,10 +123,17 @@ def test_mistakes_of_the_preparation(texts: Path, repo: Path, tmp_path: Path) ->
     assert "`--corpus` is missing" in error()
     assert "`--langs` is missing" in error("--data", texts.parent, "--corpus", "one")
     assert "X/sentencepiece.bpe.model: there is no such file" in error(*given, "--xlmr", "X")
+    assert "`--source-lang` is for one pair of languages" in error(*given, "--source-lang", "fr")
+    assert "`--sentence-data` is for one pair" in error(*given, "--sentence-data", "elsewhere")
+    assert "'--joined' stands behind --" in error(*given, "--", "--joined")
     (texts / "dev.it-en.it").rename(texts / "train.en-it.it")
     assert "all pairs must have one language in common" in error(*given)
     (texts / "train.en-it.it").unlink()
     assert "dev.it-en.it: there is no such file" in error(*given)
+    (texts / "train.$(touch made)-en.en").touch()
+    assert "the language '$(touch made)' must have only letters, digits and '_'" in error(*given)
+    (texts / "train.$(touch made)-en.en").rename(texts / "train.it-en.en.gz")
+    assert "the language 'it' is there twice" in error(*given)
 
 
 def damaged(text: str) -> bytes:
@@ -133,10 +146,11 @@ def damaged(text: str) -> bytes:
         ("eins\n\ndrei\nvier\n", "one\ntwo\n\nfour\n",
          "test.de-en.de:2 is a document boundary but texts/two/test.de-en.en:2 is a sentence"),
         ("eins\nzwei\n", "one\n", "texts/two/test.de-en.en ends after line 1"),
-        ("eins\n", "one\n<d>\ntwo\n", "de ends after line 1 but texts/two/test.de-en.en:2 is a docu"),
+        ("eins\n", "one\n<d>\ntwo\n", "ends after line 1 but texts/two/test.de-en.en:2 is a docu"),
         (b"eins\nzwei \xff\n", "one\ntwo\n", "texts/two/test.de-en.de:2: not UTF-8 (byte 6 of"),
         (damaged("eins\n"), "one\n" * 1000, "texts/two/test.de-en.de' is damaged as a gzip file"),
     ],
+    ids=["empty on one side", "other numbers", "boundary on one side", "not UTF-8", "cut off"],
 )  # fmt: skip
 def test_sides_that_do_not_fit_are_refused(
     german: str | bytes, english: str, message: str, texts: Path, repo: Path, tmp_path: Path
