@@ -136,6 +136,60 @@ def test_mistakes_of_the_preparation(texts: Path, repo: Path, tmp_path: Path) ->
     assert "the language 'it' is there twice" in error(*given)
 
 
+@pytest.fixture
+def translate(stand_ins, tmp_path: Path):
+    """A trained model; a call with what `gtrans generate` prints returns the text made of it."""
+    for folder in ("p", "out/fusion-gtrans", "r"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("p/dict.en.txt", "p/dict.de.txt", *MODEL, "r/test.en-de.de", "r/test.de-en.en"):
+        (tmp_path / name).write_text("one\ntwo\n", encoding="utf-8")
+
+    def call(generated: str, *arguments: str) -> tuple[str, list[str]]:
+        (tmp_path / "generated").write_text(generated, encoding="utf-8")
+        done, _ = stand_ins(
+            "run-multilingual", "--corpus", "iwslt17-multi", "--langs", "en,de", "--prepared", "p",
+            "--references", "r", "--average", "0", "--stage", "translate", *arguments,
+            GENERATED=str(tmp_path / "generated"),
+        )  # fmt: skip
+        if done.returncode:
+            return done.stderr, []
+        text = (tmp_path / "out" / "generated.fusion-gtrans.en-de.de").read_text(encoding="utf-8")
+        return text, (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+
+    return call
+
+
+MODEL = [f"out/fusion-gtrans/{name}" for name in ("checkpoint_best.pt", "checkpoint_last.pt")]
+MODEL.append("out/fusion-gtrans/finished")
+
+
+def test_the_best_translation_of_a_sentence_is_taken(translate) -> None:
+    text, _ = translate("D-1\t-1\tzwei\nD-1\t-9\tschlecht\nD-0\t-1\teins\nD-0\t-9\tschlecht\n")
+    assert text == "eins\nzwei\n"
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [("one\ntwo", "eins\nzwei\n"), ("\none\n\n <d>\r\ntwo", "\neins\n\n\nzwei\n")],
+    ids=["without a last line feed", "with boundaries"],
+)
+def test_translations_stand_in_the_lines_of_the_reference(
+    reference: str, expected: str, translate, tmp_path: Path
+) -> None:
+    (tmp_path / "r" / "test.en-de.de").write_text(reference, encoding="utf-8")
+    generated = "D-1\t-1\tzwei\nD-0\t-1\teins\n"
+    assert translate(generated, "--directions", "en-de")[0] == expected
+    too_many, _ = translate(generated + "D-2\t-1\tdrei\n", "--directions", "en-de")
+    assert "it has 2 sentences, but the binarised test split has more" in too_many
+    assert translate("D-1\t-1\t\n", "--directions", "en-de")[0].split() == []
+
+
+def test_a_finished_model_is_asked_once(translate) -> None:
+    _, log = translate("")
+    assert sum(" generate " in call for call in log) == 2
+    assert sum("gtrans.training.finished" in call for call in log) == 1
+
+
 def damaged(text: str) -> bytes:
     return gzip.compress(text.encode() * 1000)[:-20]
 
