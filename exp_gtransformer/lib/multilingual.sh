@@ -13,7 +13,8 @@ declare -A SPLIT_PREFIX=()
 multilingual_usage() {
   cat <<EOF
   --data DIR            folder of the corpora: text in DIR/NAME/{train,dev,test}.L-M.{L,M}[.gz], as
-                        gtrans get-corpus writes it; every pair has the language M, such as en
+                        gtrans get-corpus writes it; every pair has the language M, such as en.
+                        Both sides have the same sentences, and boundaries at the same places
   --train-prefix, --valid-prefix, --test-prefix PREFIX
                         text in another place: PREFIX.L-M.{L,M}[.gz]
   --langs M,L,L,..      M and all others (default: those of the text). Of two languages, the text may
