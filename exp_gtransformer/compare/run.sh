@@ -13,7 +13,8 @@ OUT/test.MODEL.LANG, scores.
                         document      document Transformer, one line for each sentence (forced)
                         finetune      G-Transformer with its paper's start
                         lossless      G-Transformer that begins as the sentence model
-                        memory-instances  the same with a memory that goes from instance to instance
+                        memory-instances  the same with a memory that goes from instance to instance, each of
+                                      128 tokens if there is no --max-doc-tokens
                         lossless-fusion   lossless with fusion of all layers
                         random        G-Transformer from random parameters, for as many updates as
                                       the sentence model and a document model together
@@ -64,20 +65,19 @@ COMMON_SETTINGS=(
   --criterion chunked_cross_entropy --label-smoothing 0.1
   --dropout 0.1
 )
-arch=${OPTION[arch]}
+arch=${OPTION[arch]} instances=${OPTION[max-doc-tokens]}
 start_from sentence "$SENTENCE_SEED" --unit sentence --doc-mode full
 
 updates=${OPTION[document-updates]} start=(--init-from "$SENTENCE" --lr-scale-pretrained 0.2)
 # prepare_pairs DIR: the sentence pairs to DIR, in the vocabulary of the corpus, and as text beside it.
 prepare_pairs() {
-  local lang text
-  for lang in "${OPTION[source-lang]}" "${OPTION[target-lang]}"; do
-    text=$(text_file "${OPTION[pairs]}" "$lang")
-    [[ $DRY_RUN == yes ]] || gzip -dcf "$text" | sed '/./!d; G' >"$1.text.$lang"
-  done
-  run "$(program gtrans)" prepare --source-lang "${OPTION[source-lang]}" \
-    --target-lang "${OPTION[target-lang]}" --train "$1.text" --reuse "$DATA" \
-    --workers "${OPTION[workers]}" --out "$1"
+  local source=${OPTION[source-lang]} target=${OPTION[target-lang]} one two
+  one=$(text_file "${OPTION[pairs]}" "$source")
+  two=$(text_file "${OPTION[pairs]}" "$target")
+  run "$(interpreter)" -m gtrans.text.sentence_pairs --documents "$one" "$two" \
+    "$1.text.$source" "$1.text.$target"
+  run "$(program gtrans)" prepare --source-lang "$source" --target-lang "$target" \
+    --train "$1.text" --reuse "$DATA" --workers "${OPTION[workers]}" --out "$1"
 }
 
 lossless=(--word-dropout 0.1 --word-dropout-epochs 40 --positions sentence --gate-bias 10)
@@ -91,6 +91,22 @@ of_groups() {
     --probability-fusion geometric)
   COMMON_SETTINGS=("${COMMON_SETTINGS[@]/chunked_cross_entropy/multi_level_cross_entropy}")
 }
+# HAN is trained in two parts, which read the same.
+model=$(document_model "$system") encoder=$(document_model han-encoder encoder)
+trained=("$model")
+[[ $system != han ]] || trained+=("$encoder")
+data=$DATA
+if [[ -n ${OPTION[pairs]} ]]; then
+  COMMON_SETTINGS+=(--mix "1:${OPTION[pairs-weight]}")
+  pairs=${OPTION[out]}/data-pairs.$model
+  for part in "${trained[@]}"; do
+    if makes document "$part"; then
+      prepare_pairs "$pairs"
+      break
+    fi
+  done
+  DATA+=:$pairs
+fi
 case $system in
   continued) parts=(--unit sentence --doc-mode full) ;;
   concat) of_system concat_transformer && parts=(--unit window) ;;
@@ -104,7 +120,8 @@ case $system in
     of_system gtransformer_memory
     # What an instance leaves is of use only if another one follows. Of the documents of debian-web
     # 14% have more than 512 words (train; dev: 43%), 42% more than 128 (dev: 85%).
-    parts=(--unit stream --max-doc-tokens 128 "${lossless[@]}")
+    [[ -n ${GIVEN[max-doc-tokens]+given} ]] || instances=128
+    parts=(--unit stream --max-doc-tokens "$instances" "${lossless[@]}")
     ;;
   random)
     parts=(--unit document --word-dropout 0.3 --word-dropout-epochs 30) start=()
@@ -123,10 +140,9 @@ case $system in
     of_system han_transformer
     ((updates == 0)) || updates=$(((updates + 1) / 2))
     parts=(--unit window --context-before 3 --context-after 0 --context-sides history)
-    model=$(document_model han-encoder encoder)
-    train "$model" "$updates" "${parts[@]}" --han-side encoder "${start[@]}"
+    train "$encoder" "$updates" "${parts[@]}" --han-side encoder "${start[@]}"
     # Both sides begin where the encoder's model ends.
-    start=(--init-from "${OPTION[out]}/$model/checkpoint_best.pt" --lr-scale-pretrained 0.2)
+    start=(--init-from "${OPTION[out]}/$encoder/checkpoint_best.pt" --lr-scale-pretrained 0.2)
     parts+=(--han-side both)
     ;;
   fusion)
@@ -136,15 +152,7 @@ case $system in
     ;;
 esac
 [[ " ${parts[*]} " != *" --unit document "* ]] ||
-  parts+=(--max-doc-tokens "${OPTION[max-doc-tokens]}")
-model=$(document_model "$system")
-data=$DATA
-if [[ -n ${OPTION[pairs]} ]]; then
-  parts+=(--mix "1:${OPTION[pairs-weight]}")
-  pairs=${OPTION[out]}/data-pairs.$model
-  [[ $OUTPUTS_ONLY == yes ]] || ! makes document "$model" || prepare_pairs "$pairs"
-  DATA+=:$pairs
-fi
+  parts+=(--max-doc-tokens "$instances")
 train "$model" "$updates" "${parts[@]}" "${start[@]}"
 DATA=$data
 evaluate "$model" "${OPTION[out]}/$model/checkpoint_best.pt" "$BASELINE"

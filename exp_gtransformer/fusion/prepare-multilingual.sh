@@ -69,8 +69,9 @@ in_pieces() {
 in_merges() {
   local file train=()
   for file in "${TEXTS[@]}"; do
-    made "$DATA/text/tok.$file" bash -c \
-      "$(quoted "$(program sacremoses)") -l ${file##*.} -q tokenize <\"\$0\"" "$DATA/text/plain.$file"
+    # shellcheck disable=SC2016 # the words of that shell
+    made "$DATA/text/tok.$file" bash -c '"$0" -l "$1" -q tokenize <"$2"' \
+      "$(program sacremoses)" "${file##*.}" "$DATA/text/plain.$file"
     [[ $file != train.* ]] || train+=("$DATA/text/tok.$file")
   done
   made "$DATA/text/tok.train" cat "${train[@]}"
@@ -95,6 +96,8 @@ training_pairs() {
 }
 
 parse "$@"
+check_text_options
+((${#EXTRA[@]} == 0)) || die "'${EXTRA[0]}' stands behind --, but nothing here has such options."
 find_prefixes
 find_langs
 find_texts
@@ -117,13 +120,14 @@ if [[ $DRY_RUN == no ]]; then
 fi
 TEXTS=()
 for pair in "${PAIRS[@]}"; do
-  for lang in "${pair%-*}" "${pair#*-}"; do
-    for split in train valid test; do
-      TEXTS+=("$split.$pair.$lang")
-      # Both sides have boundaries of documents, empty lines, at the same lines.
-      made "$DATA/text/plain.$split.$pair.$lang" bash -c \
-        "gzip -dcf \"\$0\" | grep -v '^[[:space:]]*\$'" "$(pair_text "$split" "$pair" "$lang")"
-    done
+  one=${pair%-*} two=${pair#*-}
+  for split in train valid test; do
+    text=$DATA/text/plain.$split.$pair
+    TEXTS+=("$split.$pair.$one" "$split.$pair.$two")
+    run "$(interpreter)" -m gtrans.text.sentence_pairs "$(pair_text "$split" "$pair" "$one")" \
+      "$(pair_text "$split" "$pair" "$two")" "$text.$one" "$text.$two"
+  done
+  for lang in "$one" "$two"; do
     run cp "$DATA/text/plain.test.$pair.$lang" "$DATA/references/test.$pair.$lang"
   done
 done

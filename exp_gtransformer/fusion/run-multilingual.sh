@@ -70,6 +70,7 @@ settings() {
 run-fusion.sh)." ;;
   esac
   check_fusion
+  check_text_options
   at_least 0 average
   without prepare
   if [[ $corpus == opus100 ]]; then
@@ -136,19 +137,24 @@ generate() {
   fi
 }
 
-# in_order DIRECTION REFERENCE: the translations that `generate` has written as text, one for every
-# line of the reference; a sentence that was too long for the model has an empty one.
+# in_order DIRECTION REFERENCE: the translations that `generate` has written as text, in the lines of
+# the reference; boundaries of documents are empty, and so is a sentence that was too long for the
+# model. Of several translations of a sentence the best is the first.
 in_order() {
-  local lang=${1#*-} stem=${OPTION[out]}/generated.$MODEL.$1 lines found last
-  lines=$(gzip -dcf "$2" | wc -l)
+  local lang=${1#*-} stem=${OPTION[out]}/generated.$MODEL.$1 sentences found last
+  local boundary='^[ \t\r]*(<d>)?[ \t\r]*$'
+  sentences=$(gzip -dcf "$2" |
+    LC_ALL=C awk -v "boundary=$boundary" '$0 !~ boundary { n++ } END { print n + 0 }')
   LC_ALL=C sed -n 's/^D-\([0-9]*\)\t[^\t]*\t\{0,1\}/\1\t/p' "$stem.txt" >"$stem.numbered"
-  found=$(wc -l <"$stem.numbered")
+  found=$(cut -f 1 "$stem.numbered" | sort -nu | wc -l)
   last=$(cut -f 1 "$stem.numbered" | sort -n | tail -n 1)
-  ((lines > ${last:--1})) ||
-    die "$2: it has $lines lines, but the binarised test split has more sentences."
-  ((lines == found)) || say "$1: $((lines - found)) of $lines sentences have no translation"
-  awk -F '\t' -v "lines=$lines" '{ text[$1] = $2 }
-    END { for (line = 0; line < lines; line++) print text[line] }' "$stem.numbered" >"$stem.raw"
+  ((sentences > ${last:--1})) ||
+    die "$2: it has $sentences sentences, but the binarised test split has more."
+  ((sentences == found)) ||
+    say "$1: $((sentences - found)) of $sentences sentences have no translation"
+  gzip -dcf "$2" | LC_ALL=C awk -F '\t' -v "boundary=$boundary" '
+    FILENAME == ARGV[1] { if (!($1 in text)) text[$1] = $2; next }
+    { if ($0 ~ boundary) print ""; else print text[n++ + 0] }' "$stem.numbered" - >"$stem.raw"
   if [[ ${PIECES[*]} == *sentencepiece ]]; then
     mv "$stem.raw" "$stem.$lang"
   else

@@ -13,12 +13,23 @@ declare -A SPLIT_PREFIX=()
 multilingual_usage() {
   cat <<EOF
   --data DIR            folder of the corpora: text in DIR/NAME/{train,dev,test}.L-M.{L,M}[.gz], as
-                        gtrans get-corpus writes it; every pair has the language M, such as en
+                        gtrans get-corpus writes it; every pair has the language M, such as en.
+                        Both sides have the same sentences, and boundaries at the same places
   --train-prefix, --valid-prefix, --test-prefix PREFIX
                         text in another place: PREFIX.L-M.{L,M}[.gz]
   --langs M,L,L,..      M and all others (default: those of the text). Of two languages, the text may
                         be that of a corpus of one pair, PREFIX.{L,M}[.gz]
 EOF
+}
+
+# check_text_options: options of the preparation of one pair of languages are refused.
+check_text_options() {
+  local key
+  for key in source-lang target-lang bpe-symbols normalise sentence-data; do
+    [[ -z ${GIVEN[$key]+given} ]] ||
+      die "\`--$key\` is for one pair of languages; leave it out (--langs names the languages, \
+--bpe-merges the size of the vocabulary)."
+  done
 }
 
 # find_prefixes: set SPLIT_PREFIX.
@@ -56,7 +67,20 @@ find_langs() {
       die "\`--langs\` is missing: the language of all pairs, such as en, then all others."
     LANGS=("$middle" "${LANGS[@]}")
   fi
+  check_langs
   for lang in "${LANGS[@]:1}"; do PAIRS+=("$lang-${LANGS[0]}"); done
+}
+
+# check_langs: end if a language is no name that files and options can have, or is there twice.
+check_langs() {
+  local lang found=" "
+  for lang in "${LANGS[@]}"; do
+    [[ $lang =~ ^[A-Za-z0-9_]+$ ]] ||
+      die "the language '$lang' must have only letters, digits and '_' (--langs, or a name of a file)."
+    [[ $found != *" $lang "* ]] ||
+      die "the language '$lang' is there twice (--langs, or files that are gzipped and not)."
+    found+="$lang "
+  done
 }
 
 # pair_text SPLIT PAIR LANG: print the name of a text, gzipped or not.

@@ -5,7 +5,7 @@ STAGES=(prepare sentence document translate score)
 # OUTPUTS_ONLY: --outputs.
 OUTPUTS_ONLY=no
 # By model: the stage that trains it, if it is not `document`, and the seed that it must have, if
-# --sentence-seed asks for one; whether this call has trained it to its end. By file: what --outputs
+# --sentence-seed asks for one; whether its training is known to be finished. By file: what --outputs
 # has printed.
 declare -A STAGE_OF=() SEED_OF=() TRAINED=() PRINTED=()
 
@@ -117,9 +117,10 @@ needs() {
 needs_model() {
   local stage=${STAGE_OF[$1]:-document}
   needs "$stage" "$2"
-  if [[ $DRY_RUN == no && -z ${TRAINED[$1]+trained} ]] && ! finished "$1"; then
+  [[ $DRY_RUN == no && -z ${TRAINED[$1]+trained} ]] || return 0
+  finished "$1" ||
     die "${OPTION[out]}/$1: its training is not finished; \`--stage $stage\` goes on with it."
-  fi
+  TRAINED[$1]=yes # reading its checkpoint once is enough
 }
 
 # finished MODEL: whether the training of a model of OUT has come to its end; end if it has another

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gtrans.data.documents import DifferentSides, iterate_parallel, resolve
+from gtrans.data.documents import resolve
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest
 from gtrans.identity.files import check_output, check_output_folder
@@ -21,6 +21,7 @@ from gtrans.text.chinese_words import check_segmenter
 from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps, is_chinese
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.prepared_folder import STATE_FILE, SUBWORD_MODELS, prepared_files
+from gtrans.text.sentence_pairs import pairs_of
 from gtrans.text.subword_model import read_pieces
 
 DEFAULT_MERGES = 30000
@@ -180,13 +181,8 @@ def check_split(options: PreparationOptions, prefixes: Sequence[str]) -> list[tu
     pairs = []
     for prefix in prefixes:
         source, target = (resolve(prefix, lang) for lang in options.languages)
-        try:
-            for _ in iterate_parallel(source, target):
-                pass
-        except DifferentSides as error:
-            raise GtransError(
-                f"{error}; `gtrans get-corpus own --empty drop` leaves such pairs out."
-            ) from None
+        for _ in pairs_of(source, target):
+            pass
         pairs.append((source, target))
     return pairs
 

@@ -103,6 +103,16 @@ def test_every_task_decodes(
     assert some.lines("P") != done.lines("P")
 
 
+def test_the_order_of_languages_is_that_of_the_training(
+    tiny: TinyWorld, runs: dict[str, Path]
+) -> None:
+    done = generate(tiny, runs, "translation_multi_linear", "--langs", "de,en")
+    assert done.status == 1
+    line = done.stderr.strip().splitlines()[-1]
+    assert "it has another source vocabulary (symbol " in line
+    assert " is '__en__', not '__de__'); give the folder it was trained with, and `--la" in line
+
+
 def test_groups_that_do_not_exist_are_one_line(
     tiny: TinyWorld,
     runs: dict[str, Path],

@@ -44,6 +44,7 @@ case $name:$1 in
       >"$out/prepare.json"
     ;;
   gtrans:translate) printf 'x\\n' >"$(value --output)" ;;
+  gtrans:generate) [[ -z ${GENERATED:-} ]] || cat "$GENERATED" ;;
   gtrans:trim-vocab) mkdir -p "$(value --out)" && printf x >"$(value --out)/model.pt" ;;
   gtrans:score)
     [[ $* != *" --json "* ]] || printf '{}\n' >"$(value --json)"
@@ -65,6 +66,7 @@ case $name:$1 in
     [[ -z ${FINISH:-} ]] || printf '%s' "$(value --seed)" >"$folder/finished"
     ;;
   python:-m)
+    [[ $2 == gtrans.training.finished ]] || exit 0
     [[ -f $3/finished ]] || exit 1
     [[ -z ${4:-} || $(<"$3/finished") == "$4" ]] || exit 2
     ;;
@@ -84,7 +86,8 @@ def stand_ins(repo: Path, tmp_path: Path):
     Returns a function that runs a recipe on the CPU, on text that is there, into ``out``. It
     returns the process and the calls, without those of ``gtrans score``. A training writes
     checkpoints, and is finished if there is a file ``finished``, which holds its seed, in its
-    folder; it is there with FINISH. It is refused if REFUSE is ``MODEL:MESSAGE``.
+    folder; it is there with FINISH. It is refused if REFUSE is ``MODEL:MESSAGE``. What ``gtrans
+    generate`` prints stands in the file GENERATED.
     """
     shutil.copytree(repo / "exp_gtransformer", tmp_path / "exp_gtransformer")
     programs = tmp_path / ".venv" / "bin"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -89,6 +90,12 @@ def test_a_direction_can_be_a_call_of_its_own(script) -> None:
         (["--corpus", "iwslt17-multi", "--xlmr", "X"], "`--xlmr` is for opus100"),
         (["--corpus", "iwslt17-multi", "--directions", "de-it"], "`--directions` must be one o"),
         (["--corpus", "iwslt17-multi", "--prepared", "p", "--bpe-merges", "9"], "which decides it"),
+        (["--corpus", "iwslt17-multi", "--langs", "en,de,de"], "the language 'de' is there twice"),
+        (["--corpus", "iwslt17-multi", "--langs", "en,pt-br"], "the language 'pt-br' must have"),
+        (["--corpus", "iwslt17-multi", "--langs", "en,,de"], "the language '' must have only"),
+        (["--corpus", "iwslt17-multi", "--normalise", "yes"], "`--normalise` is for one pair of l"),
+        (["--corpus", "iwslt17-multi", "--target-lang", "nl"], "`--target-lang` is for one pair"),
+        (["--corpus", "iwslt17-multi", "--bpe-symbols", "9"], "`--bpe-symbols` is for one pair of"),
     ],
 )
 def test_a_mistake_is_one_line(arguments, message, script, tmp_path) -> None:
@@ -116,10 +123,98 @@ def test_mistakes_of_the_preparation(texts: Path, repo: Path, tmp_path: Path) ->
     assert "`--corpus` is missing" in error()
     assert "`--langs` is missing" in error("--data", texts.parent, "--corpus", "one")
     assert "X/sentencepiece.bpe.model: there is no such file" in error(*given, "--xlmr", "X")
+    assert "`--source-lang` is for one pair of languages" in error(*given, "--source-lang", "fr")
+    assert "`--sentence-data` is for one pair" in error(*given, "--sentence-data", "elsewhere")
+    assert "'--joined' stands behind --" in error(*given, "--", "--joined")
     (texts / "dev.it-en.it").rename(texts / "train.en-it.it")
     assert "all pairs must have one language in common" in error(*given)
     (texts / "train.en-it.it").unlink()
     assert "dev.it-en.it: there is no such file" in error(*given)
+    (texts / "train.$(touch made)-en.en").touch()
+    assert "the language '$(touch made)' must have only letters, digits and '_'" in error(*given)
+    (texts / "train.$(touch made)-en.en").rename(texts / "train.it-en.en.gz")
+    assert "the language 'it' is there twice" in error(*given)
+
+
+@pytest.fixture
+def translate(stand_ins, tmp_path: Path):
+    """A trained model; a call with what `gtrans generate` prints returns the text made of it."""
+    for folder in ("p", "out/fusion-gtrans", "r"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("p/dict.en.txt", "p/dict.de.txt", *MODEL, "r/test.en-de.de", "r/test.de-en.en"):
+        (tmp_path / name).write_text("one\ntwo\n", encoding="utf-8")
+
+    def call(generated: str, *arguments: str) -> tuple[str, list[str]]:
+        (tmp_path / "generated").write_text(generated, encoding="utf-8")
+        done, _ = stand_ins(
+            "run-multilingual", "--corpus", "iwslt17-multi", "--langs", "en,de", "--prepared", "p",
+            "--references", "r", "--average", "0", "--stage", "translate", *arguments,
+            GENERATED=str(tmp_path / "generated"),
+        )  # fmt: skip
+        if done.returncode:
+            return done.stderr, []
+        text = (tmp_path / "out" / "generated.fusion-gtrans.en-de.de").read_text(encoding="utf-8")
+        return text, (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+
+    return call
+
+
+MODEL = [f"out/fusion-gtrans/{name}" for name in ("checkpoint_best.pt", "checkpoint_last.pt")]
+MODEL.append("out/fusion-gtrans/finished")
+
+
+def test_the_best_translation_of_a_sentence_is_taken(translate) -> None:
+    text, _ = translate("D-1\t-1\tzwei\nD-1\t-9\tschlecht\nD-0\t-1\teins\nD-0\t-9\tschlecht\n")
+    assert text == "eins\nzwei\n"
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [("one\ntwo", "eins\nzwei\n"), ("\none\n\n <d>\r\ntwo", "\neins\n\n\nzwei\n")],
+    ids=["without a last line feed", "with boundaries"],
+)
+def test_translations_stand_in_the_lines_of_the_reference(
+    reference: str, expected: str, translate, tmp_path: Path
+) -> None:
+    (tmp_path / "r" / "test.en-de.de").write_text(reference, encoding="utf-8")
+    generated = "D-1\t-1\tzwei\nD-0\t-1\teins\n"
+    assert translate(generated, "--directions", "en-de")[0] == expected
+    too_many, _ = translate(generated + "D-2\t-1\tdrei\n", "--directions", "en-de")
+    assert "it has 2 sentences, but the binarised test split has more" in too_many
+    assert translate("D-1\t-1\t\n", "--directions", "en-de")[0].split() == []
+
+
+def test_a_finished_model_is_asked_once(translate) -> None:
+    _, log = translate("")
+    assert sum(" generate " in call for call in log) == 2
+    assert sum("gtrans.training.finished" in call for call in log) == 1
+
+
+def damaged(text: str) -> bytes:
+    return gzip.compress(text.encode() * 1000)[:-20]
+
+
+@pytest.mark.parametrize(
+    ("german", "english", "message"),
+    [
+        ("eins\n\ndrei\nvier\n", "one\ntwo\n\nfour\n",
+         "test.de-en.de:2 is a document boundary but texts/two/test.de-en.en:2 is a sentence"),
+        ("eins\nzwei\n", "one\n", "texts/two/test.de-en.en ends after line 1"),
+        ("eins\n", "one\n<d>\ntwo\n", "ends after line 1 but texts/two/test.de-en.en:2 is a docu"),
+        (b"eins\nzwei \xff\n", "one\ntwo\n", "texts/two/test.de-en.de:2: not UTF-8 (byte 6 of"),
+        (damaged("eins\n"), "one\n" * 1000, "texts/two/test.de-en.de' is damaged as a gzip file"),
+    ],
+    ids=["empty on one side", "other numbers", "boundary on one side", "not UTF-8", "cut off"],
+)  # fmt: skip
+def test_sides_that_do_not_fit_are_refused(
+    german: str | bytes, english: str, message: str, texts: Path, repo: Path, tmp_path: Path
+) -> None:
+    (texts / "test.de-en.de").write_bytes(german if isinstance(german, bytes) else german.encode())
+    (texts / "test.de-en.en").write_text(english, encoding="utf-8")
+    words = ("--data", "texts", "--corpus", "two", "--out", "out", "--langs", "en,de")
+    done = run_script(repo, tmp_path, PREPARE, *words, *("--bpe-merges", "9"))
+    assert message in the_error(done)
+    assert not list((tmp_path / "out" / "data" / "references").iterdir())
 
 
 @pytest.mark.long

@@ -151,7 +151,9 @@ def check_stock_vocabulary(task: Any) -> None:
                 raise GtransError(
                     "the checkpoint was trained with `--task document_translation`; give that task."
                 )
+            # fairseq numbers the symbols of languages in the order of the option.
+            order = ", and `--langs` in its order" if getattr(task, "langs", None) else ""
             raise GtransError(
-                f"the checkpoint was not made with this data folder, it has another {side} "
-                f"vocabulary ({old.difference(here)}); give the folder it was trained with."
+                f"the checkpoint was not made with these data, it has another {side} vocabulary "
+                f"({old.difference(here)}); give the folder it was trained with{order}."
             )

@@ -1,0 +1,61 @@
+"""``compare/run.sh``: systems that start from one sentence model."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from support.recipes import PLACE, commands
+
+
+def trainings(script, *options: str) -> dict[str, str]:
+    """The commands of `gtrans train` in a dry run, by model."""
+    done = commands(script("run-compare", *PLACE, "--dry-run", *options))
+    found = [command for command in done if command.startswith("gtrans train ")]
+    return {re.findall(r"--save-dir out/(\S+)", command)[0]: command for command in found}
+
+
+def test_both_parts_of_han_read_the_pairs(script) -> None:
+    pairs = ("--pairs", "P", "--pairs-weight", "2")
+    sentence, *parts = trainings(script, "--system", "han", *pairs).items()
+    assert sentence[1].startswith("gtrans train out/data --") and "--mix" not in sentence[1]
+    assert [name for name, _ in parts] == ["han-encoder", "han"]
+    for _, command in parts:
+        assert command.startswith("gtrans train out/data:out/data-pairs.han --")
+        assert " --mix 1:2 " in command
+
+
+def test_both_sides_of_the_pairs_are_read_together(stand_ins, tmp_path: Path) -> None:
+    """They are prepared for the first part of a model that is made here."""
+    for lang in ("en", "de"):
+        (tmp_path / f"P.{lang}").write_text("x\n", encoding="utf-8")
+    reading = (
+        "python -m gtrans.text.sentence_pairs --documents P.en P.de "
+        "out/data-pairs.han.text.en out/data-pairs.han.text.de"
+    )
+    for only in ((), ("--only", "han-encoder"), ("--only", "han")):
+        stage = ("--stage", "document", *only) if only else ()
+        done, calls = stand_ins(
+            "run-compare", "--system", "han", "--pairs", "P", *stage, FINISH="1"
+        )
+        assert done.returncode == 0, done.stderr
+        log = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+        assert log.count(reading) == 1
+        prepared = [call for call in calls if "--train out/data-pairs.han.text " in call]
+        assert len(prepared) == 1 and prepared[0].startswith("gtrans prepare ")
+        assert log.index(reading) < log.index(prepared[0])
+
+
+def test_a_missing_side_of_the_pairs_is_one_line(stand_ins, tmp_path: Path) -> None:
+    (tmp_path / "P.en").write_text("x\n", encoding="utf-8")
+    done, calls = stand_ins("run-compare", "--pairs", "P", FINISH="1")
+    assert done.returncode == 1
+    assert "P.de: there is no such file (nor P.de.gz)" in done.stderr.splitlines()[-1]
+    assert not any("data-pairs" in call for call in calls)
+
+
+def test_instances_of_a_memory_have_the_length_that_is_asked_for(script) -> None:
+    instances = ("--system", "memory-instances")
+    assert " --max-doc-tokens 128 " in trainings(script, *instances)["memory-instances"]
+    command = trainings(script, *instances, "--max-doc-tokens", "300")["memory-instances"]
+    assert re.findall(r"--max-doc-tokens (\d+)", command) == ["300"]
