@@ -258,10 +258,10 @@ find_text() {
 # text_file PREFIX LANG: print the name of the file, gzipped or not.
 text_file() {
   local file=$1.$2
-  if [[ -f $file || $DRY_RUN == yes ]]; then
-    printf '%s\n' "$file"
-  elif [[ -f $file.gz ]]; then
+  if [[ ! -f $file && -f $file.gz ]]; then
     printf '%s\n' "$file.gz"
+  elif [[ -f $file || $DRY_RUN == yes ]]; then
+    printf '%s\n' "$file"
   else
     die "$file: there is no such file (nor $file.gz)."
   fi

@@ -50,6 +50,18 @@ def test_every_script_has_a_short_name(folder):
         assert os.access(path, os.X_OK), path
 
 
+def test_a_dry_run_names_the_files_that_are_there(script, tmp_path):
+    """Text may be gzipped; what is not there has the name without it."""
+    words = ["--dry-run", "--out", "out", "--source-lang", "en", "--target-lang", "de"]
+    for split in ("train", "valid", "test"):
+        words += [f"--{split}-prefix", str(tmp_path / split)]
+    for name in ("test.en.gz", "test.en"):
+        (tmp_path / name).write_bytes(gzip.compress(b"a\n"))
+        found = [it for it in commands(script("run-finetune", *words)) if " translate " in it]
+        assert len(found) == 2 and all(f"--input {tmp_path}/{name} " in it for it in found)
+        (tmp_path / name).unlink()
+
+
 @pytest.mark.parametrize("name", USUAL)
 def test_help_shows_options_and_defaults(name, script):
     done = script(name, "--help")
