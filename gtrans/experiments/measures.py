@@ -59,6 +59,7 @@ class Column:
         of_run: which number of a training's log: the best one, or the mean.
         times: what the number is multiplied by.
         digits: behind the point.
+        compared: whether a table shows its changes from the baseline; that of a p says nothing.
     """
 
     measure: str
@@ -68,6 +69,7 @@ class Column:
     of_run: Literal["best", "mean"] = "best"
     times: float = 1.0
     digits: int = 2
+    compared: bool = True
 
 
 @dataclass(frozen=True)

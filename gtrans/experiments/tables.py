@@ -34,7 +34,7 @@ def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
         baseline = by_label.get((row["baseline"], row["corpus"]))
         for title, cell in row["cells"].items():
             other = baseline["cells"].get(title) if baseline else None
-            if other is not None:
+            if other is not None and planned.columns[title].compared:
                 cell["difference"] = _difference(cell["seeds"], other["seeds"])
     return {
         "experiment": experiment.name,
@@ -174,6 +174,8 @@ def _scores(table: dict[str, Any]) -> list[str]:
     head += [f"paper: {title}" for title in printed]
     lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
     for row in table["rows"]:
+        if not row["cells"] and not row["paper"]:
+            continue
         cells = [row["label"], *([row["corpus"]] if several else [])]
         count = len(row["runs"])
         cells += [_cell(row["cells"].get(it), table["columns"][it], count) for it in used]
@@ -181,8 +183,11 @@ def _scores(table: dict[str, Any]) -> list[str]:
             times = [run["seconds"] for run in row["runs"]]
             cells.append(f"{mean(times):.0f}" if times else "")
         lines.append(_line([*cells, *_texts(row["paper"] or [None] * len(printed))]))
-    missing = [f"{row['label']}: {row['why_not']}" for row in table["rows"] if row["why_not"]]
-    notes = [f"- {line}" for line in dict.fromkeys(missing)]
+    missing: dict[str, dict[str, None]] = {}
+    for row in table["rows"]:
+        if row["why_not"]:
+            missing.setdefault(row["why_not"], {})[row["label"]] = None
+    notes = [f"- {'; '.join(labels)}: {why_not}" for why_not, labels in missing.items()]
     return [*lines, "", *(["Not run here:", "", *notes, ""] if notes else [])]
 
 

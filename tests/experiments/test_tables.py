@@ -169,6 +169,14 @@ def test_files_in_a_folder_are_linked_and_copied_with_it(
     assert sorted(path.name for path in into.glob("009-T1.map/*")) == ["index.html", "update.html"]
 
 
+def test_changes_of_a_p_value_are_not_shown(finished_table: tuple[Planned, Plan]) -> None:
+    planned, plan = finished_table
+    columns = {"p of a test": Column("score", ("s_bleu",), compared=False)}
+    table = table_of(replace(planned, columns=columns), plan)
+    assert all("difference" not in row["cells"].get("p of a test", {}) for row in table["rows"])
+    assert "Changes from the baseline" not in to_markdown(table)
+
+
 def test_finished_rows_are_written_while_others_run(
     finished_table: tuple[Planned, Plan], tmp_path: Path
 ) -> None:
@@ -186,7 +194,10 @@ def test_finished_rows_are_written_while_others_run(
     write_finished(plan, [planned])
     table = json.loads((tmp_path / "009-T1.so-far.json").read_text())
     assert table["rows"][1]["cells"] == {} and table["rows"][1]["why_not"] == "not finished"
-    assert "- with: not finished" in (tmp_path / "009-T1.so-far.md").read_text()
+    text = (tmp_path / "009-T1.so-far.md").read_text()
+    assert "- with: not finished" in text
+    # The paper's number stands beside nothing.
+    assert "| with |  |  | 25.12 |" in text
     assert not (tmp_path / "009-T1.md").exists()
     for seed in (1, 2, 3):
         (tmp_path / "without" / f"{seed}.json").unlink()
