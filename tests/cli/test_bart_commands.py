@@ -27,6 +27,9 @@ from gtrans.text.plain_text import tokenise, unescape
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.subword_model import read_pieces
 
+# What mBART has in common with it, test_mbart_commands.py tests at once.
+pytestmark = pytest.mark.long
+
 SIZES = (
     *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "24"),
     *("--encoder-ffn-embed-dim", "40", "--decoder-ffn-embed-dim", "40"),

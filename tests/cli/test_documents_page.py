@@ -22,6 +22,7 @@ SHORT = ("--max-len-a", "0", "--max-len-b", "8", "--cpu")  # typed after a comma
 PAGE = (Path(__file__).parents[2] / "docs" / "documents.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_the_page_runs(
     tiny: TinyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repo: Path
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.suites import others_long
 
 if TYPE_CHECKING:
     from support.tiny_models import Finished, TinyWorld
@@ -142,7 +143,7 @@ def interactive(tiny: TinyWorld, text: str, *options: str, model: str = "documen
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("model", ["document", "sentence"])
+@pytest.mark.parametrize("model", others_long(["document", "sentence"], {"document"}))
 def test_interactive(tiny: TinyWorld, model: str):
     # Line numbers are those of the input, empty lines counted: 0 1 - 3 - - 6 7
     lines = ["du bist da", "er auch", "", "sie", "", "", "wo", "da ist es"]

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacremoses import MosesDetokenizer, MosesTokenizer
 from support.folders import binarised_again
+from support.suites import others_long
 from support.translating import FAST, Interrupted, command, error, interrupt_after
 
 from gtrans.cli import main
@@ -107,7 +108,7 @@ def test_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(
-    "model", ["document", pytest.param("sentence", marks=pytest.mark.long), "document:other"]
+    "model", others_long(["document", "sentence", "document:other"], {"document"})
 )
 def test_text_split_and_generate_agree(tiny: TinyWorld, tmp_path: Path, model: str):
     # Each instance alone: sums over other batches differ in their last bits.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.suites import others_long
 
 from gtrans.cli import main
 from gtrans.evaluation.contrastive import Item, ReadOptions, random_contexts, read_items
@@ -141,7 +142,7 @@ def oracle(item: Item) -> list[float]:
     return item.in_file_order([-1.0 - (text != item.target) for text in item.candidates])
 
 
-@pytest.mark.parametrize("kind", JUDGED)
+@pytest.mark.parametrize("kind", others_long(JUDGED, {"contrapro", "consistency", "large-pronoun"}))
 def test_an_oracle_and_random_scores(
     kind: str, published_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,7 +170,7 @@ def test_an_oracle_and_random_scores(
     assert (test["only_first"], test["only_other"]) == (missed, 0)
 
 
-@pytest.mark.parametrize("kind", JUDGED)
+@pytest.mark.parametrize("kind", others_long(JUDGED, {"consistency"}))
 def test_the_candidates_as_translations(kind: str, published_sets: Path) -> None:
     """A reference is right, a wrong candidate is not; a tenth of the items."""
     paths = sorted(published_sets.glob(JUDGED[kind][0]))

@@ -209,9 +209,10 @@ def asked(count: int, seed: int, reads_words: bool) -> tuple[dict[str, torch.Ten
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"context_input": "words", "context_layers": 1},
+    [{},
      *(pytest.param(options, marks=pytest.mark.long)
-       for options in ({"bert_integration": "encoder"}, {"bert_integration": "decoder"},
+       for options in ({"context_input": "words", "context_layers": 1},
+                       {"bert_integration": "encoder"}, {"bert_integration": "decoder"},
                        {"combine": "mean"}, {"context_layers": 1}))],
 )  # fmt: skip
 def test_learns_what_stands_in_the_context(options: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.batches import BATCHES, EOS, PAD, PLANS, batch_of, plans_of
+from support.suites import others_long
 from torch import Tensor
 
 from gtrans.errors import GtransError
@@ -46,7 +47,7 @@ def test_regrouped_equals_dense(name: str, documents: list[list[int]], data: st.
     compare(plans_of(batch_of(documents, left=True), batch_of(other)), name)
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", others_long(PLANS, {"encoder_group", "cross_global"}))
 def test_long_and_odd_documents(name: str) -> None:
     one_sentence = [[400]]
     thousand = [[i % 5 for i in range(1000)]]

@@ -65,6 +65,7 @@ def test_unfinished_runs_are_one_line(
     assert not page.exists() and not list(tmp_path.glob(".page*"))
 
 
+@pytest.mark.long
 def test_runs_without_tables_and_another_baseline(tmp_path: Path) -> None:
     """A workflow keeps its scores elsewhere; with a baseline all are in one table."""
     run, page = finished_run(tmp_path / "out"), tmp_path / "page.html"

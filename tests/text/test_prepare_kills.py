@@ -70,9 +70,8 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize(
-    "place", ["pool", pytest.param("fairseq-preprocess", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("place", ["pool", "fairseq-preprocess"])
 def test_the_children_end_with_it(corpus: Path, tmp_path: Path, place: str):
     """Killed by SIGKILL, it leaves no process, and goes on when it is run again."""
     out, mark = tmp_path / "out", uuid.uuid4().hex

@@ -113,6 +113,7 @@ def test_free_decoding_has_scores_of_documents_only(tiny, tmp_path, by_commands)
     )
 
 
+@pytest.mark.long
 def test_stopping_by_a_score_is_exact_when_it_goes_on(tiny, tmp_path):
     """The translations change nothing of the training, either."""
     options = (

@@ -58,6 +58,7 @@ def test_in_a_later_epoch(runs):
     assert epochs(log) > 2
 
 
+@pytest.mark.long
 def test_in_instances_that_are_cut_anew(runs):
     """A later epoch has its own instances, whenever the run was begun."""
     options = ("--recut", "--max-doc-tokens", "60", "--max-tokens", "3000")
@@ -65,6 +66,7 @@ def test_in_instances_that_are_cut_anew(runs):
     assert epochs(log) > 2
 
 
+@pytest.mark.long
 def test_in_mixed_folders(stock: StockCommands, tiny: TinyWorld, tmp_path: Path) -> None:
     """Every epoch draws its own units of a folder, whenever the run was begun."""
     runs = Runs(stock, Path(f"{tiny.data}:{tiny.data}"), tmp_path)
@@ -153,6 +155,7 @@ def test_the_best_loss_and_the_plateau(runs):
     assert epochs(log) > 3
 
 
+@pytest.mark.long
 def test_stopped_at_the_end_of_an_epoch(runs):
     """fairseq writes the checkpoint before it tells the schedule the epoch's loss."""
     options = ("--lr-scheduler", "inverse_sqrt", "--patience", "30", "--max-tokens", "3000")

@@ -94,6 +94,7 @@ def test_streams_of_two_processes_go_on_exactly(tiny, stock, tmp_path):
     [MEMORY, pytest.param((*G_TRANSFORMER, "--dropout", "0"), marks=pytest.mark.long)],
     ids=lambda o: o[1],
 )
+@pytest.mark.long
 def test_two_processes_become_one_with_twice_as_many_batches(options, tiny, stock, tmp_path):
     """In the middle of an epoch; sums of gradients differ in their last digits only."""
     in_two(stock, tiny.data, tmp_path / "two", *options, "--max-update", "4")

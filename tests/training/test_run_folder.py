@@ -243,7 +243,7 @@ def test_the_start_is_compared_by_what_is_in_the_file(tiny, stock, tmp_path):
 SAVED = ("--save-interval-updates", "1", "--keep-interval-updates", "2")
 
 
-@pytest.mark.parametrize("damage", ["torn", "missing"])
+@pytest.mark.parametrize("damage", ["torn", pytest.param("missing", marks=pytest.mark.long)])
 def test_a_torn_checkpoint_is_replaced_by_the_newest_whole_one(damage, tiny, stock, tmp_path):
     log_of(train(stock, tiny.data, tmp_path, *SAVED, updates=3))
     last = tmp_path / "checkpoint_last.pt"

@@ -64,6 +64,7 @@ def stopped(done: Finished, after: int, name: str = "SIGTERM") -> None:
     assert f"{name}: stopped after {after} updates; the same command goes on" in lines[-1]
 
 
+@pytest.mark.long
 def test_a_requeued_run_goes_on_exactly(tiny, stock, signalling, tmp_path):
     """With validations: the one that is due is held, and no other."""
     often = ("--validate-interval-updates", "4", "--patience", "50", *GOAL)
