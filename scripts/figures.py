@@ -26,7 +26,7 @@ from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path as Shape
 from omegaconf import OmegaConf
 
-from gtrans.data.stream import stream_windows
+from gtrans.data.stream_windows import stream_windows
 from gtrans.data.units import DocumentUnit, SentenceUnit, StreamUnit, Unit, WindowUnit
 from gtrans.decoding.force_decode import score_tokens
 from gtrans.decoding.loading import import_plugin

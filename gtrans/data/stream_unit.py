@@ -14,7 +14,7 @@ from gtrans.modules.steps import STEPS
 class StreamUnit(Unit):
     """A whole document, which a model reads sentence by sentence.
 
-    In training :mod:`gtrans.data.stream` cuts it into runs of steps, here of sentences.
+    In training :mod:`gtrans.data.stream_windows` cuts it into runs of steps, here of sentences.
     """
 
     name = "stream"

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.data.stream import Run, StreamDataset
+from gtrans.data.stream import StreamDataset
+from gtrans.data.stream_windows import Run
 from gtrans.modules.memory_plan import MemoryFlow
 from gtrans.tasks.parts import Batch, TaskPart
 
