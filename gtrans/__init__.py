@@ -20,7 +20,10 @@ __all__ = ["Translator", "__version__"]
 
 def __getattr__(name: str) -> Any:
     if name == "Translator":  # it imports torch
-        from gtrans.decoding.translator import Translator
+        from gtrans.known_warnings import logging_as_it_is
+
+        with logging_as_it_is():
+            from gtrans.decoding.translator import Translator
 
         return Translator
     raise AttributeError(f"module 'gtrans' has no attribute '{name}'")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 
@@ -77,6 +79,27 @@ def hide_known_warnings() -> None:
         warnings.filterwarnings("ignore", known.message, known.category, known.module, append=True)
     for name in _LINES:
         logging.getLogger(name).addFilter(_is_new)
+
+
+def log_warnings_only() -> None:
+    """Show of what libraries log the warnings and errors, in a process of this project.
+
+    To be called before fairseq is imported: one of its modules makes every library show all that it
+    logs, unless logging has been set up before.
+    """
+    logging.basicConfig(level=logging.WARNING)
+
+
+@contextmanager
+def logging_as_it_is() -> Iterator[None]:
+    """Take back how an import of fairseq sets up logging, in a process of somebody else."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers
 
 
 def _is_new(record: logging.LogRecord) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import io
 import json
-import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -62,9 +61,6 @@ def figure_class() -> Any:
 
 
 def _matplotlib() -> Any:
-    # fairseq makes every library log at level INFO.
-    for library in ("matplotlib", "PIL"):
-        logging.getLogger(library).setLevel(logging.WARNING)
     require(["matplotlib"], "`--plot`")
     return importlib.import_module("matplotlib")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 from gtrans.allocator import give_back_memory
-from gtrans.known_warnings import hide_known_warnings
+from gtrans.known_warnings import hide_known_warnings, log_warnings_only
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -17,8 +16,7 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 def begin_process() -> None:
     """Hide what libraries log while they are imported, in a new process that measures itself."""
     hide_known_warnings()
-    for name in ("fairseq", "gtrans"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    log_warnings_only()
 
 
 def forget_peak() -> int:

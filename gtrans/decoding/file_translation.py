@@ -104,8 +104,9 @@ def _run(
             for message in file.lost:
                 say(message)
     lost = sum(len(file.lost) for _, file in left)
+    written = "1 file" if len(left) == 1 else f"{len(left)} files"
     say(
-        f"{sum(job.sentences for job, _ in left)} sentences in {len(left)} files written to "
+        f"{sum(job.sentences for job, _ in left)} sentences in {written} written to "
         f"{options.output_dir}" + (f"; markup is lost in {lost} places" if lost else "")
     )
 

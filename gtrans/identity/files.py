@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import errno
 import glob
-import logging
 import os
 import re
 import secrets
@@ -32,9 +31,6 @@ from filelock import BaseFileLock, FileLock, Timeout
 
 from gtrans.errors import GtransError
 from gtrans.identity.precious import TEXT, refuse_precious
-
-# It logs every lock, which nobody asked for.
-logging.getLogger("filelock").setLevel(logging.WARNING)
 
 StrPath = str | os.PathLike[str]
 

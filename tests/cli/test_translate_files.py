@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import os
 import re
 import subprocess
@@ -166,6 +167,24 @@ def test_a_stream_is_answered_document_by_document(tiny: TinyWorld, tmp_path: Pa
     assert [process.stdout.readline().rstrip("\n") for _ in range(3)] == expected[:3]
     rest, _ = process.communicate("The old man.\n", timeout=120)
     assert rest.split("\n") == expected[3:] and process.returncode == 0
+
+
+def test_libraries_log_nothing_in_between(tiny: TinyWorld, tmp_path: Path):
+    """An import of fairseq lets every library log all it does, if nobody has set up logging."""
+    pytest.importorskip("markdown_it")
+    (tmp_path / "in.md").write_text("# A title\n\nIt sang.\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "gtrans", *command(tiny, str(tmp_path / "in.md"), *FAST),
+         "--output-dir", str(tmp_path / "out"), "--split-sentences"],
+        capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert ran.stderr == f"2 sentences in 1 file written to {tmp_path / 'out'}\n"
+    from_python = subprocess.run(
+        [sys.executable, "-c", "import logging; from gtrans import Translator as T; "
+         "print(T.__name__, logging.getLogger().level, logging.getLogger().handlers)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert from_python.stdout == f"Translator {logging.WARNING} []\n"
 
 
 def test_from_python(

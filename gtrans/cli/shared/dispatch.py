@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import logging
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from gtrans.cli.shared.output import standard_output
 from gtrans.environment import check_environment
 from gtrans.errors import mistake_in
-from gtrans.known_warnings import hide_known_warnings
+from gtrans.known_warnings import hide_known_warnings, log_warnings_only
 from gtrans.libraries import missing_library, require
 from gtrans.version import __version__
 
@@ -113,9 +112,7 @@ def _run(module: ModuleType, command: str, argv: Sequence[str]) -> None:
         words, passed_on = words[:end], words[end + 1 :]
     args = parser.parse_args(words, argparse.Namespace(passed_on=passed_on))
     require(module.NEEDS, f"gtrans {command}")
-    # What fairseq logs while it is imported and loads data is not about this command.
-    for name in ("fairseq", "gtrans"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    log_warnings_only()
     module.run(args)
 
 
