@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +18,28 @@ GOOD = "das ist ein kleiner Satz ."
 REFERENCE = [GOOD, "der Hund sieht die Katze im Garten heute nicht .", "nein danke .", GOOD] * 4
 
 
-@pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Path:
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """References in documents of four sentences; two systems, of which one is worse."""
-    monkeypatch.chdir(tmp_path)
+    folder = tmp_path_factory.mktemp("scored")
     bad = [" ".join(reversed(line.split())) if len(line) > 30 else line for line in REFERENCE]
     for name, lines in (("ref", REFERENCE), ("good", REFERENCE), ("bad", bad)):
         documents = ["\n".join(lines[n : n + 4]) for n in range(0, len(lines), 4)]
-        (tmp_path / f"{name}.de").write_text("\n\n".join(documents) + "\n", encoding="utf-8")
-    systems = ["--hyp", "bad=bad.de", "good=good.de", "--ref", "ref.de"]
-    assert main(["score", *systems, *LENGTHS, "--test-parts", "--json"]) == 0
-    (tmp_path / "both.json").write_text(capsys.readouterr().out, encoding="utf-8")
+        (folder / f"{name}.de").write_text("\n\n".join(documents) + "\n", encoding="utf-8")
+    systems = ["--hyp", *(f"{name}={folder / name}.de" for name in ("bad", "good"))]
+    words = ["score", *systems, "--ref", str(folder / "ref.de"), *LENGTHS, "--test-parts", "--json"]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert main(words) == 0
+    (folder / "both.json").write_text(printed.getvalue(), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def files(scored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of them, in which the test stands."""
+    shutil.copytree(scored, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 

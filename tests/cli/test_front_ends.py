@@ -222,18 +222,19 @@ def test_configurations_differ_only_where_the_recipes_do(repo):
     }
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("model.droput=0.1", "Key 'droput' is not in struct"),
-        ("+model.droput=0.1", "Key 'droput' not in 'GTransformerConfig'"),
-        ("task.max_doc_token=9", "Key 'max_doc_token' is not in struct"),
-        ("+task.max_doc_token=9", "Key 'max_doc_token' not in 'DocumentTranslationConfig'"),
-        ("model.doc_mode=half", "Invalid value 'half', expected one of [partial, full]"),
-        ("task.unit=chapter", "Invalid value 'chapter', expected one of [sentence, window, "),
-    ],
-)
-def test_a_typo_in_a_configuration_is_refused(override, message, tiny, repo, tmp_path):
+TYPOS = [
+    ("model.droput=0.1", "Key 'droput' is not in struct"),
+    ("+model.droput=0.1", "Key 'droput' not in 'GTransformerConfig'"),
+    ("task.max_doc_token=9", "Key 'max_doc_token' is not in struct"),
+    ("+task.max_doc_token=9", "Key 'max_doc_token' not in 'DocumentTranslationConfig'"),
+    ("model.doc_mode=half", "Invalid value 'half', expected one of [partial, full]"),
+    ("task.unit=chapter", "Invalid value 'chapter', expected one of [sentence, window, "),
+]
+
+
+@pytest.mark.parametrize("typo", others_long(TYPOS, [TYPOS[0], TYPOS[4]]))
+def test_a_typo_in_a_configuration_is_refused(typo, tiny, repo, tmp_path):
+    override, message = typo
     done = hydra(tiny, repo, "gtransformer_randinit", tmp_path / "out", override)
     assert done.status != 0
     assert message in done.stderr

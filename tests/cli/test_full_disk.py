@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.suites import others_long
 from support.translating import FAST
 
 from gtrans.cli import main
@@ -40,8 +41,14 @@ def files(folder: Path) -> set[str]:
     [
         (("average", "{model}", "{model}", "--output", "out.pt"), 4096),
         (("analyse", *("--path", "{model}", "--data", "{data}", "--plot", "out.png")), 4096),
-        (("analyse", *("--path", "{model}", "--data", "{data}", "--plot", "out.pdf")), 4096),
-        (("analyse", *("--path", "{model}", "--data", "{data}", "--plot", "out.svg")), 4096),
+        pytest.param(
+            ("analyse", *("--path", "{model}", "--data", "{data}", "--plot", "out.pdf")), 4096,
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            ("analyse", *("--path", "{model}", "--data", "{data}", "--plot", "out.svg")), 4096,
+            marks=pytest.mark.long,
+        ),
         (("translate", "--path", "{model}", "--input", "{text}.en", "--output", "out", *FAST), 600),
         (("cxmi", "--path", "{model}", "--src", "{text}.en", "--ref", "{text}.de",
           "--output", "out", "--cpu"), 400),
@@ -96,7 +103,7 @@ def test_a_preparation_goes_on_when_there_is_room(
     assert main(["show", str(tmp_path / "data")]) == 0
 
 
-@pytest.mark.parametrize("form", [(), ("--json",), ("--details",)])
+@pytest.mark.parametrize("form", others_long([(), ("--json",), ("--details",)], [("--json",)]))
 def test_the_standard_output_on_a_full_disk(tiny: TinyWorld, form: tuple[str, ...]) -> None:
     text = str(tiny.text / "test.de")
     scores = ("--metrics", "s_bleu", "--resample", "none", *form)

@@ -102,7 +102,7 @@ def test_the_other_commands_need_no_data_folder_either(
     [
         (reorder, "source vocabulary (symbol 4 is"),
         (other_merges, "preparation (codes.bpe)"),
-        (other_truecaser, "preparation (truecase.en)"),
+        pytest.param(other_truecaser, "preparation (truecase.en)", marks=pytest.mark.long),
     ],
 )
 def test_a_folder_that_it_was_not_made_with_is_refused(

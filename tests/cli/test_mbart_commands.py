@@ -205,6 +205,7 @@ def test_training_translation_scores(
         assert "d-BLEU" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_trimmed_vocabulary(
     world: World, stock: StockCommands, tmp_path: Path, capsys: Any
 ) -> None:

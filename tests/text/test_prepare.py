@@ -161,6 +161,7 @@ def test_resume(
     assert outputs(out) == complete
 
 
+@pytest.mark.long
 def test_two_workers_and_changed_option(
     corpus: Path,
     prepared: Path,
