@@ -128,7 +128,10 @@ case $system in
     ((updates == 0 || OPTION[sentence-updates] == 0)) ||
       updates=$((updates + OPTION[sentence-updates]))
     ;;
-  flat) of_system flat_transformer && parts=(--unit window) ;;
+  flat)
+    # Segment vectors as large as words cost a sentence model much of its start (docs/training.md).
+    of_system flat_transformer && parts=(--unit window --segment-size 0.0884)
+    ;;
   # Windows of 5 to 10 sentences, of as many documents as fill a batch.
   memory) of_system memory_transformer && parts=(--unit stream --min-window 5 --max-window 10) ;;
   context)
