@@ -4,7 +4,8 @@
     python scripts/reproduced.py experiments/tiny
 
 Of every table and figure that is finished in the folder of a scale, all files are copied: text,
-JSON, CSV, pictures. Results that are in docs/reproduced and not in the folder stay.
+JSON, CSV, pictures. Where only some rows are finished (`gtrans reproduce --rows`), NAME.so-far is
+copied. Results that are in docs/reproduced and not in the folder stay.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from gtrans.errors import GtransError
 from gtrans.identity.files import atomic_writer, copy_file
 
 HERE = Path(__file__).resolve().parent.parent
-RESULT = re.compile(r"\d{3}-[TF][\d.]*\d\.json")
+RESULT = re.compile(r"(\d{3}-[TF][\d.]*\d)(\.so-far)?\.json")
+SO_FAR = ".so-far"
 
 
 def copy(source: Path, target: Path) -> list[str]:
     """Copy all results from one folder to the other; returns their names."""
-    names = sorted(path.stem for path in source.glob("*.json") if RESULT.fullmatch(path.name))
+    names = _results(source)
     if not names:
         raise GtransError(f"{source}: there is no result, such as 000-T6.json, in this folder.")
+    # Rows of a result that is there as a whole are not wanted.
+    whole = {path.stem for path in target.glob("*.json")}
+    names = [name for name in names if name.removesuffix(SO_FAR) not in whole - {name}]
     files = [file for name in names for file in _files(source, name)]
     for file in files:  # before the first is copied
         if not (source / file).is_file():
@@ -34,7 +39,17 @@ def copy(source: Path, target: Path) -> list[str]:
     for file in files:
         (target / file).parent.mkdir(parents=True, exist_ok=True)
         copy_file(source / file, target / file)
+    for name in names:
+        if not name.endswith(SO_FAR):
+            for file in target.glob(f"{name}{SO_FAR}.*"):
+                file.unlink()
     return names
+
+
+def _results(folder: Path) -> list[str]:
+    """The results of a folder; of one that is finished not also what there was of it before."""
+    found = {path.stem for path in folder.glob("*.json") if RESULT.fullmatch(path.name)}
+    return sorted(name for name in found if name.removesuffix(SO_FAR) not in found - {name})
 
 
 def _files(source: Path, name: str) -> list[Path]:
@@ -58,11 +73,12 @@ def index(target: Path) -> str:
         "(`docs/reproducing.md`). Each has its numbers beside the paper's, as text, JSON and CSV.",
         "",
     ]
-    for path in sorted(target.glob("*.json")):
-        if RESULT.fullmatch(path.name):
-            table = json.loads(path.read_text(encoding="utf-8"))
-            title, scale = table["title"], table["scale"]
-            lines.append(f"- [{path.stem}]({path.stem}.md): {title} (scale {scale})")
+    for name in _results(target):
+        table = json.loads((target / f"{name}.json").read_text(encoding="utf-8"))
+        some = "; some of its rows" if name.endswith(SO_FAR) else ""
+        lines.append(
+            f"- [{table['experiment']}]({name}.md): {table['title']} (scale {table['scale']}{some})"
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -70,7 +70,12 @@ def reproduce(
             incomplete = [it.experiment.name for it in planned if not _write(it, plan)]
         else:
             whole, every = so_far
-            incomplete = [it.experiment.name for it in every if not _write_rows(it, whole)]
+            made = {} if failed else {it.experiment.name: it.made for it in planned}
+            incomplete = [
+                it.experiment.name
+                for it in every
+                if not _write_rows(it, whole, made.get(it.experiment.name, ()))
+            ]
     if failed or incomplete:
         names = ", ".join(incomplete)
         raise GtransError(
@@ -95,11 +100,11 @@ def write_finished(plan: Plan, planned: Sequence[Planned]) -> None:
         raise GtransError(f"{plan.folder}: no row of {planned[0].experiment.name} is finished.")
 
 
-def _write_rows(planned: Planned, plan: Plan) -> bool:
+def _write_rows(planned: Planned, plan: Plan, made: tuple[Path, ...] = ()) -> bool:
     rows = tuple(row if row.why_not else _of_finished(row, plan) for row in planned.rows)
     if not any(row.runs for row in rows):
         return False
-    table = table_of(replace(planned, rows=rows, made=()), plan)
+    table = table_of(replace(planned, rows=rows, made=made), plan)
     _write_table(table, planned.folder / f"{planned.experiment.name}.so-far")
     return True
 

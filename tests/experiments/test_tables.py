@@ -169,6 +169,33 @@ def test_files_in_a_folder_are_linked_and_copied_with_it(
     assert sorted(path.name for path in into.glob("009-T1.map/*")) == ["index.html", "update.html"]
 
 
+def test_some_rows_are_copied_until_all_are_there(
+    finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
+) -> None:
+    planned, plan = finished_table
+    into = tmp_path / "into"
+    command = [sys.executable, repo / "scripts" / "reproduced.py", tmp_path, "--into", into]
+
+    def copied() -> tuple[set[str], str]:
+        subprocess.run(command, check=True, capture_output=True)
+        return {path.name for path in into.glob("009*")}, (into / "README.md").read_text()
+
+    write_finished(plan, [planned])
+    parts = {f"009-T1.so-far.{ending}" for ending in ("md", "json", "csv")}
+    names, index = copied()
+    assert names == parts
+    assert "[009-T1](009-T1.so-far.md): " in index and "; some of its rows)" in index
+    table = table_of(planned, plan)
+    texts = {"md": to_markdown(table), "json": json.dumps(table), "csv": to_csv(table)}
+    for ending, content in texts.items():
+        (tmp_path / f"009-T1.{ending}").write_text(content)
+    for _ in range(2):  # also if the folder has rows only
+        names, index = copied()
+        assert names == {f"009-T1.{ending}" for ending in texts}
+        assert "[009-T1](009-T1.md): " in index and "some of its rows" not in index
+        (tmp_path / "009-T1.json").unlink(missing_ok=True)
+
+
 def test_changes_of_a_p_value_are_not_shown(finished_table: tuple[Planned, Plan]) -> None:
     planned, plan = finished_table
     columns = {"p of a test": Column("score", ("s_bleu",), compared=False)}
