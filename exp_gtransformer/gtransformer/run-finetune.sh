@@ -37,9 +37,10 @@ if [[ ${OPTION[system]} == document ]]; then
   SEARCH+=(--free)
 elif [[ ${OPTION[start]} == lossless ]]; then
   # Positions restart in every sentence and gates begin on the side of group attention, so that the
-  # document model begins by translating as the sentence model does.
+  # document model begins by translating as the sentence model does; without word dropout it also
+  # trains as well (docs/results.md).
   model=finetune-lossless
-  start=(--positions sentence --gate-bias 10)
+  parts=(--word-dropout 0) start=(--positions sentence --gate-bias 10)
 fi
 model=$(document_model "$model")
 train "$model" "${OPTION[document-updates]}" \

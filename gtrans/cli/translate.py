@@ -107,6 +107,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "length penalty: scores are divided by length ** LENPEN, so that values "
             "above 1 favour long translations",
         ),
+        (
+            "--word-reward",
+            0.0,
+            "added to the score of every word, so that values above 0 favour long translations "
+            "of every sentence of a document; to be chosen on validation documents (--lenpen "
+            "compares whole translations of a document only, which hardly differ in length)",
+        ),
         ("--unkpen", 0.0, "penalty for <unk>"),
         (
             "--no-repeat-ngram-size",
@@ -201,6 +208,7 @@ def run(args: argparse.Namespace) -> None:
             min_len=args.min_len,
             lenpen=args.lenpen,
             unkpen=args.unkpen,
+            word_reward=args.word_reward,
             free=args.free,
             no_repeat_ngram_size=args.no_repeat_ngram_size,
         ),

@@ -12,8 +12,8 @@ class Alternative(NamedTuple):
 
     Attributes:
         text: the translation.
-        score: sum of the log-probabilities of its tokens, divided by their number to the power
-            of ``lenpen``.
+        score: :meth:`gtrans.decoding.search_options.SearchOptions.score`: the sum of the
+            log-probabilities of its tokens, divided by their number to the power of ``lenpen``.
     """
 
     text: str

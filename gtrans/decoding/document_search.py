@@ -37,6 +37,11 @@ class SentenceHypothesis:
     tokens: list[int]
     scores: list[float]
 
+    @property
+    def words(self) -> int:
+        """Number of its words."""
+        return len(self.tokens) - 1
+
 
 @dataclass(frozen=True)
 class DocumentHypothesis:
@@ -44,8 +49,9 @@ class DocumentHypothesis:
 
     Attributes:
         sentences: one per source sentence.
-        score: sum of log-probabilities, divided by the length to the power of ``lenpen``.
-            Marks that the search itself sets count in the length and have log-probability 0.
+        score: sum of log-probabilities and of the rewards of words, divided by the length to the
+            power of ``lenpen``. Marks that the search itself sets count in the length and have
+            log-probability 0.
         tokens: all ids after the first opening symbol, with sentence marks.
         scores: log-probability of each of them.
     """
@@ -144,7 +150,7 @@ class Run:
         history: ``(width, beam, length)`` all tokens so far, if no n-gram may be repeated.
         opens: ``(width, beam)`` whether the newest token has opened a sentence.
         read: ``(width, 1)`` tokens of the prefix; None: there is none.
-        scores: ``(width, beam)`` sums of log-probabilities.
+        scores: ``(width, beam)`` sums of log-probabilities and of the rewards of words.
     """
 
     def __init__(
@@ -270,7 +276,8 @@ class Run:
             given: log-probabilities ``(hypotheses,)`` of some tokens, instead of those above.
         """
         scores = self.scores.flatten()
-        log_probs += scores.masked_fill(barred, float("-inf"))[:, None]
+        of_words = scores + self.options.word_reward
+        log_probs += of_words.masked_fill(barred, float("-inf"))[:, None]
         for token, of_token in given.items():
             log_probs[:, token] = scores + of_token
         return log_probs
@@ -320,8 +327,8 @@ class Run:
     ) -> DocumentHypothesis:
         tokens, scores = self.trace.follow(document, self.step - 1, parent)
         tokens, scores = [*tokens, self.end], [*scores, last]
-        length = len(tokens) ** self.options.lenpen if self.options.normalize else 1.0
-        return DocumentHypothesis(self._split(tokens, scores), total / length, tokens, scores)
+        score = self.options.normalized(total, len(tokens))
+        return DocumentHypothesis(self._split(tokens, scores), score, tokens, scores)
 
     def _split(self, tokens: list[int], scores: list[float]) -> list[SentenceHypothesis]:
         if self.marked:  # the last token is the end of the document, not of a sentence
@@ -345,21 +352,23 @@ class Run:
         parent_scores = self.scores.gather(1, self.origin)
         self.scores = best.gather(1, chosen).masked_fill(ends.gather(1, chosen), float("-inf"))
         self.tokens = token.gather(1, chosen)
-        gained = torch.where(self.scores.gt(float("-inf")), self.scores - parent_scores, 0.0)
-        self.trace.add(self.step, self.tokens, self.origin, gained)
         sentence = self.sentence.gather(1, self.origin)
         written = self.written.gather(1, self.origin)
         is_end = self.tokens.eq(eos)
+        self.opens = self.tokens.eq(self.vocabulary.opening)
+        # Marks are not words.
+        is_word = ~(is_end | self.opens)
+        if self.vocabulary.prefix is not None:
+            is_word &= self.tokens.ne(self.vocabulary.prefix)
+        gained = self.scores - parent_scores - self.options.word_reward * is_word
+        gained = torch.where(self.scores.gt(float("-inf")), gained, 0.0)
+        self.trace.add(self.step, self.tokens, self.origin, gained)
         if self.options.no_repeat_ngram_size:
             earlier = self.history.gather(1, self.origin[:, :, None].expand_as(self.history))
             self.history = torch.cat([earlier, self.tokens[:, :, None]], 2)
-        self.opens = self.tokens.eq(self.vocabulary.opening)
         last = self.counts[:, None] - 1
         self.sentence = torch.minimum(sentence + self.opens.long(), last)
-        # Marks are not words, and a new sentence has no words yet.
-        is_word = ~is_end
-        if self.vocabulary.prefix is not None:
-            is_word &= self.tokens.ne(self.vocabulary.prefix)
+        # A new sentence has no words yet.
         self.written = torch.where(self.opens, 0, written + is_word.long())
         self.closed = is_end if self.marked else torch.zeros_like(is_end)
         self.step += 1

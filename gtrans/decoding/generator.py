@@ -86,8 +86,6 @@ class DocumentGenerator:
         self.examples = examples
         self._complete = complete
         self.nbest = int(getattr(generation, "nbest", 1))
-        self.lenpen = float(getattr(generation, "lenpen", 1.0))
-        self.normalize = not getattr(generation, "unnormalized", False)
         # fairseq's commands print tokens without these.
         self.symbols_to_strip_from_output = {frame.eos, frame.bos}
         forbidden = {frame.pad, frame.bos, *symbols}
@@ -106,9 +104,10 @@ class DocumentGenerator:
             max_len_a=float(getattr(generation, "max_len_a", 0)),
             max_len_b=float(getattr(generation, "max_len_b", 200)),
             min_len=int(getattr(generation, "min_len", 1)),
-            lenpen=self.lenpen,
+            lenpen=float(getattr(generation, "lenpen", 1.0)),
             unkpen=float(getattr(generation, "unkpen", 0)),
-            normalize=self.normalize,
+            word_reward=float(getattr(generation, "word_reward", 0)),
+            normalize=not getattr(generation, "unnormalized", False),
             temperature=float(getattr(generation, "temperature", 1.0)),
             free=bool(getattr(generation, "free", False)),
             no_repeat_ngram_size=int(getattr(generation, "no_repeat_ngram_size", 0)),
@@ -238,9 +237,8 @@ class DocumentGenerator:
         )
 
     def score(self, sentence: SentenceHypothesis) -> float:
-        """The sum of log-probabilities, divided by the length as the options say."""
-        length = len(sentence.tokens) ** self.lenpen if self.normalize else 1.0
-        return sum(sentence.scores) / length
+        """The score of a sentence: :meth:`SearchOptions.score`."""
+        return self.search.options.score(sentence.scores, sentence.words)
 
     def _entry(self, sentence: SentenceHypothesis) -> dict[str, Any]:
         return {

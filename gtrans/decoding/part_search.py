@@ -93,5 +93,5 @@ class PartSearch(DocumentSearch):
         if marked:
             tokens.append(self.vocabulary.eos)
             scores.append(0.0)
-        length = len(tokens) ** self.options.lenpen if self.options.normalize else 1.0
-        return DocumentHypothesis(sentences, sum(scores) / length, tokens, scores)
+        words = sum(sentence.words for sentence in sentences)
+        return DocumentHypothesis(sentences, self.options.score(scores, words), tokens, scores)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gtrans.errors import GtransError
@@ -17,6 +19,9 @@ class SearchOptions:
         min_len: fewest words of a sentence.
         lenpen: scores are divided by ``length ** lenpen``.
         unkpen: subtracted from the log-probability of the unknown word.
+        word_reward: added to the score of every word, that is of every token but marks and ends of
+            sentences (Murray and Chiang 2018, for models that write too little). It acts in every
+            sentence of a document, whereas ``lenpen`` compares finished documents only.
         normalize: whether scores are divided.
         temperature: logits are divided by it.
         free: the model decides how many sentences a document has and where it ends; lengths then
@@ -31,6 +36,7 @@ class SearchOptions:
     min_len: int = 1
     lenpen: float = 1.0
     unkpen: float = 0.0
+    word_reward: float = 0.0
     normalize: bool = True
     temperature: float = 1.0
     free: bool = False
@@ -49,10 +55,25 @@ class SearchOptions:
                 raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
         if self.temperature <= 0:
             raise GtransError(f"`--temperature` must be above 0, but is {self.temperature}.")
+        if not math.isfinite(self.word_reward):
+            raise GtransError(f"`--word-reward` must be a number, but is {self.word_reward}.")
 
     def limit(self, source_length: int) -> int:
         """Most words of the translation of a sentence of ``source_length`` words."""
         return max(int(source_length * self.max_len_a + self.max_len_b), self.min_len, 1)
+
+    def score(self, log_probs: Sequence[float], words: int) -> float:
+        """What finished translations are compared by.
+
+        Args:
+            log_probs: of all tokens, with marks and ends of sentences.
+            words: number of tokens without these.
+        """
+        return self.normalized(sum(log_probs) + self.word_reward * words, len(log_probs))
+
+    def normalized(self, total: float, tokens: int) -> float:
+        """``total`` divided by the length to the power of ``lenpen``."""
+        return total / (tokens**self.lenpen if self.normalize else 1.0)
 
 
 @dataclass(frozen=True)
