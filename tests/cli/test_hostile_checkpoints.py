@@ -14,6 +14,7 @@ import pytest
 import torch
 from support.hostile import CONTENTS, MODELS, Damage, damaged
 from support.runs import refusal, train
+from support.suites import one_in
 from support.tiny_models import TinyWorld
 
 from gtrans.cli import main
@@ -100,7 +101,7 @@ OF_IDENTITY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CONTENTS)
+@pytest.mark.parametrize("name", one_in(3, CONTENTS))
 def test_contents(
     name: str,
     chosen: Callable[[dict[str, Argv], str], dict[str, Argv]],
@@ -118,7 +119,7 @@ def test_contents(
     refused(tiny, chosen(commands, name), path, message, capsys)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", one_in(3, MODELS))
 def test_models_that_their_options_do_not_describe(
     name: str,
     chosen: Callable[[dict[str, Argv], str], dict[str, Argv]],
@@ -246,7 +247,7 @@ _RESUMED: dict[str, Damage] = {
 }
 
 
-@pytest.mark.parametrize("name", _RESUMED)
+@pytest.mark.parametrize("name", one_in(2, _RESUMED))
 def test_a_run_does_not_go_on(
     name: str, tiny: TinyWorld, state: Callable[[], dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ The device is pretended (:mod:`gtrans.modules.host_waits`), so that this is test
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Container
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 from support.contract import WITH_BERT, Built, Case, batch_of, build, cases, sources_of
+from support.suites import others_long
 
 from gtrans.modules.group_attention import BACKENDS
 from gtrans.modules.host_waits import HostWaits, pretend
@@ -23,21 +25,15 @@ from gtrans.modules.packed import unpack
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
 
 
-def first_units() -> set[str]:
-    """Each class with its first unit, and a frozen BERT."""
-    found: dict[type, str] = {}
-    for case in cases():
-        found.setdefault(case.model, str(case))
-    return {*found.values(), str(WITH_BERT)}
+# Of which make test tries the waits: a class with each kind of context, and layer fusion.
+TRIED = {
+    "gtransformer_tiny-document", "memory_transformer_tiny-stream", "gtrans_fusion_tiny-sentence",
+    "flat_transformer_tiny-window-source", str(WITH_BERT),
+}  # fmt: skip
 
 
-def tried(always: set[str]) -> list[Any]:
-    """All cases; those that are not in ``always`` in the long run of the tests only."""
-    marks = [() if str(case) in always else (pytest.mark.long,) for case in cases()]
-    return [
-        pytest.param(case, marks=mark, id=str(case))
-        for case, mark in zip(cases(), marks, strict=True)
-    ]
+def tried(always: Container[str]) -> list[Any]:
+    return others_long(cases(), [case for case in cases() if str(case) in always])
 
 
 def with_plan(built: Built) -> dict[str, Any]:
@@ -68,7 +64,7 @@ def loss_of(built: Built, batch: dict[str, Any]) -> torch.Tensor:
     return loss.detach()
 
 
-@pytest.mark.parametrize("case", tried(first_units()))
+@pytest.mark.parametrize("case", tried(TRIED))
 def test_training_does_not_wait(case: Case, prepared_with_bert):
     built = build(case, prepared_with_bert, **NO_DROPOUT)
     built.model.train()

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.batches import BOS, EOS, PAD, batch_of
 from support.gtransformer_models import model_of
+from support.suites import one_in
 from support.untrained import WORDS, task_for, untrained
 
 from gtrans.data.frame import SENTENCE_MARKS, Frame
@@ -51,7 +52,7 @@ def test_the_cut(lengths: list[int], most: int, overlap: int) -> None:
             assert total + costs[own.stop] > most
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("name", one_in(2, CONFIGURATIONS))
 @pytest.mark.parametrize("marks", ["both", "end"])
 def test_steps_behind_a_beginning_equal_one_pass(name: str, marks: str) -> None:
     """Beginnings of different lengths, hypotheses that change places, a document that ends."""

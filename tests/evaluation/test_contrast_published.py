@@ -142,7 +142,7 @@ def oracle(item: Item) -> list[float]:
     return item.in_file_order([-1.0 - (text != item.target) for text in item.candidates])
 
 
-@pytest.mark.parametrize("kind", others_long(JUDGED, {"contrapro", "consistency", "large-pronoun"}))
+@pytest.mark.parametrize("kind", others_long(JUDGED, {"contrapro", "consistency"}))
 def test_an_oracle_and_random_scores(
     kind: str, published_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -271,6 +271,7 @@ def accuracy(bottom: int, updates: int, random_context: bool = False) -> float:
     return float(found.eq(target[:, 1]).float().mean())
 
 
+@pytest.mark.long
 def test_learns_from_a_neighbour_and_from_nothing_else() -> None:
     assert accuracy(bottom=1, updates=80) >= 0.95
     assert 0.4 <= accuracy(bottom=1, updates=80, random_context=True) <= 0.6

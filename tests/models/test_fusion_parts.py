@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from support.contract import SIZES, Built, Case, batch_of, build, first_cases, searched_and_read
+from support.suites import one_in
 from torch import Tensor
 
 from gtrans.errors import GtransError
@@ -27,7 +28,7 @@ def logits_of(built: Built) -> Tensor:
     return found
 
 
-@pytest.mark.parametrize("case", without_fusion(), ids=str)
+@pytest.mark.parametrize("case", one_in(3, without_fusion()))
 def test_one_group_at_its_limit_is_the_plain_system(case: Case, prepared_with_bert: Any) -> None:
     """One group without gates in the decoder; in the encoder one whose gate is open."""
     one = {f"{side}_group_size": SIZES[f"{side}_layers"] for side in ("encoder", "decoder")}
@@ -40,7 +41,7 @@ def test_one_group_at_its_limit_is_the_plain_system(case: Case, prepared_with_be
     assert logits_of(fused).equal(logits_of(plain))
 
 
-@pytest.mark.parametrize("case", without_fusion(), ids=str)
+@pytest.mark.parametrize("case", one_in(3, without_fusion()))
 def test_the_scalars_of_fusion_are_new(case: Case, prepared_with_bert: Any) -> None:
     plain, fused = (
         build(case, prepared_with_bert, **options).model for options in ({}, GROUPS)

@@ -14,3 +14,9 @@ def others_long(cases: Iterable[Any], kept: Container[Any]) -> list[Any]:
         pytest.param(case, id=str(case), marks=() if case in kept else pytest.mark.long)
         for case in cases
     ]
+
+
+def one_in(step: int, cases: Iterable[Any]) -> list[Any]:
+    """Parameters of a test, of which `make test` tries the first of every ``step``."""
+    every = list(cases)
+    return others_long(every, every[::step])

@@ -82,6 +82,7 @@ MEMORY = (
 )
 
 
+@pytest.mark.long
 def test_streams_of_two_processes_go_on_exactly(tiny, stock, tmp_path):
     for name, goals in (("whole", "4"), ("parts", "24")):
         for goal in goals:
