@@ -41,7 +41,11 @@ def once_each(done: Finished, kind: str, count: int) -> list[str]:
         ("document", SHORT),
         ("sentence", SHORT),
         pytest.param("document:other", SHORT, marks=pytest.mark.long),
-        pytest.param("document", ("--beam", "2", "--max-len-a", "0", "--max-len-b", "1"), marks=pytest.mark.long),
+        pytest.param(
+            "document",
+            ("--beam", "2", "--max-len-a", "0", "--max-len-b", "1"),
+            marks=pytest.mark.long,
+        ),
         pytest.param("document", (*SHORT, "--max-tokens", "16"), marks=pytest.mark.long),
         ("document", (*SHORT, "--batch-size", "2", "--lenpen", "0.5", "--min-len", "3")),
         ("sentence", ("--beam", "40", "--max-len-b", "2", "--sacrebleu")),
