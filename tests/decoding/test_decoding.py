@@ -248,8 +248,8 @@ def test_longer_than_anything_seen() -> None:
     model = model_of()
     begun = model.decoder.embed.sinusoid.table.size(0)
     search = DocumentSearch(BOTH, SearchOptions(beam=1, max_len_a=1, max_len_b=0))
-    found = translate_rows(search, [model], batch_of([[9] * 96]))
-    assert len(found[0][0].sentences) == 96
+    found = translate_rows(search, [model], batch_of([[9] * 128]))
+    assert len(found[0][0].sentences) == 128
     length = len(found[0][0].tokens)
     assert model.decoder.embed.sinusoid.table.size(0) >= length > begun
 
