@@ -137,6 +137,7 @@ def test_a_context_that_is_read_apart() -> None:
     assert cross.keys.labels == ("<s>", "c", "</s>")
 
 
+@pytest.mark.long
 def test_the_gallery(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "maps"
     options = ["--data", str(tiny.data), "--cpu", "--split", "test", "--out", str(out)]

@@ -228,6 +228,7 @@ def test_a_configuration_that_is_not_there_is_one_line(tiny, tmp_path, capsys):
         assert line.startswith(f"gtrans: error: {message}")
 
 
+@pytest.mark.long
 def test_help_beside_a_configuration_is_that_of_the_command(capsys):
     with pytest.raises(SystemExit) as end:
         main(["train", "--config-dir", "configs", "--config-name", "gtransformer_sentence", "-h"])

@@ -162,6 +162,7 @@ def test_gtrans_translate(
     assert "use_groups" in (tmp_path / "some.de.made.json").read_text()
 
 
+@pytest.mark.long
 def test_the_configuration_gives_the_same_model(
     tiny: TinyWorld,
     repo: Path,
@@ -180,6 +181,7 @@ def test_the_configuration_gives_the_same_model(
     assert (tmp_path / "checkpoint_last.pt").is_file()
 
 
+@pytest.mark.long
 def test_a_g_transformer_with_groups_from_a_sentence_model(
     tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

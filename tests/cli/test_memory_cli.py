@@ -66,6 +66,7 @@ def test_the_start_is_reported(trained):
     assert len(losses(trained[1])) == 4
 
 
+@pytest.mark.long
 def test_configuration_and_command_line_give_the_same_model(tiny, repo, tmp_path):
     start = tiny.checkpoints["sentence"]
     by_flags = train(

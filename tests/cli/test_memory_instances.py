@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.runs import GROUPS, log_of, refusal, train
+from support.suites import others_long
 from support.translating import FAST, Interrupted, error, translated_parts
 
 from gtrans.cli import main
@@ -43,7 +44,7 @@ def test_what_is_loaded_and_what_is_new(trained):
     assert re.search(r"\d+ newly initialised \(\w+\.layers\.\d\.memory\.initial", log)
 
 
-@pytest.mark.parametrize("overlap", ["0", "1"])
+@pytest.mark.parametrize("overlap", others_long(["0", "1"], ["1"]))
 def test_translate_and_generate_agree_whatever_the_batch(trained, tiny, tmp_path, overlap):
     """K sentences become K; all documents together, or one by one."""
     texts = {}

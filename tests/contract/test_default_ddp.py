@@ -23,8 +23,7 @@ TRAINING = (
 
 # One of each kind of batch in any run of the tests, and what has once failed; all in the long one.
 ALWAYS = (
-    "gtransformer_tiny-document", "memory_transformer_tiny-stream", str(WITH_BERT),
-    "gtrans_fusion_tiny-sentence-one-group",
+    "memory_transformer_tiny-stream", "gtrans_fusion_tiny-sentence-one-group",
 )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.
 # Of which make test tries the waits: a class with each kind of context, and layer fusion.
 TRIED = {
     "gtransformer_tiny-document", "memory_transformer_tiny-stream", "gtrans_fusion_tiny-sentence",
-    "flat_transformer_tiny-window-source", str(WITH_BERT),
+    str(WITH_BERT),
 }  # fmt: skip
 
 

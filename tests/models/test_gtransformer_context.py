@@ -22,7 +22,8 @@ def context_model(**options: Any) -> Any:
 @pytest.mark.parametrize(
     ("options", "updates", "least", "most"),
     [
-        ({}, 150, 0.95, 1.0), ({"bert_integration": "none"}, 60, 0.4, 0.6),
+        pytest.param({}, 150, 0.95, 1.0, marks=pytest.mark.long),
+        ({"bert_integration": "none"}, 60, 0.4, 0.6),
         pytest.param({"han_context": True}, 400, 0.95, 1.0, marks=pytest.mark.long),
     ],
 )  # fmt: skip

@@ -78,6 +78,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
+@pytest.mark.long
 def test_a_program_that_resumes_is_faultless(killed: Any) -> None:
     row, folder = killed(RESUMES)
     assert row["identical"] == row["trials"] > 0 and row["orphans"] == 0

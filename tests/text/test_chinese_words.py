@@ -75,6 +75,7 @@ def test_real_jieba() -> None:
     assert pipeline.detokenise(pipeline.tokenise(text)) == text
 
 
+@pytest.mark.long
 def test_a_data_folder_in_words(jieba: None, tmp_path: Path) -> None:
     assert main(command(tmp_path, "--segmenter", "jieba")) == 0
     out = tmp_path / "out"

@@ -103,6 +103,7 @@ def test_streams_keep_their_memories(runs):
     runs.check(*options, stops=(3, 5), updates=7)
 
 
+@pytest.mark.long
 def test_streams_of_instances_keep_their_memories(runs):
     """Cut anew in every epoch; gradients reach the instance before."""
     options = (
