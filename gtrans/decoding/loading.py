@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import platform
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,7 @@ def not_finite(models: Iterable[Any]) -> GtransError:
     )
 
 
+@cache
 def import_plugin() -> None:
     """Register all tasks and models, as ``--user-dir`` does for fairseq's commands."""
     package = Path(__file__).resolve().parent.parent

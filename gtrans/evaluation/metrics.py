@@ -1,4 +1,4 @@
-"""The metrics: how sacreBLEU (METEOR: nltk) counts a segment, by tokeniser, language and case."""
+"""The metrics: how a segment is counted, by tokeniser, language and case."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sacrebleu.metrics.chrf import CHRF, CHRFSignature
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import spaced
 from gtrans.evaluation.moses_tokens import MOSES, MosesTokens, moses_tokens
+from gtrans.evaluation.repetition import Repetition
 from gtrans.evaluation.ter import FastTER
 from gtrans.languages import CHINESE, WITHOUT_SPACES
 
@@ -184,6 +185,10 @@ def _meteor(options: Options) -> Any:
     return METEOR(build_bleu(options).tokenizer, options.target_lang)
 
 
+def _repetition(options: Options) -> Any:
+    return Repetition(build_bleu(options))
+
+
 METRICS: dict[str, Metric] = {
     "s_bleu": Metric("s-BLEU", "sentence", build_bleu, of_words=True),
     "d_bleu": Metric("d-BLEU", "document", build_bleu, of_words=True),
@@ -193,11 +198,14 @@ METRICS: dict[str, Metric] = {
     "d_chrf_pp": Metric("chrF2++ (documents)", "document", _d_chrf_pp),
     "ter": Metric("TER", "sentence", _ter, higher_is_better=False),
     "meteor": Metric("METEOR", "sentence", _meteor, of_words=True),
+    "repetition": Metric(
+        "repetition", "sentence", _repetition, higher_is_better=False, of_words=True
+    ),
 }
 """Every score that :func:`measure` can compute, in the order of reports."""
 
 DOCUMENT_METRICS = tuple(key for key, spec in METRICS.items() if spec.unit == "document")
 """The metrics that need no aligned sentences."""
 
-DEFAULT_METRICS = tuple(key for key in METRICS if key != "d_chrf_pp")
+DEFAULT_METRICS = tuple(key for key in METRICS if key not in ("d_chrf_pp", "repetition"))
 """The metrics that are computed by default if the sentences are aligned."""

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 from omegaconf import OmegaConf
-from support.contract import Case, build, with_the_others_long
+from support.contract import Case, build, cases, first_cases
+from support.suites import others_long
 from support.tiny_models import TinyWorld
 from support.untrained import task_for, untrained
 
@@ -74,7 +75,7 @@ def few_documents(prepared: Path, text: Path, source: object, context: int | Non
     return Text(Side(source, english), Side(target, german), context)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("case", with_the_others_long())
+@pytest.mark.parametrize("case", others_long(cases(), first_cases()[::3]))
 def test_every_model_and_unit(case: Case, prepared_with_bert: Path, tiny: TinyWorld) -> None:
     """Words add up to sentences; what is named is context; losses are those of another pass."""
     options = {field.name for field in dataclasses.fields(case.model.options)}

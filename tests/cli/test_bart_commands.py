@@ -202,9 +202,7 @@ def test_without_the_model_the_text_is_prepared_as_ever(world: World, tmp_path: 
     assert type(load_pipeline(out, "de")) is MosesPipeline
 
 
-@pytest.mark.parametrize(
-    "form", ["huggingface", pytest.param("fairseq", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("form", ["huggingface", pytest.param("fairseq", marks=pytest.mark.long)])
 def test_from_published_files_to_scores(
     world: World, form: str, stock: StockCommands, tmp_path: Path, capsys: Any
 ) -> None:

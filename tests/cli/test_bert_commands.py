@@ -181,6 +181,7 @@ def test_bert_is_in_no_checkpoint_and_its_output_is_kept(world: BertWorld, conte
     assert all(torch.equal(tensor, second[name]) for name, tensor in state["model"].items())
 
 
+@pytest.mark.long
 def test_text_and_split_are_translated_alike(
     world: BertWorld, context: Path, tmp_path: Path
 ) -> None:
@@ -290,12 +291,12 @@ def test_the_baselines_of_the_same_machinery(
 # ---- an encoder that is a BERT -------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arch", "options"),
     [("gtransformer_bert_tiny", ("--encoder-global-layers", "1", "--decoder-global-layers", "1",
       "--cross-global-layers", "1", "--max-doc-tokens", "128")),
-     pytest.param("flat_transformer_bert_base", ("--flat-bottom-layers", "1"),
-                  marks=pytest.mark.long)],
+     ("flat_transformer_bert_base", ("--flat-bottom-layers", "1"))],
 )  # fmt: skip
 def test_models_whose_encoder_is_a_bert(
     world: BertWorld, tmp_path: Path, arch: str, options: tuple[str, ...]

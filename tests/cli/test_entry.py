@@ -84,7 +84,7 @@ def test_an_interruption_of_the_work_is_one_line(monkeypatch, capsys, tmp_path):
 
 @pytest.mark.parametrize(
     "command",
-    others_long(["--help", "score --help", "options", "show", "train --help"], ["--help", "show"]),
+    others_long(["--help", "score --help", "options", "show", "train --help"], ["--help"]),
 )
 def test_a_closed_pipe_is_no_error_message(command, tiny):
     more = (tiny.checkpoints["document"],) if command == "show" else ()

@@ -40,7 +40,10 @@ def files(folder: Path) -> set[str]:
     ("command", "size"),
     [
         (("average", "{model}", "{model}", "--output", "out.pt"), 4096),
-        (("analyse", *("--path", "{model}", "--data", "{data}", "--plot", "out.png")), 4096),
+        pytest.param(
+            ("analyse", *("--path", "{model}", "--data", "{data}", "--plot", "out.png")), 4096,
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             ("analyse", *("--path", "{model}", "--data", "{data}", "--plot", "out.pdf")), 4096,
             marks=pytest.mark.long,
@@ -55,7 +58,7 @@ def files(folder: Path) -> set[str]:
         (("score", "--hyp", "{text}.de", "--ref", "{text}.de", "--src", "{text}.en",
           "--metrics", "s_bleu", "--comet", "--external-dir", "out"), 400),
         (("contrast", "--path", "{model}", "--set", "{sets}", "--output", "out", "--cpu"), 400),
-        (("make-corpus", "--out", "out"), 2000),
+        pytest.param(("make-corpus", "--out", "out"), 2000, marks=pytest.mark.long),
     ],
     ids=lambda value: f"{value[0]}-{value[-1]}" if isinstance(value, tuple) else "",
 )  # fmt: skip

@@ -89,8 +89,9 @@ def test_without_target(tiny: TinyWorld, tmp_path: Path):
     data = tmp_path / "data"
     prefix = tiny.data / "text" / "test.bpe"
     tiny.run.succeed(
-        "preprocess", "--only-source", "--source-lang", "en", "--target-lang", "de",
-        "--testpref", prefix, "--srcdict", tiny.data / "dict.en.txt", "--destdir", data,
+        "preprocess", "--user-dir", "gtrans", "--only-source", "--source-lang", "en",
+        "--target-lang", "de", "--testpref", prefix, "--srcdict",
+        tiny.data / "dict.en.txt", "--destdir", data,
     )  # fmt: skip
     shutil.copy(tiny.data / "dict.de.txt", data)
     done = generate(tiny, *SHORT, "--source-lang", "en", "--target-lang", "de", data=data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from support.contract import Case, build
 from support.folders import binarised_again
+from support.suites import one_in
 from support.tiny_models import TINY
 
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
@@ -136,7 +138,7 @@ def test_a_folder_that_was_moved_is_taken(tiny: TinyWorld, tmp_path: Path) -> No
     assert generate(tiny, folder, tiny.checkpoints["document"]).status == 0
 
 
-@pytest.mark.parametrize("order", [("document", "sentence"), ("sentence", "document")])
+@pytest.mark.parametrize("order", one_in(2, permutations(["document", "sentence"])))
 def test_models_of_different_units_do_not_decode_together(
     order: tuple[str, str], tiny: TinyWorld
 ) -> None:
@@ -274,7 +276,7 @@ def test_a_vocabulary_that_is_not_known_has_to_be_named(tiny: TinyWorld, tmp_pat
     assert done.status != 0 and "identity unknown" in line and "`--init-dict DICT`" in line
 
 
-@pytest.mark.parametrize("flag", ["--restore-file", "--finetune-from-model"])
+@pytest.mark.parametrize("flag", one_in(2, ["--restore-file", "--finetune-from-model"]))
 def test_parameters_are_not_taken_row_by_row_from_another_vocabulary(
     flag: str, tiny: TinyWorld, tmp_path: Path
 ) -> None:

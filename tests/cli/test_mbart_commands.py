@@ -175,6 +175,7 @@ def test_mistakes(
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.long
 def test_training_translation_scores(
     world: World, stock: StockCommands, tmp_path: Path, capsys: Any
 ) -> None:

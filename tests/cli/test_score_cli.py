@@ -362,6 +362,7 @@ def test_the_command_starts_without_torch_and_fairseq(hyp: str, ref: str) -> Non
     subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True)
 
 
+@pytest.mark.long
 def test_python_m_gtrans(hyp: str, ref: str) -> None:
     command = [sys.executable, "-m", "gtrans", "score", "--hyp", hyp, "--ref", ref, "--json"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -83,6 +83,7 @@ def test_a_translation_never_reads_as_a_boundary():
         assert bare._text([ids[word], dictionary.eos()]) == expected
 
 
+@pytest.mark.long
 def test_standard_streams(tiny: TinyWorld, tmp_path: Path):
     text = "You are late.\n\nIt was heavy.\n"
     expected = translate(tiny, text, tmp_path)

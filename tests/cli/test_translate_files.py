@@ -169,6 +169,7 @@ def test_a_stream_is_answered_document_by_document(tiny: TinyWorld, tmp_path: Pa
     assert rest.split("\n") == expected[3:] and process.returncode == 0
 
 
+@pytest.mark.long
 def test_libraries_log_nothing_in_between(tiny: TinyWorld, tmp_path: Path):
     """An import of fairseq lets every library log all it does, if nobody has set up logging."""
     pytest.importorskip("markdown_it")
@@ -179,6 +180,9 @@ def test_libraries_log_nothing_in_between(tiny: TinyWorld, tmp_path: Path):
         capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert ran.stderr == f"2 sentences in 1 file written to {tmp_path / 'out'}\n"
+
+
+def test_libraries_log_nothing_from_python():
     from_python = subprocess.run(
         [sys.executable, "-c", "import logging; from gtrans import Translator as T; "
          "print(T.__name__, logging.getLogger().level, logging.getLogger().handlers)"],

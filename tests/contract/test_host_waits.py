@@ -25,11 +25,8 @@ from gtrans.modules.packed import unpack
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
 
 
-# Of which make test tries the waits: a class with each kind of context, and layer fusion.
-TRIED = {
-    "gtransformer_tiny-document", "memory_transformer_tiny-stream", "gtrans_fusion_tiny-sentence",
-    str(WITH_BERT),
-}  # fmt: skip
+# Of which make test tries the waits: documents, layer fusion, and a BERT.
+TRIED = {"gtransformer_tiny-document", "gtrans_fusion_tiny-sentence", str(WITH_BERT)}
 
 
 def tried(always: Container[str]) -> list[Any]:

@@ -37,7 +37,7 @@ def tried(case: Case, data: Any, row: dict[str, Any]) -> Built | None:
 
 
 # The classes whose options `make test` tries; those of the others are for `make test-all`.
-TRIED = ("gtransformer", "memory_transformer", "flat_transformer_bert")
+TRIED = ("gtransformer", "flat_transformer_bert")
 
 # What nothing reads beside a value of another option, and is refused.
 UNREAD: dict[tuple[str, Any], set[str]] = {

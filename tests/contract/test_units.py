@@ -29,12 +29,7 @@ TRAINING = (
 )
 
 
-def tried() -> list[Case]:
-    """Each class with its first unit, and one class with all."""
-    return [*first_cases(), *(case for case in cases() if case.arch == "gtransformer_tiny")]
-
-
-@pytest.fixture(scope="module", params=others_long(cases(), tried()))
+@pytest.fixture(scope="module", params=with_the_others_long())
 def case(request: pytest.FixtureRequest) -> Case:
     return request.param
 
@@ -66,7 +61,7 @@ def test_trains_and_translates(case, checkpoint, prepared_with_bert, tiny: TinyW
     assert [line == "" for line in texts[0]] == [line == "" for line in source]
 
 
-@pytest.mark.parametrize("case", with_the_others_long(), indirect=True)
+@pytest.mark.parametrize("case", others_long(cases(), first_cases()[1::2]), indirect=True)
 def test_is_scored_on_a_contrastive_set(case, checkpoint, prepared_with_bert, tmp_path, capsys):
     items = tmp_path / "items.jsonl"
     item = {
@@ -84,7 +79,7 @@ def test_is_scored_on_a_contrastive_set(case, checkpoint, prepared_with_bert, tm
     assert sum(outcomes.values()) == 1
 
 
-@pytest.mark.parametrize("case", with_the_others_long(), indirect=True)
+@pytest.mark.parametrize("case", others_long(cases(), first_cases()[::2]), indirect=True)
 def test_is_analysed(case, checkpoint, prepared_with_bert, capsys):
     flags = ["--data", str(prepared_with_bert), "--units", "3", "--json"]
     assert main(["analyse", "--path", str(checkpoint), *flags]) == 0
@@ -96,7 +91,7 @@ def test_is_analysed(case, checkpoint, prepared_with_bert, capsys):
 
 
 @pytest.mark.parametrize("case", cases(), ids=str, indirect=True)
-@pytest.mark.parametrize("marks", ["both", "end", "bart"])
+@pytest.mark.parametrize("marks", others_long(["both", "end", "bart"], ["both"]))
 def test_search_step_by_step_is_one_pass(case, prepared_with_bert, marks):
     built = build(case, prepared_with_bert, sentence_marks=marks)
     pairs = list(searched_and_read(built))
@@ -106,7 +101,7 @@ def test_search_step_by_step_is_one_pass(case, prepared_with_bert, marks):
 
 
 @pytest.mark.parametrize("case", cases(), ids=str, indirect=True)
-@pytest.mark.parametrize("marks", ["both", "end"])
+@pytest.mark.parametrize("marks", others_long(["both", "end"], ["both"]))
 def test_search_in_instances_that_overlap_is_one_pass(case, prepared_with_bert, marks):
     """Of every instance the scores of its own words, behind what it only reads."""
     if case.unit != "document" or case.model.instance_context:

@@ -128,7 +128,7 @@ def translated(
 
 @given(st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=9), min_size=1, max_size=4),
        st.integers(1, 4), st.integers(8, 40), st.sampled_from(["both", "end", "bart"]))  # fmt: skip
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_k_sentences_stay_k(
     documents: list[list[int]], overlap: int, most: int, marks: str
 ) -> None:

@@ -56,6 +56,7 @@ def test_the_published_consistency_sets(name: str, published_sets: Path) -> None
     assert sum(changed) > 0.9 * sum(item.context > 0 for item in items)
 
 
+@pytest.mark.long
 def test_contrapro_with_separators(published_sets: Path, tmp_path: Path) -> None:
     folder = published_sets / "contrapro-ende"
     items = read_items(folder, "contrapro")

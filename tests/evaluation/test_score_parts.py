@@ -125,6 +125,36 @@ def test_wordnet_is_used_for_english_where_it_is_at_hand(
     assert "wordnet" not in meteor.METEOR(tokenizer, "de").modules
 
 
+# --- repetition --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sentence", "percent"),
+    [
+        ("", 0), ("one", 0), ("the list of the names", 0), ("a a", 0),
+        ("no no no", 200 / 3),  # the second pair is the first one again
+        ("the list of the list of the list .", 100 * 5 / 9),  # from the second "the list" on
+        ("The list, the list", 0),  # case and commas are words' own
+    ],
+)  # fmt: skip
+def test_words_of_a_pair_that_the_sentence_has_had(sentence: str, percent: float) -> None:
+    corpus = Corpus([["x y z"]], [[range(1)]])
+    found = measure(corpus, {"x": [[sentence]]}, ["repetition"])["repetition"]
+    assert found.score("x") == pytest.approx(percent)
+    assert not found.higher_is_better
+    assert found.signature.startswith("nrefs:1|case:mixed|tok:13a|words:2|")
+
+
+def test_repetition_is_of_a_sentence_and_of_all_words() -> None:
+    corpus = Corpus([["x", "x"], ["x"]], [[range(2)], [range(1)]])
+    texts = {"x": [["the list .", "the list ."], ["the list the list The list"]]}
+    by_case = [
+        measure(corpus, texts, ["repetition"], options)["repetition"].score("x")
+        for options in (Options(), Options(lowercase=True))
+    ]
+    assert by_case == pytest.approx([100 * 2 / 12, 100 * 4 / 12])
+
+
 # --- lexical consistency -----------------------------------------------------------------
 
 SOURCES = [

@@ -58,7 +58,14 @@ def frozen(checkpoint: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("checkpoint", CHECKPOINTS, ids=NAMES)
+@pytest.mark.parametrize(
+    "checkpoint",
+    [
+        # `make test` tries every class, `make test-all` also its options: NAME-OPTION.
+        pytest.param(path, id=name, marks=pytest.mark.long if "-" in path.stem else ())
+        for path, name in zip(CHECKPOINTS, NAMES, strict=True)
+    ],
+)
 def test_a_frozen_checkpoint_gives_what_it_gave(
     checkpoint: Path, make: ModuleType, data: dict[Path, Path], tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from fairseq.data import Dictionary
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from support.batches import BOS, EOS, PAD
@@ -200,6 +200,7 @@ def test_what_context_changes() -> None:
 words = st.lists(st.integers(4, 19), min_size=1, max_size=4)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.lists(words, min_size=1, max_size=3), st.integers(0, 2)), min_size=1,
                 max_size=4))  # fmt: skip
 def test_windows_of_a_batch_know_nothing_of_each_other(

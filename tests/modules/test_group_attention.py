@@ -47,7 +47,7 @@ def test_regrouped_equals_dense(name: str, documents: list[list[int]], data: st.
     compare(plans_of(batch_of(documents, left=True), batch_of(other)), name)
 
 
-@pytest.mark.parametrize("name", others_long(PLANS, {"encoder_group", "cross_global"}))
+@pytest.mark.parametrize("name", others_long(PLANS, {"cross_global"}))
 def test_long_and_odd_documents(name: str) -> None:
     one_sentence = [[400]]
     thousand = [[i % 5 for i in range(1000)]]

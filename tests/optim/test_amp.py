@@ -10,6 +10,7 @@ import pytest
 import torch
 from support.in_process import Training
 from support.runs import log_of, refusal, train
+from support.suites import others_long
 from support.tiny_models import TinyWorld
 
 from gtrans.checkpoints import read_checkpoint
@@ -32,7 +33,7 @@ def scaled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("scaled")
-@pytest.mark.parametrize("scale", ["1024", str(int(_OVERFLOW))], ids=["scaled", "overflow"])
+@pytest.mark.parametrize("scale", others_long(["1024", str(int(_OVERFLOW))], ["1024"]))
 def test_updates_are_those_of_fp32(tiny: TinyWorld, scale: str) -> None:
     """Also after overflows, whose batches are read again at half the scale."""
     plain = Training(tiny.data, *GIVEN).update(4)
@@ -54,6 +55,7 @@ def test_a_skipped_batch_changes_nothing(tiny: TinyWorld) -> None:
     assert all(torch.equal(before[name], value) for name, value in run.parameters.items())
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("scaled")
 def test_two_rates_and_the_saved_scale(tiny: TinyWorld, tmp_path: Path) -> None:
     """The rates come from the options, the scale and its counter from the checkpoint."""

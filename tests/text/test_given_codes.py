@@ -58,6 +58,7 @@ def test_a_binarised_corpus_becomes_a_data_folder(foreign, taken, capsys):
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_a_model_of_it_translates_text_as_it_was_before_bpe(foreign, taken, stock, tmp_path):
     data, model = str(foreign / "bin"), str(tmp_path / "checkpoint_last.pt")
     train = (

@@ -130,6 +130,7 @@ def test_a_split_of_one_document_is_a_warning(prepared: Path, tmp_path: Path) ->
     ]
 
 
+@pytest.mark.long
 def test_resume(
     corpus: Path, prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

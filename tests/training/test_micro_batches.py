@@ -15,7 +15,10 @@ STREAMS = (
 )
 
 
-@pytest.mark.parametrize("options", [(), STREAMS], ids=["document", "stream"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param((), id="document"), pytest.param(STREAMS, id="stream", marks=pytest.mark.long)],
+)
 @pytest.mark.parametrize("last", others_long([False, True], [True]))
 def test_a_dummy_counts_nothing(tiny: TinyWorld, options: tuple[str, ...], last: bool) -> None:
     """The gradient of the batch is divided by its own tokens, and only these are logged."""

@@ -9,6 +9,7 @@ import pytest
 import torch
 from support.folders import binarised_again
 from support.runs import GROUPS, log_of, refusal, train, updates
+from support.suites import one_in
 from support.tiny_models import StockCommands, TinyWorld
 
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
@@ -303,7 +304,9 @@ def test_a_finetuned_run_does_not_need_its_start_either(tiny, stock, tmp_path):
     assert updates(folder) == 2 and not list(folder.glob("before-restart-*"))
 
 
-@pytest.mark.parametrize("flag", ["--init-from", "--finetune-from-model", "--restore-file"])
+@pytest.mark.parametrize(
+    "flag", one_in(3, ["--init-from", "--finetune-from-model", "--restore-file"])
+)
 def test_a_restart_that_cannot_begin_moves_nothing(flag, folder, tiny, stock, tmp_path):
     before = contents(folder)
     for start in (tmp_path / "no.pt", folder / "checkpoint_last.pt"):

@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=(*METRICS, CONSISTENCY),
         metavar="KEY",
         help=f"compute only these of: {', '.join(METRICS)}, {CONSISTENCY} (default: all but "
-        f"d_chrf_pp, and {CONSISTENCY} only with --src; with --documents-only: "
+        f"d_chrf_pp and repetition, and {CONSISTENCY} only with --src; with --documents-only: "
         f"{' and '.join(DOCUMENT_METRICS)})",
     )
     what.add_argument(
