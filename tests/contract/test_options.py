@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from inspect import get_annotations
-from itertools import product
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from support.contract import (
     loss_of,
     searched_and_read,
 )
-from support.option_values import dimensions, pairwise
+from support.option_values import covering, dimensions
 from support.suites import others_long
 
 from gtrans.errors import GtransError
@@ -85,7 +84,7 @@ def test_pairs_of_options(case, prepared_with_bert):
         except Exception as error:
             raise AssertionError(f"{case} with {row}") from error
 
-    for row in map(read, pairwise(dims)):
+    for row in map(read, covering(dims, 2)):
         if works(row):
             unused -= set(row.items())
     # What no row of others goes with is refused in company; by itself it works.
@@ -112,12 +111,11 @@ def own_options(model: type[DocumentModel]) -> set[str]:
 @pytest.mark.long
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_all_combinations_of_three_options(case, prepared_with_bert):
-    """The full product of each class's own options with the frames, unit by unit."""
+    """Each class's own options, any three of them with all their values, unit by unit."""
     dims = dimensions(case.model)
     own = {name: dims[name] for name in dims if name in own_options(case.model)}
     own["sentence_marks"] = dims["sentence_marks"]
-    for values in product(*own.values()):
-        row = dict(zip(own, values, strict=True))
+    for row in map(read, covering(own, 3)):
         built = tried(case, prepared_with_bert, row)
         if built is not None:
             check(built, row)

@@ -1,10 +1,11 @@
-"""Values of the options of a class, and choices of them in which every pair occurs."""
+"""Values of the options of a class, and choices of them in which every pair or triple occurs."""
 
 from __future__ import annotations
 
 import dataclasses
 import random
 from enum import Enum
+from itertools import combinations, product
 from typing import Any, get_args
 
 from gtrans.models.base.contract import DocumentModel
@@ -51,25 +52,26 @@ def dimensions(model: type[DocumentModel]) -> dict[str, tuple[Any, ...]]:
     return found
 
 
-def pairwise(dims: dict[str, tuple[Any, ...]], seed: int = 1) -> list[dict[str, Any]]:
-    """Choices of values in which every pair of values of two options occurs."""
+def covering(
+    dims: dict[str, tuple[Any, ...]], strength: int, seed: int = 1
+) -> list[dict[str, Any]]:
+    """Choices of values in which all values of any ``strength`` options occur together."""
     draw = random.Random(seed)
-    names = list(dims)
+    strength = min(strength, len(dims))
     missing = {
-        (a, x, b, y)
-        for i, a in enumerate(names)
-        for b in names[i + 1 :]
-        for x in dims[a]
-        for y in dims[b]
+        tuple(zip(names, values, strict=True))
+        for names in combinations(dims, strength)
+        for values in product(*(dims[name] for name in names))
     }
     rows = []
-    while missing:
-        a, x, b, y = sorted(missing, key=repr)[0]
+    # In an order that does not depend on the hashes of a process.
+    for wanted in sorted(missing, key=repr):
+        if wanted not in missing:
+            continue
         tries = []
         for _ in range(20):
-            row = {name: draw.choice(dims[name]) for name in names}
-            row[a], row[b] = x, y
-            new = {(c, row[c], d, row[d]) for c, _, d, _ in missing if c in row} & missing
+            row = {name: draw.choice(values) for name, values in dims.items()} | dict(wanted)
+            new = missing.intersection(combinations(row.items(), strength))
             tries.append((len(new), len(tries), row, new))
         _, _, row, new = max(tries, key=lambda one: one[:2])
         rows.append(row)
