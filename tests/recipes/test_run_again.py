@@ -62,8 +62,7 @@ def test_a_model_that_is_trained_further_is_translated_anew(finetune):
     done = finetune.succeed(["--document-updates", "40"])
     assert "@ 3 updates" in done.stdout
     after = of(finetune.files(), "finetune")
-    unchanged = [name for name, digest in before.items() if after[name] == digest]
-    assert unchanged == ["test.fusion-gtrans.reference.tokens"], "the words of the reference stay"
+    assert all(after[name] != digest for name, digest in before.items()), after
 
 
 @pytest.fixture(scope="module")
