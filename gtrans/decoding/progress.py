@@ -53,6 +53,32 @@ class Progress:
             )
 
 
+class BatchProgress:
+    """Tells of a batch of documents, whose parts may be finished before it is.
+
+    Args:
+        progress: is told.
+        sentences: of the batch.
+        tokens: source tokens of the batch; a part has its share by its sentences.
+    """
+
+    def __init__(self, progress: Progress, sentences: int, tokens: int) -> None:
+        self._progress = progress
+        self._of_all, self._tokens = sentences, tokens
+        self._told = self._counted = 0
+
+    def part(self, sentences: int) -> None:
+        """A part of the batch is finished."""
+        self._told += sentences
+        tokens = self._tokens * self._told // max(self._of_all, 1) - self._counted
+        self._counted += tokens
+        self._progress.add(sentences, tokens)
+
+    def end(self, sentences: int, known: bool) -> None:
+        """The batch is finished, with so many sentences in all; ``known``: by an earlier run."""
+        self._progress.add(sentences - self._told, self._tokens - self._counted, known)
+
+
 def _time(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

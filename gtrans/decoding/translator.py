@@ -24,7 +24,7 @@ from gtrans.decoding.document_search import DocumentHypothesis
 from gtrans.decoding.lines import Line, Sentence, lines_of_documents
 from gtrans.decoding.loading import decoding_device, load_models, set_instances
 from gtrans.decoding.part_search import FinishedParts
-from gtrans.decoding.progress import Progress
+from gtrans.decoding.progress import BatchProgress, Progress
 from gtrans.decoding.resuming import FinishedBatches
 from gtrans.decoding.search_options import SearchOptions
 from gtrans.decoding.translation_options import MAX_TOKENS, DecodingOptions, HowToDecode
@@ -261,16 +261,12 @@ class Translator:
         texts: list[list[str]] = [[] for _ in examples]
         for number, batch in enumerate(self.batches(examples, self.max_tokens)):
             translations, known = finished.get(number), True
-            told = 0  # parts of documents, while they are finished
-
-            def tell(count: int) -> None:
-                nonlocal told
-                told += count
-                progress.add(count)
-
             rows = [examples[index] for index in batch]
+            current = sum(row["written"] for row in rows)
+            of_batch = BatchProgress(progress, current, sum(self.examples.lengths(rows)))
             if translations is None:
-                translations, known = self._decoded(rows, finished.parts(number, tell)), False
+                known, parts = False, finished.parts(number, of_batch.part)
+                translations = self._decoded(rows, parts)
                 finished.add(number, translations)
             for index, of_row in zip(batch, translations, strict=False):
                 texts[index] = of_row
@@ -278,7 +274,7 @@ class Translator:
                 row["written"] if self.free else len(of_row)
                 for row, of_row in zip(rows, translations, strict=False)
             )
-            progress.add(written - told, sum(self.examples.lengths(rows)), known)
+            of_batch.end(written, known)
         sentences = sum(not isinstance(line, str) for line in lines)
         found, expected = sum(map(len, texts)), len(examples) if self.free else sentences
         if found != expected:

@@ -19,7 +19,7 @@ from support.translating import FAST, Interrupted, command, error, interrupt_aft
 import gtrans
 from gtrans import libraries
 from gtrans.cli import main
-from gtrans.decoding.progress import EVERY, Progress
+from gtrans.decoding.progress import EVERY, BatchProgress, Progress
 from gtrans.decoding.search_options import SearchOptions
 from gtrans.decoding.translation_options import DecodingOptions, HowToDecode
 from gtrans.errors import GtransError
@@ -232,6 +232,22 @@ def test_progress_in_a_log(capsys: pytest.CaptureFixture[str]):
             progress.add(10, 1000)
     assert capsys.readouterr().err == (
         "translating: 50 of 100 sentences, 100 tokens/s, 50 s left\n"
+    )
+
+
+def test_progress_counts_the_tokens_of_parts(capsys: pytest.CaptureFixture[str]):
+    now = [0.0]
+    with Progress(8, clock=lambda: now[0]) as progress:
+        batch = BatchProgress(progress, 6, 900)
+        for _ in range(2):
+            now[0] += EVERY / 2
+            batch.part(2)
+        batch.end(6, known=False)
+        now[0] += EVERY
+        progress.add(2)
+    assert capsys.readouterr().err == (
+        "translating: 4 of 8 sentences, 20 tokens/s, 30 s left\n"
+        "translating: 8 of 8 sentences, 15 tokens/s, 0 s left\n"
     )
 
 
