@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -127,6 +128,24 @@ def test_what_is_there_is_used_and_what_has_changed_is_made_again(
     assert made.read_text() == counted.read_text() == "a\n"
     engine.reproduce(plan("b"), [], 1, False, [])
     assert made.read_text() == "a\nb\n"
+
+
+@needs_snakemake
+def test_a_file_with_a_new_date_is_the_same_file(tmp_path: Path) -> None:
+    text, counted = tmp_path / "train.de", tmp_path / "counted"
+    text.write_bytes(b"ein Satz\n" * 300_000)  # more than Snakemake compares by itself
+    work = ("sh", "-c", 'echo again >>"$1"', "count", str(counted))
+    plan = Plan(tmp_path / "out", (Job("jobs/count", work, (str(counted),), (), (str(text),)),))
+
+    def times_run() -> int:
+        os.utime(text)
+        engine.reproduce(plan, [], 1, False, [])
+        return len(counted.read_text().splitlines())
+
+    assert times_run() == 1
+    assert times_run() == 1
+    text.write_bytes(b"ein Wort\n" * 300_000)
+    assert times_run() == 2
 
 
 @needs_snakemake
