@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -177,7 +177,7 @@ def _choose(wanted: Wanted, finder: Finder) -> tuple[Form, _Found]:
 
 def _pairs_of(
     part: Part, paths: Sequence[Path], languages: tuple[str, str], split: str
-) -> Iterator[tuple[str, str] | None]:
+) -> Pairs:
     """What the reader of a part yields."""
     source, target = languages
     first, last = paths[0], paths[-1]
@@ -250,7 +250,7 @@ def _cleaning_of(wanted: Wanted, split: str) -> Cleaning:
 
 def _write(pairs: Pairs, source: TextIO, target: TextIO) -> None:
     for pair in pairs:
-        left, right = pair or ("", "")
+        left, right = pair[:2] if pair else ("", "")
         source.write(f"{left}\n")
         target.write(f"{right}\n")
 
@@ -302,8 +302,9 @@ def _write_reference(file: TextIO, number: int, source: Path, target: Path, pair
     lines = 0
     for pair in read_set(source, target, number):
         lines += pair is not None
-        if pair is not None and not all(pair):
-            raise GtransError(f"{target}: reference {number + 1} lacks a sentence")
+        if pair is not None and not all(pair[:2]):
+            line = pair.places[-1][1]
+            raise GtransError(f"{target}:{line}: reference {number + 1} lacks a sentence")
         file.write(f"{pair[1] if pair else ''}\n")
     if lines != pairs:
         raise GtransError(

@@ -106,7 +106,7 @@ class Cleaner:
                 kept = lost = 0
                 continue
             number += 1
-            reason = self._objection(pair, number)
+            reason = self._objection(pair)
             if reason is not None:
                 self.counts.dropped[reason] += 1
                 lost += 1
@@ -126,26 +126,28 @@ class Cleaner:
         elif lost:
             self.counts.dropped_documents += 1
 
-    def _objection(self, pair: Pair, number: int) -> str | None:
+    def _objection(self, pair: Pair) -> str | None:
         """Why a pair is dropped; None: it is kept."""
-        if not all(pair):
-            sides = "both sides" if not any(pair) else "one side"
+        texts = (pair.source, pair.target)
+        if not all(texts):
+            sides = "both sides" if not any(texts) else "one side"
             if self._cleaning.empty == "refuse":
-                text = f" ('{(pair[0] or pair[1])[:60]}')" if any(pair) else ""
+                text = f" ('{(pair.source or pair.target)[:60]}')" if any(texts) else ""
+                places = " and ".join(f"{path}:{line}" for path, line in pair.places)
                 raise GtransError(
-                    f"{self._what}: pair {number}{text} is empty on {sides}; `--empty drop` leaves "
-                    "such pairs out and counts them"
+                    f"{places}: a pair of {self._what}{text} is empty on {sides}; `--empty drop` "
+                    "leaves such pairs out and counts them"
                 )
             return f"empty on {sides}"
         limits = self._cleaning
         if limits.max_words or limits.max_ratio:
-            lengths = [self._count(*side) for side in zip(pair, self._languages, strict=True)]
+            lengths = [self._count(*side) for side in zip(texts, self._languages, strict=True)]
             if limits.max_words and max(lengths) > limits.max_words:
                 return "too long"
             if limits.max_ratio and max(lengths) > limits.max_ratio * min(lengths):
                 return "ratio"
         if limits.drop_duplicates:
-            key = blake2b("\t".join(pair).encode(), digest_size=12).digest()
+            key = blake2b("\t".join(texts).encode(), digest_size=12).digest()
             if key in self._seen:
                 return "duplicate"
             self._seen.add(key)

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, get_args
 
-from gtrans.corpora.pairs import Pairs, sentence_of
+from gtrans.corpora.pairs import Pair, Pairs, sentence_of
 from gtrans.data.documents import DOCUMENT_LINE, iterate_raw_lines
 from gtrans.errors import GtransError
 
@@ -70,6 +70,7 @@ def _pairs(
         "either": frozenset({"", DOCUMENT_LINE}),
         "none": frozenset[str](),
     }[boundary]
+    paths = (source,) if source == target else (source, target)
     for number, (left, right) in enumerate(lines, start=1):
         if left is None or right is None:
             ended, other = (source, target) if left is None else (target, source)
@@ -86,4 +87,8 @@ def _pairs(
                 "lines of the two files do not belong together"
             )
         else:
-            yield sentence_of(left, source, number), sentence_of(right, target, number)
+            yield Pair(
+                sentence_of(left, source, number),
+                sentence_of(right, target, number),
+                tuple((path, number) for path in paths),
+            )

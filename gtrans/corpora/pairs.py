@@ -7,11 +7,28 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 from gtrans.data.documents import DOCUMENT_LINE, check_length
 from gtrans.errors import GtransError
 
-Pair = tuple[str, str]
+Place = tuple[Path, int]
+"""A file and a line in it, from 1."""
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation.
+
+    Attributes:
+        source, target: one of them may be empty.
+        places: where the two stand; a single place, if one file has both.
+    """
+
+    source: str
+    target: str
+    places: tuple[Place, ...]
+
+
 Pairs = Iterator[Pair | None]
 """Sentence pairs in order; ``None`` where a document ends and another begins."""
 
@@ -26,12 +43,13 @@ class Block:
     Attributes:
         name: the document's, by which the two sides are matched; empty: it has none.
         line: where it begins in its file, from 1.
-        sentences: those without text are empty, so that the two sides stay aligned.
+        sentences: with the lines where they begin; those without text are empty, so that the two
+            sides stay aligned.
     """
 
     name: str
     line: int
-    sentences: Sequence[str]
+    sentences: Sequence[tuple[str, int]]
 
 
 def sentence_of(text: str, path: Path, line: int) -> str:
@@ -82,4 +100,5 @@ def match_documents(
         if begun:
             yield None
         begun = True
-        yield from zip(left.sentences, right.sentences, strict=True)
+        for here, there in zip(left.sentences, right.sentences, strict=True):
+            yield Pair(here[0], there[0], ((source[0], here[1]), (target[0], there[1])))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gtrans.corpora.markup import Markup
-from gtrans.corpora.pairs import Pairs
+from gtrans.corpora.pairs import Pair, Pairs
 from gtrans.errors import GtransError
 
 _OUTER = ("srcset", "refset", "tstset", "mteval")
@@ -26,13 +26,13 @@ class Document:
         name: its ``docid``, by which the sides are matched.
         system: whose it is; NIST's files have several references in turn.
         line: where it begins in its file, from 1.
-        sentences: by ``id``; without ids, by their place from 1.
+        sentences: with the lines where they begin, by ``id``; without ids, by their place from 1.
     """
 
     name: str
     system: str
     line: int
-    sentences: dict[str, str] = field(default_factory=dict)
+    sentences: dict[str, tuple[str, int]] = field(default_factory=dict)
 
 
 class _Sets(Markup[Document]):
@@ -85,7 +85,7 @@ class _Sets(Markup[Document]):
                 f"{self.path}:{self._begin}: the id {self._id} occurs twice in the document "
                 f"'{self._document.name}'"
             )
-        self._document.sentences[self._id] = text
+        self._document.sentences[self._id] = (text, self._begin)
 
     def _end_document(self) -> None:
         if self._document is not None:
@@ -121,7 +121,7 @@ def read_set(source: Path, target: Path, reference: int = 0) -> Pairs:
             )
         if count > 1:
             yield None
-        yield from _match(left.sentences, other.sentences)
+        yield from _match((source, left), (target, other))
     if not count:
         raise GtransError(f"{source}: no <doc> with a <seg>; it is no test set in XML or SGM")
     if (rest := next(right, None)) is not None:
@@ -136,7 +136,13 @@ def references_of(path: Path) -> list[str]:
     return list(dict.fromkeys(document.system for document in _Sets(path).items())) or [""]
 
 
-def _match(source: dict[str, str], target: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """The pairs of a document: those of the source in its order, then what only the target has."""
-    for name in dict.fromkeys([*source, *target]):
-        yield source.get(name, ""), target.get(name, "")
+def _match(source: tuple[Path, Document], target: tuple[Path, Document]) -> Iterator[Pair]:
+    """The pairs of a document: those of the source in its order, then what only the target has.
+
+    A sentence that a side lacks has the place of its document there.
+    """
+    for name in dict.fromkeys([*source[1].sentences, *target[1].sentences]):
+        (left, here), (right, there) = (
+            document.sentences.get(name, ("", document.line)) for _, document in (source, target)
+        )
+        yield Pair(left, right, ((source[0], here), (target[0], there)))

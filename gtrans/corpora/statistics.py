@@ -14,9 +14,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from gtrans.corpora.pairs import Pair
 from gtrans.data.documents import iterate_parallel
 from gtrans.data.instances import MARKS_PER_SENTENCE, split_instances
+
+_Texts = tuple[str, str]  # a sentence pair
 
 OVERLAP_WORDS = 5
 """Source sentences of fewer words are not counted as overlap: "Thank you ." is in every talk."""
@@ -137,8 +138,8 @@ def compare(splits: Mapping[str, Split], dictionaries: Sequence[Collection[str]]
             split.overlap = int(np.isin(own, seen).sum())
 
 
-def _documents(pairs: Iterable[Pair | None]) -> Iterator[list[Pair]]:
-    document: list[Pair] = []
+def _documents(pairs: Iterable[_Texts | None]) -> Iterator[list[_Texts]]:
+    document: list[_Texts] = []
     for pair in pairs:
         if pair is None:
             yield document
@@ -148,7 +149,7 @@ def _documents(pairs: Iterable[Pair | None]) -> Iterator[list[Pair]]:
     yield document
 
 
-def _add_document(split: Split, document: list[Pair], max_doc_tokens: int) -> None:
+def _add_document(split: Split, document: list[_Texts], max_doc_tokens: int) -> None:
     lengths: tuple[list[int], list[int]] = ([], [])
     for pair in document:
         for text, side, sizes in zip(pair, split.sides, lengths, strict=True):

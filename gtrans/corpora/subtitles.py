@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gtrans.corpora.lines import read_lines
-from gtrans.corpora.pairs import Pairs
+from gtrans.corpora.pairs import Pair, Pairs
 from gtrans.errors import GtransError
 
 SEPARATOR = "_eos"
@@ -23,7 +23,7 @@ def read_groups(source: Path, target: Path) -> Pairs:
     """
     for number, pair in enumerate(read_lines(source, target, "none"), start=1):
         assert pair is not None, "there is no boundary"
-        left, right = ([part.strip() for part in _split(side)] for side in pair)
+        left, right = ([part.strip() for part in _split(side)] for side in pair[:2])
         if len(left) != len(right):
             raise GtransError(
                 f"{source}:{number} has {len(left)} sentences between {SEPARATOR}, but "
@@ -31,7 +31,8 @@ def read_groups(source: Path, target: Path) -> Pairs:
             )
         if number > 1:
             yield None
-        yield from zip(left, right, strict=True)
+        for sentences in zip(left, right, strict=True):
+            yield Pair(*sentences, pair.places)
 
 
 def _split(group: str) -> list[str]:

@@ -41,12 +41,12 @@ def read_talks(source: Path, target: Path, headings: bool) -> Pairs:
 
 def _talks(path: Path, headings: bool) -> Iterator[Block]:
     name, begin = "", 1
-    first: list[str] = []
-    sentences: list[str] = []
+    first: list[tuple[str, int]] = []
+    sentences: list[tuple[str, int]] = []
     for number, line in enumerate(iterate_raw_lines(path), start=1):
         tag = _TAG.match(line)
         if tag is None:
-            sentences.append(sentence_of(line, path, number))
+            sentences.append((sentence_of(line, path, number), number))
             continue
         if sentences:
             yield Block(name, begin, [*first, *sentences])
@@ -55,6 +55,6 @@ def _talks(path: Path, headings: bool) -> Iterator[Block]:
         if tag[1].lower() == "talkid":
             name = content
         elif tag[1].lower() in _TEXTS and headings and content:
-            first.append(sentence_of(content, path, number))
+            first.append((sentence_of(content, path, number), number))
     if sentences:
         yield Block(name, begin, [*first, *sentences])

@@ -16,7 +16,7 @@ from gtrans.errors import GtransError
 from gtrans.languages import language_code
 
 
-class _Units(Markup[Pair | tuple[str, str, str]]):
+class _Units(Markup[Pair | tuple[str, str]]):
     """Pairs, and at each ``<file>`` its languages."""
 
     tags = frozenset({"file", "body", "xliff", "trans-unit", "source", "target"})
@@ -33,7 +33,7 @@ class _Units(Markup[Pair | tuple[str, str, str]]):
             self.finish()
         if tag == "file":
             names = (attributes.get("source-language"), attributes.get("target-language"))
-            self.found.append(("file", names[0] or "", names[1] or ""))
+            self.found.append((names[0] or "", names[1] or ""))
         elif tag in ("source", "target"):
             self._side = tag
             self.begin_text()
@@ -48,7 +48,8 @@ class _Units(Markup[Pair | tuple[str, str, str]]):
         """A unit is complete."""
         self._end_side()
         if self._sides:
-            self.found.append((self._sides.get("source", ""), self._sides.get("target", "")))
+            sides = (self._sides.get("source", ""), self._sides.get("target", ""))
+            self.found.append(Pair(*sides, ((self.path, self._begin),)))
         self._sides = {}
 
     def _end_side(self) -> None:
@@ -66,12 +67,11 @@ def read_units(path: Path, source_lang: str, target_lang: str) -> Pairs:
     reverse: bool | None = None
     begun = False
     for item in _Units(path).items():
-        if len(item) == 3:
-            found = (item[1], item[2])
-            codes = tuple(map(language_code, found))
+        if not isinstance(item, Pair):
+            codes = tuple(map(language_code, item))
             wanted = (language_code(source_lang), language_code(target_lang))
             if codes not in (wanted, wanted[::-1]):
-                raise GtransError(f"{path}: its languages are {found[0]} and {found[1]}")
+                raise GtransError(f"{path}: its languages are {item[0]} and {item[1]}")
             reverse = codes != wanted
             if begun:
                 yield None
@@ -79,7 +79,7 @@ def read_units(path: Path, source_lang: str, target_lang: str) -> Pairs:
             raise GtransError(f"{path}: a <trans-unit> outside of a <file>; it is no XLIFF")
         else:
             begun = True
-            yield (item[1], item[0]) if reverse else (item[0], item[1])
+            yield Pair(item.target, item.source, item.places) if reverse else item
     if not begun:
         raise GtransError(f"{path}: no <trans-unit>; it is no XLIFF")
 

@@ -121,6 +121,8 @@ class _Planner:
                 if not command.rows or row.variant.label in command.rows
                 for run in row.runs[: 1 if command.first_seed else None]
             ]
+            if command.rows and not models:
+                continue  # of rows that were left out
             parts: list[str] = []
             before = len(needed)
             if "{parts}" in command.argv:

@@ -80,7 +80,7 @@ def test_a_sentence_model_translates_the_same(tiny: TinyWorld, tmp_path: Path) -
 def test_a_beam_finds_the_same(tiny: TinyWorld, tmp_path: Path) -> None:
     """Of sentences that end by themselves: at the limit ours also counts the end mark."""
     end = ("--unit", "sentence", "--sentence-marks", "end")
-    path, out = trained(tiny, tmp_path / "run", *end, updates=300), tmp_path / "out"
+    path, out = trained(tiny, tmp_path / "run", *end, updates=600), tmp_path / "out"
     assert main(["convert", "--to", "fairseq", str(path), str(out)]) == 0
     text, pieces, decoded = sentences_of(tiny, tmp_path, out)
     translator = engine(out, tmp_path / "fp32")

@@ -23,6 +23,10 @@ def written(folder: Path, name: str, text: str) -> Path:
     return path
 
 
+def texts(pairs: Pairs) -> list[tuple[str, str] | None]:
+    return [pair and (pair.source, pair.target) for pair in pairs]
+
+
 def error_of(pairs: Pairs) -> str:
     with pytest.raises(GtransError) as error:
         list(pairs)
@@ -37,7 +41,7 @@ def test_maruf_has_a_line_before_each_document(tmp_path: Path) -> None:
     """With line ends of Windows, as the sets of TED and News are."""
     en = written(tmp_path, "en", f"{BOM}<d>\r\nA & B.\r\n\r\n<d>\r\nC\r\n")
     de = written(tmp_path, "de", "<d>\nA und B.\nleer\n<d>\nC\n")
-    pairs = list(read_lines(en, de, "<d>"))
+    pairs = texts(read_lines(en, de, "<d>"))
     assert pairs == [None, ("A & B.", "A und B."), ("", "leer"), None, ("C", "C")]
 
 
@@ -54,13 +58,13 @@ def test_files_of_different_lengths_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("boundary", "middle"), [("empty", None), ("none", ("", ""))])
 def test_two_empty_lines_are_a_boundary_or_a_pair(boundary, middle, tmp_path: Path) -> None:
     en, de = written(tmp_path, "en", "A\n \nB\n"), written(tmp_path, "de", "a\n\t\nb\n")
-    assert list(read_lines(en, de, boundary)) == [("A", "a"), middle, ("B", "b")]
+    assert texts(read_lines(en, de, boundary)) == [("A", "a"), middle, ("B", "b")]
 
 
 def test_other_line_ends_stay_in_their_sentence(tmp_path: Path) -> None:
     """News Commentary v11 has them, and its files then seem to have different lengths."""
     en, de = written(tmp_path, "en", "A\u2028B\rC\n"), written(tmp_path, "de", "a\n")
-    assert list(read_lines(en, de, "none")) == [("A B C", "a")]
+    assert texts(read_lines(en, de, "none")) == [("A B C", "a")]
 
 
 def test_a_sentence_that_would_be_a_boundary_is_refused(tmp_path: Path) -> None:
@@ -71,7 +75,7 @@ def test_a_sentence_that_would_be_a_boundary_is_refused(tmp_path: Path) -> None:
 def test_columns(tmp_path: Path) -> None:
     """News Commentary v14; the columns stand in the order of the languages' codes."""
     path = written(tmp_path, "tsv", "eins\tone\nzwei\t\n\t\n\ndrei\tthree\n")
-    pairs = list(read_columns(path, reverse=True))
+    pairs = texts(read_columns(path, reverse=True))
     assert pairs == [("one", "eins"), ("", "zwei"), None, None, ("three", "drei")]
     path = written(tmp_path, "tsv", "a\tb\na\tb\tc\n")
     assert f"{path}:2: 3 columns" in error_of(read_columns(path, reverse=False))
@@ -82,7 +86,7 @@ def test_groups(tmp_path: Path) -> None:
     ru = written(tmp_path, "ru", "A _eos B\nC _eos _eos\n")
     assert f"{en}:2 has 2 sentences between _eos, but {ru}:2 has 3" in error_of(read_groups(en, ru))
     ru = written(tmp_path, "ru", "A _eos B\nC _eos D\n")
-    assert list(read_groups(en, ru)) == [
+    assert texts(read_groups(en, ru)) == [
         ("a b .", "A"), ("c .", "B"), None, ("x_eosy .", "C"), ("z .", "D"),
     ]  # fmt: skip
 
@@ -109,9 +113,9 @@ def test_talks(tmp_path: Path) -> None:
     extra = '<reviewer href="http://x">A B</reviewer>\n<translator href="http://y">C</translator>\n'
     de = talks(tmp_path, "de", "R&amp;D <laut>\n\nzwei\n", "drei\n", extra=extra)
     en = talks(tmp_path, "en", "R&D\nx\ntwo\n", "three\n")
-    found = list(read_talks(de, en, headings=False))
+    found = texts(read_talks(de, en, headings=False))
     assert found == [("R&amp;D <laut>", "R&D"), ("", "x"), ("zwei", "two"), None, ("drei", "three")]
-    found = list(read_talks(de, en, headings=True))
+    found = texts(read_talks(de, en, headings=True))
     assert found[:2] == [("de title 1", "en title 1"), ("de about 1", "en about 1")]
     assert found[6] == ("de title 2", "en title 2")
 
@@ -151,7 +155,7 @@ def test_sets_are_matched_by_id(tmp_path: Path) -> None:
         '<doc docid="9"><seg id="1">a <b then x < y </3 <i>you</i></seg>\n',
         kind="refset",
     )  # fmt: skip
-    assert list(read_set(de, en)) == [
+    assert texts(read_set(de, en)) == [
         ("zwei", "two"), ("eins & so", "AT&T, Q&A &copy it"), ("", "four"), ("", "three"), None,
         ("ein <b> ä &amp; &big; &file;", "a <b then x < y </3 <i>you</i>"),
     ]  # fmt: skip
@@ -165,7 +169,7 @@ def test_sets_of_wmt(tmp_path: Path) -> None:
     de = written(tmp_path, "r.sgm", '<refset setid="newstest2015" srclang="any" trglang="de">\n'
         '<doc sysid="ref" docid="bbc.1">\n<seg id="1">Kopf\n<p>\n<seg id="2">Eins.\n</p>\n'
         '<seg id="3">Zwei.</seg>\n</doc>\n</refset>\n')  # fmt: skip
-    assert list(read_set(en, de)) == [("Head", "Kopf"), ("One.", "Eins."), ("Two.", "Zwei.")]
+    assert texts(read_set(en, de)) == [("Head", "Kopf"), ("One.", "Eins."), ("Two.", "Zwei.")]
     other = written(
         tmp_path, "o.sgm", '<refset><doc docid="cnn.1"><seg id="1">x</seg></doc></refset>'
     )
@@ -181,7 +185,7 @@ def test_references_of_nist(tmp_path: Path) -> None:
     ))  # fmt: skip
     en = written(tmp_path, "r.sgm", docs)
     assert references_of(en) == ["E00", "E01", "E02", "E03"]
-    assert list(read_set(zh, en, 2)) == [("一", "one 2")]
+    assert texts(read_set(zh, en, 2)) == [("一", "one 2")]
     assert "has 4 references, and no number 5" in error_of(read_set(zh, en, 4))
 
 
@@ -206,7 +210,7 @@ def test_units_without_end_tags(tmp_path: Path) -> None:
     )
     path = written(tmp_path, "nc.xliff", text)
     pairs = [("$10,000 Gold?", "Steigt Gold & Co?"), ("No end", "Kein Ende"), ("", "allein")]
-    assert list(read_units(path, "en", "de")) == pairs
+    assert texts(read_units(path, "en", "de")) == pairs
     assert f"{path}: its languages are de and en" in error_of(read_units(path, "en", "fr"))
 
 

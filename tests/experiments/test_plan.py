@@ -190,6 +190,14 @@ def test_some_rows_bring_those_that_they_are_tested_against() -> None:
     assert kept >= {joined.label, *joined.ensemble}
 
 
+def test_a_plot_of_rows_that_are_left_out_is_not_drawn() -> None:
+    (figure,) = find(read_catalogue(), ["000-F7"])
+    scale = Wish(read_scale("tiny"), OUT, None, (), (1,))
+    for rows, drawn in ((["G-Transformer, 64 tokens"], False), (["G-Transformer, 512 tokens"], True)):
+        jobs, _ = plan([with_rows(figure, rows)], scale)
+        assert ("results/000-F7.losses" in jobs.by_name) == drawn
+
+
 def test_a_corpus_is_put_together_from_those_that_are_given(tmp_path: Path) -> None:
     (chosen,) = find(read_catalogue(), ["results-story"])
     given = Wish(read_scale("small"), OUT, tmp_path, (), (1,))

@@ -25,7 +25,7 @@ DEEP = (
 SENTENCE = (*DEEP, "--unit", "sentence", "--max-tokens", "2048", "--max-update", "800")
 DOCUMENT = (
     *(*DEEP, "--unit", "document", "--positions", "sentence", "--gate-bias", "2"),
-    *("--lr-scale-pretrained", "0.5", "--max-tokens", "4096", "--max-update", "400"),
+    *("--lr-scale-pretrained", "0.5", "--max-tokens", "4096", "--max-update", "700"),
 )
 FUSION = ("--encoder-group-size", "3", "--decoder-group-size", "2")
 
