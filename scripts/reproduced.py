@@ -5,7 +5,8 @@
 
 Of every table and figure that is finished in the folder of a scale, all files are copied: text,
 JSON, CSV, pictures. Where only some rows are finished (`gtrans reproduce --rows`), NAME.so-far is
-copied. Results that are in docs/reproduced and not in the folder stay.
+copied. Results that are in docs/reproduced and not in the folder stay. Where a text names the
+folder of the scale, its copy says ``OUT/SCALE``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from gtrans.identity.files import atomic_writer, copy_file
 HERE = Path(__file__).resolve().parent.parent
 RESULT = re.compile(r"(\d{3}-[TF][\d.]*\d)(\.so-far)?\.json")
 SO_FAR = ".so-far"
+_TEXTS = (".md", ".json", ".csv", ".html")
 
 
 def copy(source: Path, target: Path) -> list[str]:
@@ -38,12 +40,22 @@ def copy(source: Path, target: Path) -> list[str]:
             raise GtransError(f"{source / file}: there is no such file; make the result again.")
     for file in files:
         (target / file).parent.mkdir(parents=True, exist_ok=True)
-        copy_file(source / file, target / file)
+        _copy(source / file, target / file, source.resolve())
     for name in names:
         if not name.endswith(SO_FAR):
             for file in target.glob(f"{name}{SO_FAR}.*"):
                 file.unlink()
     return names
+
+
+def _copy(path: Path, to: Path, folder: Path) -> None:
+    """Copy a file of ``folder``, the folder of a scale, without saying where that is."""
+    if path.suffix not in _TEXTS:
+        copy_file(path, to)
+        return
+    text = path.read_text(encoding="utf-8").replace(str(folder), f"OUT/{folder.name}")
+    with atomic_writer(to) as file:
+        file.write(text)
 
 
 def _results(folder: Path) -> list[str]:
