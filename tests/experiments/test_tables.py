@@ -164,8 +164,10 @@ def test_files_in_a_folder_are_linked_and_copied_with_it(
     assert not into.exists()
     page.parent.mkdir()
     page.write_text("")
-    (page.parent / "update.html").write_text("")
+    (page.parent / "update.html").write_text(f"<p>{tmp_path.resolve()}/runs</p>")
     subprocess.run(command, check=True, capture_output=True)
+    copy = (into / "009-T1.map" / "update.html").read_text()
+    assert copy == f"<p>OUT/{tmp_path.name}/runs</p>", "nobody else has this folder"
     assert sorted(path.name for path in into.glob("009-T1.map/*")) == ["index.html", "update.html"]
 
 
