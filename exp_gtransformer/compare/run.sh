@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All systems under one roof: they start from one sentence model and are trained on for the same
-# number of updates, with the same batches, rates and dropout. What a system needs besides is as in
+# number of updates, with the same sentences a batch, rates and dropout. What a system needs besides is as in
 # the recipe of its paper; where the papers differ in what they share, one value is for all.
 # `gtrans reproduce results-debian` runs it (docs/reproducing.md).
 set -euo pipefail
@@ -86,6 +86,12 @@ lossless=(--positions sentence --gate-bias 10)
 of_system() {
   OPTION[arch]=${arch/gtransformer/$1}
 }
+# of_windows TENTHS: so many tenths of the tokens a batch. A window counts with the sentences that are
+# read beside its own, and an update should have as many sentences as that of the sentence model.
+# Of debian-web-ende: 135 in 4,096 tokens; in windows of two sentences 70, of three 54.
+of_windows() {
+  OPTION[max-tokens]=$((OPTION[max-tokens] * $1 / 10))
+}
 # of_groups: what fusion in groups of one layer needs; the models are shallow.
 of_groups() {
   parts+=(--encoder-group-size 1 --decoder-group-size 1 --decoder-group-fusion last
@@ -110,7 +116,7 @@ if [[ -n ${OPTION[pairs]} ]]; then
 fi
 case $system in
   continued) parts=(--unit sentence --doc-mode full) ;;
-  concat) of_system concat_transformer && parts=(--unit window) ;;
+  concat) of_system concat_transformer && of_windows 19 && parts=(--unit window) ;;
   document) parts=(--unit document --doc-mode full) ;;
   finetune) parts=(--unit document --word-dropout 0.1 --word-dropout-epochs 40) ;;
   lossless | lossless-fusion)
@@ -131,7 +137,7 @@ case $system in
     ;;
   flat)
     # Segment vectors as large as words cost a sentence model much of its start (docs/training.md).
-    of_system flat_transformer && parts=(--unit window --segment-size 0.0884)
+    of_system flat_transformer && of_windows 25 && parts=(--unit window --segment-size 0.0884)
     ;;
   # Windows of 5 to 10 sentences, of as many documents as fill a batch.
   memory) of_system memory_transformer && parts=(--unit stream --min-window 5 --max-window 10) ;;

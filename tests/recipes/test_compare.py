@@ -59,3 +59,11 @@ def test_instances_of_a_memory_have_the_length_that_is_asked_for(script) -> None
     assert " --max-doc-tokens 128 " in trainings(script, *instances)["memory-instances"]
     command = trainings(script, *instances, "--max-doc-tokens", "300")["memory-instances"]
     assert re.findall(r"--max-doc-tokens (\d+)", command) == ["300"]
+
+
+def test_an_update_has_as_many_sentences_whatever_a_window_has_beside_its_own(script) -> None:
+    """A window counts with its context: 135 sentences of debian-web-ende, 54 windows of three."""
+    for system, tokens in (("concat", 7600), ("flat", 10000), ("lossless", 4000)):
+        found = trainings(script, "--system", system, "--max-tokens", "4000")
+        assert " --max-tokens 4000 " in found["sentence"]
+        assert f" --max-tokens {tokens} " in found[system]
