@@ -22,7 +22,7 @@ from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtrans.data.unit_options import option, option_again
+from gtrans.data.unit_options import option, option_again, refuse_given
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import StackDesign
 from gtrans.models.base.model import Transformer
@@ -104,6 +104,9 @@ class GtransFusion(Transformer):
                 raise GtransError(
                     f"`--no-{side}-fusion` is for --system gtrans; '{cfg.system}' has no groups."
                 )
+        if cfg.system != "gtrans":
+            why = f"is for --system gtrans; '{cfg.system}' has no groups"
+            refuse_given(cfg, FusionConfig, ("fusion_bias",), why)
         layers, kept = int(cfg.encoder_layers or 0), cfg.keep_encoder_layers
         if cfg.system == "mlrf" and kept not in (None, layers):
             raise GtransError(

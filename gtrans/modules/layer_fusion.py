@@ -100,11 +100,14 @@ class EncoderGroupFusion(LayerFusion):
 
     reads_all = True
 
-    def __init__(self, layers: int, group_size: int, dim: int, own_norm: bool = True) -> None:
+    def __init__(
+        self, layers: int, group_size: int, dim: int, own_norm: bool = True, bias: float = 0.0
+    ) -> None:
+        """The gate of the last group begins at ``sigmoid(bias)``, others at ``sigmoid(-bias)``."""
         super().__init__()
         self.group_size = group_size
         groups = len(group_tops(layers, group_size))
-        self.weights = nn.Parameter(torch.zeros(groups))
+        self.weights = nn.Parameter(_first_weights(groups, [groups], bias))
         self.layer_norm = nn.LayerNorm(dim) if own_norm and groups > 1 else None
 
     def gates(self) -> Tensor:
@@ -130,17 +133,29 @@ class DecoderGroupFusion(LayerFusion):
     ``sum`` is Eq 4: its layers, each times a scalar gate. The authors' program divides this sum
     by the number of layers (``mean``, its type ``dense``) or, unless told otherwise, takes the
     group's last layer without a gate (``last``, its type ``sparse``).
+
+    Attributes:
+        bias: where gates begin, and the weights of the groups' probabilities.
     """
 
     reads_all = True
     members: Tensor
     weights: nn.Parameter | None
 
-    def __init__(self, layers: int, group_size: int, kind: str = "sum") -> None:
-        """``kind`` is one of :data:`GROUP_FUSIONS`."""
+    def __init__(
+        self, layers: int, group_size: int, kind: str = "sum", bias: float = 0.0
+    ) -> None:
+        """``kind`` is one of :data:`GROUP_FUSIONS`.
+
+        The gates of the groups' last layers begin at ``sigmoid(bias)``, others at
+        ``sigmoid(-bias)``.
+        """
         super().__init__()
-        self.weights = None if kind == "last" else nn.Parameter(torch.zeros(layers))
         self.tops = group_tops(layers, group_size)
+        self.bias = bias
+        self.weights = None
+        if kind != "last":
+            self.weights = nn.Parameter(_first_weights(layers, self.tops, bias))
         members = torch.zeros(len(self.tops), layers)
         for group, top in enumerate(self.tops):
             first = top - 1 if kind == "last" else group * group_size
@@ -171,10 +186,12 @@ class DecoderGroupFusion(LayerFusion):
 class ProbabilityFusion(nn.Module):
     """Eq 5-6: the weights psi of the decoder's groups in the probability of a word."""
 
-    def __init__(self, groups: int, dim: int) -> None:
+    def __init__(self, groups: int, dim: int, bias: float = 0.0) -> None:
+        """The odds of the last group begin at ``exp(bias)`` to 1 against every other one."""
         super().__init__()
-        self.weights = nn.Parameter(torch.zeros(groups))
         self.temperature = math.sqrt(dim)
+        self.weights = nn.Parameter(torch.zeros(groups))
+        nn.init.constant_(self.weights.data[-1:], bias * self.temperature)
 
     def log_weights(self, groups: slice) -> Tensor:
         """``(groups in use,)`` log psi in single precision, normalised over these groups."""
@@ -290,6 +307,13 @@ class RepresentationFusion(LayerFusion):
         hidden = F.relu(self.fc1(torch.cat(list(states[1:]), -1)))
         fused: Tensor = self.layer_norm(states[-1] + self.fc2(hidden))
         return fused[None]
+
+
+def _first_weights(number: int, chosen: Sequence[int], bias: float) -> Tensor:
+    """``(number,)``: ``bias`` for those ``chosen``, from 1, and ``-bias`` for the others."""
+    weights = torch.zeros(number) - bias
+    weights[[one - 1 for one in chosen]] = bias
+    return weights
 
 
 def _weighted_sum(weights: Tensor, states: Sequence[Tensor]) -> Tensor:

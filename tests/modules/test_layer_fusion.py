@@ -123,6 +123,19 @@ def test_probability_fusion_by_hand() -> None:
     assert fuse_probabilities(logits[1:], weights[:1]).equal(logits[1])
 
 
+def test_with_a_bias_the_last_layer_has_nearly_all_the_weight() -> None:
+    """sigmoid(5) = 0.9933 against 0.0067; odds of e^5 = 148 to 1 against each other group."""
+    low, high = 0.0066929, 0.9933071
+    found = EncoderGroupFusion(5, 2, 2, bias=5).gates()
+    torch.testing.assert_close(found, torch.tensor([low, low, high]))
+    decoder = DecoderGroupFusion(5, 2, bias=5)
+    assert (found := decoder.gates()) is not None
+    torch.testing.assert_close(found, torch.tensor([low, high, low, high, high]))
+    found = ProbabilityFusion(3, 4, bias=5).log_weights(slice(0, 3)).exp()
+    torch.testing.assert_close(found, torch.tensor([1, 1, 148.41316]) / 150.41316)
+    assert DecoderGroupFusion(5, 2, "last", bias=5).gates() is None
+
+
 @given(
     groups=st.integers(2, 6),
     scale=st.floats(0.1, 200),

@@ -82,7 +82,7 @@ class Decoder(StockDecoder):
         self.groups = slice(0, 1)
         if isinstance(self.fusion, DecoderGroupFusion):
             groups = self.fusion.members.size(0)
-            self.probabilities = ProbabilityFusion(groups, spec.dim)
+            self.probabilities = ProbabilityFusion(groups, spec.dim, self.fusion.bias)
             first, last = design.groups or (1, groups)
             self.groups = slice(first - 1, last)
             self.used_layers = self.fusion.use(first, last)

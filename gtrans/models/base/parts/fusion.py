@@ -50,6 +50,12 @@ class FusionConfig:
         "so that --temperature chooses no other words; both with the weights of Eq 6. Training by "
         "Eq 7 is the same",
     )
+    fusion_bias: Optional[float] = option(
+        None,
+        "begin near the plain stack: gates begin at sigmoid(BIAS) for the last group (decoder: for "
+        "the last layer of each), at sigmoid(-BIAS) for others, and the weights of probabilities "
+        "at odds of exp(BIAS) to 1 for the last group (default: all alike)",
+    )
     no_encoder_fusion: bool = option(
         False, "no fusion in the encoder: its output is that of its last layer (table VIII)"
     )
@@ -82,6 +88,9 @@ def check_fusion(cfg: Any) -> None:
         if not getattr(cfg, f"{side}_group_size"):
             size = f"--{side}-group-size"
             refuse_given(cfg, FusionConfig, names, f"is for groups of layers; give `{size} N`")
+    if not any(_group_size(cfg, side) for side in _OF_GROUPS):
+        sizes = " or ".join(f"`--{side}-group-size N`" for side in _OF_GROUPS)
+        refuse_given(cfg, FusionConfig, ("fusion_bias",), f"is for groups of layers; give {sizes}")
     layers, kept = int(cfg.encoder_layers or 0), cfg.keep_encoder_layers
     if kept is not None and not 1 <= kept <= layers:
         raise GtransError(f"`--keep-encoder-layers` must be 1 to {layers}, but is {kept}.")
@@ -96,9 +105,10 @@ def group_fusion(cfg: Any, side: str, pre_norm: bool = False) -> LayerFusion:
     size = _group_size(cfg, side)
     if not size:
         return LayerFusion()
+    bias = float(cfg.fusion_bias or 0)
     if side == "encoder":
-        return EncoderGroupFusion(layers, size, dim, own_norm=not pre_norm)
-    return DecoderGroupFusion(layers, size, str(cfg.decoder_group_fusion))
+        return EncoderGroupFusion(layers, size, dim, not pre_norm, bias)
+    return DecoderGroupFusion(layers, size, str(cfg.decoder_group_fusion), bias)
 
 
 def decoder_groups(cfg: Any) -> int:
