@@ -14,6 +14,7 @@ from support.fusion_models import EOS, PAD, SIZES, dictionary, fusion_model, sha
 from gtrans.errors import GtransError
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.models.gtrans_fusion import PRESETS, SYSTEMS, GtransFusion, GtransFusionConfig
+from gtrans.modules.layer_fusion import GROUP_FUSIONS, PROBABILITY_FUSIONS
 
 SOURCE = torch.tensor([[PAD, PAD, 5, 6, 7, EOS], [8, 9, 10, 11, 12, EOS]])
 INPUT = torch.tensor([[EOS, 5, 6, 7], [EOS, 8, PAD, PAD]])
@@ -257,6 +258,29 @@ def test_rezero_begins_as_the_identity() -> None:
         assert model.encoder(SOURCE).states.equal(seen[0])
 
 
+@pytest.mark.parametrize("kind", GROUP_FUSIONS)
+@pytest.mark.parametrize("probabilities", PROBABILITY_FUSIONS)
+@torch.no_grad()
+def test_with_a_large_bias_fusion_begins_as_the_plain_stack(kind: str, probabilities: str) -> None:
+    """Eq 4 divided by the number of layers is the state of the last one by that number."""
+    plain = fusion_model(system="post-norm")
+    begun = {"decoder_group_fusion": kind, "probability_fusion": probabilities}
+    fused, alike = fusion_model(fusion_bias=20.0, **begun), fusion_model(**begun)
+    for model in (fused, alike):
+        missing, unexpected = torch.nn.Module.load_state_dict(
+            model, plain.state_dict(), strict=False
+        )
+        assert not unexpected and all("fusion" in name or "prob" in name for name in missing)
+    expected, found, other = (
+        model.get_normalized_probs(model(SOURCE, None, INPUT), log_probs=True)[REAL]
+        for model in (plain, fused, alike)
+    )
+    if kind == "mean":  # the last group has one layer (5 = 2 + 2 + 1)
+        assert fused.decoder.fusion.members[-1].sum() == 1
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-3)
+    assert (other - expected).abs().max() > 0.01
+
+
 # ---- mistakes ------------------------------------------------------------------------------------
 
 
@@ -276,6 +300,11 @@ def test_rezero_begins_as_the_identity() -> None:
             {"decoder_group_size": 0, "probability_fusion": "geometric"},
             "`--probability-fusion geometric` is for groups of layers; give",
         ),
+        (
+            {"encoder_group_size": 0, "decoder_group_size": 0, "fusion_bias": 5.0},
+            "`--fusion-bias 5.0` is for groups of layers; give `--encoder-group-size N` or",
+        ),
+        ({"fusion_bias": 0.0, "system": "ta"}, "`--fusion-bias 0.0` is for --system gtrans; 'ta'"),
         ({"keep_encoder_layers": 6}, "`--keep-encoder-layers` must be 1 to 5, but is 6."),
         ({"keep_encoder_layers": 3, "system": "mlrf"}, "must be 5 for --system mlrf, but is 3."),
         ({"encoder_group_size": -2}, "`--encoder-group-size` must be at least 0, but is -2."),
