@@ -31,7 +31,7 @@ HEAD = """# What the systems do on real text
 Written by `python scripts/results.py OUT/small` from finished runs of `gtrans reproduce`; what is
 written by hand stands at the end, below a line. Most models start from the row *sentence* and are
 tested against *sentence, trained on*: the same model, trained on for the same number of updates
-with the same batches; the note of a row says where it is otherwise, and every difference names what
+of as many sentences; the note of a row says where it is otherwise, and every difference names what
 it is from. Validation text decides which checkpoint is the best; test text is
 read once. Intervals are of 95%, by a bootstrap over documents (contrastive sets: Wilson).
 

@@ -88,7 +88,8 @@ of_system() {
 }
 # of_windows TENTHS: so many tenths of the tokens a batch. A window counts with the sentences that are
 # read beside its own, and an update should have as many sentences as that of the sentence model.
-# Of debian-web-ende: 135 in 4,096 tokens; in windows of two sentences 70, of three 54.
+# Of debian-web-ende: 135 in 4,096 tokens; with one sentence before them 70 as one text and 82 as two
+# (aware, context), with one before and one behind 54 (flat), with three before on both sides 35 (han).
 of_windows() {
   OPTION[max-tokens]=$((OPTION[max-tokens] * $1 / 10))
 }
@@ -143,12 +144,17 @@ case $system in
   # Windows of 5 to 10 sentences, of as many documents as fill a batch.
   memory) of_system memory_transformer && parts=(--unit stream --min-window 5 --max-window 10) ;;
   context)
-    of_system bert_context_transformer && parts=(--unit window --context-before 1 --raw-bert-states)
+    of_system bert_context_transformer && of_windows 16
+    parts=(--unit window --context-before 1 --raw-bert-states)
     ;;
-  whitened) of_system bert_context_transformer && parts=(--unit window --context-before 1) ;;
-  aware) of_system document_aware_transformer && parts=(--unit window --context-before 1) ;;
+  whitened)
+    of_system bert_context_transformer && of_windows 16 && parts=(--unit window --context-before 1)
+    ;;
+  aware)
+    of_system document_aware_transformer && of_windows 16 && parts=(--unit window --context-before 1)
+    ;;
   han)
-    of_system han_transformer
+    of_system han_transformer && of_windows 38
     ((updates == 0)) || updates=$(((updates + 1) / 2))
     parts=(--unit window --context-before 3 --context-after 0 --context-sides history)
     train "$encoder" "$updates" "${parts[@]}" --han-side encoder "${start[@]}"

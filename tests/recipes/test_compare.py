@@ -63,7 +63,8 @@ def test_instances_of_a_memory_have_the_length_that_is_asked_for(script) -> None
 
 def test_an_update_has_as_many_sentences_whatever_a_window_has_beside_its_own(script) -> None:
     """A window counts with its context: 135 sentences of debian-web-ende, 54 windows of three."""
-    for system, tokens in (("concat", 7600), ("flat", 10000), ("lossless", 4000)):
+    windows = {"concat": 7600, "flat": 10000, "aware": 6400, "han": 15200, "lossless": 4000}
+    for system, tokens in windows.items():
         found = trainings(script, "--system", system, "--max-tokens", "4000")
         assert " --max-tokens 4000 " in found["sentence"]
         assert f" --max-tokens {tokens} " in found[system]
