@@ -144,7 +144,8 @@ def test_a_corpus_as_the_run_scripts_want_it(tmp_path: Path, repo: Path, capsys)
 def test_pairs_with_an_empty_side_can_be_refused(tmp_path: Path, capsys) -> None:
     words = ("--from", maruf(tmp_path / "in"), "--out", tmp_path, "--empty", "refuse")
     message = error_of(capsys, "get-corpus", "iwslt17", *words)
-    assert "_de.txt:3: a pair of iwslt17 train ('leer') is empty on one side; `--empty drop`" in message
+    assert "_de.txt:3: a pair of iwslt17 train ('leer') is empty on one side; " in message
+    assert "`--empty drop`" in message
     assert not (tmp_path / "iwslt17").exists()
 
 
@@ -306,7 +307,8 @@ def test_a_corpus_of_ones_own(tmp_path: Path, capsys) -> None:
     words = ("own", "--from", files(tmp_path / "in", texts), "--out", tmp_path)
     pair = ("--source-lang", "en", "--target-lang", "de")
     assert "own needs `--source-lang`" in error_of(capsys, "get-corpus", *words)
-    assert "train.en:3 and " in (message := error_of(capsys, "get-corpus", *words, *pair))
+    message = error_of(capsys, "get-corpus", *words, *pair)
+    assert "train.en:3 and " in message
     assert "train.de:3: a pair of own train ('b') is empty on one side" in message
     assert get(*words, *pair, "--empty", "drop") == 0
     assert (tmp_path / "own" / "test.en").read_text() == "a\n\nb\nc c c c\n\nd\n"

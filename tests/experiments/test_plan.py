@@ -193,8 +193,8 @@ def test_some_rows_bring_those_that_they_are_tested_against() -> None:
 def test_a_plot_of_rows_that_are_left_out_is_not_drawn() -> None:
     (figure,) = find(read_catalogue(), ["000-F7"])
     scale = Wish(read_scale("tiny"), OUT, None, (), (1,))
-    for rows, drawn in ((["G-Transformer, 64 tokens"], False), (["G-Transformer, 512 tokens"], True)):
-        jobs, _ = plan([with_rows(figure, rows)], scale)
+    for tokens, drawn in ((64, False), (512, True)):
+        jobs, _ = plan([with_rows(figure, [f"G-Transformer, {tokens} tokens"])], scale)
         assert ("results/000-F7.losses" in jobs.by_name) == drawn
 
 

@@ -129,8 +129,9 @@ def test_with_a_bias_the_last_layer_has_nearly_all_the_weight() -> None:
     found = EncoderGroupFusion(5, 2, 2, bias=5).gates()
     torch.testing.assert_close(found, torch.tensor([low, low, high]))
     decoder = DecoderGroupFusion(5, 2, bias=5)
-    assert (found := decoder.gates()) is not None
-    torch.testing.assert_close(found, torch.tensor([low, high, low, high, high]))
+    gates = decoder.gates()
+    assert gates is not None
+    torch.testing.assert_close(gates, torch.tensor([low, high, low, high, high]))
     found = ProbabilityFusion(3, 4, bias=5).log_weights(slice(0, 3)).exp()
     torch.testing.assert_close(found, torch.tensor([1, 1, 148.41316]) / 150.41316)
     assert DecoderGroupFusion(5, 2, "last", bias=5).gates() is None
