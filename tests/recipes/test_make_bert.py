@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from support.tiny_bert import script
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
