@@ -5,7 +5,8 @@
 
 What stands below the line `<!-- by hand -->` of the page is kept; everything above it is written
 anew from NAME.json of every `results-*` in the folder, or, where there is none yet, from
-NAME.so-far.json, which has what is finished (`gtrans reproduce NAME ... --finished`).
+NAME.so-far.json, which has what is finished (`gtrans reproduce NAME ... --finished`). All numbers
+of every seed go to docs/results/NAME.json, where the folder of the scale is called OUT/SCALE.
 """
 
 from __future__ import annotations
@@ -75,8 +76,19 @@ def page(found: list[dict[str, Any]]) -> str:
     """All of the page above its mark."""
     lines = [HEAD]
     for table in found:
+        name = table["experiment"]
         lines += ["", "#" + to_markdown(table).rstrip(), "", *_runs(table)]
+        lines += ["", f"All numbers of every seed: [{name}.json](results/{name}.json)."]
     return "\n".join(lines) + "\n"
+
+
+def keep(table: dict[str, Any], scale: Path, into: Path) -> None:
+    """Write all numbers of a table, without saying where the folder of the scale is."""
+    folder = scale.resolve()
+    text = json.dumps(table, indent=1, ensure_ascii=False)
+    into.mkdir(parents=True, exist_ok=True)
+    with atomic_writer(into / f"{table['experiment']}.json") as file:
+        file.write(text.replace(str(folder), f"OUT/{folder.name}") + "\n")
 
 
 def _runs(table: dict[str, Any]) -> Iterator[str]:
@@ -109,11 +121,14 @@ def main() -> int:
     parser.add_argument("--page", type=Path, default=HERE / "docs" / "results.md")
     args = parser.parse_args()
     try:
-        text = page(tables(args.results))
+        found = tables(args.results)
+        text = page(found)
         before = args.page.read_text(encoding="utf-8") if args.page.is_file() else ""
         _, mark, by_hand = before.partition(f"\n{MARK}\n")
         if before and not mark:
             raise GtransError(f"{args.page}: it has no line {MARK}, below which text is kept.")
+        for table in found:
+            keep(table, args.results, args.page.parent / "results")
         with atomic_writer(args.page) as file:
             file.write(f"{text}\n{MARK}\n{by_hand}")
     except GtransError as error:

@@ -257,6 +257,9 @@ def test_the_page_of_results_keeps_what_is_written_by_hand(
     row = "| with | 2 | 9 |  |  | a CPU | `gtrans reproduce results-debian --scale tiny --set"
     assert f"{row} updates=20 --data DATA --out OUT --seeds 2 --rows with` |" in lines
     assert lines[-2:] == ["<!-- by hand -->", "What it means."]
+    kept = (tmp_path / "results" / "results-debian.json").read_text()
+    assert str(tmp_path) not in kept
+    assert json.loads(kept)["rows"][1]["cells"]["s-BLEU"]["seeds"][0]["value"] == BETTER[0]
     page.write_text("# Another page\n")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "it has no line <!-- by hand -->" in done.stderr
