@@ -78,7 +78,8 @@ class Planned:
         corpora = ["--corpus", *self.named] if self.named else []
         changes = [word for change in self.scale.changes for word in ("--set", change)]
         name, scale = self.experiment.name, self.scale.name
-        return ["gtrans", "reproduce", name, "--scale", scale, *corpora, *changes]
+        amp = ["--amp"] if self.scale.amp else []
+        return ["gtrans", "reproduce", name, "--scale", scale, *amp, *corpora, *changes]
 
 
 @dataclass(frozen=True)

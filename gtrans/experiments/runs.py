@@ -73,6 +73,7 @@ class Runs:
 
     def __init__(self, folder: Path, scale: ScaleSettings, jobs: Jobs, data: Path | None) -> None:
         self.folder, self._scale, self._jobs, self._data = folder, scale, jobs, data
+        self._precision = ("--amp",) if scale.amp else ()
 
     def model(self, variant: Variant, corpus: Corpus, seed: int) -> Run:
         """The model of a variant, which is run at this scale.
@@ -102,14 +103,14 @@ class Runs:
         documents = [it for it in made if it.stage == "document"]
         if documents:
             for sentence in before_it:
-                words = filled(settings.sentence, call.values)
+                words = filled([*settings.sentence, *self._precision], call.values)
                 words = ["--", "sentence:", *words] if words else []
                 waits = self._stage(call, "sentence", sentence, of_sentence, words, waits)
             if variant.model == "sentence":
                 if not before_it:
                     raise GtransError(f"{variant.label}: {variant.recipe} has no sentence model.")
                 return self._run(of_first, sentence, made, of_sentence, waits, variant)
-        words = filled([*settings.training, *after], call.values)
+        words = filled([*settings.training, *after, *self._precision], call.values)
         words = ["--", *words] if words else []
         own_data = [prepared.job] if prepared.of else []
         # A model may start from another one of the same stage, which is named before it; a baseline

@@ -71,6 +71,7 @@ class ScaleSettings:
         pair: source and target of a corpus that is not in ``languages``.
         device: options of commands that use a model.
         changes: the settings that a user has changed, as ``NAME=VALUE``, sorted.
+        amp: whether all models are trained in mixed precision (``--amp``).
     """
 
     name: Scale
@@ -85,6 +86,7 @@ class ScaleSettings:
     pair: tuple[str, str]
     device: tuple[str, ...]
     changes: tuple[str, ...]
+    amp: bool
 
     @property
     def gpu(self) -> bool:
@@ -92,13 +94,16 @@ class ScaleSettings:
         return "--cpu" not in self.device
 
 
-def read_scale(name: Scale, changes: Iterable[str] = (), path: Path | None = None) -> ScaleSettings:
+def read_scale(
+    name: Scale, changes: Iterable[str] = (), path: Path | None = None, *, amp: bool = False
+) -> ScaleSettings:
     """A scale with some settings changed.
 
     Args:
         name: of the scale.
         changes: ``NAME=VALUE`` each; ``updates`` stands for all settings whose names end in it.
         path: instead of the project's own file.
+        amp: whether all models are trained in mixed precision.
 
     Raises:
         GtransError: there is no such setting, its value is not a whole number, or the file is not
@@ -107,12 +112,14 @@ def read_scale(name: Scale, changes: Iterable[str] = (), path: Path | None = Non
     file = path or shipped(FOLDER) / "scales.yaml"
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))[name]
-        return _scale(name, content, list(changes))
+        return _scale(name, content, list(changes), amp)
     except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise GtransError(f"{file}: not the settings of scale {name} ({error}).") from None
 
 
-def _scale(name: Scale, content: dict[str, Any], changes: Sequence[str]) -> ScaleSettings:
+def _scale(
+    name: Scale, content: dict[str, Any], changes: Sequence[str], amp: bool
+) -> ScaleSettings:
     settings = {key: str(value) for key, value in content["settings"].items()}
     names = [change.partition("=")[0] for change in changes]
     twice = [key for key in names if names.count(key) > 1]
@@ -122,6 +129,7 @@ def _scale(name: Scale, content: dict[str, Any], changes: Sequence[str]) -> Scal
     for change in sorted(changes, key=lambda it: it.partition("=")[0] in settings):
         _change(settings, change, name)
     every = content["recipes"].pop("every", {})
+    labels = [change.replace("=", "-") for change in changes]
     recipes = {
         recipe: RecipeSettings(
             entry["preparation"],
@@ -134,8 +142,9 @@ def _scale(name: Scale, content: dict[str, Any], changes: Sequence[str]) -> Scal
     }
     return ScaleSettings(
         name=name,
-        label=".".join([name, *sorted(change.replace("=", "-") for change in changes)]),
+        label=".".join([name, *(["amp"] if amp else []), *sorted(labels)]),
         changes=tuple(sorted(changes)),
+        amp=amp,
         seeds=tuple(content["seeds"]),
         settings=settings,
         corpora={key: tuple(value) for key, value in content.get("corpora", {}).items()},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -297,6 +298,29 @@ def test_settings_reach_commands_and_folders() -> None:
     assert filled(["--beam", "{beam}"], scale.settings) == ["--beam", "1"]
     with pytest.raises(GtransError, match="there is no such value"):
         filled(["{bean}"], scale.settings)
+
+
+@pytest.mark.parametrize("name", ["results-debian", "000-T6", "002-T6"])
+def test_mixed_precision_is_of_every_training_and_has_a_folder_of_its_own(
+    name: str, tmp_path: Path
+) -> None:
+    def trainings(amp: bool) -> tuple[list[list[str]], Planned]:
+        scale = read_scale("tiny", ["beam=1"], amp=amp)
+        jobs, (table,) = plan(find(read_catalogue(), [name]), Wish(scale, OUT, tmp_path, (), (1,)))
+        stages = [job.argv for job in jobs.jobs if "--stage" in job.argv]
+        return [list(it) for it in stages if stage(it) in ("sentence", "document")], table
+
+    def stage(argv: Sequence[str]) -> str:
+        return argv[argv.index("--stage") + 1]
+
+    (plain, _), (mixed, table) = trainings(False), trainings(True)
+    folder = OUT.resolve() / "tiny.amp.beam-1"
+    assert table.folder == folder and table.command[-3:] == ["--amp", "--set", "beam=1"]
+    assert plain and len(plain) == len(mixed)
+    for one, other in zip(plain, mixed, strict=True):
+        # the same words, and one more at the end of those for training
+        same = [word.replace(str(OUT.resolve() / "tiny.beam-1"), str(folder)) for word in one]
+        assert other == [*same, "--amp"] and "--" in other
 
 
 def test_the_order_of_settings_means_nothing() -> None:
