@@ -4,7 +4,7 @@
     python scripts/results.py OUT/small
 
 What stands below the line `<!-- by hand -->` of the page is kept; everything above it is written
-anew from NAME.json of every `results-*` in the folder, or, where there is none yet, from
+anew from NAME.json of every `results-*` in the folders, or, where there is none yet, from
 NAME.so-far.json, which has what is finished (`gtrans reproduce NAME ... --finished`). All numbers
 of every seed go to docs/results/NAME.json, where the folder of the scale is called OUT/SCALE.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import join
 from typing import Any
@@ -40,21 +40,27 @@ The command of a row makes it and what it is tested against; `--data` is the fol
 in the form of `docs/corpora.md`. The row *sentence* is the one to try first."""
 
 
-def tables(folder: Path) -> list[dict[str, Any]]:
-    """The finished experiments of a folder, or their finished rows, as `gtrans reproduce` writes.
+def tables(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
+    """The finished experiments, or their finished rows, as `gtrans reproduce` writes, with folders.
 
     Raises:
-        GtransError: there are none, or a file is not what `gtrans reproduce` writes.
+        GtransError: a folder has none, two have the same, or a file is not what `gtrans reproduce`
+            writes.
     """
-    found = []
-    for experiment in read_catalogue():
-        files = [folder / f"{experiment.name}{end}" for end in (".json", ".so-far.json")]
-        there = [path for path in files if path.is_file()]
-        if experiment.paper.id == OWN and there:
-            found.append(_read(there[0]))
-    if not found:
-        raise GtransError(f"{folder}: there is no result, such as {OWN}-debian.json, in it.")
-    return found
+    found: dict[str, tuple[Path, dict[str, Any]]] = {}
+    own = [it.name for it in read_catalogue() if it.paper.id == OWN]
+    for folder in folders:
+        here = {}
+        for name in own:
+            files = [folder / f"{name}{end}" for end in (".json", ".so-far.json")]
+            if there := [path for path in files if path.is_file()]:
+                here[name] = (folder, _read(there[0]))
+        if not here:
+            raise GtransError(f"{folder}: there is no result, such as {OWN}-debian.json, in it.")
+        for name in here.keys() & found.keys():
+            raise GtransError(f"{folder}: {name} is in {found[name][0]}, too; give one of them.")
+        found |= here
+    return [found[name] for name in own if name in found]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -117,18 +123,20 @@ def _command(table: dict[str, Any], label: str, seed: int) -> str:
 def main() -> int:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("results", type=Path, help="folder of a scale in --out")
+    parser.add_argument(
+        "results", type=Path, nargs="+", help="folders of a scale in --out, such as OUT/small.amp"
+    )
     parser.add_argument("--page", type=Path, default=HERE / "docs" / "results.md")
     args = parser.parse_args()
     try:
         found = tables(args.results)
-        text = page(found)
+        text = page([table for _, table in found])
         before = args.page.read_text(encoding="utf-8") if args.page.is_file() else ""
         _, mark, by_hand = before.partition(f"\n{MARK}\n")
         if before and not mark:
             raise GtransError(f"{args.page}: it has no line {MARK}, below which text is kept.")
-        for table in found:
-            keep(table, args.results, args.page.parent / "results")
+        for folder, table in found:
+            keep(table, folder, args.page.parent / "results")
         with atomic_writer(args.page) as file:
             file.write(f"{text}\n{MARK}\n{by_hand}")
     except GtransError as error:

@@ -272,6 +272,17 @@ def test_the_page_of_results_keeps_what_is_written_by_hand(
     (tmp_path / "results-debian.json").unlink()
     subprocess.run(command, check=True, capture_output=True)
     assert "left out" in page.read_text()
+    # Experiments of two folders are one page; the same one in both is refused.
+    other = tmp_path / "other"
+    other.mkdir()
+    text = (tmp_path / "results-debian.so-far.json").read_text()
+    (other / "results-story.so-far.json").write_text(text.replace("-debian", "-story"))
+    subprocess.run([*command, other], check=True, capture_output=True)
+    titles = [line.partition(":")[0] for line in page.read_text().splitlines() if line[:3] == "## "]
+    assert titles == ["## results-debian", "## results-story"]
+    (other / "results-debian.so-far.json").write_text(text)
+    done = subprocess.run([*command, other], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "results-debian is in" in done.stderr
 
 
 def test_the_csv_has_a_line_for_each_seed(finished_table: tuple[Planned, Plan]) -> None:
