@@ -277,11 +277,12 @@ def test_the_page_of_results_keeps_what_is_written_by_hand(
     other.mkdir()
     text = (tmp_path / "results-debian.so-far.json").read_text()
     (other / "results-story.so-far.json").write_text(text.replace("-debian", "-story"))
-    subprocess.run([*command, other], check=True, capture_output=True)
+    command.insert(3, other)
+    subprocess.run(command, check=True, capture_output=True)
     titles = [line.partition(":")[0] for line in page.read_text().splitlines() if line[:3] == "## "]
     assert titles == ["## results-debian", "## results-story"]
     (other / "results-debian.so-far.json").write_text(text)
-    done = subprocess.run([*command, other], capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "results-debian is in" in done.stderr
 
 
