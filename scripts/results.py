@@ -29,8 +29,8 @@ MARK = "<!-- by hand -->"
 _KEYS = {"experiment", "command", "columns", "rows"}
 HEAD = """# What the systems do on real text
 
-Written by `python scripts/results.py OUT/small` from finished runs of `gtrans reproduce`; what is
-written by hand stands at the end, below a line. Most models start from the row *sentence* and are
+The tables are written by `python scripts/results.py OUT/SCALE` from finished runs of `gtrans
+reproduce`; [what they say](#in-ten-lines) is written by hand and stands at the end. Most models start from the row *sentence* and are
 tested against *sentence, trained on*: the same model, trained on for the same number of updates
 of as many sentences; the note of a row says where it is otherwise, and every difference names what
 it is from. Validation text decides which checkpoint is the best; test text is
