@@ -30,11 +30,12 @@ _KEYS = {"experiment", "command", "columns", "rows"}
 HEAD = """# What the systems do on real text
 
 The tables are written by `python scripts/results.py OUT/SCALE` from finished runs of `gtrans
-reproduce`; [what they say](#in-ten-lines) is written by hand and stands at the end. Most models start from the row *sentence* and are
-tested against *sentence, trained on*: the same model, trained on for the same number of updates
-of as many sentences; the note of a row says where it is otherwise, and every difference names what
-it is from. Validation text decides which checkpoint is the best; test text is
-read once. Intervals are of 95%, by a bootstrap over documents (contrastive sets: Wilson).
+reproduce`; [what they say](#in-ten-lines) is written by hand and stands at the end. Most models
+start from the row *sentence* and are tested against *sentence, trained on*: the same model,
+trained on for the same number of updates of as many sentences; the note of a row says where it
+is otherwise, and every difference names what it is from. Validation text decides which
+checkpoint is the best; test text is read once. Intervals are of 95%, by a bootstrap over
+documents (contrastive sets: Wilson).
 
 The command of a row makes it and what it is tested against; `--data` is the folder of the corpora,
 in the form of `docs/corpora.md`. The row *sentence* is the one to try first."""
