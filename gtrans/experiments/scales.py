@@ -71,7 +71,7 @@ class ScaleSettings:
         pair: source and target of a corpus that is not in ``languages``.
         device: options of commands that use a model.
         changes: the settings that a user has changed, as ``NAME=VALUE``, sorted.
-        amp: whether all models are trained in mixed precision (``--amp``).
+        amp: whether all translation models are trained in mixed precision (``--amp``).
     """
 
     name: Scale
@@ -103,7 +103,7 @@ def read_scale(
         name: of the scale.
         changes: ``NAME=VALUE`` each; ``updates`` stands for all settings whose names end in it.
         path: instead of the project's own file.
-        amp: whether all models are trained in mixed precision.
+        amp: whether all translation models are trained in mixed precision.
 
     Raises:
         GtransError: there is no such setting, its value is not a whole number, or the file is not

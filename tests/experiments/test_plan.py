@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from gtrans.experiments.plan import plan
 from gtrans.experiments.planned import Planned, Wish
 from gtrans.experiments.recipes import model_name
 from gtrans.experiments.refusals import why_not
-from gtrans.experiments.scales import filled, read_scale
+from gtrans.experiments.scales import read_scale
 
 OUT = Path("/out")
 NOT_AT_TINY = {"002-T5", "003-T5.2"}
@@ -276,60 +275,6 @@ def test_names_of_models_tell_options_apart() -> None:
     long = [f"--option-{number} {number}" for number in range(20)]
     one, two = (model_name("flat", [*long, last]) for last in ("--a", "--b"))
     assert one != two and len(one) < 100
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("updates=x", "must be a whole number"),
-        ("update=3", "no setting 'update'"),
-        ("updates", "must be a whole number"),
-    ],
-)
-def test_a_wrong_setting_is_refused(change: str, message: str) -> None:
-    with pytest.raises(GtransError, match=message):
-        read_scale("tiny", [change])
-
-
-def test_settings_reach_commands_and_folders() -> None:
-    scale = read_scale("tiny", ["updates=7", "beam=1"])
-    assert scale.label == "tiny.beam-1.updates-7"
-    assert scale.settings["document-updates"] == scale.settings["bert-updates"] == "7"
-    assert filled(["--beam", "{beam}"], scale.settings) == ["--beam", "1"]
-    with pytest.raises(GtransError, match="there is no such value"):
-        filled(["{bean}"], scale.settings)
-
-
-@pytest.mark.parametrize("name", ["results-debian", "000-T6", "002-T6"])
-def test_mixed_precision_is_of_every_training_and_has_a_folder_of_its_own(
-    name: str, tmp_path: Path
-) -> None:
-    def trainings(amp: bool) -> tuple[list[list[str]], Planned]:
-        scale = read_scale("tiny", ["beam=1"], amp=amp)
-        jobs, (table,) = plan(find(read_catalogue(), [name]), Wish(scale, OUT, tmp_path, (), (1,)))
-        stages = [job.argv for job in jobs.jobs if "--stage" in job.argv]
-        return [list(it) for it in stages if stage(it) in ("sentence", "document")], table
-
-    def stage(argv: Sequence[str]) -> str:
-        return argv[argv.index("--stage") + 1]
-
-    (plain, _), (mixed, table) = trainings(False), trainings(True)
-    folder = OUT.resolve() / "tiny.amp.beam-1"
-    assert table.folder == folder and table.command[-3:] == ["--amp", "--set", "beam=1"]
-    assert plain and len(plain) == len(mixed)
-    for one, other in zip(plain, mixed, strict=True):
-        # the same words, and one more at the end of those for training
-        same = [word.replace(str(OUT.resolve() / "tiny.beam-1"), str(folder)) for word in one]
-        assert other == [*same, "--amp"] and "--" in other
-
-
-def test_the_order_of_settings_means_nothing() -> None:
-    changes = ["document-updates=9", "updates=7"]
-    one, two = (read_scale("tiny", words) for words in (changes, changes[::-1]))
-    assert one == two and one.settings["document-updates"] == "9"
-    assert one.settings["sentence-updates"] == "7"
-    with pytest.raises(GtransError, match="`--set` has several values for beam"):
-        read_scale("tiny", ["beam=1", "beam=2"])
 
 
 def test_a_corpus_of_the_users_own(tmp_path: Path) -> None:
