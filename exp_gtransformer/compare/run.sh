@@ -13,6 +13,7 @@ OUT/test.MODEL.LANG, scores.
                         document      document Transformer, one line for each sentence (forced)
                         finetune      G-Transformer with its paper's start
                         lossless      G-Transformer that begins as the sentence model
+                        groups        the same without global attention: batches of documents, no context
                         memory-instances  the same with a memory that goes from instance to instance, each of
                                       128 tokens if there is no --max-doc-tokens
                         lossless-fusion   lossless with fusion of all layers
@@ -36,8 +37,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
 # shellcheck source=../lib/training.sh
 source "$ROOT/exp_gtransformer/lib/training.sh"
 
-SYSTEMS=(continued concat document finetune lossless memory-instances lossless-fusion random flat
-  memory context whitened aware han fusion)
+SYSTEMS=(continued concat document finetune lossless groups memory-instances lossless-fusion random
+  flat memory context whitened aware han fusion)
 OPTION[system]=continued OPTION[bert]="" OPTION[pairs]="" OPTION[pairs-weight]=1
 FOLDERS+="|data-pairs.*"
 TRAINING_OPTION[gpus]=1
@@ -121,10 +122,12 @@ case $system in
   concat) of_system concat_transformer && of_windows 19 && parts=(--unit window) ;;
   document) parts=(--unit document --doc-mode full) ;;
   finetune) parts=(--unit document --word-dropout 0.1 --word-dropout-epochs 40) ;;
-  lossless | lossless-fusion)
-    parts=(--unit document "${lossless[@]}")
-    [[ $system == lossless ]] || of_groups
+  lossless) parts=(--unit document "${lossless[@]}") ;;
+  groups)
+    parts=(--unit document "${lossless[@]}" --encoder-global-layers 0 --decoder-global-layers 0
+      --cross-global-layers 0)
     ;;
+  lossless-fusion) parts=(--unit document "${lossless[@]}") && of_groups ;;
   memory-instances)
     of_system gtransformer_memory
     # What an instance leaves is of use only if another one follows. Of the documents of debian-web
