@@ -6,7 +6,7 @@
 What stands below the line `<!-- by hand -->` of the page is kept; everything above it is written
 anew from NAME.json of every `results-*` in the folders, or, where there is none yet, from
 NAME.so-far.json, which has what is finished (`gtrans reproduce NAME ... --finished`). All numbers
-of every seed go to docs/results/NAME.json, where the folder of the scale is called OUT/SCALE.
+of every seed go to docs/results/NAME.SCALE.json, where the folder of the scale is OUT/SCALE.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gtrans.identity.files import atomic_writer
 
 HERE = Path(__file__).resolve().parent.parent
 MARK = "<!-- by hand -->"
-_KEYS = {"experiment", "command", "columns", "rows"}
+_KEYS = {"experiment", "scale", "command", "columns", "rows"}
 HEAD = """# What the systems do on real text
 
 The tables are written by `python scripts/results.py OUT/SCALE` from finished runs of `gtrans
@@ -44,24 +44,31 @@ in the form of `docs/corpora.md`. The row *sentence* is the one to try first."""
 def tables(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
     """The finished experiments, or their finished rows, as `gtrans reproduce` writes, with folders.
 
+    Experiments are in the order of the catalogue, those of several scales in the order of folders.
+
     Raises:
-        GtransError: a folder has none, two have the same, or a file is not what `gtrans reproduce`
-            writes.
+        GtransError: a folder has none, two have the same at the same scale, or a file is not what
+            `gtrans reproduce` writes.
     """
-    found: dict[str, tuple[Path, dict[str, Any]]] = {}
+    found: dict[str, dict[str, tuple[Path, dict[str, Any]]]] = {}
     own = [it.name for it in read_catalogue() if it.paper.id == OWN]
     for folder in folders:
-        here = {}
+        empty = True
         for name in own:
             files = [folder / f"{name}{end}" for end in (".json", ".so-far.json")]
-            if there := [path for path in files if path.is_file()]:
-                here[name] = (folder, _read(there[0]))
-        if not here:
+            if not (there := [path for path in files if path.is_file()]):
+                continue
+            empty, table = False, _read(there[0])
+            scales = found.setdefault(name, {})
+            if table["scale"] in scales:
+                other, _ = scales[table["scale"]]
+                raise GtransError(
+                    f"{folder}: {name} at scale {table['scale']} is in {other}, too; give one."
+                )
+            scales[table["scale"]] = folder, table
+        if empty:
             raise GtransError(f"{folder}: there is no result, such as {OWN}-debian.json, in it.")
-        for name in here.keys() & found.keys():
-            raise GtransError(f"{folder}: {name} is in {found[name][0]}, too; give one of them.")
-        found |= here
-    return [found[name] for name in own if name in found]
+    return [of_scale for name in own for of_scale in found.get(name, {}).values()]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -82,11 +89,20 @@ def _read(path: Path) -> dict[str, Any]:
 def page(found: list[dict[str, Any]]) -> str:
     """All of the page above its mark."""
     lines = [HEAD]
-    for table in found:
-        name = table["experiment"]
-        lines += ["", "#" + to_markdown(table).rstrip(), "", *_runs(table)]
-        lines += ["", f"All numbers of every seed: [{name}.json](results/{name}.json)."]
+    names = [table["experiment"] for table in found]
+    for number, table in enumerate(found):
+        text = "#" + to_markdown(table).rstrip()
+        if table["experiment"] in names[:number]:
+            title, _, rest = text.partition("\n")
+            text = f"{title} (scale {table['scale']})\n{rest}"
+        name = _file_name(table)
+        lines += ["", text, "", *_runs(table), ""]
+        lines += [f"All numbers of every seed: [{name}](results/{name})."]
     return "\n".join(lines) + "\n"
+
+
+def _file_name(table: dict[str, Any]) -> str:
+    return f"{table['experiment']}.{table['scale']}.json"
 
 
 def keep(table: dict[str, Any], scale: Path, into: Path) -> None:
@@ -94,7 +110,7 @@ def keep(table: dict[str, Any], scale: Path, into: Path) -> None:
     folder = scale.resolve()
     text = json.dumps(table, indent=1, ensure_ascii=False)
     into.mkdir(parents=True, exist_ok=True)
-    with atomic_writer(into / f"{table['experiment']}.json") as file:
+    with atomic_writer(into / _file_name(table)) as file:
         file.write(text.replace(str(folder), f"OUT/{folder.name}") + "\n")
 
 

@@ -257,7 +257,7 @@ def test_the_page_of_results_keeps_what_is_written_by_hand(
     row = "| with | 2 | 9 |  |  | a CPU | `gtrans reproduce results-debian --scale tiny --set"
     assert f"{row} updates=20 --data DATA --out OUT --seeds 2 --rows with` |" in lines
     assert lines[-2:] == ["<!-- by hand -->", "What it means."]
-    kept = (tmp_path / "results" / "results-debian.json").read_text()
+    kept = (tmp_path / "results" / "results-debian.tiny.updates-20.json").read_text()
     assert str(tmp_path) not in kept
     assert json.loads(kept)["rows"][1]["cells"]["s-BLEU"]["seeds"][0]["value"] == BETTER[0]
     page.write_text("# Another page\n")
@@ -272,7 +272,7 @@ def test_the_page_of_results_keeps_what_is_written_by_hand(
     (tmp_path / "results-debian.json").unlink()
     subprocess.run(command, check=True, capture_output=True)
     assert "left out" in page.read_text()
-    # Experiments of two folders are one page; the same one in both is refused.
+    # Experiments of two folders are one page; the same one at the same scale in both is refused.
     other = tmp_path / "other"
     other.mkdir()
     text = (tmp_path / "results-debian.so-far.json").read_text()
@@ -281,9 +281,16 @@ def test_the_page_of_results_keeps_what_is_written_by_hand(
     subprocess.run(command, check=True, capture_output=True)
     titles = [line.partition(":")[0] for line in page.read_text().splitlines() if line[:3] == "## "]
     assert titles == ["## results-debian", "## results-story"]
-    (other / "results-debian.so-far.json").write_text(text)
+    second = other / "results-debian.so-far.json"
+    second.write_text(text.replace("tiny.updates-20", "tiny.updates-30"))
+    subprocess.run(command, check=True, capture_output=True)
+    titles = [line for line in page.read_text().splitlines() if line[:17] == "## results-debian"]
+    assert [title.endswith(" (scale tiny.updates-30)") for title in titles] == [False, True]
+    assert (tmp_path / "results" / "results-debian.tiny.updates-30.json").is_file()
+    second.write_text(text)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "results-debian is in" in done.stderr
+    assert done.returncode == 1
+    assert "results-debian at scale tiny.updates-20 is in" in done.stderr
 
 
 def test_the_csv_has_a_line_for_each_seed(finished_table: tuple[Planned, Plan]) -> None:
