@@ -90,9 +90,9 @@ def page(found: list[dict[str, Any]]) -> str:
     """All of the page above its mark."""
     lines = [HEAD]
     names = [table["experiment"] for table in found]
-    for number, table in enumerate(found):
+    for table in found:
         text = "#" + to_markdown(table).rstrip()
-        if table["experiment"] in names[:number]:
+        if names.count(table["experiment"]) > 1:
             title, _, rest = text.partition("\n")
             text = f"{title} (scale {table['scale']})\n{rest}"
         name = _file_name(table)
