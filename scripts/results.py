@@ -35,7 +35,8 @@ start from the row *sentence* and are tested against *sentence, trained on*: the
 trained on for the same number of updates of as many sentences; the note of a row says where it
 is otherwise, and every difference names what it is from. Validation text decides which
 checkpoint is the best; test text is read once. Intervals are of 95%, by a bootstrap over
-documents (contrastive sets: Wilson).
+documents (contrastive sets: Wilson). *Validation loss* has label smoothing and is in bits; a
+perplexity has none.
 
 The command of a row makes it and what it is tested against; `--data` is the folder of the corpora,
 in the form of `docs/corpora.md`. The row *sentence* is the one to try first."""

@@ -122,6 +122,21 @@ def test_lossless_start(sentence_checkpoint: str, marks: str) -> None:
         assert translated.scores == pytest.approx(alone.scores, abs=2e-3)
 
 
+def test_without_global_attention_no_sentence_sees_another(sentence_checkpoint: str) -> None:
+    """The document model is then its sentence model, and stays one: it has nothing new to train."""
+    sentence_model = model_of(task_of(unit="sentence"))
+    sentence_model.load_state_dict(torch.load(sentence_checkpoint)["model"])
+    layers = {f"{part}_global_layers": 0 for part in ("encoder", "decoder", "cross")}
+    document_model, report = start(sentence_checkpoint, **LOSSLESS, **layers)
+    assert not report.new and not document_model.new_parameters()
+    sentences, document = sentences_and_document("both")
+    logits, _ = document_model(document[None], None, document[None])
+    in_document = logits[0].split([len(sentence) for sentence in sentences])
+    for sentence, found in zip(sentences, in_document, strict=True):
+        alone, _ = sentence_model(sentence[None], None, sentence[None])
+        torch.testing.assert_close(found, alone[0], atol=1e-5, rtol=1e-5)
+
+
 def test_the_papers_start_is_another_model(sentence_checkpoint: str) -> None:
     """Document positions and half-open gates change what the model says (so the option is real)."""
     sentence_model = model_of(task_of(unit="sentence"))

@@ -68,3 +68,13 @@ def test_an_update_has_as_many_sentences_whatever_a_window_has_beside_its_own(sc
         found = trainings(script, "--system", system, "--max-tokens", "4000")
         assert " --max-tokens 4000 " in found["sentence"]
         assert f" --max-tokens {tokens} " in found[system]
+
+
+def test_the_baseline_of_document_batches_is_the_g_transformer_without_global_attention(
+    script,
+) -> None:
+    lossless = trainings(script, "--system", "lossless")["lossless"]
+    without = trainings(script, "--system", "groups")["groups"]
+    layers = " ".join(f"--{part}-global-layers 0" for part in ("encoder", "decoder", "cross"))
+    assert f" {layers} " in without
+    assert without.replace(f" {layers}", "").replace("out/groups", "out/lossless") == lossless
