@@ -14,7 +14,7 @@ OUT/test.MODEL.LANG, scores.
                         finetune      G-Transformer with its paper's start
                         lossless      G-Transformer that begins as the sentence model
                         groups        the same without global attention: batches of documents, no context
-                        memory-instances  the same with a memory that goes from instance to instance, each of
+                        memory-instances  lossless with a memory that goes from instance to instance, each of
                                       128 tokens if there is no --max-doc-tokens
                         lossless-fusion   lossless with fusion of all layers
                         random        G-Transformer from random parameters, for as many updates as
@@ -94,9 +94,9 @@ of_system() {
 of_windows() {
   OPTION[max-tokens]=$((OPTION[max-tokens] * $1 / 10))
 }
-# of_groups: what fusion in groups of one layer needs; the models are shallow. With groups that are
+# of_layer_groups: what fusion in groups of one layer needs; the models are shallow. With groups that are
 # all alike, the loss of a sentence model doubles at the start (docs/results.md).
-of_groups() {
+of_layer_groups() {
   parts+=(--encoder-group-size 1 --decoder-group-size 1 --decoder-group-fusion last
     --probability-fusion geometric --fusion-bias 5)
   COMMON_SETTINGS=("${COMMON_SETTINGS[@]/chunked_cross_entropy/multi_level_cross_entropy}")
@@ -122,12 +122,12 @@ case $system in
   concat) of_system concat_transformer && of_windows 19 && parts=(--unit window) ;;
   document) parts=(--unit document --doc-mode full) ;;
   finetune) parts=(--unit document --word-dropout 0.1 --word-dropout-epochs 40) ;;
-  lossless) parts=(--unit document "${lossless[@]}") ;;
-  groups)
-    parts=(--unit document "${lossless[@]}" --encoder-global-layers 0 --decoder-global-layers 0
-      --cross-global-layers 0)
+  lossless | groups | lossless-fusion)
+    parts=(--unit document "${lossless[@]}")
+    [[ $system != groups ]] ||
+      parts+=(--encoder-global-layers 0 --decoder-global-layers 0 --cross-global-layers 0)
+    [[ $system != lossless-fusion ]] || of_layer_groups
     ;;
-  lossless-fusion) parts=(--unit document "${lossless[@]}") && of_groups ;;
   memory-instances)
     of_system gtransformer_memory
     # What an instance leaves is of use only if another one follows. Of the documents of debian-web
@@ -168,7 +168,7 @@ case $system in
   fusion)
     of_system gtrans_fusion
     parts=(--unit sentence --system gtrans --ffn-init linear)
-    of_groups
+    of_layer_groups
     ;;
 esac
 [[ " ${parts[*]} " != *" --unit document "* ]] ||
