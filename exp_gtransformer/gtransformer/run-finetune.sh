@@ -6,8 +6,8 @@
 set -euo pipefail
 NAME=run-finetune
 SUMMARY="Train a sentence Transformer, fine-tune a G-Transformer from it, test both: preparation
-(what is left of it), training into OUT/sentence and OUT/finetune (OUT/finetune-lossless with
---start lossless), translation to OUT/test.MODEL.LANG, scores.
+(what is left of it), training into OUT/sentence and OUT/finetune (OUT/finetune-KIND with
+--start KIND), translation to OUT/test.MODEL.LANG, scores.
   --system NAME         gtransformer (default), or document: the document Transformer, into
                         OUT/finetune-document; one line a document (gtrans translate --free), d-BLEU
                         only"
@@ -23,8 +23,8 @@ SEARCH=(--max-len-a 1.2 --max-len-b 10)
 OPTION[system]=gtransformer
 parse "$@"
 one_of system gtransformer document
-[[ ${OPTION[system]}:${OPTION[start]} != document:lossless ]] ||
-  die "\`--start lossless\` is for \`--system gtransformer\`."
+[[ ${OPTION[system]}:${OPTION[start]} =~ ^(gtransformer:.*|document:paper)$ ]] ||
+  die "\`--start ${OPTION[start]}\` is for \`--system gtransformer\`."
 begin gtransformer/prepare-finetune.sh
 
 start_from sentence "$SENTENCE_SEED" --unit sentence --doc-mode full
@@ -35,12 +35,13 @@ if [[ ${OPTION[system]} == document ]]; then
   model=finetune-document
   parts=(--word-dropout 0 --doc-mode full)
   SEARCH+=(--free)
-elif [[ ${OPTION[start]} == lossless ]]; then
+elif [[ ${OPTION[start]} != paper ]]; then
   # Positions restart in every sentence and gates begin on the side of group attention, so that the
-  # document model begins by translating as the sentence model does; without word dropout it also
-  # trains as well (docs/results.md).
-  model=finetune-lossless
+  # document model begins by translating as the sentence model does, or nearly so; without word
+  # dropout it also trains as well (docs/results.md).
+  model=finetune-${OPTION[start]}
   parts=(--word-dropout 0) start=(--positions sentence --gate-bias 10)
+  [[ ${OPTION[start]} != open ]] || start=(--positions sentence --gate-bias 3 --copy-local-to-global)
 fi
 model=$(document_model "$model")
 train "$model" "${OPTION[document-updates]}" \

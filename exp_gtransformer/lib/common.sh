@@ -103,8 +103,10 @@ training; the effective batch is --max-tokens x --gpus x --nodes x --update-freq
   --document-updates N  at most N updates of the document model; 0: no limit
                         (default: ${TRAINING_OPTION[document-updates]})
   --seed N              (default: ${TRAINING_OPTION[seed]})
-  --start KIND          fine-tuning starts as in the paper, or lossless, from exactly what the
-                        sentence model translates (default: ${TRAINING_OPTION[start]})
+  --start KIND          fine-tuning starts as in the paper; or open, from nearly what the sentence
+                        model translates, with gates a little open; or lossless, from exactly
+                        that, with gates that stay closed for long
+                        (default: ${TRAINING_OPTION[start]})
   --sentence-checkpoint CKPT
                         fine-tune this model; no sentence model is trained
   --sentence-seed N     seed of the sentence model (default: --seed, for a variant
@@ -199,7 +201,7 @@ check_options() {
   if [[ $TRAINS == yes ]]; then
     at_least 0 gpus sentence-updates document-updates seed
     at_least 1 update-freq max-tokens max-doc-tokens patience beam
-    one_of start paper lossless
+    one_of start paper open lossless
     [[ -z ${GIVEN[name]+given} || ${OPTION[name]} =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] ||
       die "\`--name\` must begin with a letter or digit, and have only these, '.', '_' and '-', but \
 is '${OPTION[name]}'."

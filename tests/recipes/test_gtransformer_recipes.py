@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.folders import REPO
 from support.recipes import CORPORA, EVERYWHERE, PLACE, commands, the_error
 
 TINY = (
@@ -38,7 +39,7 @@ TINY = (
         ("run-randinit", [*PLACE, "--gpsu", "2"], "unknown argument '--gpsu'"),
         ("run-randinit", [*PLACE, "2"], "unknown argument '2'"),
         ("run-randinit", [*PLACE, "--gpus"], "`--gpus` needs a value."),
-        ("run-finetune", [*PLACE, "--start", "cold"], "`--start` must be one of paper lossless"),
+        ("run-finetune", [*PLACE, "--start", "cold"], "`--start` must be one of paper open l"),
         ("run-finetune", [*PLACE, "--sentence-data", "d"], "needs `--sentence-checkpoint`"),
         ("prepare-finetune", [*PLACE, "--sentence-data", "d"], "d/prepare.json: there is no such"),
         ("prepare-bpe", [*PLACE, "--update-freq", "2"], "unknown argument '--update-freq'"),
@@ -99,6 +100,15 @@ def test_the_document_transformer_is_decoded_as_in_the_paper(script):
     assert " --hyp out/test.document.de " in score
     usual = commands(script("run-randinit", *PLACE, "--dry-run"))
     assert not any("--free" in command for command in usual)
+
+
+def test_the_open_start_is_that_of_the_readme(script):
+    document = commands(script("run-finetune", *PLACE, "--start", "open", "--dry-run"))[-3]
+    start = " --positions sentence --gate-bias 3 --copy-local-to-global "
+    assert start in f"{document} " and " --save-dir out/finetune-open " in document
+    assert " --word-dropout 0 " in document
+    readme = (REPO / "README.md").read_text(encoding="utf-8")
+    assert start in readme
 
 
 def test_nothing_is_hard_wired(script):

@@ -136,6 +136,7 @@ def test_a_stage_names_what_it_lacks(stand_ins, tmp_path):
         ("run-finetune", ["--sentence-checkpoint", "s"], "s: there is no such file (`--sentence-c"),
         ("run-flat", ["--", "sentence:", "--lr", "1"], "'sentence:' stands behind --"),
         ("run-finetune", ["--system", "document", "--start", "lossless"], "`--system gtransform"),
+        ("run-finetune", ["--system", "document", "--start", "open"], "`--start open` is for"),
         ("run-randinit", ["--bert", "b"], "`--bert` is for `--system bert`."),
         ("run-randinit", ["--sentence-seed", "2"], "`--sentence-seed` is for fine-tuning"),
         ("run-flat", ["--sentence-seed", "2"], "is for `--systems zhang`"),

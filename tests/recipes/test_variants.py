@@ -24,6 +24,7 @@ RECIPES = [
     ("run-finetune", [], ["sentence", "finetune"], ["sentence", "new"]),
     ("run-finetune", ["--start", "lossless"], ["sentence", "finetune-lossless"],
      ["sentence", "new"]),
+    ("run-finetune", ["--start", "open"], ["sentence", "finetune-open"], ["sentence", "new"]),
     ("run-randinit", [], ["randinit"], ["new"]),
     ("run-randinit", ["--system", "document"], ["document"], ["new"]),
     ("run-flat", [], ["flat"], ["new"]),
