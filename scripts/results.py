@@ -7,6 +7,11 @@ What stands below the line `<!-- by hand -->` of the page is kept; everything ab
 anew from NAME.json of every `results-*` in the folders, or, where there is none yet, from
 NAME.so-far.json, which has what is finished (`gtrans reproduce NAME ... --finished`). All numbers
 of every seed go to docs/results/NAME.SCALE.json, where the folder of the scale is OUT/SCALE.
+
+Those files are read first. A table or a row that the folders do not have, or have with fewer seeds,
+stays as it was published, so that rows may be added by a later run, or by one on another machine.
+A row that stays keeps its tests; where what it is tested against now has other numbers, nothing is
+written.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from gtrans.identity.files import atomic_writer
 
 HERE = Path(__file__).resolve().parent.parent
 MARK = "<!-- by hand -->"
-_KEYS = {"experiment", "scale", "command", "columns", "rows"}
+_KEYS = {"experiment", "scale", "settings", "corpora", "command", "columns", "rows"}
 HEAD = """# What the systems do on real text
 
 The tables are written by `python scripts/results.py OUT/SCALE` from finished runs of `gtrans
@@ -36,7 +41,8 @@ trained on for the same number of updates of as many sentences; the note of a ro
 is otherwise, and every difference names what it is from. Validation text decides which
 checkpoint is the best; test text is read once. Intervals are of 95%, by a bootstrap over
 documents (contrastive sets: Wilson). *Validation loss* has label smoothing and is in bits; a
-perplexity has none.
+perplexity has none. Rows of several runs stand together where the models that they are tested
+against have the same scores in each.
 
 The command of a row makes it and what it is tested against; `--data` is the folder of the corpora,
 in the form of `docs/corpora.md`. The row *sentence* is the one to try first."""
@@ -44,8 +50,6 @@ in the form of `docs/corpora.md`. The row *sentence* is the one to try first."""
 
 def tables(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
     """The finished experiments, or their finished rows, as `gtrans reproduce` writes, with folders.
-
-    Experiments are in the order of the catalogue, those of several scales in the order of folders.
 
     Raises:
         GtransError: a folder has none, two have the same at the same scale, or a file is not what
@@ -70,6 +74,73 @@ def tables(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
         if empty:
             raise GtransError(f"{folder}: there is no result, such as {OWN}-debian.json, in it.")
     return [of_scale for name in own for of_scale in found.get(name, {}).values()]
+
+
+def with_published(
+    found: list[tuple[Path, dict[str, Any]]], folder: Path
+) -> list[tuple[Path | None, dict[str, Any]]]:
+    """The tables of :func:`tables` and what else has been published: by experiment, then file name.
+
+    A table that is published only has None in place of its folder.
+
+    Raises:
+        GtransError: a published table does not go together with a new one.
+    """
+    merged: dict[str, tuple[Path | None, dict[str, Any]]] = {}
+    names = [it.name for it in read_catalogue() if it.paper.id == OWN]
+    for path in (it for name in names for it in folder.glob(f"{name}.*.json")):
+        merged[path.name] = None, _read(path)
+    for at, table in found:
+        name = _file_name(table)
+        before = merged.get(name)
+        merged[name] = at, _merged(table, at, folder / name, before[1]) if before else table
+    return [merged[it] for name in names for it in sorted(merged) if it.startswith(f"{name}.")]
+
+
+def _merged(
+    table: dict[str, Any], folder: Path, published: Path, before: dict[str, Any]
+) -> dict[str, Any]:
+    """A table, with the rows of another one that it lacks or has with fewer seeds."""
+    for key in ("settings", "corpora"):
+        if table[key] != before[key]:
+            raise GtransError(
+                f"{folder}: {table['experiment']} has other {key} than {published}; "
+                "give another --page, or remove that file."
+            )
+    of_before = {(row["label"], row["corpus"]): row for row in before["rows"]}
+    rows = []
+    for row in table["rows"]:
+        old = of_before.get((row["label"], row["corpus"]), row)
+        rows.append(old if _seeds(old) - _seeds(row) else row)
+    now = {(row["label"], row["corpus"]): row for row in table["rows"]}
+    for row in rows:
+        baseline = row["baseline"], row["corpus"]
+        stays = row is not now[row["label"], row["corpus"]]
+        if stays and baseline in of_before and baseline in now:
+            _check_same(of_before[baseline], now[baseline], row["label"], folder, published)
+    return {**table, "rows": rows}
+
+
+def _seeds(row: dict[str, Any]) -> set[int]:
+    return {run["seed"] for run in row["runs"]}
+
+
+def _check_same(
+    before: dict[str, Any], now: dict[str, Any], label: str, folder: Path, published: Path
+) -> None:
+    """Whether a baseline has the scores that a row which stays was tested against."""
+    for title in before["cells"].keys() & now["cells"].keys():
+        values = [
+            {it["seed"]: it["value"] for it in row["cells"][title]["seeds"] if "interval" in it}
+            for row in (before, now)
+        ]
+        for seed in values[0].keys() & values[1].keys():
+            if values[0][seed] != values[1][seed]:
+                raise GtransError(
+                    f"{folder}: {title} of {now['label']!r}, seed {seed}, is {values[1][seed]:.4f},"
+                    f" but {label!r} was tested against {values[0][seed]:.4f} in {published}; "
+                    "give another --page, or make that row in this folder, too."
+                )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -142,19 +213,20 @@ def main() -> int:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "results", type=Path, nargs="+", help="folders of a scale in --out, such as OUT/small.amp"
+        "results", type=Path, nargs="*", help="folders of a scale in --out, such as OUT/small.amp"
     )
     parser.add_argument("--page", type=Path, default=HERE / "docs" / "results.md")
     args = parser.parse_args()
     try:
-        found = tables(args.results)
+        found = with_published(tables(args.results), args.page.parent / "results")
         text = page([table for _, table in found])
         before = args.page.read_text(encoding="utf-8") if args.page.is_file() else ""
         _, mark, by_hand = before.partition(f"\n{MARK}\n")
         if before and not mark:
             raise GtransError(f"{args.page}: it has no line {MARK}, below which text is kept.")
         for folder, table in found:
-            keep(table, folder, args.page.parent / "results")
+            if folder:
+                keep(table, folder, args.page.parent / "results")
         with atomic_writer(args.page) as file:
             file.write(f"{text}\n{MARK}\n{by_hand}")
     except GtransError as error:

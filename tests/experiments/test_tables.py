@@ -270,6 +270,7 @@ def test_the_page_of_results_keeps_what_is_written_by_hand(
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 1 and done.stderr.count("\n") == 1 and message in done.stderr
     (tmp_path / "results-debian.json").unlink()
+    (tmp_path / "results" / "results-debian.tiny.updates-20.json").unlink()
     subprocess.run(command, check=True, capture_output=True)
     assert "left out" in page.read_text()
     # Experiments of two folders are one page; the same one at the same scale in both is refused.
@@ -292,6 +293,55 @@ def test_the_page_of_results_keeps_what_is_written_by_hand(
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "results-debian at scale tiny.updates-20 is in" in done.stderr
+
+
+def test_rows_of_a_later_run_join_those_that_are_published(
+    finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
+) -> None:
+    planned, plan = finished_table
+    experiment = replace(planned.experiment, name="results-debian")
+    table = table_of(replace(planned, experiment=experiment), plan)
+    missing: dict[str, Any] = {"runs": [], "cells": {}, "why_not": "not finished"}
+    table["rows"].insert(2, {**table["rows"][1], **missing, "label": "later"})
+    page, out = tmp_path / "page.md", tmp_path / "out"
+    out.mkdir()
+    command = [sys.executable, repo / "scripts" / "results.py", out, "--page", page]
+
+    def publish(rows: list[dict[str, Any]], **others: Any) -> subprocess.CompletedProcess[str]:
+        text = json.dumps({**table, "rows": rows, **others})
+        (out / "results-debian.json").write_text(text)
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert publish(table["rows"]).returncode == 0
+    # Another call has one seed of the baseline, and the row that was missing; "with" is not in it.
+    rows = json.loads(json.dumps(table["rows"]))
+    rows[2] = {**rows[1], "label": "later"}
+    rows[1] = {**rows[1], **missing}
+    rows[0]["runs"] = rows[0]["runs"][:1]
+    cell = rows[0]["cells"]["s-BLEU"]
+    cell["seeds"] = cell["seeds"][:1]
+    assert publish(rows).returncode == 0
+    published = page.read_text()
+    for label, value in (("without", "21.00"), ("with", "23.00"), ("later", "23.00")):
+        assert f"| {label} | {value} ±" in published
+    assert "not finished" not in published
+    # A page without folders is made of what is published; nothing changes.
+    command.remove(out)
+    subprocess.run(command, check=True, capture_output=True)
+    assert page.read_text() == published
+    command.insert(2, out)
+    # A row that stays would be beside a baseline that it was not tested against.
+    cell["seeds"][0]["value"] = 20.5
+    done = publish(rows)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "seed 1, is 20.5000, but 'with' was tested against 20.0000" in done.stderr
+    # Unless it is made again, too.
+    rows[0], rows[1] = {**table["rows"][0]}, {**table["rows"][1]}
+    rows[0]["cells"] = {"s-BLEU": {**table["rows"][0]["cells"]["s-BLEU"], "mean": 21.5}}
+    assert publish(rows).returncode == 0
+    assert "| without | 21.50 ±" in page.read_text()
+    done = publish(rows, corpora=["another"])
+    assert done.returncode == 1 and "has other corpora than" in done.stderr
 
 
 def test_the_csv_has_a_line_for_each_seed(finished_table: tuple[Planned, Plan]) -> None:
