@@ -19,19 +19,25 @@ needed:
 
 A consistent translation need not be good: "the" for every word is consistent. The value of the
 reference shows how consistent a human translator is.
+
+Intervals and tests resample whole documents: the counts of pairs are those of documents. Terms and
+their translations are found once, in the corpus as it is.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
+
+import numpy as np
 
 from gtrans.evaluation.dice import Alignment, Text
 from gtrans.evaluation.meteor import stem_function
 from gtrans.evaluation.metrics import Documents
+from gtrans.evaluation.scores import Measurement
 
 MIN_LETTERS = 4
 MIN_LETTERS_CHINESE = 2
@@ -53,6 +59,7 @@ class Consistency:
         terms: terms of documents with at least one such pair.
         consistent_with_first, pairs_with_first: of the pairs, those with the first sentence of
             the document that has the term.
+        by_document: the four counts of pairs for each document.
     """
 
     consistent: int
@@ -60,6 +67,15 @@ class Consistency:
     terms: int
     consistent_with_first: int
     pairs_with_first: int
+    by_document: tuple[tuple[int, int, int, int], ...] = field(
+        default=(), compare=False, repr=False
+    )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """All counts of the corpus, by name."""
+        names = ("consistent", "pairs", "terms", "consistent_with_first", "pairs_with_first")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def score(self) -> float | None:
@@ -80,6 +96,39 @@ SCORES: dict[str, tuple[str, Callable[[Consistency], float | None]]] = {
     ),
 }
 """Key, label and value of both scores, in the order of tables."""
+
+# Where the counts of a score stand in those of a document.
+_COUNTS = {"lexical_consistency": (0, 1), "lexical_consistency_with_first": (2, 3)}
+
+
+def measurements(systems: Mapping[str, Consistency], signature: str) -> dict[str, Measurement]:
+    """Both scores with the counts of every document, for intervals and tests.
+
+    Args:
+        systems: by name; of the same documents.
+        signature: of both scores.
+
+    Returns:
+        by key; without a score that a system does not have.
+    """
+    found = {}
+    for key, (label, score) in SCORES.items():
+        if any(score(it) is None for it in systems.values()):
+            continue
+        counts = {
+            name: np.array([[row[at] for at in _COUNTS[key]] for row in it.by_document], float)
+            for name, it in systems.items()
+        }
+        documents = np.arange(len(next(iter(counts.values()))))
+        found[key] = Measurement(
+            key, label, "document", True, signature, counts, documents, _share_of
+        )
+    return found
+
+
+def _share_of(sums: list[float]) -> float:
+    """The score of drawn documents: 0 where they have no pair."""
+    return 100 * sums[0] / sums[1] if sums[1] else 0.0
 
 
 def _percent(part: int, whole: int) -> float | None:
@@ -166,15 +215,20 @@ class ConsistencyJudge:
             strict=True,
         ):
             occurrences[self._document[sentence], term].append((word, present[sentence]))
-        all_pairs: list[bool] = []
-        with_first: list[bool] = []
-        found = 0
-        for of_term in occurrences.values():
+        by_document = [[0, 0, 0, 0] for _ in self._shape]
+        terms = 0
+        for (document, _), of_term in occurrences.items():
             agree = _agreements(combinations(of_term, 2))
-            all_pairs += agree
-            found += bool(agree)
-            with_first += _agreements((of_term[0], later) for later in of_term[1:])
-        return Consistency(sum(all_pairs), len(all_pairs), found, sum(with_first), len(with_first))
+            with_first = _agreements((of_term[0], later) for later in of_term[1:])
+            terms += bool(agree)
+            for place, pairs in ((0, agree), (2, with_first)):
+                by_document[document][place] += sum(pairs)
+                by_document[document][place + 1] += len(pairs)
+        consistent, pairs_in_all, of_first, in_all_with_first = (
+            sum(row[place] for row in by_document) for place in range(4)
+        )
+        rows = tuple((row[0], row[1], row[2], row[3]) for row in by_document)
+        return Consistency(consistent, pairs_in_all, terms, of_first, in_all_with_first, rows)
 
     def _target_words(self, documents: Documents) -> list[Words]:
         """The stems of the words of every sentence."""

@@ -55,6 +55,12 @@ class Report:
         """What a resegmented system leaves out and adds, if a score is one of resegmented text."""
         return self.coverage.get(system) if key in self.resegmented else None
 
+    def without_pairs(self) -> dict[str, str]:
+        """Key and label of each lexical consistency that a system has no pair for, so no tests."""
+        if not self.consistency:
+            return {}
+        return {key: label for key, (label, _) in SCORES.items() if key not in self.measurements}
+
     def margin(self, key: str) -> float | None:
         """The margin of the tests of non-inferiority, if a score has them."""
         tests = [it.non_inferiority for it in self.resampled[key].comparisons.values()]
@@ -137,7 +143,13 @@ def _system(report: Report, name: str) -> dict[str, Any]:
             for rule, found in report.by_rule[name].items()
         }
     if name in report.consistency:
-        entry["lexical_consistency"] = _consistency(report, report.consistency[name])
+        of_first = entry.pop("lexical_consistency_with_first", {})
+        tests = entry.pop("lexical_consistency", {}) | {
+            f"{part}_with_first": of_first[part]
+            for part in ("confidence", "comparison")
+            if part in of_first
+        }
+        entry["lexical_consistency"] = tests | _consistency(report, report.consistency[name])
         covered = report.covered("lexical_consistency", name)
         if covered is not None:
             entry["lexical_consistency"] |= {"omitted": covered.omitted, "added": covered.added}
@@ -185,7 +197,7 @@ def _comparison(
 
 def _consistency(report: Report, value: Consistency) -> dict[str, Any]:
     scores = {"score": value.score, "score_with_first": value.score_with_first}
-    return scores | {"signature": report.consistency_signature} | asdict(value)
+    return scores | {"signature": report.consistency_signature} | value.counts
 
 
 # --- text -------------------------------------------------------------------------------
@@ -213,15 +225,15 @@ _BUCKETS = {
 def to_text(report: Report, details: bool = False) -> list[str]:
     """The report as lines: scores, signatures, counts; with ``details``, the buckets."""
     rows: list[tuple[str, ...]] = [_HEADER]
-    for measurement in report.measurements.values():
+    for key, measurement in report.measurements.items():
         rows += _score_rows(report, measurement)
-    if report.consistency_of_reference is not None:
-        of_reference = report.consistency_of_reference
-        for key, (label, score) in SCORES.items():
-            for number, (name, found) in enumerate(report.consistency.items()):
-                cells = ["" if number else label, name, _share(score(found))]
-                rows.append((*cells, *_covered(report, key, name, len(cells))))
-            rows.append(("  of the reference", "", _share(score(of_reference))))
+        if key in SCORES:
+            rows.append(_of_reference(report, key))
+    for key, label in report.without_pairs().items():
+        for number, (name, found) in enumerate(report.consistency.items()):
+            cells = ["" if number else label, name, _share(SCORES[key][1](found))]
+            rows.append((*cells, *_covered(report, key, name, len(cells))))
+        rows.append(_of_reference(report, key))
     if len(report.systems) == 1:
         rows = [(label, "", *cells) for label, _, *cells in rows]
     lines = _aligned(rows) if len(rows) > 1 else []
@@ -230,7 +242,7 @@ def to_text(report: Report, details: bool = False) -> list[str]:
             lines += ["", *_bucket_lines(report, key, buckets)]
         if report.by_rule:
             lines += ["", *_rule_lines(report)]
-    signatures = [(m.label, m.signature) for m in report.measurements.values()]
+    signatures = [(m.label, m.signature) for k, m in report.measurements.items() if k not in SCORES]
     if report.consistency:
         signatures.append(("lexical consistency", report.consistency_signature))
     width = max((len(label) for label, _ in signatures), default=0)
@@ -243,6 +255,12 @@ def to_text(report: Report, details: bool = False) -> list[str]:
     for instructions in report.pending.values():
         lines += ["", *instructions.lines()]
     return lines
+
+
+def _of_reference(report: Report, key: str) -> tuple[str, ...]:
+    """The row of the reference's lexical consistency."""
+    found = report.consistency_of_reference
+    return ("  of the reference", "", _share(None if found is None else SCORES[key][1](found)))
 
 
 def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...]]:

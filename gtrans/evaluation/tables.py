@@ -31,10 +31,10 @@ def to_csv(report: Report) -> str:
     for key, measurement in report.measurements.items():
         for name in report.systems:
             writer.writerow(_csv_row(report, key, measurement, name))
-    consistency = dict(report.consistency)
-    if report.consistency_of_reference is not None:
-        consistency[""] = report.consistency_of_reference
     for key, (label, score) in SCORES.items():
+        consistency = dict(report.consistency) if key in report.without_pairs() else {}
+        if report.consistency_of_reference is not None:
+            consistency[""] = report.consistency_of_reference
         for name, found in consistency.items():
             writer.writerow(
                 {
@@ -93,7 +93,7 @@ def to_latex(report: Report) -> str:
     reference in the last row.
     """
     columns = list(report.measurements.items())
-    lines = [f"% {measurement.label}: {measurement.signature}" for _, measurement in columns]
+    lines = [f"% {it.label}: {it.signature}" for key, it in columns if key not in SCORES]
     if report.consistency:
         lines.append(f"% lexical consistency: {report.consistency_signature}")
     several = len(report.systems) > 1
@@ -109,7 +109,7 @@ def to_latex(report: Report) -> str:
                 f"% {measurement.label}: $\\circ$: p < 0.05 that it is worse than that of "
                 f"{report.systems[0]} by less than {margin:g}"
             )
-    shares = list(SCORES.values()) if report.consistency else []
+    shares = [SCORES[key] for key in report.without_pairs()]
     heads = []
     for _, measurement in columns:
         arrow = "" if measurement.higher_is_better else r" $\downarrow$"
@@ -126,9 +126,9 @@ def to_latex(report: Report) -> str:
             covered = report.coverage[name]
             cells += [f"{covered.omitted:.1f}", f"{covered.added:.1f}"]
         lines.append(" & ".join([_escaped(name), *cells]) + r" \\")
-    if report.consistency_of_reference is not None:
-        cells = [""] * len(columns)
-        cells += [_share(score(report.consistency_of_reference)) for _, score in shares]
+    if (reference := report.consistency_of_reference) is not None:
+        cells = [_share(SCORES[key][1](reference)) if key in SCORES else "" for key, _ in columns]
+        cells += [_share(score(reference)) for _, score in shares]
         cells += ["", ""] if report.coverage else []
         lines += [r"\midrule", " & ".join(["reference", *cells]) + r" \\"]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])

@@ -82,6 +82,7 @@ class Reading:
         signature: of sacreBLEU, where it has one.
         p: of the test against the baseline, of the same seed.
         test: which one that is.
+        change: 95% interval of the difference from that baseline.
     """
 
     value: float
@@ -89,6 +90,7 @@ class Reading:
     signature: str = ""
     p: float | None = None
     test: str = ""
+    change: tuple[float, float] | None = None
 
 
 def read_measures(path: Path | None = None) -> tuple[dict[str, Measure], dict[str, Column]]:
@@ -187,6 +189,7 @@ def _from_scores(content: Mapping[str, Any], column: Column) -> Reading | None:
     if found is None or found.get("score") is None:
         return None
     interval = _at(found, ["confidence", "interval"])
+    change = _at(found, ["comparison", "interval"])
     tests = {name: _at(found, ["comparison", name, "p"]) for name in _TESTS}
     test = next((name for name, p in tests.items() if p is not None), None)
     return Reading(
@@ -195,6 +198,7 @@ def _from_scores(content: Mapping[str, Any], column: Column) -> Reading | None:
         found.get("signature", ""),
         None if test is None else tests[test],
         "" if test is None else _TESTS[test],
+        None if change is None else (change[0], change[1]),
     )
 
 
@@ -214,11 +218,13 @@ def _from_contrast(
         return None
     tests = _at(both, ["others", ROW, "mcnemar"]) or {}
     p = None if distance else _at(tests, [phenomenon or "all", "p"])
+    change = _at(both, ["others", ROW, "difference", phenomenon or "all", "interval"])
     return Reading(
         100 * value,
         None if interval is None else (100 * interval[0], 100 * interval[1]),
         p=p,
         test="" if p is None else "exact McNemar",
+        change=None if p is None or change is None else (100 * change[0], 100 * change[1]),
     )
 
 

@@ -21,7 +21,8 @@ def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
 
     The keys are those of the ``return`` below, of :func:`_row` and :func:`_run`. In a cell,
     ``spread`` is the standard deviation over seeds (divided by n - 1); ``difference`` is that from
-    the baseline with the same seed, and its ``p`` that of a paired t-test over the seeds.
+    the baseline with the same seed, and its ``p`` that of a paired t-test over the seeds; a seed's
+    ``change`` is the 95% interval of its difference.
 
     Raises:
         GtransError: a measure is not readable.
@@ -46,6 +47,8 @@ def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
         "version": _versions(planned, plan),
         "corpora": list(planned.corpora),
         "columns": {title: column.digits for title, column in planned.columns.items()},
+        # A mean of these says nothing, as one of the p of several seeds.
+        "each_seed": [title for title, column in planned.columns.items() if not column.compared],
         "printed": {
             "columns": list(experiment.printed.columns),
             "rows": printed,
@@ -94,7 +97,7 @@ def _row(planned: Planned, plan: Plan, row: Row, printed: dict[str, list[Any]]) 
 
 def _seed(seed: int, reading: Reading) -> dict[str, Any]:
     found: dict[str, Any] = {"seed": seed, "value": reading.value}
-    for key in ("interval", "signature", "p", "test"):
+    for key in ("interval", "signature", "p", "test", "change"):
         value = getattr(reading, key)
         if value not in (None, ""):
             found[key] = list(value) if isinstance(value, tuple) else value
@@ -178,7 +181,10 @@ def _scores(table: dict[str, Any]) -> list[str]:
             continue
         cells = [row["label"], *([row["corpus"]] if several else [])]
         count = len(row["runs"])
-        cells += [_cell(row["cells"].get(it), table["columns"][it], count) for it in used]
+        of_each = table.get("each_seed", [])
+        cells += [
+            _cell(row["cells"].get(it), table["columns"][it], count, it in of_each) for it in used
+        ]
         if timed:
             times = [run["seconds"] for run in row["runs"]]
             cells.append(f"{mean(times):.0f}" if times else "")
@@ -210,13 +216,15 @@ def _is_used(table: dict[str, Any], title: str) -> bool:
     return any(title in row["cells"] for row in table["rows"])
 
 
-def _cell(cell: dict[str, Any] | None, digits: int, count: int) -> str:
+def _cell(cell: dict[str, Any] | None, digits: int, count: int, each: bool) -> str:
     """Mean and spread over seeds; of a single seed, the 95% interval.
 
-    ``count``: of all seeds; a mean over fewer says so.
+    ``count``: of all seeds; a mean over fewer says so. ``each``: the value of each instead.
     """
     if cell is None:
         return ""
+    if each:
+        return ", ".join(f"{it['value']:.{digits}f}" for it in cell["seeds"])
     value, found = f"{cell['mean']:.{digits}f}", len(cell["seeds"])
     interval = cell["seeds"][0].get("interval")
     if cell["spread"] is not None:
@@ -228,34 +236,43 @@ def _cell(cell: dict[str, Any] | None, digits: int, count: int) -> str:
 
 def _differences(table: dict[str, Any]) -> list[str]:
     several = len(table["corpora"]) > 1
-    lines = []
-    for row in table["rows"]:
-        for title, cell in row["cells"].items():
-            difference = cell.get("difference")
-            if not difference:
-                continue
-            spread = difference["spread"]
-            digits = table["columns"][title]
-            change = f"{difference['mean']:+.{digits}f}"
-            each = [f"{it['p']:.3g}" for it in cell["seeds"] if "p" in it]
-            tests = sorted({it["test"] for it in cell["seeds"] if "test" in it})
-            lines.append(
-                _line([
-                    row["label"],
-                    *([row["corpus"]] if several else []),
-                    row["baseline"],
-                    title,
-                    change if spread is None else f"{change} ± {spread:.{digits}f}",
-                    "" if difference["p"] is None else f"{difference['p']:.3g}",
-                    ", ".join(each) + (f" ({', '.join(tests)})" if tests else ""),
-                ])
-            )  # fmt: skip
-    if not lines:
+    found = [
+        (row, title, cell)
+        for row in table["rows"]
+        for title, cell in row["cells"].items()
+        if cell.get("difference")
+    ]
+    if not found:
         return []
+    ranged = any("change" in it for _, _, cell in found for it in cell["seeds"])
     head = ["", *(["corpus"] if several else []), "against", "score", "change"]
-    head += ["p over seeds", "p of each seed"]
+    head += [*(["95% interval of each seed"] if ranged else []), "p over seeds", "p of each seed"]
+    lines = []
+    for row, title, cell in found:
+        difference, digits = cell["difference"], table["columns"][title]
+        spread = difference["spread"]
+        change = f"{difference['mean']:+.{digits}f}"
+        intervals = [_interval(it["change"], digits) for it in cell["seeds"] if "change" in it]
+        each = [f"{it['p']:.3g}" for it in cell["seeds"] if "p" in it]
+        tests = sorted({it["test"] for it in cell["seeds"] if "test" in it})
+        lines.append(
+            _line([
+                row["label"],
+                *([row["corpus"]] if several else []),
+                row["baseline"],
+                title,
+                change if spread is None else f"{change} ± {spread:.{digits}f}",
+                *([", ".join(intervals)] if ranged else []),
+                "" if difference["p"] is None else f"{difference['p']:.3g}",
+                ", ".join(each) + (f" ({', '.join(tests)})" if tests else ""),
+            ])
+        )  # fmt: skip
     lead = "Changes from the baseline of the same seed (p over seeds: paired t-test):"
     return [lead, "", _line(head), _line(["---"] * len(head)), *lines, ""]
+
+
+def _interval(ends: Sequence[float], digits: int) -> str:
+    return f"{ends[0]:+.{digits}f} to {ends[1]:+.{digits}f}"
 
 
 def _footnotes(table: dict[str, Any]) -> list[str]:
@@ -290,8 +307,8 @@ def to_csv(table: dict[str, Any]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([
-        "row", "corpus", "score", "seed", "value", "low", "high", "baseline", "p", "test",
-        "signature", "folder", "training seconds", "hardware",
+        "row", "corpus", "score", "seed", "value", "low", "high", "baseline", "change low",
+        "change high", "p", "test", "signature", "folder", "training seconds", "hardware",
     ])  # fmt: skip
     for row in table["rows"]:
         runs = {run["seed"]: run for run in row["runs"]}
@@ -299,9 +316,10 @@ def to_csv(table: dict[str, Any]) -> str:
             for it in cell["seeds"]:
                 run = runs[it["seed"]]
                 low, high = it.get("interval", ("", ""))
+                least, most = it.get("change", ("", ""))
                 writer.writerow([
                     row["label"], row["corpus"], title, it["seed"], it["value"], low, high,
-                    row["baseline"], it.get("p", ""), it.get("test", ""), it.get("signature", ""),
-                    run["folder"], run["seconds"], run["hardware"],
+                    row["baseline"], least, most, it.get("p", ""), it.get("test", ""),
+                    it.get("signature", ""), run["folder"], run["seconds"], run["hardware"],
                 ])  # fmt: skip
     return file.getvalue()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -188,3 +189,42 @@ def test_a_wrong_margin_is_one_line(
     assert main([*arguments, "--non-inferior", *words]) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and message in error
+
+
+def test_lexical_consistency_has_intervals_and_tests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = [
+        ["the bank opened .", "a bank closed .", "no bank stayed ."],
+        ["the river rose .", "that river fell ."],
+    ]
+    targets = [
+        ["die Bank öffnete .", "eine Bank schloss .", "keine Bank blieb ."],
+        ["der Fluss stieg .", "dieser Fluss sank ."],
+    ]
+    varied = [[*targets[0][:2], "keine Sparkasse blieb ."], targets[1]]
+    ref, src = write(tmp_path / "r", text(targets)), write(tmp_path / "s", text(sources))
+    table, latex = tmp_path / "t.csv", tmp_path / "t.tex"
+    arguments = ["score", "--hyp", f"same={ref}", f"varied={write(tmp_path / 'v', text(varied))}"]
+    arguments += ["--ref", ref, "--src", src, "--metrics", "s_bleu", "lexical_consistency"]
+    arguments += ["--csv", str(table), "--latex", str(latex)]
+    assert main(arguments) == 0
+    rows = [re.split(r"  +", line.strip()) for line in capsys.readouterr().out.splitlines()]
+    assert next(row[3] for row in rows if row[:2] == ["varied", "50.00"]) == "-50.00"
+    assert ["of the reference", "100.00"] in rows
+    assert main([*arguments, "--non-inferior", "lexical_consistency=60", "--json"]) == 0
+    entry = json.loads(capsys.readouterr().out)["systems"]["varied"]["lexical_consistency"]
+    assert entry["score"] == 50 and (entry["consistent"], entry["pairs"]) == (2, 4)
+    # Of two drawn documents: a quarter have 1 of 3 pairs, half 2 of 4, a quarter all.
+    assert entry["confidence"]["interval"] == pytest.approx([25, 91.67], abs=2)
+    assert entry["comparison"]["difference"] == -50
+    assert entry["comparison"]["non_inferiority"]["margin"] == 60
+    assert entry["comparison_with_first"]["difference"] == pytest.approx(-100 / 3)
+    assert entry["confidence"]["units"] == entry["confidence_with_first"]["units"] == 2
+    with table.open(newline="") as file:
+        by_key = {(row["system"], row["metric"]): row for row in csv.DictReader(file)}
+    p = entry["comparison"]["paired_randomisation"]["p"]
+    assert by_key["varied", "lexical_consistency"]["p_randomisation"] == str(p)
+    assert by_key["", "lexical_consistency_of_reference"]["score"] == "100.0"
+    lines = latex.read_text().splitlines()
+    assert r"reference &  & 100.00 & 100.00 \\" in lines

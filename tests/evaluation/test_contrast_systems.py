@@ -78,6 +78,9 @@ def test_scores_in_the_order_of_the_published_file(
     assert (name, other["contrastive"]) == ("b", {"deixis_test": {"1": 0.5, "2": 1.0}})
     test = {"items": 3, "only_first": 1, "only_other": 0, "p": 1.0}
     assert other["mcnemar"] == {"deixis_test": test}
+    difference = other["difference"]["deixis_test"]
+    assert difference["value"] == pytest.approx(-1 / 3)
+    assert difference["interval"] == pytest.approx(list(PairedTest(3, 1, 0).interval))
     status, out, _ = call(*sets[:-1], "--scores", *files)
     assert status == 0
     rows = [line.split() for line in out.splitlines()]
@@ -236,6 +239,19 @@ def test_the_p_value_is_exact() -> None:
             assert PairedTest(99, first, other).p_value == pytest.approx(exact(first, other))
     assert PairedTest(12000, 4000, 4000).p_value == 1.0
     assert 0 < PairedTest(12000, 500, 700).p_value < 1e-7
+
+
+def test_the_interval_of_a_difference() -> None:
+    # By hand: shares (1 + 1) / 12 and (4 + 1) / 12, so 0.25 and its deviation
+    # sqrt((7/12 - 1/16) / 12), times 1.95996.
+    low, high = PairedTest(10, 1, 4).interval
+    assert PairedTest(10, 1, 4).difference == pytest.approx(0.3)
+    assert (low, high) == pytest.approx((-0.158326, 0.658326), abs=1e-6)
+    assert PairedTest(10, 4, 1).interval == pytest.approx((-high, -low))
+    # Of two systems that differ nowhere: around 0; of one that wins everything: no more than 1.
+    low, high = PairedTest(100, 0, 0).interval
+    assert low == pytest.approx(-high) and 0 < high < 0.03
+    assert PairedTest(1, 0, 1).interval[1] == 1
 
 
 def test_tests_by_phenomenon_and_in_all() -> None:

@@ -13,9 +13,15 @@ from sacrebleu.metrics import BLEU
 from gtrans.data.documents import read_parallel
 from gtrans.evaluation import meteor
 from gtrans.evaluation.buckets import by_document_length, by_position, by_sentence_length
-from gtrans.evaluation.consistency import Consistency, ConsistencyJudge, signature
+from gtrans.evaluation.consistency import (
+    Consistency,
+    ConsistencyJudge,
+    measurements,
+    signature,
+)
 from gtrans.evaluation.metrics import Options, token_counts
 from gtrans.evaluation.scores import Corpus, Measurement, measure
+from gtrans.evaluation.significance import resample
 
 REFERENCES = [
     ["a b c d e f", "g h i j k", "l m n o", "p q r s t u v w"],
@@ -190,6 +196,25 @@ def test_consistency_by_hand() -> None:
     assert judge(empty).score is judge(empty).score_with_first is None
     nothing = ConsistencyJudge([], [], BLEU().tokenizer)
     assert nothing.judge([]) == nothing.judge_reference() == Consistency(0, 0, 0, 0, 0)
+
+
+def test_consistency_is_resampled_by_documents() -> None:
+    # "bank" of the first document: 1 of 3 pairs (1 of 2 with the first); "river": 1 of 1.
+    varied = judge([[*TARGETS[0][:2], "keine Sparkasse blieb ."], TARGETS[1]])
+    systems = {"reference": judge(TARGETS), "varied": varied}
+    found = measurements(systems, "term:4+letters")
+    assert list(found) == ["lexical_consistency", "lexical_consistency_with_first"]
+    whole, first = found.values()
+    assert whole.statistics["varied"].tolist() == [[1, 3], [1, 1]]
+    assert first.statistics["varied"].tolist() == [[1, 2], [1, 1]]
+    assert (whole.unit, whole.higher_is_better, whole.score("varied")) == ("document", True, 50)
+    assert first.score("varied") == pytest.approx(varied.score_with_first)
+    comparison = resample(whole).comparisons["varied"]
+    assert (comparison.difference, comparison.direction) == (-50, "worse")
+    # Drawn twice, the first document alone has 1 of 3 pairs, the second one all.
+    assert comparison.interval == pytest.approx((-200 / 3, 0))
+    # A score that a system does not have cannot be compared.
+    assert measurements(systems | {"empty": judge([["", "", ""], ["", ""]])}, "") == {}
 
 
 def test_inflected_forms_are_the_same_where_the_language_has_a_stemmer() -> None:

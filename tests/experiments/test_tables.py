@@ -363,6 +363,28 @@ def test_a_single_seed_has_its_interval(finished_table: tuple[Planned, Plan]) ->
     assert "| without | 21.00 (19.00–21.00) | 10 |  |" in to_markdown(table).splitlines()
 
 
+def test_a_change_has_its_interval_where_it_is_known(
+    finished_table: tuple[Planned, Plan],
+) -> None:
+    table = table_of(*finished_table)
+    for it in table["rows"][1]["cells"]["s-BLEU"]["seeds"][:2]:
+        it["change"] = [-0.25, 4.125]
+    lines = to_markdown(table).splitlines()
+    head = "|  | against | score | change | 95% interval of each seed | p over seeds |"
+    assert f"{head} p of each seed |" in lines
+    change = "| with | without | s-BLEU | +2.00 ± 1.00 | -0.25 to +4.12, -0.25 to +4.12 | 0.0742 |"
+    assert any(line.startswith(change) for line in lines)
+    found = list(csv.DictReader(io.StringIO(to_csv(table))))
+    assert [it["change low"] for it in found] == ["", "", "", "-0.25", "-0.25", ""]
+
+
+def test_a_column_without_a_mean_lists_its_seeds(finished_table: tuple[Planned, Plan]) -> None:
+    table = table_of(*finished_table)
+    assert table["each_seed"] == []
+    table["each_seed"] = ["s-BLEU"]
+    assert "| without | 20.00, 21.00, 22.00 | 20 |  |" in to_markdown(table).splitlines()
+
+
 def test_a_mean_over_fewer_seeds_says_so(finished_table: tuple[Planned, Plan]) -> None:
     table = table_of(*finished_table)
     table["rows"][0]["cells"]["s-BLEU"]["seeds"].pop()

@@ -95,6 +95,10 @@ def report_all(
                     }
                     for phenomenon, test in tests[name].items()
                 },
+                "difference": {
+                    phenomenon: {"value": test.difference, "interval": list(test.interval)}
+                    for phenomenon, test in tests[name].items()
+                },
             }
             for name, other in others
         },

@@ -12,6 +12,7 @@ from gtrans.cli.shared.score_words import CONSISTENCY
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
 from gtrans.evaluation import buckets
+from gtrans.evaluation.consistency import SCORES
 from gtrans.evaluation.metrics import DOCUMENT_METRICS, METRICS, TOKENIZERS
 from gtrans.evaluation.moses_tokens import MOSES
 from gtrans.evaluation.significance import BOOTSTRAP_TRIALS, RANDOMISATION_TRIALS
@@ -203,9 +204,9 @@ def margins_of(args: argparse.Namespace) -> dict[str, float]:
     for word in args.non_inferior:
         key, _, number = word.rpartition("=")
         key = key or DEFAULT_MARGIN_METRIC
-        if key not in METRICS:
+        if key not in (known := (*METRICS, *SCORES)):
             raise GtransError(
-                f"--non-inferior {word}: there is no metric '{key}', only {', '.join(METRICS)}"
+                f"--non-inferior {word}: there is no metric '{key}', only {', '.join(known)}"
             )
         try:
             margin = float(number)

@@ -11,7 +11,7 @@ from typing import Any
 from gtrans.data.instances import split_instances
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_chinese, is_written_without_spaces, spaced
-from gtrans.evaluation.consistency import ConsistencyJudge, signature
+from gtrans.evaluation.consistency import ConsistencyJudge, measurements, signature
 from gtrans.evaluation.metrics import (
     Documents,
     Options,
@@ -132,6 +132,7 @@ def judge_consistency(
     report.consistency = {
         name: judge.judge(with_words(documents, options)) for name, documents in systems.items()
     }
+    report.measurements |= measurements(report.consistency, report.consistency_signature)
 
 
 def _jieba() -> Any:

@@ -1,4 +1,4 @@
-"""The exact test of McNemar (1947) between two systems on the same items.
+"""The exact test of McNemar (1947) between two systems on the same items, and their difference.
 
 "Note on the sampling error of the difference between correlated proportions or percentages",
 Psychometrika 12. Only items on which the systems differ tell them apart. If the systems are
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
 
 from gtrans.evaluation.contrastive.accuracy import ALL
 from gtrans.evaluation.contrastive.items import Item
@@ -38,6 +40,26 @@ class PairedTest:
             tail += term
             term = term * (differ - won) // (won + 1)
         return float(min(1, 2 * tail / 2**differ))
+
+    @property
+    def difference(self) -> float:
+        """The share of right items of the other system minus that of the first, from -1 to 1."""
+        return (self.only_other - self.only_first) / self.items
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95% interval of the difference: the adjusted Wald interval of Bonett and Price (2012).
+
+        "Adjusted Wald confidence interval for a difference of binomial proportions based on paired
+        data", Journal of Educational and Behavioral Statistics 37. One item is added to each
+        side's share, so that there is an interval where the systems differ nowhere.
+        """
+        first, other = ((won + 1) / (self.items + 2) for won in (self.only_first, self.only_other))
+        middle = other - first
+        radius = NormalDist().inv_cdf(0.975) * sqrt(
+            (first + other - middle**2) / (self.items + 2)
+        )
+        return max(middle - radius, -1.0), min(middle + radius, 1.0)
 
 
 def paired_tests(
