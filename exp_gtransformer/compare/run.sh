@@ -25,7 +25,8 @@ OUT/test.MODEL.LANG, scores.
                                       folder of a run-bert.sh
                         whitened      the same on whitened output of BERT
                         aware         document-aware Transformer; all parameters are trained
-                        han           HAN: half of the updates the encoder, then both sides
+                        han           HAN: half of the updates the encoder, then both sides, each with
+                                      half of the warm-up
                         fusion        GTRANS layer fusion of sentences
   --bert NAME_OR_DIR    the BERT: a local folder or a name on the hub
   --pairs PREFIX        the document model also reads these sentence pairs, PREFIX.LANG[.gz], each as a
@@ -101,6 +102,17 @@ of_layer_groups() {
     --probability-fusion geometric --fusion-bias 5)
   COMMON_SETTINGS=("${COMMON_SETTINGS[@]/chunked_cross_entropy/multi_level_cross_entropy}")
 }
+# halve_warmup: that of document models, where an optimizer has half of the updates.
+halve_warmup() {
+  local word before="" updates=0
+  words_of document
+  for word in "${COMMON_SETTINGS[@]}" "${WORDS[@]}"; do
+    [[ $before != --warmup-updates ]] || updates=$word
+    [[ $word != --warmup-updates=* ]] || updates=${word#*=}
+    before=$word
+  done
+  [[ ! $updates =~ ^[0-9]+$ ]] || FOR_DOCUMENT+=(--warmup-updates $(((10#$updates + 1) / 2)))
+}
 # HAN is trained in two parts, which read the same.
 model=$(document_model "$system") encoder=$(document_model han-encoder encoder)
 trained=("$model")
@@ -159,6 +171,7 @@ case $system in
   han)
     of_system han_transformer && of_windows 38
     ((updates == 0)) || updates=$(((updates + 1) / 2))
+    halve_warmup
     parts=(--unit window --context-before 3 --context-after 0 --context-sides history)
     train "$encoder" "$updates" "${parts[@]}" --han-side encoder "${start[@]}"
     # Both sides begin where the encoder's model ends.

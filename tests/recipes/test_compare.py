@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from support.recipes import PLACE, commands
 
 
@@ -13,6 +14,26 @@ def trainings(script, *options: str) -> dict[str, str]:
     done = commands(script("run-compare", *PLACE, "--dry-run", *options))
     found = [command for command in done if command.startswith("gtrans train ")]
     return {re.findall(r"--save-dir out/(\S+)", command)[0]: command for command in found}
+
+
+@pytest.mark.parametrize(
+    ("given", "of_sentence", "whole", "half"),
+    [
+        ((), 400, 400, 200),
+        (("--", "--warmup-updates", "200"), 200, 200, 100),
+        (("--", "--warmup-updates=7", "sentence:", "--warmup-updates", "400"), 400, 7, 4),
+    ],
+)
+def test_both_parts_of_han_have_half_of_the_warmup(
+    script, given: tuple[str, ...], of_sentence: int, whole: int, half: int
+) -> None:
+    """Each has an optimizer of its own and half of the updates; with all of it none would decay."""
+    found = trainings(script, "--system", "han", "--document-updates", "400", *given)
+    found |= trainings(script, "--system", "aware", *given)
+    last = {name: re.findall(r"--warmup-updates[ =](\d+)", it)[-1] for name, it in found.items()}
+    expected = {"sentence": of_sentence, "han-encoder": half, "han": half, "aware": whole}
+    assert {name: int(it) for name, it in last.items()} == expected
+    assert "--max-update 200 " in found["han-encoder"] and "--max-update 200 " in found["han"]
 
 
 def test_both_parts_of_han_read_the_pairs(script) -> None:
