@@ -8,8 +8,9 @@ anew from NAME.json of every `results-*` in the folders, or, where there is none
 NAME.so-far.json, which has what is finished (`gtrans reproduce NAME ... --finished`). All numbers
 of every seed go to docs/results/NAME.SCALE.json, where the folder of the scale is OUT/SCALE.
 
-Those files are read first. A table or a row that the folders do not have, or have with fewer seeds,
-stays as it was published, so that rows may be added by a later run, or by one on another machine.
+Those files are read first. A table or a row that the folders do not have, or have with fewer seeds
+or scores, stays as it was published, so that rows may be added by a later run, or by one on another
+machine.
 A row that stays keeps its tests; where what it is tested against now has other numbers, nothing is
 written.
 """
@@ -39,10 +40,11 @@ reproduce`; [what they say](#in-ten-lines) is written by hand and stands at the 
 start from the row *sentence* and are tested against *sentence, trained on*: the same model,
 trained on for the same number of updates of as many sentences; the note of a row says where it
 is otherwise, and every difference names what it is from. Validation text decides which
-checkpoint is the best; test text is read once. Intervals are of 95%, by a bootstrap over
+checkpoint is the best; a row reads its test text once. Intervals are of 95%, by a bootstrap over
 documents (contrastive sets: Wilson). *Validation loss* has label smoothing and is in bits; a
 perplexity has none. Rows of several runs stand together where the models that they are tested
-against have the same scores in each.
+against have the same scores in each. Tokens a second and times are of machines that did other work
+as well: they are not to be compared closely.
 
 The command of a row makes it and what it is tested against; `--data` is the folder of the corpora,
 in the form of `docs/corpora.md`. The row *sentence* is the one to try first."""
@@ -100,7 +102,7 @@ def with_published(
 def _merged(
     table: dict[str, Any], folder: Path, published: Path, before: dict[str, Any]
 ) -> dict[str, Any]:
-    """A table, with the rows of another one that it lacks or has with fewer seeds."""
+    """A table, with the rows of another one that it lacks or has with fewer seeds or scores."""
     for key in ("settings", "corpora"):
         if table[key] != before[key]:
             raise GtransError(
@@ -111,7 +113,8 @@ def _merged(
     rows = []
     for row in table["rows"]:
         old = of_before.get((row["label"], row["corpus"]), row)
-        rows.append(old if _seeds(old) - _seeds(row) else row)
+        less = _seeds(old) - _seeds(row) or old["cells"].keys() - row["cells"].keys()
+        rows.append(old if less else row)
     now = {(row["label"], row["corpus"]): row for row in table["rows"]}
     for row in rows:
         baseline = row["baseline"], row["corpus"]
@@ -166,7 +169,8 @@ def page(found: list[dict[str, Any]]) -> str:
         text = "#" + to_markdown(table).rstrip()
         if names.count(table["experiment"]) > 1:
             title, _, rest = text.partition("\n")
-            text = f"{title} (scale {table['scale']})\n{rest}"
+            of = f"{', '.join(table['corpora'])}, scale {table['scale']}"
+            text = f"{title} ({of})\n{rest}"
         name = _file_name(table)
         lines += ["", text, "", *_runs(table), ""]
         lines += [f"All numbers of every seed: [{name}](results/{name})."]

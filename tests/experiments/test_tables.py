@@ -286,7 +286,7 @@ def test_the_page_of_results_keeps_what_is_written_by_hand(
     second.write_text(text.replace("tiny.updates-20", "tiny.updates-30"))
     subprocess.run(command, check=True, capture_output=True)
     titles = [line for line in page.read_text().splitlines() if line[:17] == "## results-debian"]
-    scales = [title.partition(" (scale ")[2] for title in titles]
+    scales = [title.partition(" (mine, scale ")[2] for title in titles]
     assert scales == ["tiny.updates-20)", "tiny.updates-30)"]
     assert (tmp_path / "results" / "results-debian.tiny.updates-30.json").is_file()
     second.write_text(text)
