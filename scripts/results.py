@@ -33,6 +33,8 @@ from gtrans.identity.files import atomic_writer
 HERE = Path(__file__).resolve().parent.parent
 MARK = "<!-- by hand -->"
 _KEYS = {"experiment", "scale", "settings", "corpora", "command", "columns", "rows"}
+_BASELINE = "sentence, trained on"
+_GLANCE = ("s-BLEU", "d-BLEU", "chrF2", "lexical consistency", "ContraPro")
 HEAD = """# What the systems do on real text
 
 The tables are written by `python scripts/results.py OUT/SCALE` from finished runs of `gtrans
@@ -163,7 +165,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def page(found: list[dict[str, Any]]) -> str:
     """All of the page above its mark."""
-    lines = [HEAD]
+    lines = [HEAD, *_at_a_glance(found)]
     names = [table["experiment"] for table in found]
     for table in found:
         text = "#" + to_markdown(table).rstrip()
@@ -175,6 +177,44 @@ def page(found: list[dict[str, Any]]) -> str:
         lines += ["", text, "", *_runs(table), ""]
         lines += [f"All numbers of every seed: [{name}](results/{name})."]
     return "\n".join(lines) + "\n"
+
+
+def _at_a_glance(found: list[dict[str, Any]]) -> Iterator[str]:
+    """The changes of all rows that are tested against another, beside those of the papers."""
+    tables = [table for table in found if _GLANCE[0] in table["columns"]]
+    if not tables:
+        return
+    yield "\n## Changes at a glance\n"
+    yield (
+        "From the baseline of the same seed, which is *sentence, trained on* unless a row names "
+        "another: mean over seeds; in brackets the 95% interval of a single seed, where it is "
+        "known, and the p of every seed. The last column is the change of s-BLEU that the paper "
+        "of the system prints, from its own sentence model, on its own corpora."
+    )
+    for table in tables:
+        yield f"\n{', '.join(table['corpora'])}, scale {table['scale']}:\n"
+        yield "| " + " | ".join(["row", *_GLANCE, "its paper: s-BLEU"]) + " |"
+        yield "| --- " + "| ---: " * (len(_GLANCE) + 1) + "|"
+        for row in table["rows"]:
+            if any("difference" in cell for cell in row["cells"].values()):
+                against = "" if row["baseline"] == _BASELINE else f", against {row['baseline']}"
+                digits = table["columns"]
+                cells = [_change(row["cells"].get(it), digits.get(it, 0)) for it in _GLANCE]
+                paper = "; ".join(str(it) for it in row["paper"])
+                yield "| " + " | ".join([row["label"] + against, *cells, paper]) + " |"
+
+
+def _change(cell: dict[str, Any] | None, digits: int) -> str:
+    if not cell or not cell.get("difference"):
+        return ""
+    seeds = cell["seeds"]
+    known = [f"{it['p']:.2g}" for it in seeds if "p" in it]
+    inside = [f"p = {', '.join(known)}"] if known else []
+    if len(seeds) == 1 and "change" in seeds[0]:
+        low, high = seeds[0]["change"]
+        inside.insert(0, f"{low:+.{digits}f} to {high:+.{digits}f}")
+    mean = f"{cell['difference']['mean']:+.{digits}f}"
+    return f"{mean} ({'; '.join(inside)})" if inside else mean
 
 
 def _file_name(table: dict[str, Any]) -> str:

@@ -281,7 +281,7 @@ def test_the_page_of_results_keeps_what_is_written_by_hand(
     command.insert(3, other)
     subprocess.run(command, check=True, capture_output=True)
     titles = [line.partition(":")[0] for line in page.read_text().splitlines() if line[:3] == "## "]
-    assert titles == ["## results-debian", "## results-story"]
+    assert titles == ["## Changes at a glance", "## results-debian", "## results-story"]
     second = other / "results-debian.so-far.json"
     second.write_text(text.replace("tiny.updates-20", "tiny.updates-30"))
     subprocess.run(command, check=True, capture_output=True)
@@ -324,6 +324,8 @@ def test_rows_of_a_later_run_join_those_that_are_published(
     published = page.read_text()
     for label, value in (("without", "21.00"), ("with", "23.00"), ("later", "23.00")):
         assert f"| {label} | {value} ±" in published
+    glance = "| with, against without | +2.00 (p = 0.03, 0.03, 0.03) |  |  |  |  | 25.12 |"
+    assert glance in published.splitlines()
     assert "not finished" not in published
     # A page without folders is made of what is published; nothing changes.
     command.remove(out)
