@@ -47,6 +47,7 @@ from gtrans.evaluation.contrastive import (
     ReadOptions,
     cannot_be_lost,
     paired_tests,
+    paired_tests_at_distance,
     random_contexts,
     read_items,
 )
@@ -198,7 +199,11 @@ def _print(args: argparse.Namespace, items: Sequence[Item], judged: dict[str, Ju
             f"{'it' if len(no_loss) == 1 else 'them'}; counted as right, as the authors do"
         )
     if args.json:
-        print(json_text(report_all(results, tests, no_loss)))
+        at_distance = {
+            name: paired_tests_at_distance(items, results[first].right, results[name].right)
+            for name in others
+        }
+        print(json_text(report_all(results, tests, at_distance, no_loss)))
         return
     for name, result in results.items():
         heading = [f"{name}:"] if others else []

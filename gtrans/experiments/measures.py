@@ -216,15 +216,17 @@ def _from_contrast(
         value, interval = whole.get("accuracy"), whole.get("interval")
     if value is None:
         return None
-    tests = _at(both, ["others", ROW, "mcnemar"]) or {}
-    p = None if distance else _at(tests, [phenomenon or "all", "p"])
-    change = _at(both, ["others", ROW, "difference", phenomenon or "all", "interval"])
+    of, key = ("_by_distance", distance) if distance else ("", phenomenon or "all")
+    # Of a phenomenon at a distance there is no test.
+    other = None if phenomenon and distance else _at(both, ["others", ROW])
+    p = _at(other, [f"mcnemar{of}", key, "p"])
+    change = _at(other, [f"difference{of}", key, "interval"])
     return Reading(
         100 * value,
         None if interval is None else (100 * interval[0], 100 * interval[1]),
         p=p,
         test="" if p is None else "exact McNemar",
-        change=None if p is None or change is None else (100 * change[0], 100 * change[1]),
+        change=None if change is None else (100 * change[0], 100 * change[1]),
     )
 
 

@@ -78,6 +78,10 @@ def test_scores_in_the_order_of_the_published_file(
     assert (name, other["contrastive"]) == ("b", {"deixis_test": {"1": 0.5, "2": 1.0}})
     test = {"items": 3, "only_first": 1, "only_other": 0, "p": 1.0}
     assert other["mcnemar"] == {"deixis_test": test}
+    at_distance = other["mcnemar_by_distance"]
+    assert at_distance["1"] == {"items": 2, "only_first": 1, "only_other": 0, "p": 1.0}
+    assert at_distance["2"] == {"items": 1, "only_first": 0, "only_other": 0, "p": 1.0}
+    assert other["difference_by_distance"]["1"]["value"] == -0.5
     difference = other["difference"]["deixis_test"]
     assert difference["value"] == pytest.approx(-1 / 3)
     assert difference["interval"] == pytest.approx(list(PairedTest(3, 1, 0).interval))

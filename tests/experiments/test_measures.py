@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import isclose
 from pathlib import Path
 
@@ -19,7 +20,10 @@ def test_numbers_of_other_commands(tmp_path: Path) -> None:
         "by_phenomenon": {"pronoun": whole}, "by_distance": {"2": whole}, "all": whole,
         "contrastive": {"pronoun": {"1": 0.25}}, "intervals": {"pronoun": {"1": [0, 0.5]}},
     }))  # fmt: skip
-    both.write_text(json.dumps({"others": {"row": {"mcnemar": {"pronoun": {"p": 0.5}}}}}))
+    both.write_text(json.dumps({"others": {"row": {
+        "mcnemar": {"pronoun": {"p": 0.5}}, "mcnemar_by_distance": {"2": {"p": 0.25}},
+        "difference_by_distance": {"2": {"interval": [-0.5, 0.25]}},
+    }}}))  # fmt: skip
     contrast = Measure("contrast")
 
     def number(*at: str) -> Reading | None:
@@ -27,7 +31,9 @@ def test_numbers_of_other_commands(tmp_path: Path) -> None:
 
     assert number("pronoun") == Reading(75.0, (50.0, 90.0), p=0.5, test="exact McNemar")
     assert number("pronoun", "1") == Reading(25.0, (0, 50.0))
-    assert number("", "2") == number() == Reading(75.0, (50.0, 90.0))
+    assert number() == Reading(75.0, (50.0, 90.0))
+    at_distance = replace(number(), p=0.25, test="exact McNemar", change=(-50.0, 25.0))
+    assert number("", "2") == at_distance
     assert number("lexical") is None
     one.write_text(json.dumps({"facts": [{"gain": 2}]}))
     column = Column("m", ("facts", "0", "gain"), times=10, interval=("none",))

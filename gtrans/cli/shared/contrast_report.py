@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from gtrans.cli.shared.tables import aligned
 from gtrans.evaluation.contrastive import Cell, PairedTest, Table, by_distance, pooled
+
+T = TypeVar("T")
 
 _LEAST = 1e-300  # smaller p-values are rounded to 0
 
@@ -69,6 +71,7 @@ def report(result: Result) -> dict[str, Any]:
 def report_all(
     results: Mapping[str, Result],
     tests: Mapping[str, Mapping[str, PairedTest]],
+    at_distance: Mapping[str, Mapping[int | None, PairedTest]],
     lost_by_none: Sequence[str],
 ) -> dict[str, Any]:
     """:func:`report` of the first system, and of all others with their tests against it.
@@ -76,6 +79,7 @@ def report_all(
     Args:
         results: by the name of the system.
         tests: by the names of the other systems, then phenomenon.
+        at_distance: by the names of the other systems, then distance.
         lost_by_none: items that no scores can lose.
     """
     (first, result), *others = results.items()
@@ -86,23 +90,27 @@ def report_all(
         "others": {
             name: {
                 **report(other),
-                "mcnemar": {
-                    phenomenon: {
-                        "items": test.items,
-                        "only_first": test.only_first,
-                        "only_other": test.only_other,
-                        "p": test.p_value,
-                    }
-                    for phenomenon, test in tests[name].items()
-                },
-                "difference": {
-                    phenomenon: {"value": test.difference, "interval": list(test.interval)}
-                    for phenomenon, test in tests[name].items()
-                },
+                "mcnemar": {key: _mcnemar(test) for key, test in tests[name].items()},
+                "difference": {key: _difference(test) for key, test in tests[name].items()},
+                "mcnemar_by_distance": _of_distances(at_distance[name], _mcnemar),
+                "difference_by_distance": _of_distances(at_distance[name], _difference),
             }
             for name, other in others
         },
     }
+
+
+def _mcnemar(test: PairedTest) -> dict[str, object]:
+    return {
+        "items": test.items,
+        "only_first": test.only_first,
+        "only_other": test.only_other,
+        "p": test.p_value,
+    }
+
+
+def _difference(test: PairedTest) -> dict[str, object]:
+    return {"value": test.difference, "interval": list(test.interval)}
 
 
 def _each(table: Table, value: Callable[[Cell], object]) -> dict[str, dict[str, object]]:
@@ -110,7 +118,7 @@ def _each(table: Table, value: Callable[[Cell], object]) -> dict[str, dict[str, 
 
 
 def _of_distances(
-    cells: Mapping[int | None, Cell], value: Callable[[Cell], object]
+    cells: Mapping[int | None, T], value: Callable[[T], object]
 ) -> dict[str, object]:
     return {_distance(distance): value(cell) for distance, cell in cells.items()}
 

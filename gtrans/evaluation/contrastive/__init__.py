@@ -29,7 +29,7 @@ from gtrans.evaluation.contrastive.discourse_zhen import read_discourse_zhen
 from gtrans.evaluation.contrastive.items import Item, ReadOptions
 from gtrans.evaluation.contrastive.jsonl import read_jsonl
 from gtrans.evaluation.contrastive.large_pronoun import read_large_pronoun
-from gtrans.evaluation.contrastive.paired import PairedTest, paired_tests
+from gtrans.evaluation.contrastive.paired import PairedTest, paired_tests, paired_tests_at_distance
 
 __all__ = [
     "READERS",
@@ -43,6 +43,7 @@ __all__ = [
     "cannot_be_lost",
     "outcomes_of",
     "paired_tests",
+    "paired_tests_at_distance",
     "pooled",
     "preferences",
     "random_contexts",

@@ -81,5 +81,16 @@ def paired_tests(
     return tests
 
 
+def paired_tests_at_distance(
+    items: Sequence[Item], first: Sequence[bool | None], other: Sequence[bool | None]
+) -> dict[int | None, PairedTest]:
+    """The test by distance, over all phenomena; arguments as of :func:`paired_tests`."""
+    found: dict[int | None, list[tuple[bool, bool]]] = {}
+    for item, one, two in zip(items, first, other, strict=True):
+        if one is not None and two is not None:
+            found.setdefault(item.distance, []).append((one, two))
+    return {distance: _test(pairs) for distance, pairs in found.items()}
+
+
 def _test(pairs: Sequence[tuple[bool, bool]]) -> PairedTest:
     return PairedTest(len(pairs), pairs.count((True, False)), pairs.count((False, True)))
