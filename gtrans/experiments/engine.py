@@ -49,8 +49,9 @@ def reproduce(
             them is written as NAME.so-far.
 
     Raises:
-        GtransError: Snakemake is not installed, another process works in the folder, or a job has
-            failed; the results of the other experiments are written.
+        GtransError: Snakemake is not installed, another process works in the folder, the folder has
+            results of another corpus, or a job has failed; the results of the other experiments are
+            written.
     """
     require(["snakemake"], "`gtrans reproduce`")
     if dry_run:
@@ -59,6 +60,8 @@ def reproduce(
             _snakemake(plan, Path(folder), where, cores, ["--dry-run", "-p", *extra])
         return
     check_output_folder("--out", plan.folder)
+    for it in planned:
+        _check_corpora(it)
     plan.folder.mkdir(parents=True, exist_ok=True)
     with locked(plan.folder):
         # A record stands for files; one whose files are gone says nothing.
@@ -93,11 +96,27 @@ def write_finished(plan: Plan, planned: Sequence[Planned]) -> None:
     Nothing is run; another process may be at work in the folder.
 
     Raises:
-        GtransError: no row is finished.
+        GtransError: no row is finished, or the folder has results of another corpus.
     """
+    for it in planned:
+        _check_corpora(it)
     written = [it for it in planned if _write_rows(it, plan)]
     if not written:
         raise GtransError(f"{plan.folder}: no row of {planned[0].experiment.name} is finished.")
+
+
+def _check_corpora(planned: Planned) -> None:
+    """Results of corpora that are not asked for now would be written over."""
+    for ending in (".json", ".so-far.json"):
+        path = planned.folder / f"{planned.experiment.name}{ending}"
+        others: set[str] = set()
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            others = set(json.loads(path.read_text(encoding="utf-8"))["corpora"])
+        if others - set(planned.corpora):
+            raise GtransError(
+                f"{path} has results of {', '.join(sorted(others))}, but this call is for "
+                f"{', '.join(planned.corpora)} alone; give another --out, or --corpus with all."
+            )
 
 
 def _write_rows(planned: Planned, plan: Plan, made: tuple[Path, ...] = ()) -> bool:

@@ -234,6 +234,21 @@ def test_finished_rows_are_written_while_others_run(
         write_finished(plan, [planned])
 
 
+def test_results_of_another_corpus_are_not_written_over(
+    finished_table: tuple[Planned, Plan], tmp_path: Path
+) -> None:
+    planned, plan = finished_table
+    write_finished(plan, [planned])
+    before = (tmp_path / "009-T1.so-far.json").read_text()
+    with pytest.raises(GtransError, match="has results of mine, but this call is for other alone"):
+        write_finished(plan, [replace(planned, corpora=("other",))])
+    assert (tmp_path / "009-T1.so-far.json").read_text() == before
+    write_finished(plan, [replace(planned, corpora=("mine", "other"))])
+    (tmp_path / "009-T1.so-far.json").write_text("{")
+    write_finished(plan, [planned])
+    assert (tmp_path / "009-T1.so-far.json").read_text() == before
+
+
 def test_the_page_of_results_keeps_what_is_written_by_hand(
     finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
 ) -> None:
