@@ -10,9 +10,7 @@ of every seed go to docs/results/NAME.SCALE.json, where the folder of the scale 
 
 Those files are read first. A table or a row that the folders do not have, or have with fewer seeds
 or scores, stays as it was published, so that rows may be added by a later run, or by one on another
-machine.
-A row that stays keeps its tests; where what it is tested against now has other numbers, nothing is
-written.
+machine. Where a row was tested against other numbers than the page would show, nothing is written.
 """
 
 from __future__ import annotations
@@ -29,11 +27,16 @@ from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import OWN, read_catalogue
 from gtrans.experiments.tables import to_markdown
 from gtrans.identity.files import atomic_writer
+from gtrans.messages import say
 
 HERE = Path(__file__).resolve().parent.parent
 MARK = "<!-- by hand -->"
-_KEYS = {"experiment", "scale", "settings", "corpora", "command", "columns", "rows"}
+_KEYS = {
+    *("experiment", "scale", "settings", "version", "corpora", "command", "columns", "rows"),
+}
 _BASELINE = "sentence, trained on"
+# What differs when the same model is made again.
+_OF_MACHINES = {"tokens a second in training", "words a second"}
 _GLANCE = ("s-BLEU", "d-BLEU", "chrF2", "lexical consistency", "ContraPro")
 HEAD = """# What the systems do on real text
 
@@ -111,40 +114,63 @@ def _merged(
                 f"{folder}: {table['experiment']} has other {key} than {published}; "
                 "give another --page, or remove that file."
             )
-    of_before = {(row["label"], row["corpus"]): row for row in before["rows"]}
-    rows = []
-    for row in table["rows"]:
-        old = of_before.get((row["label"], row["corpus"]), row)
-        less = _seeds(old) - _seeds(row) or old["cells"].keys() - row["cells"].keys()
-        rows.append(old if less else row)
-    now = {(row["label"], row["corpus"]): row for row in table["rows"]}
-    for row in rows:
+    now, earlier = _by_name(table["rows"]), _by_name(before["rows"])
+    rows, sources = {}, {}
+    for name in {**now, **earlier}:
+        new, old = now.get(name), earlier.get(name)
+        if old is None or (new is not None and _has_all_of(new, old)):
+            rows[name], sources[name] = now[name], now
+            continue
+        rows[name], sources[name] = old, earlier
+        if new is not None:
+            rows[name] = {**old, "note": new.get("note"), "paper": new["paper"]}
+            if new["runs"]:
+                say(f"results: {name[0]!r} stays as published, which has more seeds or scores")
+    for name, row in rows.items():
         baseline = row["baseline"], row["corpus"]
-        stays = row is not now[row["label"], row["corpus"]]
-        if stays and baseline in of_before and baseline in now:
-            _check_same(of_before[baseline], now[baseline], row["label"], folder, published)
-    return {**table, "rows": rows}
+        if baseline in rows and row["cells"] and sources[name] is not sources[baseline]:
+            tested = sources[name].get(baseline)
+            if tested is not None:
+                _check_same(tested, rows[baseline], row["label"], folder, published)
+    versions = {it for of in (table, before) for it in of["version"].split(", ") if it}
+    return {
+        **table,
+        "columns": {**table["columns"], **before["columns"]},
+        "each_seed": sorted({*table.get("each_seed", []), *before.get("each_seed", [])}),
+        "version": ", ".join(sorted(versions)),
+        "rows": list(rows.values()),
+    }
 
 
-def _seeds(row: dict[str, Any]) -> set[int]:
-    return {run["seed"] for run in row["runs"]}
+def _by_name(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(row["label"], row["corpus"]): row for row in rows}
+
+
+def _has_all_of(new: dict[str, Any], old: dict[str, Any]) -> bool:
+    """Whether a row has every score of every seed that another has."""
+    return all(
+        {it["seed"] for it in cell["seeds"]}
+        <= {it["seed"] for it in new["cells"].get(title, {"seeds": []})["seeds"]}
+        for title, cell in old["cells"].items()
+    )
 
 
 def _check_same(
-    before: dict[str, Any], now: dict[str, Any], label: str, folder: Path, published: Path
+    tested: dict[str, Any], shown: dict[str, Any], label: str, folder: Path, published: Path
 ) -> None:
-    """Whether a baseline has the scores that a row which stays was tested against."""
-    for title in before["cells"].keys() & now["cells"].keys():
+    """Whether the baseline of the page has the scores of the one that a row was tested against."""
+    for title in tested["cells"].keys() & shown["cells"].keys() - _OF_MACHINES:
         values = [
-            {it["seed"]: it["value"] for it in row["cells"][title]["seeds"] if "interval" in it}
-            for row in (before, now)
+            {it["seed"]: it["value"] for it in row["cells"][title]["seeds"]}
+            for row in (tested, shown)
         ]
         for seed in values[0].keys() & values[1].keys():
             if values[0][seed] != values[1][seed]:
                 raise GtransError(
-                    f"{folder}: {title} of {now['label']!r}, seed {seed}, is {values[1][seed]:.4f},"
-                    f" but {label!r} was tested against {values[0][seed]:.4f} in {published}; "
-                    "give another --page, or make that row in this folder, too."
+                    f"{folder} and {published} do not go together: {label!r} was tested against "
+                    f"{shown['label']!r} of {values[0][seed]:.4f}, and the page would have "
+                    f"{values[1][seed]:.4f} ({title}, seed {seed}); give another --page, or make "
+                    "both rows in one folder."
                 )
 
 
@@ -181,8 +207,8 @@ def page(found: list[dict[str, Any]]) -> str:
 
 def _at_a_glance(found: list[dict[str, Any]]) -> Iterator[str]:
     """The changes of all rows that are tested against another, beside those of the papers."""
-    tables = [table for table in found if _GLANCE[0] in table["columns"]]
-    if not tables:
+    scored = [table for table in found if _GLANCE[0] in table["columns"]]
+    if not scored:
         return
     yield "\n## Changes at a glance\n"
     yield (
@@ -191,17 +217,19 @@ def _at_a_glance(found: list[dict[str, Any]]) -> Iterator[str]:
         "known, and the p of every seed. The last column is the change of s-BLEU that the paper "
         "of the system prints, from its own sentence model, on its own corpora."
     )
-    for table in tables:
+    for table in scored:
         yield f"\n{', '.join(table['corpora'])}, scale {table['scale']}:\n"
         yield "| " + " | ".join(["row", *_GLANCE, "its paper: s-BLEU"]) + " |"
         yield "| --- " + "| ---: " * (len(_GLANCE) + 1) + "|"
         for row in table["rows"]:
-            if any("difference" in cell for cell in row["cells"].values()):
-                against = "" if row["baseline"] == _BASELINE else f", against {row['baseline']}"
-                digits = table["columns"]
-                cells = [_change(row["cells"].get(it), digits.get(it, 0)) for it in _GLANCE]
+            digits = table["columns"]
+            cells = [_change(row["cells"].get(it), digits.get(it, 0)) for it in _GLANCE]
+            if any(cells):
+                name = row["label"]
+                name += f" ({row['corpus']})" if len(table["corpora"]) > 1 else ""
+                name += "" if row["baseline"] == _BASELINE else f", against {row['baseline']}"
                 paper = "; ".join(str(it) for it in row["paper"])
-                yield "| " + " | ".join([row["label"] + against, *cells, paper]) + " |"
+                yield "| " + " | ".join([name, *cells, paper]) + " |"
 
 
 def _change(cell: dict[str, Any] | None, digits: int) -> str:
@@ -212,9 +240,13 @@ def _change(cell: dict[str, Any] | None, digits: int) -> str:
     inside = [f"p = {', '.join(known)}"] if known else []
     if len(seeds) == 1 and "change" in seeds[0]:
         low, high = seeds[0]["change"]
-        inside.insert(0, f"{low:+.{digits}f} to {high:+.{digits}f}")
-    mean = f"{cell['difference']['mean']:+.{digits}f}"
+        inside.insert(0, f"{_signed(low, digits)} to {_signed(high, digits)}")
+    mean = _signed(cell["difference"]["mean"], digits)
     return f"{mean} ({'; '.join(inside)})" if inside else mean
+
+
+def _signed(value: float, digits: int) -> str:
+    return f"{round(value, digits) + 0.0:+.{digits}f}"  # adding 0.0 turns "-0.00" into "+0.00"
 
 
 def _file_name(table: dict[str, Any]) -> str:
@@ -263,6 +295,8 @@ def main() -> int:
     args = parser.parse_args()
     try:
         found = with_published(tables(args.results), args.page.parent / "results")
+        if not found:
+            raise GtransError("nothing is published yet; give a folder of a scale in --out.")
         text = page([table for _, table in found])
         before = args.page.read_text(encoding="utf-8") if args.page.is_file() else ""
         _, mark, by_hand = before.partition(f"\n{MARK}\n")

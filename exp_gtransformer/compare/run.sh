@@ -25,8 +25,8 @@ OUT/test.MODEL.LANG, scores.
                                       folder of a run-bert.sh
                         whitened      the same on whitened output of BERT
                         aware         document-aware Transformer; all parameters are trained
-                        han           HAN: half of the updates the encoder, then both sides, each with
-                                      half of the warm-up
+                        han           HAN: half of the updates (and of their warm-up) the encoder, then
+                                      as many both sides
                         fusion        GTRANS layer fusion of sentences
   --bert NAME_OR_DIR    the BERT: a local folder or a name on the hub
   --pairs PREFIX        the document model also reads these sentence pairs, PREFIX.LANG[.gz], each as a
@@ -102,7 +102,7 @@ of_layer_groups() {
     --probability-fusion geometric --fusion-bias 5)
   COMMON_SETTINGS=("${COMMON_SETTINGS[@]/chunked_cross_entropy/multi_level_cross_entropy}")
 }
-# halve_warmup: that of document models, where an optimizer has half of the updates.
+# halve_warmup: half of the warm-up of document models, for two trainings of half of their updates.
 halve_warmup() {
   local word before="" updates=0
   words_of document
@@ -170,8 +170,10 @@ case $system in
     ;;
   han)
     of_system han_transformer && of_windows 38
-    ((updates == 0)) || updates=$(((updates + 1) / 2))
-    halve_warmup
+    if ((updates > 0)); then
+      updates=$(((updates + 1) / 2))
+      halve_warmup
+    fi
     parts=(--unit window --context-before 3 --context-after 0 --context-sides history)
     train "$encoder" "$updates" "${parts[@]}" --han-side encoder "${start[@]}"
     # Both sides begin where the encoder's model ends.

@@ -93,7 +93,11 @@ class Scores:
         if isinstance(at, bool) or not isinstance(at, int | float):
             raise GtransError(f"{self.file.path}: '{name}' is no number.")
         with self._as_written():
-            low, high = _interval(parent)
+            _, dot, last = name.rpartition(".")
+            # Of `score_with_first` it is `confidence_with_first`; a count beside a score has none.
+            score, end = last[:5], last[5:] if dot else ""
+            of_score = not dot or score == "score"
+            low, high = _interval(parent, f"confidence{end}" if of_score else "")
             return Point("", float(at), low, high)
 
     def higher_is_better(self, name: str) -> bool:
@@ -155,8 +159,8 @@ class Scores:
             ) from None
 
 
-def _interval(entry: Any) -> tuple[float | None, float | None]:
-    found = entry.get("interval") or (entry.get("confidence") or {}).get("interval")
+def _interval(entry: Any, confidence: str = "") -> tuple[float | None, float | None]:
+    found = entry.get("interval") or (entry.get(confidence) or {}).get("interval")
     return (None, None) if not found else (float(found[0]), float(found[1]))
 
 

@@ -20,7 +20,7 @@ needed:
 A consistent translation need not be good: "the" for every word is consistent. The value of the
 reference shows how consistent a human translator is.
 
-Intervals and tests resample whole documents: the counts of pairs are those of documents. Terms and
+Intervals and tests resample whole documents, of those that have a pair of any system. Terms and
 their translations are found once, in the corpus as it is.
 """
 
@@ -59,7 +59,8 @@ class Consistency:
         terms: terms of documents with at least one such pair.
         consistent_with_first, pairs_with_first: of the pairs, those with the first sentence of
             the document that has the term.
-        by_document: the four counts of pairs for each document.
+        by_document: for each document ``consistent``, ``pairs``, ``consistent_with_first`` and
+            ``pairs_with_first``.
     """
 
     consistent: int
@@ -102,14 +103,14 @@ _COUNTS = {"lexical_consistency": (0, 1), "lexical_consistency_with_first": (2, 
 
 
 def measurements(systems: Mapping[str, Consistency], signature: str) -> dict[str, Measurement]:
-    """Both scores with the counts of every document, for intervals and tests.
+    """Both scores with the counts of every document that has a pair, for intervals and tests.
 
     Args:
         systems: by name; of the same documents.
         signature: of both scores.
 
     Returns:
-        by key; without a score that a system does not have.
+        by key; without a score that is None for a system.
     """
     found = {}
     for key, (label, score) in SCORES.items():
@@ -119,7 +120,9 @@ def measurements(systems: Mapping[str, Consistency], signature: str) -> dict[str
             name: np.array([[row[at] for at in _COUNTS[key]] for row in it.by_document], float)
             for name, it in systems.items()
         }
-        documents = np.arange(len(next(iter(counts.values()))))
+        with_pairs = np.any([it[:, 1] > 0 for it in counts.values()], axis=0)
+        counts = {name: it[with_pairs] for name, it in counts.items()}
+        documents = np.arange(np.count_nonzero(with_pairs))
         found[key] = Measurement(
             key, label, "document", True, signature, counts, documents, _share_of
         )
@@ -127,7 +130,7 @@ def measurements(systems: Mapping[str, Consistency], signature: str) -> dict[str
 
 
 def _share_of(sums: list[float]) -> float:
-    """The score of drawn documents: 0 where they have no pair."""
+    """The score of drawn documents; 0 where a system has no pair in any of them."""
     return 100 * sums[0] / sums[1] if sums[1] else 0.0
 
 

@@ -56,7 +56,7 @@ class Report:
         return self.coverage.get(system) if key in self.resegmented else None
 
     def without_pairs(self) -> dict[str, str]:
-        """Key and label of each lexical consistency that a system has no pair for, so no tests."""
+        """Key and label of each lexical consistency without tests: a system has no pair for it."""
         if not self.consistency:
             return {}
         return {key: label for key, (label, _) in SCORES.items() if key not in self.measurements}

@@ -49,9 +49,9 @@ def reproduce(
             them is written as NAME.so-far.
 
     Raises:
-        GtransError: Snakemake is not installed, another process works in the folder, the folder has
-            results of another corpus, or a job has failed; the results of the other experiments are
-            written.
+        GtransError: Snakemake is not installed, another process works in the folder, or the folder
+            has results of another corpus; or a job has failed: then the results of the other
+            experiments are written.
     """
     require(["snakemake"], "`gtrans reproduce`")
     if dry_run:
@@ -115,7 +115,8 @@ def _check_corpora(planned: Planned) -> None:
         if others - set(planned.corpora):
             raise GtransError(
                 f"{path} has results of {', '.join(sorted(others))}, but this call is for "
-                f"{', '.join(planned.corpora)} alone; give another --out, or --corpus with all."
+                f"{', '.join(planned.corpora)} alone; give another --out, or name all of them "
+                "after --corpus."
             )
 
 

@@ -48,7 +48,7 @@ def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
         "corpora": list(planned.corpora),
         "columns": {title: column.digits for title, column in planned.columns.items()},
         # A mean of these says nothing, as one of the p of several seeds.
-        "each_seed": [title for title, column in planned.columns.items() if not column.compared],
+        "each_seed": sorted(it for it, column in planned.columns.items() if not column.compared),
         "printed": {
             "columns": list(experiment.printed.columns),
             "rows": printed,
@@ -252,7 +252,7 @@ def _differences(table: dict[str, Any]) -> list[str]:
         difference, digits = cell["difference"], table["columns"][title]
         spread = difference["spread"]
         change = f"{difference['mean']:+.{digits}f}"
-        intervals = [_interval(it["change"], digits) for it in cell["seeds"] if "change" in it]
+        intervals = [_interval(it.get("change"), digits) for it in cell["seeds"]]
         each = [f"{it['p']:.3g}" for it in cell["seeds"] if "p" in it]
         tests = sorted({it["test"] for it in cell["seeds"] if "test" in it})
         lines.append(
@@ -271,8 +271,11 @@ def _differences(table: dict[str, Any]) -> list[str]:
     return [lead, "", _line(head), _line(["---"] * len(head)), *lines, ""]
 
 
-def _interval(ends: Sequence[float], digits: int) -> str:
-    return f"{ends[0]:+.{digits}f} to {ends[1]:+.{digits}f}"
+def _interval(ends: Sequence[float] | None, digits: int) -> str:
+    if ends is None:
+        return "-"
+    low, high = (round(end, digits) + 0.0 for end in ends)  # adding 0.0 turns "-0.00" into "+0.00"
+    return f"{low:+.{digits}f} to {high:+.{digits}f}"
 
 
 def _footnotes(table: dict[str, Any]) -> list[str]:

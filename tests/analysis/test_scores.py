@@ -114,6 +114,26 @@ def test_by_a_setting_with_seeds(files: Path, capsys: pytest.CaptureFixture[str]
         ]  # fmt: skip
 
 
+def test_an_interval_is_that_of_its_own_score(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = {
+        "score": 50.0, "score_with_first": 66.7, "pairs": 4,
+        "confidence": {"interval": [25, 91]}, "confidence_with_first": {"interval": [50, 100]},
+    }  # fmt: skip
+    (files / "c.json").write_text(json.dumps({"systems": {"c": {"lexical_consistency": entry}}}))
+    found = {}
+    for value in ("", ".score", ".score_with_first", ".pairs"):
+        name = f"lexical_consistency{value}"
+        found[value] = points(
+            analysed(capsys, "scores", "--path", "c.json", "--values", name), 0, 0
+        )[0][1:]
+    assert found == {
+        "": (50, 25, 91), ".score": (50, 25, 91), ".score_with_first": (66.7, 50, 100),
+        ".pairs": (4, None, None),
+    }  # fmt: skip
+
+
 def test_win_ratio(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By hand: two of three pairs are won, one of two with high resource."""
     scores = {"de-en": (20.0, 21.0), "fr-en": (30.0, 29.0), "ig-en": (10.0, 12.0)}

@@ -213,6 +213,10 @@ def test_consistency_is_resampled_by_documents() -> None:
     assert (comparison.difference, comparison.direction) == (-50, "worse")
     # Drawn twice, the first document alone has 1 of 3 pairs, the second one all.
     assert comparison.interval == pytest.approx((-200 / 3, 0))
+    # Documents without a pair are not drawn: they would have no score.
+    silent = ConsistencyJudge([*SOURCES, ["."]], [*TARGETS, ["."]], BLEU().tokenizer)
+    found = measurements({"silent": silent.judge_reference()}, "")
+    assert found["lexical_consistency"].statistics["silent"].tolist() == [[3, 3], [1, 1]]
     # A score that a system does not have cannot be compared.
     assert measurements(systems | {"empty": judge([["", "", ""], ["", ""]])}, "") == {}
 

@@ -331,7 +331,7 @@ def test_rows_of_a_later_run_join_those_that_are_published(
     # Another call has one seed of the baseline, and the row that was missing; "with" is not in it.
     rows = json.loads(json.dumps(table["rows"]))
     rows[2] = {**rows[1], "label": "later"}
-    rows[1] = {**rows[1], **missing}
+    missing_row = rows[1] = {**rows[1], **missing}
     rows[0]["runs"] = rows[0]["runs"][:1]
     cell = rows[0]["cells"]["s-BLEU"]
     cell["seeds"] = cell["seeds"][:1]
@@ -347,18 +347,39 @@ def test_rows_of_a_later_run_join_those_that_are_published(
     subprocess.run(command, check=True, capture_output=True)
     assert page.read_text() == published
     command.insert(2, out)
-    # A row that stays would be beside a baseline that it was not tested against.
+    # A new row would be beside a baseline that stays, which it was not tested against.
     cell["seeds"][0]["value"] = 20.5
-    done = publish(rows)
+    rows[2]["cells"] = {"s-BLEU": {**rows[2]["cells"]["s-BLEU"], "mean": 30.0}}
+    done = publish([rows[0], missing_row, rows[2]])
+    assert done.returncode == 1
+    assert "'later' was tested against 'without' of 20.5000" in done.stderr
+    assert "the page would have 20.0000 (s-BLEU, seed 1)" in done.stderr
+    # So would a row that stays, beside a baseline that is made again.
+    again = json.loads(json.dumps(table["rows"][0]))
+    again["cells"]["s-BLEU"]["seeds"][1]["value"] = 20.75
+    done = publish([again, missing_row])
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "seed 1, is 20.5000, but 'with' was tested against 20.0000" in done.stderr
-    # Unless it is made again, too.
-    rows[0], rows[1] = {**table["rows"][0]}, {**table["rows"][1]}
-    rows[0]["cells"] = {"s-BLEU": {**table["rows"][0]["cells"]["s-BLEU"], "mean": 21.5}}
-    assert publish(rows).returncode == 0
+    assert "'with' was tested against 'without' of 21.0000" in done.stderr
+    # All of them made again take the place of those before, and a column that is new stays.
+    rows = json.loads(json.dumps(table["rows"]))
+    rows[2] = {**rows[1], "label": "later"}
+    for row in rows[:3]:
+        row["cells"] = {name: {**row["cells"]["s-BLEU"], "mean": 21.5} for name in ("s-BLEU", "x")}
+    assert publish(rows, columns={"s-BLEU": 2, "x": 1}).returncode == 0
     assert "| without | 21.50 ±" in page.read_text()
+    # A row of an older catalogue stays, and so does one that is made again with fewer scores.
+    for row in rows[:2]:
+        del row["cells"]["x"]
+    done = publish(rows[:2])
+    assert done.returncode == 0
+    assert "'with' stays as published, which has more seeds or scores" in done.stderr
+    assert "| later | 21.50 ±" in page.read_text() and "| without | 21.50 ±" in page.read_text()
     done = publish(rows, corpora=["another"])
     assert done.returncode == 1 and "has other corpora than" in done.stderr
+    command[command.index(page)] = tmp_path / "other" / "page.md"
+    command.remove(out)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "nothing is published yet" in done.stderr
 
 
 def test_the_csv_has_a_line_for_each_seed(finished_table: tuple[Planned, Plan]) -> None:
@@ -389,7 +410,7 @@ def test_a_change_has_its_interval_where_it_is_known(
     lines = to_markdown(table).splitlines()
     head = "|  | against | score | change | 95% interval of each seed | p over seeds |"
     assert f"{head} p of each seed |" in lines
-    change = "| with | without | s-BLEU | +2.00 ± 1.00 | -0.25 to +4.12, -0.25 to +4.12 | 0.0742 |"
+    change = "| with | without | s-BLEU | +2.00 ± 1.00 | -0.25 to +4.12, -0.25 to +4.12, - |"
     assert any(line.startswith(change) for line in lines)
     found = list(csv.DictReader(io.StringIO(to_csv(table))))
     assert [it["change low"] for it in found] == ["", "", "", "-0.25", "-0.25", ""]

@@ -34,6 +34,9 @@ def test_both_parts_of_han_have_half_of_the_warmup(
     expected = {"sentence": of_sentence, "han-encoder": half, "han": half, "aware": whole}
     assert {name: int(it) for name, it in last.items()} == expected
     assert "--max-update 200 " in found["han-encoder"] and "--max-update 200 " in found["han"]
+    # Without a number of updates there is nothing to halve.
+    (_, *parts) = trainings(script, "--system", "han", "--document-updates", "0", *given).values()
+    assert [int(re.findall(r"--warmup-updates[ =](\d+)", it)[-1]) for it in parts] == [whole] * 2
 
 
 def test_both_parts_of_han_read_the_pairs(script) -> None:

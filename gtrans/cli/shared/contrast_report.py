@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from gtrans.cli.shared.tables import aligned
 from gtrans.evaluation.contrastive import Cell, PairedTest, Table, by_distance, pooled
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _LEAST = 1e-300  # smaller p-values are rounded to 0
 
@@ -118,7 +118,7 @@ def _each(table: Table, value: Callable[[Cell], object]) -> dict[str, dict[str, 
 
 
 def _of_distances(
-    cells: Mapping[int | None, T], value: Callable[[T], object]
+    cells: Mapping[int | None, _T], value: Callable[[_T], object]
 ) -> dict[str, object]:
     return {_distance(distance): value(cell) for distance, cell in cells.items()}
 
