@@ -93,11 +93,7 @@ class Scores:
         if isinstance(at, bool) or not isinstance(at, int | float):
             raise GtransError(f"{self.file.path}: '{name}' is no number.")
         with self._as_written():
-            _, dot, last = name.rpartition(".")
-            # Of `score_with_first` it is `confidence_with_first`; a count beside a score has none.
-            score, end = last[:5], last[5:] if dot else ""
-            of_score = not dot or score == "score"
-            low, high = _interval(parent, f"confidence{end}" if of_score else "")
+            low, high = _interval(parent, name.rpartition(".")[2] if "." in name else "score")
             return Point("", float(at), low, high)
 
     def higher_is_better(self, name: str) -> bool:
@@ -159,8 +155,11 @@ class Scores:
             ) from None
 
 
-def _interval(entry: Any, confidence: str = "") -> tuple[float | None, float | None]:
-    found = entry.get("interval") or (entry.get(confidence) or {}).get("interval")
+def _interval(entry: Any, key: str = "") -> tuple[float | None, float | None]:
+    """The interval in an object, or that of the score at ``key``; a count beside it has none."""
+    found = entry.get("interval")
+    if not found and key.startswith("score"):  # of `score_with_first`: `confidence_with_first`
+        found = (entry.get(key.replace("score", "confidence", 1)) or {}).get("interval")
     return (None, None) if not found else (float(found[0]), float(found[1]))
 
 

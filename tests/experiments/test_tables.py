@@ -10,101 +10,20 @@ import sys
 from dataclasses import replace
 from math import isclose
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.finished_table import BASELINE, BETTER, SIGNATURE, X
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import (
-    Experiment,
     Figure,
-    Here,
-    Paper,
-    Printed,
-    PrintedRow,
-    Variant,
 )
-from gtrans.experiments.engine import _write, write_finished
+from gtrans.experiments.engine import _write, reproduce, write_finished
 from gtrans.experiments.figures import draw
 from gtrans.experiments.jobs import Job, Plan
-from gtrans.experiments.measures import Column, Measure
-from gtrans.experiments.planned import Cell, Planned, Row
-from gtrans.experiments.runs import Corpus, Run
-from gtrans.experiments.scales import read_scale
+from gtrans.experiments.measures import Column
+from gtrans.experiments.planned import Planned
 from gtrans.experiments.tables import table_of, to_csv, to_markdown
-
-SIGNATURE = "nrefs:1|tok:13a"
-BASELINE, BETTER = (20.0, 21.0, 22.0), (22.0, 22.0, 25.0)
-X = "layers"
-
-
-def scores(value: float, p: float | None = None) -> dict[str, Any]:
-    """What `gtrans score --json` prints of a system, in short."""
-    entry: dict[str, Any] = {
-        "score": value,
-        "signature": SIGNATURE,
-        "confidence": {"interval": [value - 1, value + 1]},
-    }
-    if p is not None:
-        entry["comparison"] = {"paired_randomisation": {"p": p}}
-    return {"systems": {"row": {"s_bleu": entry}}}
-
-
-@pytest.fixture
-def finished_table(tmp_path: Path) -> tuple[Planned, Plan]:
-    """Two rows, three seeds, and a row that is not run."""
-    corpus = Corpus("mine", tmp_path, "en", "de", ("a", "b", "c"), "")
-    variants = (
-        Variant("without", "flat", (), "", "", x={X: 1}),
-        Variant("with", "flat", (), "without", "", x={X: 2}),
-        Variant("of others", "none", (), "", "quoted"),
-    )
-    jobs: list[Job] = []
-
-    def row(variant: Variant, values: tuple[float, ...], p: float | None) -> Row:
-        runs, cells = [], []
-        for seed, value in enumerate(values, 1):
-            folder = tmp_path / variant.label / f"seed-{seed}"
-            folder.mkdir(parents=True)
-            checkpoint = folder / "checkpoint_best.pt"
-            checkpoint.touch()
-            job = Job(f"{variant.label}/{seed}", ("train",), (str(checkpoint),))
-            jobs.append(job)
-            record = {
-                "argv": ["train"],
-                "seconds": 10 * seed,
-                "cpu_seconds": 9,
-                "hardware": "a CPU",
-            }
-            (tmp_path / variant.label / f"{seed}.json").write_text(json.dumps(record))
-            file = folder / "scores.json"
-            file.write_text(json.dumps(scores(value, p)))
-            cells.append(Cell(None, file) if p else Cell(file, None))
-            runs.append(Run(seed, folder, "m", str(checkpoint), "", "", corpus, (job,), job))
-        names = tuple(tuple(job.name for job in run.trained) for run in runs)
-        cells_of = {"score": tuple(cells)}
-        return Row(variant, "mine", tuple(runs), cells_of, variant.baseline, jobs=names)
-
-    rows = (
-        row(variants[0], BASELINE, None),
-        row(variants[1], BETTER, 0.03),
-        Row(variants[2], "mine", why_not="quoted"),
-    )
-    printed = Printed(
-        ("TED",), (PrintedRow("with", (25.12,)), PrintedRow("of others", ("24.80",), True))
-    )
-    experiment = Experiment(
-        name="009-T1", paper=Paper("009", "A paper", "a", 2021, "v"), kind="table",
-        title="what it brings", section="1", shows="", corpora=(), needs=(), free=True,
-        not_free="", printed=printed, contradictions=(), variants=variants,
-        scales={"tiny": "t", "small": "", "paper": "p"}, here=Here(("s-BLEU",)),
-    )  # fmt: skip
-    columns = {"s-BLEU": Column("score", ("s_bleu",))}
-    planned = Planned(
-        experiment, read_scale("tiny"), tmp_path, ("mine",), columns,
-        {"score": Measure("score")}, rows, (), tuple(job.name for job in jobs),
-    )  # fmt: skip
-    return planned, Plan(tmp_path, tuple(jobs))
 
 
 def test_means_spreads_and_tests(finished_table: tuple[Planned, Plan]) -> None:
@@ -243,143 +162,12 @@ def test_results_of_another_corpus_are_not_written_over(
     with pytest.raises(GtransError, match="has results of mine, but this call is for other alone"):
         write_finished(plan, [replace(planned, corpora=("other",))])
     assert (tmp_path / "009-T1.so-far.json").read_text() == before
+    with pytest.raises(GtransError, match="name all of them after --corpus"):
+        reproduce(plan, [replace(planned, corpora=("other",))], 1, False, [])
     write_finished(plan, [replace(planned, corpora=("mine", "other"))])
     (tmp_path / "009-T1.so-far.json").write_text("{")
     write_finished(plan, [planned])
     assert (tmp_path / "009-T1.so-far.json").read_text() == before
-
-
-def test_the_page_of_results_keeps_what_is_written_by_hand(
-    finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
-) -> None:
-    planned, plan = finished_table
-    paper = replace(planned.experiment.paper, id="results")
-    experiment = replace(planned.experiment, name="results-debian", paper=paper)
-    scale = read_scale("tiny", ["updates=20"])
-    planned = replace(planned, experiment=experiment, scale=scale)
-    assert _write(planned, plan)
-    # Rows that are written later, of another call, do not take the place of the whole table.
-    rows = (*planned.rows[:1], replace(planned.rows[1], runs=(), cells=None, why_not="left out"))
-    write_finished(plan, [replace(planned, rows=rows)])
-    page = tmp_path / "page.md"
-    command = [sys.executable, repo / "scripts" / "results.py", tmp_path, "--page", page]
-    for text in ("", "What it means.\n"):
-        with page.open("a") as file:
-            file.write(text)
-        subprocess.run(command, check=True, capture_output=True)
-    lines = page.read_text().splitlines()
-    assert "| without | 21.00 ± 1.00 | 20 |  |" in lines
-    row = "| with | 2 | 9 |  |  | a CPU | `gtrans reproduce results-debian --scale tiny --set"
-    assert f"{row} updates=20 --data DATA --out OUT --seeds 2 --rows with` |" in lines
-    assert lines[-2:] == ["<!-- by hand -->", "What it means."]
-    kept = (tmp_path / "results" / "results-debian.tiny.updates-20.json").read_text()
-    assert str(tmp_path) not in kept
-    assert json.loads(kept)["rows"][1]["cells"]["s-BLEU"]["seeds"][0]["value"] == BETTER[0]
-    page.write_text("# Another page\n")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "it has no line <!-- by hand -->" in done.stderr
-    assert page.read_text() == "# Another page\n"
-    page.unlink()
-    for text, message in (("{", "not readable"), ("{}", "it has no columns")):
-        (tmp_path / "results-debian.json").write_text(text)
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 1 and done.stderr.count("\n") == 1 and message in done.stderr
-    (tmp_path / "results-debian.json").unlink()
-    (tmp_path / "results" / "results-debian.tiny.updates-20.json").unlink()
-    subprocess.run(command, check=True, capture_output=True)
-    assert "left out" in page.read_text()
-    # Experiments of two folders are one page; the same one at the same scale in both is refused.
-    other = tmp_path / "other"
-    other.mkdir()
-    text = (tmp_path / "results-debian.so-far.json").read_text()
-    (other / "results-story.so-far.json").write_text(text.replace("-debian", "-story"))
-    command.insert(3, other)
-    subprocess.run(command, check=True, capture_output=True)
-    titles = [line.partition(":")[0] for line in page.read_text().splitlines() if line[:3] == "## "]
-    assert titles == ["## Changes at a glance", "## results-debian", "## results-story"]
-    second = other / "results-debian.so-far.json"
-    second.write_text(text.replace("tiny.updates-20", "tiny.updates-30"))
-    subprocess.run(command, check=True, capture_output=True)
-    titles = [line for line in page.read_text().splitlines() if line[:17] == "## results-debian"]
-    scales = [title.partition(" (mine, scale ")[2] for title in titles]
-    assert scales == ["tiny.updates-20)", "tiny.updates-30)"]
-    assert (tmp_path / "results" / "results-debian.tiny.updates-30.json").is_file()
-    second.write_text(text)
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "results-debian at scale tiny.updates-20 is in" in done.stderr
-
-
-def test_rows_of_a_later_run_join_those_that_are_published(
-    finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
-) -> None:
-    planned, plan = finished_table
-    experiment = replace(planned.experiment, name="results-debian")
-    table = table_of(replace(planned, experiment=experiment), plan)
-    missing: dict[str, Any] = {"runs": [], "cells": {}, "why_not": "not finished"}
-    table["rows"].insert(2, {**table["rows"][1], **missing, "label": "later"})
-    page, out = tmp_path / "page.md", tmp_path / "out"
-    out.mkdir()
-    command = [sys.executable, repo / "scripts" / "results.py", out, "--page", page]
-
-    def publish(rows: list[dict[str, Any]], **others: Any) -> subprocess.CompletedProcess[str]:
-        text = json.dumps({**table, "rows": rows, **others})
-        (out / "results-debian.json").write_text(text)
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    assert publish(table["rows"]).returncode == 0
-    # Another call has one seed of the baseline, and the row that was missing; "with" is not in it.
-    rows = json.loads(json.dumps(table["rows"]))
-    rows[2] = {**rows[1], "label": "later"}
-    missing_row = rows[1] = {**rows[1], **missing}
-    rows[0]["runs"] = rows[0]["runs"][:1]
-    cell = rows[0]["cells"]["s-BLEU"]
-    cell["seeds"] = cell["seeds"][:1]
-    assert publish(rows).returncode == 0
-    published = page.read_text()
-    for label, value in (("without", "21.00"), ("with", "23.00"), ("later", "23.00")):
-        assert f"| {label} | {value} ±" in published
-    glance = "| with, against without | +2.00 (p = 0.03, 0.03, 0.03) |  |  |  |  | 25.12 |"
-    assert glance in published.splitlines()
-    assert "not finished" not in published
-    # A page without folders is made of what is published; nothing changes.
-    command.remove(out)
-    subprocess.run(command, check=True, capture_output=True)
-    assert page.read_text() == published
-    command.insert(2, out)
-    # A new row would be beside a baseline that stays, which it was not tested against.
-    cell["seeds"][0]["value"] = 20.5
-    rows[2]["cells"] = {"s-BLEU": {**rows[2]["cells"]["s-BLEU"], "mean": 30.0}}
-    done = publish([rows[0], missing_row, rows[2]])
-    assert done.returncode == 1
-    assert "'later' was tested against 'without' of 20.5000" in done.stderr
-    assert "the page would have 20.0000 (s-BLEU, seed 1)" in done.stderr
-    # So would a row that stays, beside a baseline that is made again.
-    again = json.loads(json.dumps(table["rows"][0]))
-    again["cells"]["s-BLEU"]["seeds"][1]["value"] = 20.75
-    done = publish([again, missing_row])
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "'with' was tested against 'without' of 21.0000" in done.stderr
-    # All of them made again take the place of those before, and a column that is new stays.
-    rows = json.loads(json.dumps(table["rows"]))
-    rows[2] = {**rows[1], "label": "later"}
-    for row in rows[:3]:
-        row["cells"] = {name: {**row["cells"]["s-BLEU"], "mean": 21.5} for name in ("s-BLEU", "x")}
-    assert publish(rows, columns={"s-BLEU": 2, "x": 1}).returncode == 0
-    assert "| without | 21.50 ±" in page.read_text()
-    # A row of an older catalogue stays, and so does one that is made again with fewer scores.
-    for row in rows[:2]:
-        del row["cells"]["x"]
-    done = publish(rows[:2])
-    assert done.returncode == 0
-    assert "'with' stays as published, which has more seeds or scores" in done.stderr
-    assert "| later | 21.50 ±" in page.read_text() and "| without | 21.50 ±" in page.read_text()
-    done = publish(rows, corpora=["another"])
-    assert done.returncode == 1 and "has other corpora than" in done.stderr
-    command[command.index(page)] = tmp_path / "other" / "page.md"
-    command.remove(out)
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "nothing is published yet" in done.stderr
 
 
 def test_the_csv_has_a_line_for_each_seed(finished_table: tuple[Planned, Plan]) -> None:

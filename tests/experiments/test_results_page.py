@@ -1,0 +1,151 @@
+"""``scripts/results.py``: the page of the project's own experiments."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from support.finished_table import BETTER
+
+from gtrans.experiments.engine import _write, write_finished
+from gtrans.experiments.jobs import Plan
+from gtrans.experiments.planned import Planned
+from gtrans.experiments.scales import read_scale
+from gtrans.experiments.tables import table_of
+
+
+def test_the_page_of_results_keeps_what_is_written_by_hand(
+    finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
+) -> None:
+    planned, plan = finished_table
+    paper = replace(planned.experiment.paper, id="results")
+    experiment = replace(planned.experiment, name="results-debian", paper=paper)
+    scale = read_scale("tiny", ["updates=20"])
+    planned = replace(planned, experiment=experiment, scale=scale)
+    assert _write(planned, plan)
+    # Rows that are written later, of another call, do not take the place of the whole table.
+    rows = (*planned.rows[:1], replace(planned.rows[1], runs=(), cells=None, why_not="left out"))
+    write_finished(plan, [replace(planned, rows=rows)])
+    page = tmp_path / "page.md"
+    command = [sys.executable, repo / "scripts" / "results.py", tmp_path, "--page", page]
+    for text in ("", "What it means.\n"):
+        with page.open("a") as file:
+            file.write(text)
+        subprocess.run(command, check=True, capture_output=True)
+    lines = page.read_text().splitlines()
+    assert "| without | 21.00 ± 1.00 | 20 |  |" in lines
+    row = "| with | 2 | 9 |  |  | a CPU | `gtrans reproduce results-debian --scale tiny --set"
+    assert f"{row} updates=20 --data DATA --out OUT --seeds 2 --rows with` |" in lines
+    assert lines[-2:] == ["<!-- by hand -->", "What it means."]
+    kept = (tmp_path / "results" / "results-debian.tiny.updates-20.json").read_text()
+    assert str(tmp_path) not in kept
+    assert json.loads(kept)["rows"][1]["cells"]["s-BLEU"]["seeds"][0]["value"] == BETTER[0]
+    page.write_text("# Another page\n")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "it has no line <!-- by hand -->" in done.stderr
+    assert page.read_text() == "# Another page\n"
+    page.unlink()
+    for text, message in (("{", "not readable"), ("{}", "it has no columns")):
+        (tmp_path / "results-debian.json").write_text(text)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and done.stderr.count("\n") == 1 and message in done.stderr
+    (tmp_path / "results-debian.json").unlink()
+    (tmp_path / "results" / "results-debian.tiny.updates-20.json").unlink()
+    subprocess.run(command, check=True, capture_output=True)
+    assert "left out" in page.read_text()
+    # Experiments of two folders are one page; the same one at the same scale in both is refused.
+    other = tmp_path / "other"
+    other.mkdir()
+    text = (tmp_path / "results-debian.so-far.json").read_text()
+    (other / "results-story.so-far.json").write_text(text.replace("-debian", "-story"))
+    command.insert(3, other)
+    subprocess.run(command, check=True, capture_output=True)
+    titles = [line.partition(":")[0] for line in page.read_text().splitlines() if line[:3] == "## "]
+    assert titles == ["## Changes at a glance", "## results-debian", "## results-story"]
+    second = other / "results-debian.so-far.json"
+    second.write_text(text.replace("tiny.updates-20", "tiny.updates-30"))
+    subprocess.run(command, check=True, capture_output=True)
+    titles = [line for line in page.read_text().splitlines() if line[:17] == "## results-debian"]
+    scales = [title.partition(" (mine, scale ")[2] for title in titles]
+    assert scales == ["tiny.updates-20)", "tiny.updates-30)"]
+    assert (tmp_path / "results" / "results-debian.tiny.updates-30.json").is_file()
+    second.write_text(text)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "results-debian at scale tiny.updates-20 is in" in done.stderr
+
+
+def test_rows_of_a_later_run_join_those_that_are_published(
+    finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
+) -> None:
+    planned, plan = finished_table
+    experiment = replace(planned.experiment, name="results-debian")
+    table = table_of(replace(planned, experiment=experiment), plan)
+    missing: dict[str, Any] = {"runs": [], "cells": {}, "why_not": "not finished"}
+    table["rows"].insert(2, {**table["rows"][1], **missing, "label": "later"})
+    page, out = tmp_path / "page.md", tmp_path / "out"
+    out.mkdir()
+    command = [sys.executable, repo / "scripts" / "results.py", out, "--page", page]
+
+    def publish(rows: list[dict[str, Any]], **others: Any) -> subprocess.CompletedProcess[str]:
+        text = json.dumps({**table, "rows": rows, **others})
+        (out / "results-debian.json").write_text(text)
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert publish(table["rows"]).returncode == 0
+    # Another call has one seed of the baseline, and the row that was missing; "with" is not in it.
+    rows = json.loads(json.dumps(table["rows"]))
+    rows[2] = {**rows[1], "label": "later"}
+    missing_row = rows[1] = {**rows[1], **missing}
+    rows[0]["runs"] = rows[0]["runs"][:1]
+    cell = rows[0]["cells"]["s-BLEU"]
+    cell["seeds"] = cell["seeds"][:1]
+    assert publish(rows).returncode == 0
+    published = page.read_text()
+    for label, value in (("without", "21.00"), ("with", "23.00"), ("later", "23.00")):
+        assert f"| {label} | {value} ±" in published
+    glance = "| with, against without | +2.00 (p = 0.03, 0.03, 0.03) |  |  |  |  | 25.12 |"
+    assert glance in published.splitlines()
+    assert "not finished" not in published
+    # A page without folders is made of what is published; nothing changes.
+    command.remove(out)
+    subprocess.run(command, check=True, capture_output=True)
+    assert page.read_text() == published
+    command.insert(2, out)
+    # A new row would be beside a baseline that stays, which it was not tested against.
+    cell["seeds"][0]["value"] = 20.5
+    rows[2]["cells"] = {"s-BLEU": {**rows[2]["cells"]["s-BLEU"], "mean": 30.0}}
+    done = publish([rows[0], missing_row, rows[2]])
+    assert done.returncode == 1
+    assert "'later' was tested against 'without' of 20.5000" in done.stderr
+    assert "the page would have 20.0000 (s-BLEU, seed 1)" in done.stderr
+    # So would a row that stays, beside a baseline that is made again.
+    again = json.loads(json.dumps(table["rows"][0]))
+    again["cells"]["s-BLEU"]["seeds"][1]["value"] = 20.75
+    done = publish([again, missing_row])
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "'with' was tested against 'without' of 21.0000" in done.stderr
+    # All of them made again take the place of those before, and a column that is new stays.
+    rows = json.loads(json.dumps(table["rows"]))
+    rows[2] = {**rows[1], "label": "later"}
+    for row in rows[:3]:
+        row["cells"] = {name: {**row["cells"]["s-BLEU"], "mean": 21.5} for name in ("s-BLEU", "x")}
+    assert publish(rows, columns={"s-BLEU": 2, "x": 1}).returncode == 0
+    assert "| without | 21.50 ±" in page.read_text()
+    # A row of an older catalogue stays, and so does one that is made again with fewer scores.
+    for row in rows[:2]:
+        del row["cells"]["x"]
+    done = publish(rows[:2])
+    assert done.returncode == 0
+    assert "'with' stays as published, which has more seeds or scores" in done.stderr
+    assert "| later | 21.50 ±" in page.read_text() and "| without | 21.50 ±" in page.read_text()
+    done = publish(rows, corpora=["another"])
+    assert done.returncode == 1 and "has other corpora than" in done.stderr
+    command[command.index(page)] = tmp_path / "other" / "page.md"
+    command.remove(out)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "nothing is published yet" in done.stderr
