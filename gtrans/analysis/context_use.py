@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from gtrans.data.neighbours import in_documents, put_back, shuffled_order
 from gtrans.decoding.force_decode import EncodedDocument, score_tokens
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.words import Words, words_of
@@ -143,6 +144,25 @@ def alone(
     )
     found = iter(token_scores(models, task, Text(source, target), max_tokens, rivals))
     return [[next(found)[0] for _ in document] for document in text.source.documents]
+
+
+def in_random_context(
+    models: Sequence[Any], task: Any, text: Text, max_tokens: int
+) -> list[list[Tensor]]:
+    """As :func:`token_scores`, in documents as long whose sentences are drawn from all of the text.
+
+    Returns:
+        The scores in the order of ``text``.
+    """
+    lengths = [len(document) for document in text.source.documents]
+    order = shuffled_order(sum(lengths))
+    source, target = (
+        Side(side.pipeline, in_documents(map(flat(side.documents).__getitem__, order), lengths))
+        for side in (text.source, text.target)
+    )
+    shuffled = Text(source, target, text.context)
+    found = flat(token_scores(models, task, shuffled, max_tokens))
+    return in_documents(put_back(found, order), lengths)
 
 
 def flat(documents: Iterable[Iterable[Any]]) -> list[Any]:

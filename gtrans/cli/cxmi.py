@@ -9,6 +9,9 @@ to do without context. With --without, the second comes from another model (usua
 on sentences). The 95% interval is a bootstrap over documents. --output writes the values of
 every sentence.
 
+With --random-context the model also reads every sentence in a context that is not its own, which
+shows whether the true one helps more than any other would.
+
 With --tokens every word of the reference has its own value. For the words that gain at least
 --threshold, the words of the context that decided them are named: gradients suspect them, and
 they are replaced by other words of the text to see whether the model still prefers the
@@ -19,12 +22,14 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gtrans.cli.shared.cxmi_output import (
     line,
+    random_line,
     sentence_entries,
     word_entries,
     word_lines,
@@ -46,6 +51,8 @@ from gtrans.libraries import ENGINE
 from gtrans.messages import json_text, print_lines
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from gtrans.analysis.context_use import Text
 
 EXAMPLE = (
@@ -111,6 +118,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the model's unit contains)",
     )
     parser.add_argument(
+        "--random-context",
+        action="store_true",
+        help="also the value of a context that is not the sentence's own: documents as long, whose "
+        "sentences are drawn from all of the text (always the same ones)",
+    )
+    parser.add_argument(
         "--seed",
         type=int,
         default=1,
@@ -153,7 +166,7 @@ def run(args: argparse.Namespace) -> None:
     documents = read_parallel(args.src, args.ref)
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.analysis.context_use import Side, Text, alone, token_scores
+    from gtrans.analysis.context_use import Side, Text, alone, in_random_context, token_scores
     from gtrans.analysis.word_gains import gains
     from gtrans.decoding.loading import load_models, set_instances, split_paths
     from gtrans.text.prepared_folder import load_pipeline
@@ -184,15 +197,19 @@ def run(args: argparse.Namespace) -> None:
                 "data folder."
             )
     without = alone(bare, bare_task, bare_text, args.max_tokens, rivals=args.tokens)
-    sentences = [
-        Sentence(document, place, len(gain), *(float(one[:, 0].sum()) for one in (gain, other)))
-        for document, both in enumerate(zip(scores, without, strict=True), start=1)
-        for place, (gain, other) in enumerate(zip(*both, strict=True), start=1)
-    ]
+    sentences = list(_sentences(scores, without))
     result = corpus_cxmi(sentences, args.seed)
     report = {**asdict(result), "unit": str(task.cfg.unit)}
     lines = [line(result)]
     entries = sentence_entries(sentences)
+    if args.random_context:
+        found_random = in_random_context(models, task, text, args.max_tokens)
+        of_random = list(_sentences(found_random, without))
+        random = corpus_cxmi(of_random, args.seed)
+        true = corpus_cxmi(list(_sentences(scores, found_random)), args.seed)
+        report |= {"random_context": asdict(random), "above_random_context": asdict(true)}
+        lines.append(random_line(random, true))
+        entries = sentence_entries(sentences, of_random)
     if args.tokens:
         threshold = THRESHOLD if args.threshold is None else args.threshold
         found = gains(
@@ -208,6 +225,16 @@ def run(args: argparse.Namespace) -> None:
         print(json_text(report))
     else:
         print_lines(*lines)
+
+
+def _sentences(
+    scores: Sequence[Sequence[Tensor]], without: Sequence[Sequence[Tensor]]
+) -> Iterator[Sentence]:
+    for document, both in enumerate(zip(scores, without, strict=True), start=1):
+        for place, (one, other) in enumerate(zip(*both, strict=True), start=1):
+            yield Sentence(
+                document, place, len(one), float(one[:, 0].sum()), float(other[:, 0].sum())
+            )
 
 
 def _inputs(args: argparse.Namespace) -> list[str | Path]:

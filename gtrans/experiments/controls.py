@@ -14,20 +14,19 @@ what they owe to a context, and what a wrong one costs.
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
 from gtrans.data.documents import read_documents
+from gtrans.data.neighbours import in_documents, put_back, shuffled_order
 from gtrans.errors import GtransError
 from gtrans.identity.files import atomic_writer
 from gtrans.messages import say
 
 Kind = Literal["alone", "shuffled"]
-_SEED = 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,10 +49,10 @@ def _run(kind: str, command: list[str]) -> int:
     sentences = [sentence for document in documents for sentence in document]
     order = list(range(len(sentences)))
     if kind == "shuffled":
-        random.Random(_SEED).shuffle(order)
+        order = shuffled_order(len(sentences))
     given, made = (output.with_name(f"{output.name}.{kind}.{end}") for end in ("in", "out"))
     parts = [1] * len(sentences) if kind == "alone" else lengths
-    _write(given, [sentences[number] for number in order], parts)
+    _write(given, in_documents((sentences[number] for number in order), parts))
     command[command.index("--input") + 1] = str(given)
     command[command.index("--output") + 1] = str(made)
     status = subprocess.run(command, check=False).returncode
@@ -67,14 +66,12 @@ def _run(kind: str, command: list[str]) -> int:
             f"{made}: it has {len(lines)} lines, but {given} has {expected}; the command has not "
             "translated line by line."
         )
-    translated = [""] * len(sentences)
-    places = iter(order)
+    translated: list[str] = []
     start = 0
     for part in parts:
-        for line in lines[start : start + part]:
-            translated[next(places)] = line
+        translated += lines[start : start + part]
         start += part + 1
-    _write(output, translated, lengths)
+    _write(output, in_documents(put_back(translated, order), lengths))
     return 0
 
 
@@ -84,12 +81,10 @@ def _value(command: Sequence[str], flag: str) -> str:
     return command[command.index(flag) + 1]
 
 
-def _write(path: Path, sentences: Iterable[str], lengths: Sequence[int]) -> None:
-    """Documents of these lengths, an empty line between them."""
-    left = iter(sentences)
-    documents = ["".join(f"{next(left)}\n" for _ in range(length)) for length in lengths]
+def _write(path: Path, documents: Sequence[Sequence[str]]) -> None:
+    """An empty line stands between documents."""
     with atomic_writer(path) as file:
-        file.write("\n".join(documents))
+        file.write("\n".join("".join(f"{line}\n" for line in document) for document in documents))
 
 
 if __name__ == "__main__":

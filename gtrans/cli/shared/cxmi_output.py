@@ -18,11 +18,19 @@ SHOWN = 20  # words in the printed list
 Entry = dict[str, Any]
 
 
-def sentence_entries(sentences: Iterable[Sentence]) -> Iterator[Entry]:
-    """The values of every sentence by the name of their column."""
+def sentence_entries(
+    sentences: Sequence[Sentence], in_random: Sequence[Sentence] = ()
+) -> Iterator[Entry]:
+    """The values of every sentence by the name of their column.
+
+    ``in_random``: the same sentences in a random context.
+    """
     columns = ("document", "sentence", "tokens", "with_context", "without_context", "cxmi")
-    for sentence in sentences:
-        yield {column: getattr(sentence, column) for column in columns}
+    for number, sentence in enumerate(sentences):
+        entry: Entry = {column: getattr(sentence, column) for column in columns}
+        if in_random:
+            entry["random_context"] = in_random[number].with_context
+        yield entry
 
 
 def word_entries(gains: Iterable[Gain], text: Text) -> Iterator[Entry]:
@@ -104,6 +112,15 @@ def line(result: Cxmi) -> str:
         f"CXMI {result.value:.4f} nats per sentence (95% interval {low:.4f} to {high:.4f}, "
         f"{result.resampled} resampled), {result.per_token:.5f} per token; "
         f"{result.sentences} sentences, {result.documents} documents"
+    )
+
+
+def random_line(random: Cxmi, true: Cxmi) -> str:
+    """What a context that is not the sentence's own brings, and the true one more than it."""
+    ends = [f"{low:.4f} to {high:.4f}" for low, high in (random.interval, true.interval)]
+    return (
+        f"in a random context {random.value:.4f} nats per sentence ({ends[0]}); the true one has "
+        f"{true.value:.4f} more ({ends[1]})"
     )
 
 
