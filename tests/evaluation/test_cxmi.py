@@ -218,6 +218,11 @@ def test_words_add_up_to_sentences_and_name_their_context(
     _, out, _ = cxmi("document", *flags, "--output", str(tmp_path / "words.tsv"), "--json")
     found = json.loads(out)["words"]
     assert (found["words"], found["gain"]) == (len(words), len(looked_at))
+    best = found["forms"][0]
+    of_best = [word["cxmi"] for word in words if word["text"] == best["text"]]
+    assert (best["count"], best["cxmi"]) == (len(of_best), pytest.approx(sum(of_best)))
+    gained = [form["cxmi"] for form in found["forms"]]
+    assert gained == sorted(gained, reverse=True) and len(gained) == 20
     head, *rows = (tmp_path / "words.tsv").read_text().splitlines()
     assert head.split("\t")[-1] == "decided_by"
     assert len(rows) == len(words)

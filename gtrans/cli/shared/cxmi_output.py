@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -95,14 +96,26 @@ def _decider(entry: Entry) -> str:
 
 
 def words_in_short(gains: Sequence[Gain], threshold: float) -> dict[str, Any]:
-    """How many words gain, and how many decisions fall without what decided them."""
+    """How many words gain, how many decisions fall without what decided them, the best forms."""
     looked_at = [gain.decision for gain in gains if gain.decision is not None]
     return {
         "words": len(gains),
         "threshold": threshold,
         "gain": len(looked_at),
         "flip": sum(decision.flips for decision in looked_at),
+        "forms": _forms(gains),
     }
+
+
+def _forms(gains: Sequence[Gain]) -> list[Entry]:
+    """The words that gain most in all, as they are written: how often they stand there, nats."""
+    values: dict[str, list[float]] = {}
+    for gain in gains:
+        values.setdefault(gain.word.text, []).append(gain.word.cxmi)
+    found: list[Entry] = [
+        {"text": text, "count": len(each), "cxmi": math.fsum(each)} for text, each in values.items()
+    ]
+    return sorted(found, key=lambda form: -form["cxmi"])[:SHOWN]
 
 
 def line(result: Cxmi) -> str:
@@ -127,9 +140,11 @@ def random_line(random: Cxmi, true: Cxmi) -> str:
 def word_lines(gains: Sequence[Gain], text: Text, threshold: float) -> list[str]:
     """The words that gain most, with what decided them."""
     short = words_in_short(gains, threshold)
+    forms = [f"{it['text']} {it['cxmi']:+.1f} ({it['count']} times)" for it in short["forms"]]
     lines = [
         f"{short['gain']} of {short['words']} words gain {threshold:g} nats or more; "
-        f"{short['flip']} of these decisions fall when the words named are replaced"
+        f"{short['flip']} of these decisions fall when the words named are replaced",
+        f"in all, most is gained by {', '.join(forms)}",
     ]
     most = sorted(
         (gain for gain in gains if gain.decision is not None), key=lambda gain: -gain.word.cxmi
