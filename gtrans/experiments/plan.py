@@ -280,7 +280,7 @@ class _Planner:
             translated = [run, *([] if baseline is None else [baseline])]
             after = [self._jobs.add(of) for it in translated for of in it.translated]
         names = [job.name for job in after]
-        if baseline is not None and not any("hypothesis}" in word for word in argv):
+        if baseline is not None and any("{baseline-measures}" in word for word in argv):
             names = [self._job_name(it, f"{it.model}.{name}") for it in (run, baseline)]
         sets = {
             "{sets}": [str(run.corpus.folder / "contrastive" / f"{p}.jsonl") for p in _PHENOMENA],

@@ -180,6 +180,21 @@ def test_rows_have_the_seeds_that_they_are_made_for(tmp_path: Path) -> None:
     assert "/seed-1/" in str(cell.against) and len((han.cells or {})["score"]) == 1
 
 
+def test_two_models_that_are_compared_are_both_trained_before(tmp_path: Path) -> None:
+    """What reads two checkpoints, and no measurement of each, waits for both trainings only."""
+    corpus_in(tmp_path, "debian-web-ende", "en", "de")
+    (chosen,) = find(read_catalogue(), ["results-debian"])
+    made, _ = plan([chosen], Wish(read_scale("small"), OUT, tmp_path, (), (1,)))
+    (job,) = [it for it in made.jobs if "system-flat.likelihood" in it.name]
+    checkpoints = [job.argv[job.argv.index(flag) + 1] for flag in ("--path", "--without")]
+    assert [Path(it).parent.name for it in checkpoints] == [
+        "compare.system-flat",
+        "compare.system-continued",
+    ]
+    makers = [it for it in made.jobs if set(it.makes) & set(checkpoints)]
+    assert sorted(job.after) == sorted(it.name for it in makers)
+
+
 def test_some_rows_bring_those_that_they_are_tested_against() -> None:
     (chosen,) = find(read_catalogue(), ["results-debian"])
     labels = [variant.label for variant in with_rows(chosen, ["HAN"]).variants]
