@@ -38,6 +38,7 @@ _BASELINE = "sentence, trained on"
 # What differs when the same model is made again.
 _OF_MACHINES = {"tokens a second in training", "words a second"}
 _GLANCE = ("s-BLEU", "d-BLEU", "chrF2", "lexical consistency", "ContraPro")
+_OVER = "log-probability above the baseline in nats"
 HEAD = """# What the systems do on real text
 
 The tables are written by `python scripts/results.py OUT/SCALE` from finished runs of `gtrans
@@ -214,16 +215,18 @@ def _at_a_glance(found: list[dict[str, Any]]) -> Iterator[str]:
     yield (
         "From the baseline of the same seed, which is *sentence, trained on* unless a row names "
         "another: mean over seeds; in brackets the 95% interval of a single seed, where it is "
-        "known, and the p of every seed. The last column is the change of s-BLEU that the paper "
-        "of the system prints, from its own sentence model, on its own corpora."
+        "known, and the p of every seed. *Log-probability*: how much more of it a sentence of the "
+        "reference has than with the baseline, in nats. The last column is the change of s-BLEU "
+        "that the paper of the system prints, from its own sentence model, on its own corpora."
     )
     for table in scored:
         yield f"\n{', '.join(table['corpora'])}, scale {table['scale']}:\n"
-        yield "| " + " | ".join(["row", *_GLANCE, "its paper: s-BLEU"]) + " |"
-        yield "| --- " + "| ---: " * (len(_GLANCE) + 1) + "|"
+        yield "| " + " | ".join(["row", *_GLANCE, "log-probability", "its paper: s-BLEU"]) + " |"
+        yield "| --- " + "| ---: " * (len(_GLANCE) + 2) + "|"
         for row in table["rows"]:
             digits = table["columns"]
             cells = [_change(row["cells"].get(it), digits.get(it, 0)) for it in _GLANCE]
+            cells.append(_above(row["cells"].get(_OVER), digits.get(_OVER, 0)))
             if any(cells):
                 name = row["label"]
                 name += f" ({row['corpus']})" if len(table["corpora"]) > 1 else ""
@@ -243,6 +246,15 @@ def _change(cell: dict[str, Any] | None, digits: int) -> str:
         inside.insert(0, f"{_signed(low, digits)} to {_signed(high, digits)}")
     mean = _signed(cell["difference"]["mean"], digits)
     return f"{mean} ({'; '.join(inside)})" if inside else mean
+
+
+def _above(cell: dict[str, Any] | None, digits: int) -> str:
+    """A number that is a change itself, of every seed."""
+    each = []
+    for it in cell["seeds"] if cell else []:
+        low, high = (_signed(end, digits) for end in it["interval"])
+        each.append(f"{_signed(it['value'], digits)} ({low} to {high})")
+    return ", ".join(each)
 
 
 def _signed(value: float, digits: int) -> str:

@@ -219,19 +219,30 @@ def _is_used(table: dict[str, Any], title: str) -> bool:
 def _cell(cell: dict[str, Any] | None, digits: int, count: int, each: bool) -> str:
     """Mean and spread over seeds; of a single seed, the 95% interval.
 
-    ``count``: of all seeds; a mean over fewer says so. ``each``: the value of each instead.
+    ``count``: of all seeds; a mean over fewer says so. ``each``: the value of each instead, with
+    its interval.
     """
     if cell is None:
         return ""
     if each:
-        return ", ".join(f"{it['value']:.{digits}f}" for it in cell["seeds"])
-    value, found = f"{cell['mean']:.{digits}f}", len(cell["seeds"])
-    interval = cell["seeds"][0].get("interval")
+        return ", ".join(_with_interval(it["value"], it, digits) for it in cell["seeds"])
+    found = len(cell["seeds"])
+    value = _with_interval(cell["mean"], cell["seeds"][0], digits)
     if cell["spread"] is not None:
-        value += f" ± {cell['spread']:.{digits}f}"
-    elif interval is not None:
-        value += f" ({interval[0]:.{digits}f}–{interval[1]:.{digits}f})"
+        value = f"{cell['mean']:.{digits}f} ± {cell['spread']:.{digits}f}"
     return value if found == count else f"{value} ({found} of {count} seeds)"
+
+
+def _with_interval(value: float, of_seed: dict[str, Any], digits: int) -> str:
+    shown, ends = _plain(value, digits), of_seed.get("interval")
+    if ends is None:
+        return shown
+    low, high = (_plain(end, digits) for end in ends)
+    return f"{shown} ({low} to {high})" if low.startswith("-") else f"{shown} ({low}–{high})"
+
+
+def _plain(value: float, digits: int) -> str:
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # adding 0.0 turns "-0.00" into "0.00"
 
 
 def _differences(table: dict[str, Any]) -> list[str]:

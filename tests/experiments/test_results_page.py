@@ -85,6 +85,10 @@ def test_rows_of_a_later_run_join_those_that_are_published(
     planned, plan = finished_table
     experiment = replace(planned.experiment, name="results-debian")
     table = table_of(replace(planned, experiment=experiment), plan)
+    over = "log-probability above the baseline in nats"
+    table["columns"][over] = 3
+    above = [{"seed": 1, "value": 0.25, "interval": [-0.0001, 0.5]}]
+    table["rows"][1]["cells"][over] = {"mean": 0.25, "spread": None, "seeds": above}
     missing: dict[str, Any] = {"runs": [], "cells": {}, "why_not": "not finished"}
     table["rows"].insert(2, {**table["rows"][1], **missing, "label": "later"})
     page, out = tmp_path / "page.md", tmp_path / "out"
@@ -108,7 +112,8 @@ def test_rows_of_a_later_run_join_those_that_are_published(
     published = page.read_text()
     for label, value in (("without", "21.00"), ("with", "23.00"), ("later", "23.00")):
         assert f"| {label} | {value} ±" in published
-    glance = "| with, against without | +2.00 (p = 0.03, 0.03, 0.03) |  |  |  |  | 25.12 |"
+    glance = "| with, against without | +2.00 (p = 0.03, 0.03, 0.03) |  |  |  |  | "
+    glance += "+0.250 (+0.000 to +0.500) | 25.12 |"
     assert glance in published.splitlines()
     assert "not finished" not in published
     # A page without folders is made of what is published; nothing changes.
@@ -118,7 +123,7 @@ def test_rows_of_a_later_run_join_those_that_are_published(
     command.insert(2, out)
     # A new row would be beside a baseline that stays, which it was not tested against.
     cell["seeds"][0]["value"] = 20.5
-    rows[2]["cells"] = {"s-BLEU": {**rows[2]["cells"]["s-BLEU"], "mean": 30.0}}
+    rows[2]["cells"]["s-BLEU"]["mean"] = 30.0
     done = publish([rows[0], missing_row, rows[2]])
     assert done.returncode == 1
     assert "'later' was tested against 'without' of 20.5000" in done.stderr

@@ -208,7 +208,11 @@ def test_a_column_without_a_mean_lists_its_seeds(finished_table: tuple[Planned, 
     table = table_of(*finished_table)
     assert table["each_seed"] == []
     table["each_seed"] = ["s-BLEU"]
-    assert "| without | 20.00, 21.00, 22.00 | 20 |  |" in to_markdown(table).splitlines()
+    seeds = table["rows"][0]["cells"]["s-BLEU"]["seeds"]
+    del seeds[1]["interval"]
+    seeds[2] |= {"value": -0.001, "interval": [-2.0, 0.5]}
+    each = "20.00 (19.00–21.00), 21.00, 0.00 (-2.00 to 0.50)"
+    assert f"| without | {each} | 20 |  |" in to_markdown(table).splitlines()
 
 
 def test_a_mean_over_fewer_seeds_says_so(finished_table: tuple[Planned, Plan]) -> None:
