@@ -21,7 +21,8 @@ MAY_IMPORT = {
     "languages": {"errors"},
     "experiments": {
         *("errors", "identity", "libraries", "messages", "shipped"),
-        *("analysis.figures", "analysis.history", "analysis.plots", "data.documents"),
+        *("analysis.figures", "analysis.history", "analysis.plots"),
+        *("data.documents", "data.neighbours"),
         *("evaluation.metrics", "evaluation.scores", "evaluation.several_sets"),
         "evaluation.significance",
     },
