@@ -25,7 +25,7 @@ from typing import Any
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import OWN, read_catalogue
-from gtrans.experiments.tables import to_markdown
+from gtrans.experiments.tables import change_interval, in_digits, to_markdown
 from gtrans.identity.files import atomic_writer
 from gtrans.messages import say
 
@@ -215,9 +215,10 @@ def _at_a_glance(found: list[dict[str, Any]]) -> Iterator[str]:
     yield (
         "From the baseline of the same seed, which is *sentence, trained on* unless a row names "
         "another: mean over seeds; in brackets the 95% interval of a single seed, where it is "
-        "known, and the p of every seed. *Log-probability*: how much more of it a sentence of the "
-        "reference has than with the baseline, in nats. The last column is the change of s-BLEU "
-        "that the paper of the system prints, from its own sentence model, on its own corpora."
+        "known, and the p of every seed. *Log-probability*: that of a sentence of the reference, "
+        "in nats, less that of the baseline, with the 95% interval of every seed. The last column "
+        "is the change of s-BLEU that the paper of the system prints, from its own sentence model, "
+        "on its own corpora."
     )
     for table in scored:
         yield f"\n{', '.join(table['corpora'])}, scale {table['scale']}:\n"
@@ -242,23 +243,17 @@ def _change(cell: dict[str, Any] | None, digits: int) -> str:
     known = [f"{it['p']:.2g}" for it in seeds if "p" in it]
     inside = [f"p = {', '.join(known)}"] if known else []
     if len(seeds) == 1 and "change" in seeds[0]:
-        low, high = seeds[0]["change"]
-        inside.insert(0, f"{_signed(low, digits)} to {_signed(high, digits)}")
-    mean = _signed(cell["difference"]["mean"], digits)
+        inside.insert(0, change_interval(seeds[0]["change"], digits))
+    mean = in_digits(cell["difference"]["mean"], digits, "+")
     return f"{mean} ({'; '.join(inside)})" if inside else mean
 
 
 def _above(cell: dict[str, Any] | None, digits: int) -> str:
     """A number that is a change itself, of every seed."""
-    each = []
-    for it in cell["seeds"] if cell else []:
-        low, high = (_signed(end, digits) for end in it["interval"])
-        each.append(f"{_signed(it['value'], digits)} ({low} to {high})")
-    return ", ".join(each)
-
-
-def _signed(value: float, digits: int) -> str:
-    return f"{round(value, digits) + 0.0:+.{digits}f}"  # adding 0.0 turns "-0.00" into "+0.00"
+    return ", ".join(
+        f"{in_digits(it['value'], digits, '+')} ({change_interval(it['interval'], digits)})"
+        for it in (cell["seeds"] if cell else [])
+    )
 
 
 def _file_name(table: dict[str, Any]) -> str:

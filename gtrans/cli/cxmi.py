@@ -10,7 +10,7 @@ on sentences). The 95% interval is a bootstrap over documents. --output writes t
 every sentence.
 
 With --random-context the model also reads every sentence in a context that is not its own, which
-shows whether the true one helps more than any other would.
+shows whether the true one helps more than any other would. Of --tokens it has no values.
 
 With --tokens every word of the reference has its own value. For the words that gain at least
 --threshold, the words of the context that decided them are named: gradients suspect them, and
@@ -230,6 +230,7 @@ def run(args: argparse.Namespace) -> None:
 def _sentences(
     scores: Sequence[Sequence[Tensor]], without: Sequence[Sequence[Tensor]]
 ) -> Iterator[Sentence]:
+    """The sentences of all documents, from the scores of their tokens in two readings."""
     for document, both in enumerate(zip(scores, without, strict=True), start=1):
         for place, (one, other) in enumerate(zip(*both, strict=True), start=1):
             yield Sentence(

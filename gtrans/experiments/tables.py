@@ -234,15 +234,27 @@ def _cell(cell: dict[str, Any] | None, digits: int, count: int, each: bool) -> s
 
 
 def _with_interval(value: float, of_seed: dict[str, Any], digits: int) -> str:
-    shown, ends = _plain(value, digits), of_seed.get("interval")
+    shown, ends = in_digits(value, digits), of_seed.get("interval")
     if ends is None:
         return shown
-    low, high = (_plain(end, digits) for end in ends)
+    low, high = (in_digits(end, digits) for end in ends)
     return f"{shown} ({low} to {high})" if low.startswith("-") else f"{shown} ({low}–{high})"
 
 
-def _plain(value: float, digits: int) -> str:
-    return f"{round(value, digits) + 0.0:.{digits}f}"  # adding 0.0 turns "-0.00" into "0.00"
+def in_digits(value: float, digits: int, sign: str = "") -> str:
+    """A number as tables show it; what rounds to nothing has no minus.
+
+    Args:
+        value: the number.
+        digits: behind the point.
+        sign: ``+`` for changes: what is not below zero has a plus.
+    """
+    return f"{round(value, digits) + 0.0:{sign}.{digits}f}"
+
+
+def change_interval(ends: Sequence[float], digits: int) -> str:
+    """The interval of a change."""
+    return " to ".join(in_digits(end, digits, "+") for end in ends)
 
 
 def _differences(table: dict[str, Any]) -> list[str]:
@@ -262,8 +274,10 @@ def _differences(table: dict[str, Any]) -> list[str]:
     for row, title, cell in found:
         difference, digits = cell["difference"], table["columns"][title]
         spread = difference["spread"]
-        change = f"{difference['mean']:+.{digits}f}"
-        intervals = [_interval(it.get("change"), digits) for it in cell["seeds"]]
+        change = in_digits(difference["mean"], digits, "+")
+        intervals = [
+            change_interval(it["change"], digits) if "change" in it else "-" for it in cell["seeds"]
+        ]
         each = [f"{it['p']:.3g}" for it in cell["seeds"] if "p" in it]
         tests = sorted({it["test"] for it in cell["seeds"] if "test" in it})
         lines.append(
@@ -280,13 +294,6 @@ def _differences(table: dict[str, Any]) -> list[str]:
         )  # fmt: skip
     lead = "Changes from the baseline of the same seed (p over seeds: paired t-test):"
     return [lead, "", _line(head), _line(["---"] * len(head)), *lines, ""]
-
-
-def _interval(ends: Sequence[float] | None, digits: int) -> str:
-    if ends is None:
-        return "-"
-    low, high = (round(end, digits) + 0.0 for end in ends)  # adding 0.0 turns "-0.00" into "+0.00"
-    return f"{low:+.{digits}f} to {high:+.{digits}f}"
 
 
 def _footnotes(table: dict[str, Any]) -> list[str]:

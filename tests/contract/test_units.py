@@ -90,6 +90,19 @@ def test_is_analysed(case, checkpoint, prepared_with_bert, capsys):
     assert status == 0 or (errors.startswith("gtrans: error: ") and "\n" not in errors)
 
 
+@pytest.mark.parametrize("case", others_long(cases(), first_cases()[::2]), indirect=True)
+def test_what_a_context_brings_is_measured(case, checkpoint, prepared_with_bert, tiny, capsys):
+    """A context, a random one, and none."""
+    sides = ["--src", str(tiny.text / "test.en"), "--ref", str(tiny.text / "test.de")]
+    flags = ["--data", str(prepared_with_bert), *sides, "--random-context", "--cpu", "--json"]
+    assert main(["cxmi", "--path", str(checkpoint), *flags]) == 0
+    found = json.loads(capsys.readouterr().out)
+    random, above = (found[name]["value"] for name in ("random_context", "above_random_context"))
+    assert found["unit"] == case.unit
+    assert found["value"] == pytest.approx(random + above, abs=1e-5)
+    assert (abs(above) > 1e-5) == (case.unit != "sentence")
+
+
 @pytest.mark.parametrize("case", cases(), ids=str, indirect=True)
 @pytest.mark.parametrize("marks", others_long(["both", "end", "bart"], ["both"]))
 def test_search_step_by_step_is_one_pass(case, prepared_with_bert, marks):

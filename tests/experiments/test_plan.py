@@ -193,6 +193,10 @@ def test_two_models_that_are_compared_are_both_trained_before(tmp_path: Path) ->
     ]
     makers = [it for it in made.jobs if set(it.makes) & set(checkpoints)]
     assert sorted(job.after) == sorted(it.name for it in makers)
+    # A model with a BERT has a data folder of its own, its baseline another.
+    (job,) = [it for it in made.jobs if "system-whitened.likelihood" in it.name]
+    folders = [job.argv[job.argv.index(flag) + 1] for flag in ("--data", "--without-data")]
+    assert [Path(it).parent.name for it in folders] == ["plain-bert", "plain"]
 
 
 def test_some_rows_bring_those_that_they_are_tested_against() -> None:
