@@ -10,7 +10,9 @@ others. The intervals are 95% Wilson intervals.
 each with the first. --output keeps the scores of every candidate. With --generate, the model
 translates instead, and the words of its translation that tell the candidates apart are looked up.
 --random-context adds a control: the same items, each with the context of another item. A model
-that uses context should be no better there than a model without context.
+that uses context should be no better there than a model without context. It also says by how much
+more the right candidate wins with its own context (its margin, in nats): unlike an accuracy, this
+shows a small use of context where a model prefers one candidate whatever it reads.
 
 Published sets are read in their own formats (docs/contrastive.md describes them):
 

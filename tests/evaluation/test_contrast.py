@@ -24,6 +24,8 @@ from gtrans.decoding.force_decode import score_documents
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import (
     Item,
+    gained_margins,
+    mean_gain,
     outcomes_of,
     random_contexts,
     read_items,
@@ -314,8 +316,15 @@ def test_the_command_prints_json(contrast: Callable[..., tuple[int, str, str]]):
     sums = {"by_phenomenon", "by_distance", "all"}
     accuracies = {"contrastive", "intervals", *sums}
     others = {"system", "by_group", "preferences", "outcomes", "quality", "cannot_be_lost"}
-    assert set(found) == {"unit", "items", "cue", "random_context", *accuracies, *others, "others"}
+    control = {"random_context", "above_random_context"}
+    assert set(found) == {"unit", "items", "cue", *control, *accuracies, *others, "others"}
     assert set(found["random_context"]) == accuracies
+    above = found["above_random_context"]
+    assert set(above) == {"contrastive", *sums}
+    assert above["contrastive"]["pronoun"].keys() == found["items"]["pronoun"].keys()
+    assert (above["all"]["items"], above["by_distance"]["1"]["items"]) == (48, 12)
+    low, high = above["all"]["interval"]
+    assert low < above["all"]["value"] < high
     assert (found["all"]["items"], found["by_distance"]["1"]["items"]) == (48, 12)
     assert found["unit"] == "document"
     assert found["items"]["pronoun"] == {str(distance): 6 for distance in DISTANCES}
@@ -354,6 +363,36 @@ def test_the_control_is_shown_next_to_the_true_context():
     assert row.split() == ["pronoun", "1", "100.0", "20.7-100.0", "1", "source", "0.0"]
     found = report(Result(table, control=control))
     assert found["random_context"]["contrastive"] == {"pronoun": {"1": 0.0}}
+
+
+def test_the_margin_by_context_is_shown_where_there_are_scores():
+    items = [small_item(str(number)) for number in range(3)]
+    true, other = [[-1, -2], [-3, -1], [-1, -4]], [[-1, -1.5], [-3, -2], [-2, -5]]
+    # The margins are 1, -2, 3 and 0.5, -1, 3.
+    gains = gained_margins(items, true, other)
+    assert gains == {"pronoun": {1: [0.5, -1.0, 0.0]}}
+    gain = mean_gain(gains["pronoun"][1])
+    radius = 1.959964 * math.sqrt(7 / 36)  # the variance of the three values is 7 / 12
+    assert gain.value == pytest.approx(-1 / 6)
+    assert gain.items == 3
+    table, control = (tabulate(items, outcomes_of(items, scores)) for scores in (true, other))
+    first, row = lines(table, control, gains)
+    assert first.split("random context")[1].strip() == "margin above it, nats"
+    low, high = gain.interval
+    assert row.endswith(f"-0.167 ({low:+.3f} to {high:+.3f})")
+    assert (high - low) / 2 == pytest.approx(radius, abs=1e-5)
+
+
+def test_items_that_no_context_can_move_have_no_margin():
+    with_context = small_item("1")
+    bare = small_item("2", source=("A.",), target=("a.",), contrastive=(("b.",),))
+    lost = small_item("3")
+    scores = [[-1.0, -2.0], [-1.0, -2.0], [float("nan"), -2.0]]
+    items = [with_context, bare, lost]
+    assert gained_margins(items, scores, scores) == {"pronoun": {1: [0.0]}}
+    assert mean_gain([0.25]).interval is None
+    table = tabulate(items[1:2], outcomes_of(items[1:2], scores[1:2]))
+    assert lines(table, table, {})[1].endswith("-")
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from gtrans.cli.shared.tables import aligned
-from gtrans.evaluation.contrastive import Cell, PairedTest, Table, by_distance, pooled
+from gtrans.evaluation.contrastive import (
+    Cell,
+    Gains,
+    PairedTest,
+    Table,
+    by_distance,
+    gains_by_distance,
+    mean_gain,
+    pooled,
+)
 
 _T = TypeVar("_T")
 
@@ -27,6 +36,8 @@ class Result:
         quality: scores of translations of sets without wrong ones, by phenomenon.
         unit: the unit of the model; empty for files of other systems.
         control: ``table`` with random contexts.
+        gains: what the own context adds to the margin of each item over a random one; None
+            where there are no scores.
     """
 
     table: Table
@@ -37,6 +48,7 @@ class Result:
     quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     unit: str = ""
     control: Table | None = None
+    gains: Gains | None = None
 
 
 def report(result: Result) -> dict[str, Any]:
@@ -48,7 +60,10 @@ def report(result: Result) -> dict[str, Any]:
     {"1": whole, ..}, "by_group": {grouping: {value: whole}}, "all": whole or null,
     "preferences": .., "outcomes": .., "quality": ..}`` with ``{"accuracy": .., "interval":
     [low, high], "items": number, "chance": accuracy of random scores}`` for ``whole``. With a
-    control there is also ``"random_context"``, which repeats the entries that hold accuracies.
+    control there is also ``"random_context"``, which repeats the entries that hold accuracies, and
+    of scores ``"above_random_context"``: ``{"contrastive": {phenomenon: {"1": gain, ..}},
+    "by_phenomenon": {phenomenon: gain}, "by_distance": {"1": gain, ..}, "all": gain or null}`` with
+    ``{"value": nats, "interval": [low, high] or null, "items": number}`` for ``gain``.
     """
     found: dict[str, Any] = {
         "unit": result.unit,
@@ -65,6 +80,8 @@ def report(result: Result) -> dict[str, Any]:
     }
     if result.control is not None:
         found["random_context"] = _accuracies(result.control)
+    if result.gains is not None:
+        found["above_random_context"] = _gains(result.gains)
     return found
 
 
@@ -133,6 +150,24 @@ def _accuracies(table: Table) -> dict[str, Any]:
     }
 
 
+def _gains(gains: Gains) -> dict[str, Any]:
+    sums = gains_by_distance(gains)
+    return {
+        "contrastive": {name: _of_distances(cells, _gain) for name, cells in gains.items()},
+        "by_phenomenon": {name: _gain(_joined(cells)) for name, cells in gains.items()},
+        "by_distance": _of_distances(sums, _gain),
+        "all": _gain(_joined(sums)) if sums else None,
+    }
+
+
+def _gain(values: Sequence[float]) -> dict[str, object]:
+    return asdict(mean_gain(values))
+
+
+def _joined(cells: Mapping[int | None, Sequence[float]]) -> list[float]:
+    return [value for values in cells.values() for value in values]
+
+
 def _whole(cell: Cell) -> dict[str, object]:
     return {
         "accuracy": cell.accuracy,
@@ -145,7 +180,7 @@ def _whole(cell: Cell) -> dict[str, object]:
 def lines_of(result: Result) -> list[str]:
     """All tables of a system as text, with an empty line between them."""
     parts = [
-        lines(result.table, result.control) if result.table else [],
+        lines(result.table, result.control, result.gains) if result.table else [],
         _group_lines(result.groups),
         _count_lines("preferred", result.preferences),
         _count_lines("in the translation", result.outcomes),
@@ -155,36 +190,48 @@ def lines_of(result: Result) -> list[str]:
     return [line for part in filled for line in ("", *part)][1:]
 
 
-def lines(table: Table, control: Table | None) -> list[str]:
+def lines(table: Table, control: Table | None, gains: Gains | None = None) -> list[str]:
     """The table as text: a heading, and a line for each phenomenon and distance.
 
     Totals follow where there is more than one line to add up: per phenomenon, and over all.
     """
     rows = [["phenomenon", "distance", "accuracy", "95% interval", "items", "cue"]]
     rows[0] += ["random context"] if control is not None else []
-    other = {} if control is None else control
+    rows[0] += ["margin above it, nats"] if gains is not None else []
 
-    def add(phenomenon: str, distance: str, cell: Cell, control_cell: Cell | None) -> None:
+    def add(phenomenon: str, distance: str, cell: Cell, other: Cell, gained: list[float]) -> None:
         row = [phenomenon, distance, *_figures(cell), cell.cue]
-        if control_cell is not None:
-            row.append(f"{100 * control_cell.accuracy:.1f}")
+        row += [f"{100 * other.accuracy:.1f}"] if control is not None else []
+        row += [_gain_text(gained)] if gains is not None else []
         rows.append(row)
 
-    for phenomenon, cells in table.items():
-        controls = other.get(phenomenon, {})
+    def add_all(
+        phenomenon: str,
+        cells: Mapping[int | None, Cell],
+        others: Mapping[int | None, Cell],
+        gained: Mapping[int | None, list[float]],
+    ) -> None:
         for distance, cell in cells.items():
-            add(phenomenon, _distance(distance), cell, controls.get(distance))
+            add(phenomenon, _distance(distance), cell, others[distance], gained.get(distance, []))
         if len(cells) > 1:
-            control_cell = pooled(controls.values()) if controls else None
-            add(phenomenon, "all", pooled(cells.values()), control_cell)
+            whole, other = pooled(cells.values()), pooled(others.values())
+            add(phenomenon, "all", whole, other, _joined(gained))
+
+    others, gained = table if control is None else control, {} if gains is None else gains
+    for phenomenon, cells in table.items():
+        add_all(phenomenon, cells, others[phenomenon], gained.get(phenomenon, {}))
     if len(table) > 1:
-        sums, controls = by_distance(table), by_distance(other)
-        for distance, cell in sums.items():
-            add("all", _distance(distance), cell, controls.get(distance))
-        if len(sums) > 1:
-            control_cell = pooled(controls.values()) if controls else None
-            add("all", "all", pooled(sums.values()), control_cell)
+        add_all("all", by_distance(table), by_distance(others), gains_by_distance(gained))
     return aligned(rows, words={0, 5})
+
+
+def _gain_text(values: Sequence[float]) -> str:
+    if not values:
+        return "-"
+    gain = mean_gain(values)
+    # Adding 0 makes 0.000 of -0.000.
+    value, *interval = (f"{round(x, 3) + 0.0:+.3f}" for x in (gain.value, *(gain.interval or ())))
+    return f"{value} ({' to '.join(interval)})" if interval else value
 
 
 def test_lines(first: str, tests: Mapping[str, Mapping[str, PairedTest]]) -> list[str]:

@@ -13,7 +13,14 @@ from gtrans.cli.shared.contrast_report import Result
 from gtrans.cli.shared.model_options import context_of
 from gtrans.cli.shared.system_names import system_names
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive import Item, by_group, outcomes_of, preferences, tabulate
+from gtrans.evaluation.contrastive import (
+    Item,
+    by_group,
+    gained_margins,
+    outcomes_of,
+    preferences,
+    tabulate,
+)
 from gtrans.evaluation.contrastive.generated import (
     Outcome,
     has_own_words,
@@ -135,11 +142,7 @@ def judged_systems(
             others[name] = _of_scores(items, read_scores(path, items, *direction))
     if args.path is None:
         return others
-    found, unit = _of_model(args, variants)
-    result = replace(found[0].result, unit=unit)
-    if len(found) > 1:
-        result = replace(result, control=found[1].result.table)
-    return {MODEL: Judged(result, found[0].lines), **others}
+    return {MODEL: _of_model(args, variants), **others}
 
 
 def _of_scores(items: Sequence[Item], scores: Sequence[Sequence[float]]) -> Judged:
@@ -173,10 +176,8 @@ def _of_translations(items: Sequence[Item], translations: Sequence[str]) -> Judg
     return Judged(result, lines)
 
 
-def _of_model(
-    args: argparse.Namespace, variants: Sequence[Sequence[Item]]
-) -> tuple[list[Judged], str]:
-    """The model on each variant, and its unit."""
+def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> Judged:
+    """The model on the first variant; the second one is its control."""
     require(ENGINE, "gtrans contrast --path")
     # Imported on demand: torch and fairseq need seconds, which --help and a mistake in a
     # set should not.
@@ -195,7 +196,8 @@ def _of_model(
     join = (texts[0].detokenise, texts[1].detokenise)
     encoders = task.source_encoder(), texts[1]
     whole = args.max_doc_tokens is None and not args.overlap
-    judged = []
+    judged: list[Judged] = []
+    scored: list[Sequence[Sequence[float]]] = []
     for name, variant in zip(("true context", "random context"), variants, strict=False):
         plain = [item.as_text(join) for item in variant]
         placed = with_places(task, encoders[0], variant, plain, whole and not args.generate)
@@ -208,7 +210,12 @@ def _of_model(
                 progress=name,
             )  # fmt: skip
             judged.append(_of_scores(placed, scores))
-    return judged, str(task.cfg.unit)
+            scored.append(scores)
+    result = replace(judged[0].result, unit=str(task.cfg.unit))
+    if len(judged) > 1:
+        gains = gained_margins(variants[0], *scored) if scored else None
+        result = replace(result, control=judged[1].result.table, gains=gains)
+    return Judged(result, judged[0].lines)
 
 
 def _translations(

@@ -29,18 +29,30 @@ from gtrans.evaluation.contrastive.discourse_zhen import read_discourse_zhen
 from gtrans.evaluation.contrastive.items import Item, ReadOptions
 from gtrans.evaluation.contrastive.jsonl import read_jsonl
 from gtrans.evaluation.contrastive.large_pronoun import read_large_pronoun
+from gtrans.evaluation.contrastive.margins import (
+    Gains,
+    MeanGain,
+    gained_margins,
+    gains_by_distance,
+    mean_gain,
+)
 from gtrans.evaluation.contrastive.paired import PairedTest, paired_tests, paired_tests_at_distance
 
 __all__ = [
     "READERS",
     "Cell",
+    "Gains",
     "Item",
+    "MeanGain",
     "PairedTest",
     "ReadOptions",
     "Table",
     "by_distance",
     "by_group",
     "cannot_be_lost",
+    "gained_margins",
+    "gains_by_distance",
+    "mean_gain",
     "outcomes_of",
     "paired_tests",
     "paired_tests_at_distance",
