@@ -256,6 +256,24 @@ def test_random_contexts_come_from_other_items():
     assert same_length > len(items) / 2
 
 
+def test_the_random_context_of_a_pronoun_does_not_tell_it():
+    """What stands behind the colon is the answer, so donors have other answers, too."""
+    items = [
+        small_item(
+            f"{pronoun} {number}", phenomenon=f"it:{pronoun}",
+            source=(f"{pronoun} {number}.", f"It {number}."),
+            target=(f"{pronoun} {number}.", f"{pronoun}."),
+            contrastive=((f"{pronoun} {number}.", "x."),),
+        )
+        for number in range(200) for pronoun in ("er", "sie")
+    ]  # fmt: skip
+    same = [
+        item.source[0].split()[0] == new.source[0].split()[0]
+        for item, new in zip(items, random_contexts(items), strict=True)
+    ]
+    assert 0.4 < sum(same) / len(items) < 0.6
+
+
 def test_a_twin_gives_no_context():
     twins = generated(2, ["pronoun"])[:2]
     with pytest.raises(GtransError, match="`--random-context`: there is no item of pronoun at"):

@@ -19,6 +19,8 @@ def random_contexts(items: Sequence[Item], seed: int = 1) -> list[Item]:
     context of the donor's right translation. Donors are chosen as follows:
 
     - of the same phenomenon and distance if possible, then of the same phenomenon, then any;
+      ``it:er`` and ``it:sie`` count as the same one, because what stands behind the colon is the
+      answer, and a context with a noun of the right gender would still help;
     - with the same number of sentences of context if possible, otherwise the closest number;
     - never the item itself or its twin, which are recognised by the sentences after the context;
     - at random, depending on ``seed``, the id of the item and the other items.
@@ -58,7 +60,8 @@ def random_contexts(items: Sequence[Item], seed: int = 1) -> list[Item]:
 
 def _kinds(item: Item) -> list[Hashable]:
     """Groups of items to search for a donor, the best one first."""
-    return [(item.phenomenon, item.distance), item.phenomenon, None]
+    question = item.phenomenon.partition(":")[0]
+    return [(question, item.distance), question, None]
 
 
 def _question(item: Item) -> Hashable:
