@@ -192,7 +192,7 @@ def _overview(experiments: Sequence[Experiment]) -> Iterator[str]:
             paper = experiment.paper.id
             yield f"{paper}  {experiment.paper.title}, {experiment.paper.venue}"
         licence = "" if experiment.free else " (not free)"
-        yield f"  {experiment.name:<15}{experiment.title}{licence}"
+        yield f"  {experiment.name:<17}{experiment.title}{licence}"
 
 
 def _whole(experiment: Experiment) -> Iterator[str]:
