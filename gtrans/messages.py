@@ -1,10 +1,11 @@
-"""What is printed: progress messages, and text that must not control the terminal."""
+"""What is printed: numbers, progress messages, and text that must not control the terminal."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 # Control characters, line separators, marks that reorder the text around them, and what is left of
@@ -27,6 +28,22 @@ def json_text(value: Any) -> str:
     """``value`` as JSON for the standard output, which may be a terminal."""
     lines = json.dumps(value, indent=2, ensure_ascii=False).split("\n")
     return "\n".join(map(printable, lines))
+
+
+def in_digits(value: float, digits: int, sign: str = "") -> str:
+    """A number as tables show it; what rounds to nothing has no minus.
+
+    Args:
+        value: the number.
+        digits: behind the point.
+        sign: ``+`` for changes: what is not below zero has a plus.
+    """
+    return f"{round(value, digits) + 0.0:{sign}.{digits}f}"
+
+
+def change_interval(ends: Iterable[float], digits: int) -> str:
+    """The interval of a change."""
+    return " to ".join(in_digits(end, digits, "+") for end in ends)
 
 
 def print_lines(*lines: str) -> None:

@@ -25,9 +25,9 @@ from typing import Any
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import OWN, read_catalogue
-from gtrans.experiments.tables import change_interval, in_digits, to_markdown
+from gtrans.experiments.tables import to_markdown
 from gtrans.identity.files import atomic_writer
-from gtrans.messages import say
+from gtrans.messages import change_interval, in_digits, say
 
 HERE = Path(__file__).resolve().parent.parent
 MARK = "<!-- by hand -->"

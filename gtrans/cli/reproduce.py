@@ -187,12 +187,13 @@ def _seeds(given: str | None, default: tuple[int, ...]) -> tuple[int, ...]:
 
 def _overview(experiments: Sequence[Experiment]) -> Iterator[str]:
     paper = ""
+    width = max((len(experiment.name) for experiment in experiments), default=0) + 1
     for experiment in experiments:
         if experiment.paper.id != paper:
             paper = experiment.paper.id
             yield f"{paper}  {experiment.paper.title}, {experiment.paper.venue}"
         licence = "" if experiment.free else " (not free)"
-        yield f"  {experiment.name:<17}{experiment.title}{licence}"
+        yield f"  {experiment.name:<{width}}{experiment.title}{licence}"
 
 
 def _whole(experiment: Experiment) -> Iterator[str]:

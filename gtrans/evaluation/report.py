@@ -15,6 +15,7 @@ from gtrans.evaluation.external import Instructions
 from gtrans.evaluation.metrics import METRICS
 from gtrans.evaluation.scores import Measurement
 from gtrans.evaluation.significance import Comparison, Resampling, seed
+from gtrans.messages import in_digits
 
 
 @dataclass
@@ -270,14 +271,12 @@ def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...
     for name in report.systems:
         cells = ["" if rows else measurement.label, name, f"{measurement.score(name):.{digits}f}"]
         if name in resampled.confidence:
-            low, high = resampled.confidence[name].interval
-            # Adding 0.0 turns "-0.00" into "0.00".
-            low, high = (round(bound, digits) + 0.0 for bound in (low, high))
-            cells.append(f"{low:.{digits}f} to {high:.{digits}f}")
+            ends = resampled.confidence[name].interval
+            cells.append(" to ".join(in_digits(end, digits) for end in ends))
         if name in resampled.comparisons:
             comparison = resampled.comparisons[name]
             cells += [""] * (4 - len(cells))
-            cells.append(f"{comparison.difference:+.{digits}f}")
+            cells.append(in_digits(comparison.difference, digits, "+"))
             for test in (comparison.bootstrap, comparison.randomisation):
                 cells.append("" if test is None else p_value(test.p))
             cells.append(_sign(comparison))

@@ -14,6 +14,7 @@ from typing import Any
 from gtrans.experiments.jobs import Plan, finished
 from gtrans.experiments.measures import Reading, read_number
 from gtrans.experiments.planned import Planned, Row
+from gtrans.messages import change_interval, in_digits
 
 
 def table_of(planned: Planned, plan: Plan) -> dict[str, Any]:
@@ -239,22 +240,6 @@ def _with_interval(value: float, of_seed: dict[str, Any], digits: int) -> str:
         return shown
     low, high = (in_digits(end, digits) for end in ends)
     return f"{shown} ({low} to {high})" if low.startswith("-") else f"{shown} ({low}–{high})"
-
-
-def in_digits(value: float, digits: int, sign: str = "") -> str:
-    """A number as tables show it; what rounds to nothing has no minus.
-
-    Args:
-        value: the number.
-        digits: behind the point.
-        sign: ``+`` for changes: what is not below zero has a plus.
-    """
-    return f"{round(value, digits) + 0.0:{sign}.{digits}f}"
-
-
-def change_interval(ends: Sequence[float], digits: int) -> str:
-    """The interval of a change."""
-    return " to ".join(in_digits(end, digits, "+") for end in ends)
 
 
 def _differences(table: dict[str, Any]) -> list[str]:

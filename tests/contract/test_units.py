@@ -70,13 +70,25 @@ def test_is_scored_on_a_contrastive_set(case, checkpoint, prepared_with_bert, tm
         "target": ["Der Hund schläft.", "Er ist alt."],
         "contrastive": [["Der Hund schläft.", "Sie ist alt."]],
     }  # fmt: skip
-    items.write_text(json.dumps(item) + "\n", encoding="utf-8")
+    other = {
+        **item, "id": "2", "source": ["We saw a lamp.", "It is new."],
+        "target": ["Wir sahen eine Lampe.", "Sie ist neu."],
+        "contrastive": [["Wir sahen eine Lampe.", "Er ist neu."]],
+    }  # fmt: skip
+    lines = "".join(f"{json.dumps(it)}\n" for it in (item, other))
+    items.write_text(lines, encoding="utf-8")
     flags = ["--data", str(prepared_with_bert), "--set", str(items), "--json"]
-    assert main(["contrast", "--path", str(checkpoint), *flags]) == 0
-    assert json.loads(capsys.readouterr().out)["items"] == {"pronoun": {"1": 1}}
+    assert main(["contrast", "--path", str(checkpoint), *flags, "--random-context"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["items"] == {"pronoun": {"1": 2}}
+    gain = found["above_random_context"]["all"]
+    assert gain["items"] == 2
+    # Only a model that reads a context scores an item otherwise in another one.
+    low, high = gain["interval"]
+    assert (max(abs(low), abs(high)) > 1e-5) == (case.unit != "sentence")
     assert main(["contrast", "--path", str(checkpoint), *flags, "--generate", "--beam", "1"]) == 0
     outcomes = json.loads(capsys.readouterr().out)["outcomes"]["pronoun"]
-    assert sum(outcomes.values()) == 1
+    assert sum(outcomes.values()) == 2
 
 
 @pytest.mark.parametrize("case", others_long(cases(), first_cases()[::2]), indirect=True)

@@ -1,4 +1,4 @@
-"""``gtrans contrast``: items, accuracy, errors, the twin property, the control."""
+"""``gtrans contrast``: items, accuracy, errors, the twin property."""
 
 from __future__ import annotations
 
@@ -7,84 +7,25 @@ import math
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from support.contrast_items import SPLIT, Split, as_line, generated, small_item, vocabulary_of
 from support.untrained import task_for, untrained
 
 from gtrans.cli import main
-from gtrans.cli.shared.contrast_report import Result, lines, report
 from gtrans.corpus.contrastive import generate_items
 from gtrans.corpus.grammar import CUES, DISTANCES, PHENOMENA
 from gtrans.decoding import force_decode
 from gtrans.decoding.contrast import score_items
 from gtrans.decoding.force_decode import score_documents
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive import (
-    Item,
-    gained_margins,
-    mean_gain,
-    outcomes_of,
-    random_contexts,
-    read_items,
-    tabulate,
-    wilson_interval,
-)
+from gtrans.evaluation.contrastive import outcomes_of, read_items, tabulate, wilson_interval
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
-
-
-class Split:
-    """A pipeline that sets the full stop apart."""
-
-    def encode(self, sentence: str) -> str:
-        return sentence.replace(".", " .").replace("?", " ?")
-
-
-SPLIT = (Split(), Split())
-
-
-def generated(number: int, phenomena: Sequence[str] = PHENOMENA) -> list[Item]:
-    """Items of the embedded corpus, as they are read back from its files."""
-    rng = random.Random(1)
-    return [
-        Item(
-            found.id, phenomenon, distance, CUES[phenomenon], found.source, found.target,
-            ((*found.target[:-1], found.wrong),),
-        )
-        for phenomenon in phenomena
-        for distance in DISTANCES
-        for found in generate_items(rng, phenomenon, distance, number)
-    ]  # fmt: skip
-
-
-def vocabulary_of(items: Sequence[Item]) -> tuple[list[str], list[str]]:
-    def words(sentences: Iterator[str]) -> list[str]:
-        return sorted({word for s in sentences for word in Split().encode(s).split()})
-
-    return (
-        words(s for item in items for s in item.source),
-        words(s for item in items for candidate in item.candidates for s in candidate),
-    )
-
-
-def small_item(name: str = "one", **changes: Any) -> Item:
-    fields = {
-        "phenomenon": "pronoun",
-        "distance": 1,
-        "cue": "source",
-        "source": ("A.", "B."),
-        "target": ("a.", "b."),
-        "contrastive": (("a.", "c."),),
-    }
-    return Item(id=name, **{**fields, **changes})
-
-
-def as_line(item: Item, **changes: Any) -> str:
-    return json.dumps({**vars(item), **changes})
 
 
 # --- items and accuracy -----------------------------------------------------------------------
@@ -223,65 +164,6 @@ def test_leaving_out_the_common_context_changes_no_difference():
         assert full != 0
 
 
-# --- the control -----------------------------------------------------------------------------
-
-
-def test_random_contexts_come_from_other_items():
-    items = generated(10, ["pronoun", "formality"])
-    changed = random_contexts(items, seed=3)
-    assert changed == random_contexts(items, seed=3)
-    assert changed != random_contexts(items, seed=4)
-    contexts = {
-        (item.phenomenon, item.distance, item.source[: item.context], item.target[: item.context])
-        for item in items
-    }
-    same_length = 0
-    for position, (item, new) in enumerate(zip(items, changed, strict=True)):
-        twin = items[position ^ 1]
-        assert (new.id, new.distance) == (item.id, item.distance)
-        context = new.source[:-1], new.target[:-1]
-        assert (new.phenomenon, new.distance, *context) in contexts
-        assert context not in [(i.source[:-1], i.target[:-1]) for i in (item, twin)]
-        assert new.source[-1] == item.source[-1]
-        assert [c[-1] for c in new.candidates] == [c[-1] for c in item.candidates]
-        assert {c[:-1] for c in new.candidates} == {new.target[:-1]}
-        same_length += len(new.source) == len(item.source)
-        alternatives = {
-            len(other.source)
-            for other in items
-            if (other.phenomenon, other.distance) == (item.phenomenon, item.distance)
-            and other not in (item, twin)
-        }
-        assert (len(new.source) == len(item.source)) or len(item.source) not in alternatives
-    assert same_length > len(items) / 2
-
-
-def test_the_random_context_of_a_pronoun_does_not_tell_it():
-    """What stands behind the colon is the answer, so donors have other answers, too."""
-    items = [
-        small_item(
-            f"{pronoun} {number}", phenomenon=f"it:{pronoun}",
-            source=(f"{pronoun} {number}.", f"It {number}."),
-            target=(f"{pronoun} {number}.", f"{pronoun}."),
-            contrastive=((f"{pronoun} {number}.", "x."),),
-        )
-        for number in range(200) for pronoun in ("er", "sie")
-    ]  # fmt: skip
-    same = [
-        item.source[0].split()[0] == new.source[0].split()[0]
-        for item, new in zip(items, random_contexts(items), strict=True)
-    ]
-    assert 0.4 < sum(same) / len(items) < 0.6
-
-
-def test_a_twin_gives_no_context():
-    twins = generated(2, ["pronoun"])[:2]
-    with pytest.raises(GtransError, match="`--random-context`: there is no item of pronoun at"):
-        random_contexts(twins)
-    bare = small_item(source=("A.",), target=("a.",), contrastive=(("b.",),))
-    assert random_contexts([bare]) == [bare]
-
-
 # --- the command ------------------------------------------------------------------------------
 
 
@@ -371,46 +253,6 @@ def test_the_command_reads_published_sets(
     status, out, _ = contrast("document", *more)
     assert status == 0
     assert json.loads(out)["by_phenomenon"]["deixis_test"]["items"] == 2
-
-
-def test_the_control_is_shown_next_to_the_true_context():
-    table = tabulate([small_item()], outcomes_of([small_item()], [[-1, -2]]))
-    control = tabulate([small_item()], outcomes_of([small_item()], [[-2, -1]]))
-    first, row = lines(table, control)
-    assert first.endswith("cue     random context")
-    assert row.split() == ["pronoun", "1", "100.0", "20.7-100.0", "1", "source", "0.0"]
-    found = report(Result(table, control=control))
-    assert found["random_context"]["contrastive"] == {"pronoun": {"1": 0.0}}
-
-
-def test_the_margin_by_context_is_shown_where_there_are_scores():
-    items = [small_item(str(number)) for number in range(3)]
-    true, other = [[-1, -2], [-3, -1], [-1, -4]], [[-1, -1.5], [-3, -2], [-2, -5]]
-    # The margins are 1, -2, 3 and 0.5, -1, 3.
-    gains = gained_margins(items, true, other)
-    assert gains == {"pronoun": {1: [0.5, -1.0, 0.0]}}
-    gain = mean_gain(gains["pronoun"][1])
-    radius = 1.959964 * math.sqrt(7 / 36)  # the variance of the three values is 7 / 12
-    assert gain.value == pytest.approx(-1 / 6)
-    assert gain.items == 3
-    table, control = (tabulate(items, outcomes_of(items, scores)) for scores in (true, other))
-    first, row = lines(table, control, gains)
-    assert first.split("random context")[1].strip() == "margin above it, nats"
-    low, high = gain.interval
-    assert row.endswith(f"-0.167 ({low:+.3f} to {high:+.3f})")
-    assert (high - low) / 2 == pytest.approx(radius, abs=1e-5)
-
-
-def test_items_that_no_context_can_move_have_no_margin():
-    with_context = small_item("1")
-    bare = small_item("2", source=("A.",), target=("a.",), contrastive=(("b.",),))
-    lost = small_item("3")
-    scores = [[-1.0, -2.0], [-1.0, -2.0], [float("nan"), -2.0]]
-    items = [with_context, bare, lost]
-    assert gained_margins(items, scores, scores) == {"pronoun": {1: [0.0]}}
-    assert mean_gain([0.25]).interval is None
-    table = tabulate(items[1:2], outcomes_of(items[1:2], scores[1:2]))
-    assert lines(table, table, {})[1].endswith("-")
 
 
 @pytest.mark.parametrize(

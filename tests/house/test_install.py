@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 
 def install(repo: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -49,6 +51,26 @@ def test_install_refuses_an_unsupported_python(repo, tmp_path):
     assert done.stderr == (
         f"install: error: PYTHON={old} is Python 3.9.18; 3.11, 3.12 or 3.13 is needed\n"
     )
+
+
+@pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
+def test_every_pin_allows_the_pythons_of_the_readme(repo, python):
+    """What one of them refuses would end the installation there, though it works here."""
+    refused, looked_at = [], 0
+    for line in (repo / "requirements.txt").read_text(encoding="utf-8").splitlines():
+        name, found, version = line.split("#")[0].partition(";")[0].strip().partition("==")
+        if not found:
+            continue
+        try:
+            described = metadata.metadata(name.partition("[")[0])
+        except metadata.PackageNotFoundError:
+            continue  # of a section that is not installed
+        if described["Version"] == version:
+            looked_at += 1
+            if not SpecifierSet(described["Requires-Python"] or "").contains(python):
+                refused.append(f"{name} {version}: {described['Requires-Python']}")
+    assert refused == []
+    assert looked_at > 20
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from gtrans.evaluation.contrastive import (
     mean_gain,
     pooled,
 )
+from gtrans.messages import change_interval, in_digits
 
 _T = TypeVar("_T")
 
@@ -37,7 +38,7 @@ class Result:
         unit: the unit of the model; empty for files of other systems.
         control: ``table`` with random contexts.
         gains: what the own context adds to the margin of each item over a random one; None
-            where there are no scores.
+            without a control, or without scores.
     """
 
     table: Table
@@ -229,9 +230,8 @@ def _gain_text(values: Sequence[float]) -> str:
     if not values:
         return "-"
     gain = mean_gain(values)
-    # Adding 0 makes 0.000 of -0.000.
-    value, *interval = (f"{round(x, 3) + 0.0:+.3f}" for x in (gain.value, *(gain.interval or ())))
-    return f"{value} ({' to '.join(interval)})" if interval else value
+    value = in_digits(gain.value, 3, "+")
+    return value if gain.interval is None else f"{value} ({change_interval(gain.interval, 3)})"
 
 
 def test_lines(first: str, tests: Mapping[str, Mapping[str, PairedTest]]) -> list[str]:

@@ -11,7 +11,8 @@ from gtrans.evaluation.contrastive.items import SET, Item
 
 ALL, WHOLE_BLOCKS = "all", "whole blocks"
 """Lines of the tables: all phenomena or blocks together; blocks that are right as a whole."""
-_QUANTILE = NormalDist().inv_cdf(0.975)
+QUANTILE = NormalDist().inv_cdf(0.975)
+"""Of the standard normal distribution, for intervals of 95%."""
 
 
 def wilson_interval(right: int, items: int) -> tuple[float, float]:
@@ -19,10 +20,10 @@ def wilson_interval(right: int, items: int) -> tuple[float, float]:
 
     Unlike the normal approximation, it does not shrink to a point at 0 or 100%.
     """
-    share, square = right / items, _QUANTILE**2
+    share, square = right / items, QUANTILE**2
     centre = (share + square / (2 * items)) / (1 + square / items)
     margin = (
-        _QUANTILE
+        QUANTILE
         / (1 + square / items)
         * math.sqrt(share * (1 - share) / items + square / (4 * items**2))
     )

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, sqrt
-from statistics import NormalDist, fmean, stdev
+from statistics import fmean, stdev
 
+from gtrans.evaluation.contrastive.accuracy import QUANTILE
 from gtrans.evaluation.contrastive.items import Item
-
-_QUANTILE = NormalDist().inv_cdf(0.975)
 
 Gains = dict[str, dict[int | None, list[float]]]
 """What each item gains, in nats, by phenomenon, then distance."""
@@ -57,8 +56,8 @@ def gained_margins(
 ) -> Gains:
     """The margin of every item with its own context less that with the context of another item.
 
-    Items without context are left out: both readings are the same. So are items of which one
-    :func:`margin` is not known.
+    Items without context are left out, because both readings are the same; so are items whose
+    :func:`margin` is not known in one of them.
 
     Args:
         items: the items, with their own contexts.
@@ -87,5 +86,5 @@ def mean_gain(values: Sequence[float]) -> MeanGain:
     value = fmean(values)
     if len(values) < 2:
         return MeanGain(value, None, len(values))
-    radius = _QUANTILE * stdev(values) / sqrt(len(values))
+    radius = QUANTILE * stdev(values) / sqrt(len(values))
     return MeanGain(value, (value - radius, value + radius), len(values))

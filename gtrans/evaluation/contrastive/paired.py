@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from statistics import NormalDist
 
-from gtrans.evaluation.contrastive.accuracy import ALL
+from gtrans.evaluation.contrastive.accuracy import ALL, QUANTILE
 from gtrans.evaluation.contrastive.items import Item
 
 
@@ -56,7 +55,7 @@ class PairedTest:
         """
         first, other = ((won + 1) / (self.items + 2) for won in (self.only_first, self.only_other))
         middle = other - first
-        radius = NormalDist().inv_cdf(0.975) * sqrt(
+        radius = QUANTILE * sqrt(
             (first + other - middle**2) / (self.items + 2)
         )
         return max(middle - radius, -1.0), min(middle + radius, 1.0)
