@@ -14,6 +14,8 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
+_FEW_UNITS = 20
+
 
 def printable(text: str) -> str:
     r"""``text`` on one line, for a terminal.
@@ -44,6 +46,13 @@ def in_digits(value: float, digits: int, sign: str = "") -> str:
 def change_interval(ends: Iterable[float], digits: int) -> str:
     """The interval of a change."""
     return " to ".join(in_digits(end, digits, "+") for end in ends)
+
+
+def about_interval(units: int, of: str) -> list[str]:
+    """What to say of a bootstrap over so many units, such as 3 ``documents``."""
+    if units >= _FEW_UNITS:
+        return []
+    return [f"an interval from {units} {of} is rough, and often too narrow"]
 
 
 def print_lines(*lines: str) -> None:

@@ -180,7 +180,12 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError(
             f"`--set` {args.set[0]}: has no wrong translations to score; give `--generate`."
         )
-    variants = [items, random_contexts(items, args.seed)] if args.random_context else [items]
+    variants = [items]
+    if args.random_context:
+        control = random_contexts(items, args.seed)
+        variants.append(control.items)
+        for note in control.notes():
+            say(note)
     judged = judged_systems(args, files, variants)
     _print(args, items, judged)
 

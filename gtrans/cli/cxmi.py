@@ -48,7 +48,7 @@ from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Sentence, corpus_cxmi
 from gtrans.identity.files import check_output
 from gtrans.libraries import ENGINE
-from gtrans.messages import json_text, print_lines
+from gtrans.messages import about_interval, json_text, print_lines, say
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -143,6 +143,8 @@ def run(args: argparse.Namespace) -> None:
     """
     check_scoring(args)
     check_instances(args)
+    if args.seed < 0:
+        raise GtransError(f"`--seed` must be at least 0, but is {args.seed}.")
     if args.context is not None and args.context < 1:
         raise GtransError(f"`--context` must be at least 1, but is {args.context}.")
     for flag in ("max_doc_tokens", "overlap"):
@@ -199,6 +201,9 @@ def run(args: argparse.Namespace) -> None:
     without = alone(bare, bare_task, bare_text, args.max_tokens, rivals=args.tokens)
     sentences = list(_sentences(scores, without))
     result = corpus_cxmi(sentences, args.seed)
+    units = result.documents if result.documents > 1 else result.sentences
+    for note in about_interval(units, result.resampled) if result.interval else ():
+        say(note)
     report = {**asdict(result), "unit": str(task.cfg.unit)}
     lines = [line(result)]
     entries = sentence_entries(sentences)

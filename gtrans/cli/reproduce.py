@@ -27,7 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from textwrap import wrap
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import (
@@ -39,6 +39,9 @@ from gtrans.experiments.catalogue import (
     with_rows,
 )
 from gtrans.messages import json_text, print_lines
+
+if TYPE_CHECKING:
+    from gtrans.experiments.planned import Planned
 
 EXAMPLE = "gtrans reproduce 000-T6 --scale tiny --out experiments --cores 2"
 NEEDS = ()
@@ -137,7 +140,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _make(args: argparse.Namespace) -> None:
-    from gtrans.experiments.engine import reproduce, write_finished
+    from gtrans.experiments.engine import earlier_seeds, reproduce, write_finished
     from gtrans.experiments.plan import plan
     from gtrans.experiments.planned import Wish
     from gtrans.experiments.refusals import why_not
@@ -166,11 +169,14 @@ def _make(args: argparse.Namespace) -> None:
     so_far = None
     if rows or args.finished:
         # All that is finished, also of rows and seeds that are not asked for now.
-        so_far = plan(possible, replace(wish, seeds=tuple({*scale.seeds, *wish.seeds})))
+        earlier = earlier_seeds(wish.folder, [it.name for it in possible])
+        seeds = tuple(sorted({*scale.seeds, *wish.seeds, *earlier}))
+        so_far = plan(possible, replace(wish, seeds=seeds))
     if so_far is not None and args.finished:
         write_finished(*so_far)
         return
     jobs, planned = plan([rows.get(it.name, it) for it in possible], wish)
+    _check_rows(args.rows, planned)
     reproduce(jobs, planned, args.cores, args.dry_run, args.passed_on, so_far)
 
 
@@ -182,7 +188,16 @@ def _seeds(given: str | None, default: tuple[int, ...]) -> tuple[int, ...]:
         raise GtransError(
             f"`--seeds` must be different whole numbers, such as 1,2,3, but is '{given}'."
         )
-    return tuple(map(int, seeds))
+    return tuple(sorted(map(int, seeds)))
+
+
+def _check_rows(labels: Sequence[str], planned: Sequence[Planned]) -> None:
+    """Refuse a row that is asked for and can be had of none of the experiments."""
+    for label in labels:
+        found = [(it, row) for it in planned for row in it.rows if row.variant.label == label]
+        if all(row.why_not for _, row in found):
+            it, row = found[0]
+            raise GtransError(f"`--rows`: '{label}' of {it.experiment.name}: {row.why_not}.")
 
 
 def _overview(experiments: Sequence[Experiment]) -> Iterator[str]:

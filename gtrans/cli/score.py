@@ -29,7 +29,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from gtrans.cli.shared.score_options import add_arguments, check_values, margins_of
+from gtrans.cli.shared.score_options import (
+    add_arguments,
+    check_values,
+    margins_of,
+    measured,
+    not_among_the_scores,
+)
 from gtrans.cli.shared.score_texts import (
     inputs,
     read_all,
@@ -49,8 +55,6 @@ from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
 from gtrans.evaluation import buckets, ctxpro, external
 from gtrans.evaluation.metrics import (
-    DEFAULT_METRICS,
-    DOCUMENT_METRICS,
     METRICS,
     Documents,
     Options,
@@ -65,7 +69,7 @@ from gtrans.evaluation.significance import Resampling, resample
 from gtrans.evaluation.tables import to_csv, to_latex
 from gtrans.evaluation.texts import Texts
 from gtrans.identity.files import atomic_writer, check_output, check_output_folder
-from gtrans.messages import json_text, print_lines, say
+from gtrans.messages import about_interval, json_text, print_lines, say
 
 EXAMPLE = (
     "gtrans score --hyp sentence=out1.de document=out2.de --ref test.de --src test.en "
@@ -75,7 +79,6 @@ NEEDS = ()
 
 # With fewer units even the largest difference has p = 2 / 2**units > 0.05.
 MIN_UNITS_FOR_RANDOMISATION = 6
-FEW_UNITS = 20
 SLOW_FOR_TER = 10_000  # sentences of all systems; half a minute for free translations
 
 __all__ = ["EXAMPLE", "add_arguments", "report_of", "run"]
@@ -194,10 +197,7 @@ def _resample(args: argparse.Namespace, report: Report) -> None:
     margins = margins_of(args)
     missing = [key for key in margins if key not in report.measurements]
     if missing:
-        raise GtransError(
-            f"--non-inferior: {missing[0]} is not among the scores here, which are "
-            f"{', '.join(report.measurements)}; name one of these, such as s_bleu=0.5, or --metrics"
-        )
+        raise GtransError(not_among_the_scores(missing[0], report.measurements))
     for key, measurement in report.measurements.items():
         report.resampled[key] = _compare(args)(measurement, margin=margins.get(key))
     if args.resample != "none":
@@ -212,8 +212,8 @@ def _measure(
     options: Options,
 ) -> None:
     """The metrics that compare with the references, on all of the corpus and on its parts."""
-    wanted = args.metrics or (DOCUMENT_METRICS if args.documents_only else DEFAULT_METRICS)
-    keys = [key for key in wanted if key != CONSISTENCY]
+    wanted = measured(args)
+    keys = [key for key in wanted if key in METRICS]
     first, *others = references
     if args.documents_only:
         corpus = Corpus(first, [[range(len(document))] for document in first], others=others)
@@ -225,8 +225,7 @@ def _measure(
     report.notes += _notes_on_text(texts.systems, keys, options)
     report.measurements = measure(corpus, texts.systems, keys, options, args.jobs)
     _put_in_buckets(args, report, first, options)
-    consistency_wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
-    if texts.sources is not None and consistency_wanted:
+    if texts.sources is not None and CONSISTENCY in wanted:
         judge_consistency(args, report, texts.sources, first, texts.systems, options)
 
 
@@ -281,8 +280,8 @@ def _resampling_notes(report: Report) -> list[str]:
                 f"a single {unit} cannot be resampled, so there is no interval and no resampling "
                 "test; --resample sentence resamples sentences as if they were independent"
             )
-        elif units < FEW_UNITS:
-            notes.append(f"an interval from {units} {unit}s is rough, and often too narrow")
+        else:
+            notes += about_interval(units, f"{unit}s")
         if 1 < units < MIN_UNITS_FOR_RANDOMISATION and len(report.systems) > 1:
             notes.append(
                 f"with {units} {unit}s randomisation cannot reach p < 0.05, however large the "

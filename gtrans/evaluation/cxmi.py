@@ -80,7 +80,7 @@ class Cxmi:
 
     Attributes:
         value: nats per sentence.
-        interval: 95% interval of ``value``.
+        interval: 95% interval of ``value``; None: there is only one sentence.
         resampled: what the bootstrap draws: ``documents``, because sentences of a document are
             not independent; ``sentences`` if there is only one document.
         per_token: nats per token.
@@ -88,7 +88,7 @@ class Cxmi:
     """
 
     value: float
-    interval: tuple[float, float]
+    interval: tuple[float, float] | None
     resampled: str
     per_token: float
     sentences: int
@@ -110,7 +110,7 @@ def corpus_cxmi(sentences: Sequence[Sentence], seed: int = 1) -> Cxmi:
     low, high = np.quantile(values, [0.025, 0.975])
     return Cxmi(
         value=float(sums.sum() / counts.sum()),
-        interval=(float(low), float(high)),
+        interval=(float(low), float(high)) if len(sums) > 1 else None,
         resampled="documents" if documents > 1 else "sentences",
         per_token=float(sums.sum() / sum(sentence.tokens for sentence in sentences)),
         sentences=len(sentences),

@@ -15,9 +15,11 @@ bootstrap, around its mean).
 
 There is also the sign test of Collins et al. (2005), which Bao et al. (2021) use, and a test of
 non-inferiority: is a system worse than the baseline by less than a margin? Its null hypothesis is
-that it is worse by the margin or more. At the margin itself, differences are taken to lie as those
-of the randomisation do around 0, so p is the share of its trials that are at least the observed
-difference plus the margin. With the margin 0 this is the one-sided randomisation test.
+that it is worse by the margin or more. At the margin itself, the difference is the margin's loss
+and chance, and chance may go either way in every unit. So first every unit is given back its share
+of the margin, as many points as it has of the segments. Then units are swapped, and p is the share
+of trials that are at least the observed difference plus the margin. With the margin 0 this is the
+one-sided randomisation test; n units give no p below 1 in 2 to the n with any margin.
 """
 
 from __future__ import annotations
@@ -152,6 +154,7 @@ class _Trials(Metric):
     """A metric for ``PairedTest`` that takes statistics in place of hypotheses.
 
     It keeps the score of every trial, in order, because ``PairedTest`` returns only its p-value.
+    The last column of the statistics does not belong to the metric: ``shares`` has its sums.
     """
 
     def __init__(self, measurement: Measurement) -> None:
@@ -159,6 +162,7 @@ class _Trials(Metric):
         self._compute = measurement.compute
         self.num_refs = 1
         self.scores: list[float] = []
+        self.shares: list[float] = []
 
     def _extract_corpus_statistics(self, hypotheses: Any, references: Any) -> Any:
         return hypotheses
@@ -167,8 +171,10 @@ class _Trials(Metric):
         return self._compute_score_from_stats(stats.sum(0))
 
     def _compute_score_from_stats(self, stats: Any) -> Any:
-        value = self._compute([float(column) for column in stats])
+        *own, share = (float(column) for column in stats)
+        value = self._compute(own)
         self.scores.append(value)
+        self.shares.append(share)
         return _Value(value)
 
     # Abstract in sacreBLEU. They make statistics from text, and here the statistics are given.
@@ -232,11 +238,17 @@ def resample(
     }
     baseline, *others = statistics
     units = len(statistics[baseline])
+    segments = np.bincount(measurement.documents) if grouped else np.ones(units)
     confidence: dict[str, Confidence] = {}
     paired: dict[str, _Paired] = {}
     if unit != "none" and units > 1:
         confidence, paired = _paired_tests(
-            measurement, statistics, bootstrap_trials, randomisation_trials, margin
+            measurement,
+            statistics,
+            segments / segments.sum(),
+            bootstrap_trials,
+            randomisation_trials,
+            margin,
         )
     comparisons = {}
     for name in others:
@@ -276,23 +288,29 @@ class _Paired:
 def _paired_tests(
     measurement: Measurement,
     statistics: dict[str, Statistics],
+    share: NDArray[Any],
     bootstrap_trials: int,
     swap_trials: int,
     margin: float | None,
 ) -> tuple[dict[str, Confidence], dict[str, _Paired]]:
-    """Both tests of ``PairedTest``, with our p-values and its own."""
+    """Both tests of ``PairedTest``, with our p-values and its own; ``share``: of each unit."""
     baseline, *others = statistics
-    drawn, drawn_results = _paired_test("bs", measurement, statistics, bootstrap_trials)
+    # What a side of a trial has of the system, from 0 to 1.
+    statistics = {
+        name: np.column_stack([values, share * (name != baseline)])
+        for name, values in statistics.items()
+    }
+    drawn, _, drawn_results = _paired_test("bs", measurement, statistics, bootstrap_trials)
     confidence = {
         name: Confidence(float(result.mean), float(result.ci), bootstrap_trials)
         for name, result in drawn_results.items()
     }
     if not others:
         return confidence, {}
-    swapped, swapped_results = _paired_test("ar", measurement, statistics, swap_trials)
+    swapped, shares, swapped_results = _paired_test("ar", measurement, statistics, swap_trials)
     # Each test first computes the score of the baseline (the bootstrap also its trials). Then it
     # computes, for every other system, its score, the trials of one side and those of the other.
-    drawn_scores, swapped_scores = drawn[1 + bootstrap_trials :], swapped[1:]
+    drawn_scores, swapped_scores, shares = drawn[1 + bootstrap_trials :], swapped[1:], shares[1:]
     paired = {}
     for name in others:
         observed = measurement.score(name) - measurement.score(baseline)
@@ -305,6 +323,7 @@ def _paired_tests(
             bootstrap_trials,
         )
         one, other, swapped_scores = _take(swapped_scores, swap_trials)
+        of_one, of_other, shares = _take(shares, swap_trials)
         randomisation = PairedResult(
             p_value(one - other, observed),
             float(swapped_results[name].p_value),
@@ -313,7 +332,8 @@ def _paired_tests(
         not_worse = None
         if margin is not None:
             sign = 1 if measurement.higher_is_better else -1
-            p = _p_above(sign * (one - other), sign * observed + margin)
+            given_back = margin * (of_one - of_other)
+            p = _p_above(sign * (one - other) + given_back, sign * observed + margin)
             not_worse = NonInferiority(margin, p, swap_trials)
         paired[name] = _Paired((float(low), float(high)), bootstrap, randomisation, not_worse)
     return confidence, paired
@@ -321,12 +341,13 @@ def _paired_tests(
 
 def _paired_test(
     kind: str, measurement: Measurement, statistics: dict[str, Statistics], trials: int
-) -> tuple[NDArray[Any], dict[str, Any]]:
-    """All scores that sacreBLEU's test computes, in order, and its result by system."""
+) -> tuple[NDArray[Any], NDArray[Any], dict[str, Any]]:
+    """All scores that sacreBLEU's test computes, in order, their shares, and its results."""
     metric = _Trials(measurement)
     systems: Any = list(statistics.items())
     _, results = PairedTest(systems, {"": metric}, None, test_type=kind, n_samples=trials)()
-    return np.array(metric.scores), dict(zip(statistics, results["score"], strict=True))
+    by_system = dict(zip(statistics, results["score"], strict=True))
+    return np.array(metric.scores), np.array(metric.shares), by_system
 
 
 def _take(scores: NDArray[Any], trials: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

@@ -251,7 +251,8 @@ def with_rows(experiment: Experiment, labels: Iterable[str]) -> Experiment:
         label = left.pop()
         if label not in known:
             raise GtransError(
-                f"`--rows`: {experiment.name} has no row '{label}', only {', '.join(known)}."
+                f"`--rows`: {experiment.name} has no row '{label}', only "
+                f"{', '.join(map(repr, known))}."
             )
         if label not in wanted:
             wanted.add(label)

@@ -50,8 +50,8 @@ def reproduce(
 
     Raises:
         GtransError: Snakemake is not installed, another process works in the folder, or the folder
-            has results of another corpus; or a job has failed: then the results of the other
-            experiments are written.
+            has results of another corpus, or of seeds that would be lost; or a job has failed: then
+            the results of the other experiments are written.
     """
     require(["snakemake"], "`gtrans reproduce`")
     if dry_run:
@@ -62,6 +62,8 @@ def reproduce(
     check_output_folder("--out", plan.folder)
     for it in planned:
         _check_corpora(it)
+        if so_far is None:
+            _check_seeds(it)
     plan.folder.mkdir(parents=True, exist_ok=True)
     with locked(plan.folder):
         # A record stands for files; one whose files are gone says nothing.
@@ -105,13 +107,48 @@ def write_finished(plan: Plan, planned: Sequence[Planned]) -> None:
         raise GtransError(f"{plan.folder}: no row of {planned[0].experiment.name} is finished.")
 
 
+def earlier_seeds(folder: Path, names: Iterable[str]) -> set[int]:
+    """The seeds of the results that stand in the folder of a scale, of these experiments."""
+    paths = [folder / f"{name}{ending}" for name in names for ending in (".json", ".so-far.json")]
+    return {seed for path in paths for seed in _seeds_in(path)}
+
+
+def _seeds_in(path: Path) -> set[int]:
+    found: set[int] = set()
+    with suppress(KeyError, TypeError):
+        # A corpus has the seed 0.
+        found = {run["seed"] for row in _results(path)["rows"] for run in row["runs"]} - {0}
+    return found
+
+
+def _results(path: Path) -> dict[str, Any]:
+    """What stands in a file of results; nothing if it is missing or damaged."""
+    found: Any = None
+    with suppress(OSError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+    return found if isinstance(found, dict) else {}
+
+
+def _check_seeds(planned: Planned) -> None:
+    """Results of seeds that are not asked for now would be written over."""
+    path = planned.folder / f"{planned.experiment.name}.json"
+    seeds = {run.seed for row in planned.rows for run in row.runs} - {0}
+    others = _seeds_in(path)
+    if others - seeds:
+        known, asked = (", ".join(map(str, sorted(it))) for it in (others, seeds))
+        raise GtransError(
+            f"{path} has results of the seeds {known}, but this call is for {asked} alone; give "
+            f"`--seeds {','.join(map(str, sorted(others | seeds)))}`, or another --out."
+        )
+
+
 def _check_corpora(planned: Planned) -> None:
     """Results of corpora that are not asked for now would be written over."""
     for ending in (".json", ".so-far.json"):
         path = planned.folder / f"{planned.experiment.name}{ending}"
         others: set[str] = set()
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            others = set(json.loads(path.read_text(encoding="utf-8"))["corpora"])
+        with suppress(KeyError, TypeError):
+            others = set(_results(path)["corpora"])
         if others - set(planned.corpora):
             raise GtransError(
                 f"{path} has results of {', '.join(sorted(others))}, but this call is for "

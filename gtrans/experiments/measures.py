@@ -231,10 +231,18 @@ def _from_contrast(
 
 
 def _from_history(folder: Path, column: Column) -> Reading | None:
-    """The best value of a run's log, or the mean of all."""
+    """The best value of a run's log, or the mean of all.
+
+    There is no loss of a model with layer fusion: that of its training is of all its groups, and
+    not to be compared with that of another model.
+    """
     from gtrans.analysis.history import read_history
 
-    values = [value for _, value in read_history(folder).series(*column.at)]
+    history = read_history(folder)
+    split, name = column.at
+    if name == "loss" and "loss_group_1" in history.names(split):
+        return None
+    values = [value for _, value in history.series(split, name)]
     if column.of_run == "mean":
         return Reading(mean(values)) if values else None
     best = max if column.better == "higher" else min
@@ -243,7 +251,13 @@ def _from_history(folder: Path, column: Column) -> Reading | None:
 
 def _from_log(folder: Path, column: Column) -> Reading | None:
     """The first number behind a word of the log of a run, such as the number of parameters."""
-    text = (folder / "train.log").read_text(encoding="utf-8", errors="replace")
+    from gtrans.analysis.history import LOG
+
+    log = folder / LOG
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise GtransError(f"{log}: not readable ({error}).") from None
     found = re.search(re.escape(column.at[0]) + r"\D*([\d,.]*\d)", text)
     return Reading(column.times * float(found[1].replace(",", ""))) if found else None
 

@@ -33,6 +33,11 @@ def plan(experiments: Iterable[Experiment], wish: Wish) -> tuple[Plan, list[Plan
     return in_this_order(jobs.plan(wish.folder), names), planned
 
 
+def _because(reason: str, variant: Variant) -> str:
+    """Why a row is not run, with what is known of it."""
+    return f"{reason} ({variant.note})" if variant.note else reason
+
+
 class _Planner:
     def __init__(self, wish: Wish, jobs: Jobs) -> None:
         self._wish, self._scale, self._jobs = wish, wish.scale, jobs
@@ -184,9 +189,9 @@ class _Planner:
             if variant.ensemble:
                 continue
             if variant.options_at(self._scale.name) is None:
-                reasons[variant.label] = variant.note or "not at this scale"
+                reasons[variant.label] = _because("not at this scale", variant)
             elif variant.corpora and corpus.name not in variant.corpora:
-                reasons[variant.label] = variant.note or f"not on {corpus.name}"
+                reasons[variant.label] = _because(f"not on {corpus.name}", variant)
             elif variant.recipe not in self._scale.recipes:
                 reasons[variant.label] = f"recipe {variant.recipe} is not run at this scale"
             else:

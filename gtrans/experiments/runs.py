@@ -109,15 +109,17 @@ class Runs:
             if variant.model == "sentence":
                 if not before_it:
                     raise GtransError(f"{variant.label}: {variant.recipe} has no sentence model.")
-                return self._run(of_first, sentence, made, of_sentence, waits, variant)
+                return self._run(of_first, sentence, made, of_sentence, [waits], variant)
         words = filled([*settings.training, *after, *self._precision], call.values)
         words = ["--", *words] if words else []
         own_data = [prepared.job] if prepared.of else []
         # A model may start from another one of the same stage, which is named before it; a baseline
         # that is a sentence model itself stands in its stage.
+        trained: list[Job] = []
         for model in documents or before_it:
             waits = self._stage(call, model.stage, model, own, words, waits, *own_data)
-        return self._run(call, model, made, own, waits, variant)
+            trained.append(waits)
+        return self._run(call, model, made, own, trained, variant)
 
     def ensemble(self, runs: Sequence[Run]) -> Run:
         """Models that translate together; nothing is trained."""
@@ -215,10 +217,13 @@ class Runs:
         of: Output,
         made: Sequence[Output],
         words: list[str],
-        trained: Job,
+        trained: Sequence[Job],
         variant: Variant,
     ) -> Run:
-        """The run of a trained model, with the jobs that would translate by it."""
+        """The run of a trained model, with the jobs that would translate by it.
+
+        ``trained``: those that have trained it, the last one after the others.
+        """
         files = [it.path for it in made if it.stage == "translate" and it.name == of.name]
         argv = ["bash", script(call.recipe), "--stage", "translate", "--only", of.name, *words]
         translated, hypothesis = [], files[0]
@@ -232,7 +237,7 @@ class Runs:
                     f"{call.name}/jobs/{name}.translate",
                     (*argv, *chosen),
                     (file,),
-                    (trained.name,),
+                    (trained[-1].name,),
                     gpu=self._scale.gpu,
                 )
             )
@@ -246,7 +251,7 @@ class Runs:
             hypothesis,
             data,
             call.corpus,
-            (trained,),
+            tuple(trained),
             tuple(translated),
         )
         if not (variant.decoding or variant.control):

@@ -181,10 +181,10 @@ def _scores(table: dict[str, Any]) -> list[str]:
         if not row["cells"] and not row["paper"]:
             continue
         cells = [row["label"], *([row["corpus"]] if several else [])]
-        count = len(row["runs"])
         of_each = table.get("each_seed", [])
         cells += [
-            _cell(row["cells"].get(it), table["columns"][it], count, it in of_each) for it in used
+            _cell(row["cells"].get(it), table["columns"][it], row["runs"], it in of_each)
+            for it in used
         ]
         if timed:
             times = [run["seconds"] for run in row["runs"]]
@@ -217,21 +217,24 @@ def _is_used(table: dict[str, Any], title: str) -> bool:
     return any(title in row["cells"] for row in table["rows"])
 
 
-def _cell(cell: dict[str, Any] | None, digits: int, count: int, each: bool) -> str:
+def _cell(
+    cell: dict[str, Any] | None, digits: int, runs: Sequence[dict[str, Any]], each: bool
+) -> str:
     """Mean and spread over seeds; of a single seed, the 95% interval.
 
-    ``count``: of all seeds; a mean over fewer says so. ``each``: the value of each instead, with
-    its interval.
+    ``runs``: of all seeds; a mean over fewer says so. ``each``: the value of each instead, with
+    its interval, in the order of the runs.
     """
     if cell is None:
         return ""
     if each:
-        return ", ".join(_with_interval(it["value"], it, digits) for it in cell["seeds"])
+        of_seed = {it["seed"]: _with_interval(it["value"], it, digits) for it in cell["seeds"]}
+        return ", ".join(of_seed.get(run["seed"], "-") for run in runs)
     found = len(cell["seeds"])
     value = _with_interval(cell["mean"], cell["seeds"][0], digits)
     if cell["spread"] is not None:
         value = f"{cell['mean']:.{digits}f} ± {cell['spread']:.{digits}f}"
-    return value if found == count else f"{value} ({found} of {count} seeds)"
+    return value if found == len(runs) else f"{value} ({found} of {len(runs)} seeds)"
 
 
 def _with_interval(value: float, of_seed: dict[str, Any], digits: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import os
 import signal
 import subprocess
@@ -12,6 +14,8 @@ import pytest
 from support.suites import others_long
 
 from gtrans.cli import main
+from gtrans.cli.shared.dispatch import COMMANDS, _Parser
+from gtrans.evaluation.contrastive.results_file import LOWER
 
 # It stands for a library that takes a long time to import and takes everything for a missing part.
 SLOW = """
@@ -117,3 +121,37 @@ def test_so_do_commands_of_fairseq_with_the_plugin(repo):
     assert "Traceback" not in done.stderr
     line = done.stderr.splitlines()[-1]
     assert line.startswith("gtrans: error: the environment has TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1")
+
+
+def options() -> list[tuple[str, argparse.Action]]:
+    """Every option of every command."""
+    found = []
+    for command in COMMANDS:
+        module = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}")
+        parts = [f"{module.PARTS_IN}.{part}" for part in getattr(module, "PARTS", ())]
+        for name, one in [(command, module), *((it, importlib.import_module(it)) for it in parts)]:
+            if hasattr(one, "add_arguments"):
+                parser = _Parser()
+                one.add_arguments(parser)
+                found += [(name, action) for action in parser._actions if action.option_strings]
+    return found
+
+
+def test_an_option_for_several_words_keeps_all_of_them_when_given_again() -> None:
+    several = [(name, action) for name, action in options() if action.nargs in ("+", "*")]
+    assert len(several) > 30
+    for name, action in several:
+        given = argparse.Namespace(**{action.dest: action.default})
+        parser = _Parser(exit_on_error=False)
+        for words in (["a"], ["b", "c"]):
+            action(parser, given, words, action.option_strings[0])
+        assert getattr(given, action.dest) == ["a", "b", "c"], (name, action.option_strings)
+
+
+def test_an_option_with_words_and_without_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without words `--lower-is-better` means all systems, so both together have no sense."""
+    flag = LOWER
+    words = ["contrast", "--set", "x", "--scores", "a=y", flag, flag, "a"]
+    with pytest.raises(SystemExit):
+        main(words)
+    assert f"{flag} is given twice, with words and without" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from support.contrast_items import generated, small_item
@@ -20,9 +21,9 @@ from gtrans.evaluation.contrastive import (
 
 def test_random_contexts_come_from_other_items():
     items = generated(10, ["pronoun", "formality"])
-    changed = random_contexts(items, seed=3)
-    assert changed == random_contexts(items, seed=3)
-    assert changed != random_contexts(items, seed=4)
+    changed = random_contexts(items, seed=3).items
+    assert changed == random_contexts(items, seed=3).items
+    assert changed != random_contexts(items, seed=4).items
     contexts = {
         (item.phenomenon, item.distance, item.source[: item.context], item.target[: item.context])
         for item in items
@@ -61,17 +62,58 @@ def test_the_random_context_of_a_pronoun_does_not_tell_it():
     ]  # fmt: skip
     same = [
         item.source[0].split()[0] == new.source[0].split()[0]
-        for item, new in zip(items, random_contexts(items), strict=True)
+        for item, new in zip(items, random_contexts(items).items, strict=True)
     ]
     assert 0.4 < sum(same) / len(items) < 0.6
 
 
 def test_a_twin_gives_no_context():
     twins = generated(2, ["pronoun"])[:2]
-    with pytest.raises(GtransError, match="`--random-context`: there is no item of pronoun at"):
+    with pytest.raises(GtransError, match="`--random-context`: there is no other item with"):
         random_contexts(twins)
     bare = small_item(source=("A.",), target=("a.",), contrastive=(("b.",),))
-    assert random_contexts([bare]) == [bare]
+    assert random_contexts([bare]).items == [bare]
+
+
+def test_an_item_with_the_same_context_gives_none():
+    """Another question in the same text would leave the item as it is."""
+    def item(number, context):
+        return small_item(
+            str(number), source=(context, f"It {number}."), target=("c.", f"Er {number}."),
+            contrastive=(("c.", f"Sie {number}."),),
+        )  # fmt: skip
+
+    items = [item(number, "A." if number % 5 else "B.") for number in range(10)]
+    for own, new in zip(items, random_contexts(items).items, strict=True):
+        assert new.source[0] != own.source[0]
+    with pytest.raises(GtransError, match="no other item with another context"):
+        random_contexts([item(number, "A.") for number in range(3)])
+
+
+def test_an_item_in_the_same_form_gives_the_context():
+    items = [
+        replace(small_item(f"{form} {number}", phenomenon=form), form=form,
+                source=(f"{form} {number}.", f"It {number}."))
+        for form in ("text", "tokenised") for number in range(3)
+    ]  # fmt: skip
+    for own, new in zip(items, random_contexts(items).items, strict=True):
+        assert new.form == own.form == new.source[0].split()[0]
+
+
+def test_what_a_control_lacks_is_said():
+    bare = small_item("bare", source=("A.",), target=("a.",), contrastive=(("b.",),))
+    alone = small_item("alone", phenomenon="formality", source=("X.", "Q."))
+    others = [
+        small_item(str(n), phenomenon="it:er", source=(f"C {n}.", f"It {n}.")) for n in range(3)
+    ]
+    assert random_contexts([bare]).notes() == [
+        "`--random-context`: 1 of 1 items have no context, so their control is the item itself"
+    ]
+    control = random_contexts([bare, alone, *others])
+    assert (control.bare, control.foreign, control.one_answer) == (1, 1, ("it",))
+    assert len(control.notes()) == 3
+    several = [replace(it, phenomenon=f"it:{n}") for n, it in enumerate(others)]
+    assert random_contexts(several).notes() == []
 
 
 def test_the_control_is_shown_next_to_the_true_context():
@@ -91,7 +133,7 @@ def test_the_margin_by_context_is_shown_where_there_are_scores():
     gains = gained_margins(items, true, other)
     assert gains == {"pronoun": {1: [0.5, -1.0, 0.0]}}
     gain = mean_gain(gains["pronoun"][1])
-    radius = 1.959964 * math.sqrt(7 / 36)  # the variance of the three values is 7 / 12
+    radius = 4.302653 * math.sqrt(7 / 36)  # Student's t; the variance of the values is 7 / 12
     assert gain.value == pytest.approx(-1 / 6)
     assert gain.items == 3
     table, control = (tabulate(items, outcomes_of(items, scores)) for scores in (true, other))

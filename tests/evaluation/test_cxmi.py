@@ -83,6 +83,7 @@ def test_the_corpus_by_hand() -> None:
     assert result.interval == pytest.approx((-0.5, 2.0))
     assert corpus_cxmi(sentences[:2]).resampled == "sentences"
     assert corpus_cxmi(sentences[:2]).interval == pytest.approx((1.0, 3.0))
+    assert corpus_cxmi(sentences[:1]).interval is None
 
 
 def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
@@ -96,7 +97,9 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
             for document, mean in enumerate(means)
             for sentence, noise in enumerate(torch.randn(5, generator=generator).tolist())
         ]
-        low, high = corpus_cxmi(sentences).interval
+        found = corpus_cxmi(sentences).interval
+        assert found is not None
+        low, high = found
         held += low <= 0 <= high
     assert 88 <= held <= 99
 

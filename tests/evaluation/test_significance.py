@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -32,12 +33,20 @@ def bleu(rows: dict[str, Statistics], documents: NDArray[np.int64]) -> Measureme
     )
 
 
-def mean(values: dict[str, list[float]], higher_is_better: bool = True) -> Measurement:
-    """A metric whose corpus score is the mean of its segments; each is a document."""
+def mean(
+    values: dict[str, list[float]],
+    higher_is_better: bool = True,
+    documents: Sequence[int] | None = None,
+) -> Measurement:
+    """A metric whose corpus score is the mean of its segments.
+
+    ``documents``: that of each segment.
+    """
     rows = {name: np.array([[value, 1.0] for value in column]) for name, column in values.items()}
     units = len(next(iter(values.values())))
     return Measurement(
-        "mean", "mean", "document", higher_is_better, "", rows, np.arange(units),
+        "mean", "mean", "document" if documents is None else "sentence", higher_is_better, "", rows,
+        np.array(range(units) if documents is None else documents),
         lambda sums: sums[0] / sums[1],
     )  # fmt: skip
 
@@ -93,12 +102,12 @@ def test_one_unit_cannot_be_resampled(unit: Resample) -> None:
 
 
 def test_non_inferiority_approaches_the_exact_test() -> None:
-    """As above; one side only, and the margin is added to what is observed."""
+    """As above; one side only, and every document is given back its share of the margin."""
     a, b = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0], [2.5, 1.5, 3.0, 1.0, 4.0, 9.5]
-    differences = np.array(b) - np.array(a)
-    every = [(differences * signs).mean() for signs in product([1, -1], repeat=6)]
     for margin in (0.0, 0.3, 0.9):
-        exact = np.mean([value >= differences.mean() + margin - 1e-9 for value in every])
+        shifted = np.array(b) - np.array(a) + margin
+        every = [(shifted * signs).mean() for signs in product([1, -1], repeat=6)]
+        exact = np.mean([value >= shifted.mean() - 1e-9 for value in every])
         measured = mean({"a": a, "b": b})
         found = resample(measured, randomisation_trials=5000, margin=margin).comparisons["b"]
         assert found.non_inferiority is not None
@@ -106,6 +115,32 @@ def test_non_inferiority_approaches_the_exact_test() -> None:
         errors = mean({"a": [-it for it in a], "b": [-it for it in b]}, higher_is_better=False)
         same = resample(errors, randomisation_trials=5000, margin=margin).comparisons["b"]
         assert same.non_inferiority == found.non_inferiority
+
+
+def test_a_document_is_given_back_as_much_as_it_has_of_the_sentences() -> None:
+    """Documents of one and three sentences; the four ways to swap them are counted by hand."""
+    a = [0.0, 0.0, 0.0, 0.0]
+    b = [-2.0, 0.4, -0.2, 0.1]  # documents: -2, and 0.3 together; the mean is -0.425
+    found = resample(
+        mean({"a": a, "b": b}, documents=[0, 1, 1, 1]), randomisation_trials=4000, margin=0.6
+    ).comparisons["b"]
+    # With its share, 0.6 / 4 and 0.6 * 3 / 4: -0.5 + 0.15 and 0.075 + 0.45. Only the second one
+    # is above 0, so of the sums 0.175, 0.875, -0.875 and -0.175 two are at least 0.175.
+    assert found.non_inferiority is not None
+    assert found.non_inferiority.p == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize("margin", [0.3, 1.0, 50.0])
+@pytest.mark.parametrize("documents", [2, 3, 5])
+def test_no_margin_makes_few_documents_prove_anything(documents: int, margin: float) -> None:
+    """With a threshold beyond all swaps, two documents would do."""
+    values = [float(it) for it in range(documents)]
+    found = resample(
+        mean({"a": values, "b": [it - 0.1 for it in values]}), randomisation_trials=4000,
+        margin=margin,
+    ).comparisons["b"]  # fmt: skip
+    assert found.non_inferiority is not None
+    assert found.non_inferiority.p == pytest.approx(0.5**documents, abs=0.03)
 
 
 @settings(max_examples=25, deadline=None)

@@ -52,10 +52,26 @@ def test_the_log_and_the_time_of_a_run(tmp_path: Path) -> None:
     assert with_other is not None and isclose(with_other.value, 2 * 2.017152)
     history = Column("training", ("valid", "loss"))
     assert read_number(Measure("history"), history, tmp_path, None, (tmp_path,)) is None
+    with pytest.raises(GtransError, match="nowhere/train.log: not readable"):
+        read_number(Measure("log"), column, tmp_path / "nowhere", None)
     translation, record = tmp_path / "t", tmp_path / "r.json"
     translation.write_text("a b c\nd\n")
     record.write_text(json.dumps({"seconds": 8, "last_seconds": 2}))
     assert read_number(Measure("speed"), Column("speed", ()), translation, record) == Reading(2.0)
+
+
+@pytest.mark.parametrize("groups", ["", " | loss_group_1 2.763 | loss_group_2 1.477"])
+def test_a_loss_over_groups_of_layers_is_no_loss_of_the_model(groups: str, tmp_path: Path) -> None:
+    """It has the losses of all groups in it, so it is above that of the same model without."""
+    (tmp_path / "train.log").write_text(
+        "2026-01-01 00:00:00 | INFO | valid | epoch 002 | valid on 'valid' subset | loss 1.487 | "
+        f"nll_loss 0.295{groups} | ppl 1.23 | num_updates 300\n"
+    )
+    for name, value in (("loss", None if groups else 1.487), ("nll_loss", 0.295)):
+        found = read_number(
+            Measure("history"), Column("training", ("valid", name), better="lower"), tmp_path, None
+        )
+        assert (found and found.value) == value
 
 
 def test_measures_that_are_not_there_are_refused(tmp_path: Path) -> None:

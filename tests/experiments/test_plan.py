@@ -199,6 +199,19 @@ def test_two_models_that_are_compared_are_both_trained_before(tmp_path: Path) ->
     assert [Path(it).parent.name for it in folders] == ["plain-bert", "plain"]
 
 
+def test_a_model_in_two_trainings_has_the_time_of_both(tmp_path: Path) -> None:
+    corpus_in(tmp_path, "debian-web-ende", "en", "de")
+    (chosen,) = find(read_catalogue(), ["results-debian"])
+    wish = Wish(read_scale("small"), OUT, tmp_path, (), (1,))
+    _, (table,) = plan([chosen], wish)
+    trained = {row.variant.label: [job.name for run in row.runs for job in run.trained]
+               for row in table.rows}  # fmt: skip
+    first, second = (name.rpartition("/")[2] for name in trained["HAN"])
+    assert first == "compare.system-han-encoder.document"
+    assert second == "compare.system-han.document"
+    assert len(trained["recurrent memory"]) == 1
+
+
 def test_some_rows_bring_those_that_they_are_tested_against() -> None:
     (chosen,) = find(read_catalogue(), ["results-debian"])
     labels = [variant.label for variant in with_rows(chosen, ["HAN"]).variants]

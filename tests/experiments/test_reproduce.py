@@ -38,6 +38,10 @@ needs_snakemake = pytest.mark.skipif(
         (["003-T5.2", "--out", "o"], "003-T5.2 is not shown at scale tiny"),
         (["002-T1", "--out", "o", "--scale", "paper"], "002-T1 cannot be had freely"),
         (["000-T6", "--out", "o", "--rows", "x"], "000-T6 has no row 'x', only "),
+        (
+            ["results-debian", "--out", "o", "--rows", "sentence, trained on with more pairs"],
+            "'sentence, trained on with more pairs' of results-debian: not at this scale (",
+        ),
         (["000-T6", "--out", "o", "--finished"], "no row of 000-T6 is finished"),
         (["000-T6", "--list", "000-T6"], "give it behind `--list`"),
     ],

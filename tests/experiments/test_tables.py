@@ -18,7 +18,7 @@ from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import (
     Figure,
 )
-from gtrans.experiments.engine import _write, reproduce, write_finished
+from gtrans.experiments.engine import _write, earlier_seeds, reproduce, write_finished
 from gtrans.experiments.figures import draw
 from gtrans.experiments.jobs import Job, Plan
 from gtrans.experiments.measures import Column
@@ -123,6 +123,34 @@ def test_changes_of_a_p_value_are_not_shown(finished_table: tuple[Planned, Plan]
     table = table_of(replace(planned, columns=columns), plan)
     assert all("difference" not in row["cells"].get("p of a test", {}) for row in table["rows"])
     assert "Changes from the baseline" not in to_markdown(table)
+
+
+def test_values_of_each_seed_stand_in_their_order_also_where_one_is_missing(
+    finished_table: tuple[Planned, Plan], tmp_path: Path
+) -> None:
+    planned, plan = finished_table
+    columns = {"of each": Column("score", ("s_bleu",), compared=False)}
+    (tmp_path / "with" / "seed-2" / "scores.json").write_text("{}")
+    lines = to_markdown(table_of(replace(planned, columns=columns), plan)).splitlines()
+    row = next(line for line in lines if line.startswith("| with |"))
+    assert "| 22.00 (21.00–23.00), -, 25.00 (24.00–26.00) |" in row
+
+
+def test_results_of_other_seeds_are_not_written_over(
+    finished_table: tuple[Planned, Plan], tmp_path: Path
+) -> None:
+    planned, plan = finished_table
+    assert _write(planned, plan)
+    assert earlier_seeds(tmp_path, ["009-T1"]) == {1, 2, 3}
+    assert earlier_seeds(tmp_path, ["009-T2"]) == set()
+    before = (tmp_path / "009-T1.json").read_text()
+    some = replace(
+        planned,
+        rows=tuple(replace(row, runs=row.runs[1:2], jobs=row.jobs[1:2]) for row in planned.rows),
+    )
+    with pytest.raises(GtransError, match="of the seeds 1, 2, 3, but this call is for 2 alone"):
+        reproduce(plan, [some], 1, False, [])
+    assert (tmp_path / "009-T1.json").read_text() == before
 
 
 def test_finished_rows_are_written_while_others_run(

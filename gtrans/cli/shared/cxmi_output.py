@@ -120,20 +120,27 @@ def _forms(gains: Sequence[Gain]) -> list[Entry]:
 
 def line(result: Cxmi) -> str:
     """The result as text."""
-    low, high = result.interval
+    ends = _interval(result)
+    interval = f" (95% interval {ends}, {result.resampled} resampled)" if ends else ""
     return (
-        f"CXMI {result.value:.4f} nats per sentence (95% interval {low:.4f} to {high:.4f}, "
-        f"{result.resampled} resampled), {result.per_token:.5f} per token; "
+        f"CXMI {result.value:.4f} nats per sentence{interval}, {result.per_token:.5f} per token; "
         f"{result.sentences} sentences, {result.documents} documents"
     )
 
 
+def _interval(result: Cxmi) -> str:
+    if result.interval is None:
+        return ""
+    low, high = result.interval
+    return f"{low:.4f} to {high:.4f}"
+
+
 def random_line(random: Cxmi, true: Cxmi) -> str:
     """What a context that is not the sentence's own brings, and the true one more than it."""
-    ends = [f"{low:.4f} to {high:.4f}" for low, high in (random.interval, true.interval)]
+    ends = [f" ({_interval(it)})" if it.interval else "" for it in (random, true)]
     return (
-        f"in a random context {random.value:.4f} nats per sentence ({ends[0]}); the true one has "
-        f"{true.value:.4f} more ({ends[1]})"
+        f"in a random context {random.value:.4f} nats per sentence{ends[0]}; the true one has "
+        f"{true.value:.4f} more{ends[1]}"
     )
 
 

@@ -7,7 +7,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gtrans.cli.shared.output import standard_output
 from gtrans.environment import check_environment
@@ -45,15 +45,39 @@ _NO_COMMAND = 2  # as argparse reports a missing word
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose help is a program's output like any other: a closed pipe or full disk shows.
+    """A parser that loses nothing in silence, neither output nor words, as argparse does.
 
-    argparse itself passes over what cannot be written, and ends with status 0.
+    Its help is a program's output like any other: a closed pipe or a full disk shows. And an option
+    that takes several words keeps all of them when it is given again.
     """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for name in (None, "store"):
+            self.register("action", name, _Store)
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         stream = file or sys.stderr
         if message and stream is not None:
             stream.write(message)
+
+
+class _Store(argparse.Action):
+    """Keep the words of an option; those of one for several words are added to earlier ones."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        earlier = getattr(namespace, self.dest, self.default)
+        if self.option_strings and self.nargs in ("+", "*") and earlier is not self.default:
+            if not (values and earlier):
+                parser.error(f"{option_string} is given twice, with words and without")
+            values = [*earlier, *values]
+        setattr(namespace, self.dest, values)
 
 
 def dispatch(argv: Sequence[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from gtrans.cli.shared.score_tools import add_segment_scores, add_tools, compares_texts
@@ -13,7 +14,7 @@ from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
 from gtrans.evaluation import buckets
 from gtrans.evaluation.consistency import SCORES
-from gtrans.evaluation.metrics import DOCUMENT_METRICS, METRICS, TOKENIZERS
+from gtrans.evaluation.metrics import DEFAULT_METRICS, DOCUMENT_METRICS, METRICS, TOKENIZERS
 from gtrans.evaluation.moses_tokens import MOSES
 from gtrans.evaluation.significance import BOOTSTRAP_TRIALS, RANDOMISATION_TRIALS
 
@@ -29,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--hyp",
         required=True,
         nargs="+",
-        action="extend",
         metavar="[NAME=]FILE",
         help="translations, one file per system, or - for the standard input; the tests compare "
         "all others with the first",
@@ -37,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--ref",
         nargs="+",
-        action="extend",
         default=[],
         metavar="FILE",
         help="the reference, or several; --ctxpro needs none, and with --src neither do "
@@ -198,16 +197,20 @@ def margins_of(args: argparse.Namespace) -> dict[str, float]:
     """The margins of ``--non-inferior`` by metric.
 
     Raises:
-        GtransError: no such metric, no number of at least 0, a metric twice, or nothing to compare.
+        GtransError: no such metric, or one that these options do not compute; no number of at least
+            0, a metric twice, or nothing to compare.
     """
     margins: dict[str, float] = {}
+    named = [word.partition("=")[0] for word in args.segment_scores]
     for word in args.non_inferior:
         key, _, number = word.rpartition("=")
         key = key or DEFAULT_MARGIN_METRIC
-        if key not in (known := (*METRICS, *SCORES)):
+        if key not in (known := (*METRICS, *SCORES, *named)) and not _has_other_scores(args):
             raise GtransError(
                 f"--non-inferior {word}: there is no metric '{key}', only {', '.join(known)}"
             )
+        if key in (*METRICS, *SCORES) and key not in (here := (*measured(args), *named)):
+            raise GtransError(not_among_the_scores(key, here))
         try:
             margin = float(number)
         except ValueError:
@@ -222,6 +225,29 @@ def margins_of(args: argparse.Namespace) -> dict[str, float]:
     if margins and len(args.hyp) < 2:
         raise GtransError("--non-inferior compares with the first --hyp; give at least two")
     return margins
+
+
+def measured(args: argparse.Namespace) -> list[str]:
+    """The scores that compare with the reference, by these options."""
+    if not args.ref:
+        return []
+    keys = args.metrics or (DOCUMENT_METRICS if args.documents_only else DEFAULT_METRICS)
+    found = [key for key in keys if key != CONSISTENCY]
+    wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
+    return [*found, *(SCORES if wanted and args.src else ())]
+
+
+def not_among_the_scores(key: str, here: Iterable[str]) -> str:
+    """What ``--non-inferior`` says of a metric that is not computed."""
+    return (
+        f"--non-inferior: {key} is not among the scores here, which are {', '.join(here)}; name "
+        "one of these, such as s_bleu=0.5, or --metrics"
+    )
+
+
+def _has_other_scores(args: argparse.Namespace) -> bool:
+    """Whether there are scores whose names only their files tell."""
+    return bool(args.ctxpro or any(getattr(args, tool) for tool in _TOOLS))
 
 
 def _add_buckets(group: argparse._ArgumentGroup) -> None:

@@ -69,7 +69,6 @@ def add_segment_scores(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--segment-scores",
         nargs="+",
-        action="extend",
         default=[],
         metavar="NAME=FILE",
         help="scores of a metric NAME, one a line for every sentence (or document): a FILE for "

@@ -3,26 +3,58 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.items import Item
 
 
-def random_contexts(items: Sequence[Item], seed: int = 1) -> list[Item]:
+@dataclass(frozen=True)
+class Control:
+    """Items with random contexts, and where these are less than they should be.
+
+    Attributes:
+        items: the items.
+        bare: how many have no context, and are as they were.
+        foreign: how many have the context of another phenomenon, because their own has none.
+        one_answer: phenomena, up to the colon, all of whose items have the same answer behind it,
+            so that a random context may tell it as the own one does.
+    """
+
+    items: list[Item]
+    bare: int
+    foreign: int
+    one_answer: tuple[str, ...]
+
+    def notes(self) -> list[str]:
+        """A line for each of these."""
+        of = f"of {len(self.items)} items"
+        lines = [
+            f"{self.bare} {of} have no context, so their control is the item itself",
+            f"{self.foreign} {of} have the context of another phenomenon: theirs has no other",
+            f"all items of {', '.join(self.one_answer)} have the same answer, so that the context "
+            "of another item may tell it, too, and the margin above it says little",
+        ]
+        found = zip(lines, (self.bare, self.foreign, self.one_answer), strict=True)
+        return [f"`--random-context`: {line}" for line, so in found if so]
+
+
+def random_contexts(items: Sequence[Item], seed: int = 1) -> Control:
     """The items, each with the context of another item: a control for the use of context.
 
     The context of an item is the sentences before the first one in which its candidates differ.
     It is replaced on both sides by that of another item, the donor; on the target side by the
     context of the donor's right translation. Donors are chosen as follows:
 
+    - of the same form of text, tokenised or not;
     - of the same phenomenon and distance if possible, then of the same phenomenon, then any;
       ``it:er`` and ``it:sie`` count as the same one, because what stands behind the colon is the
       answer, and a context with a noun of the right gender would still help;
     - with the same number of sentences of context if possible, otherwise the closest number;
-    - never the item itself or its twin, which are recognised by the sentences after the context;
+    - never the item itself or its twin, which are recognised by the sentences after the context,
+      and never one with the same context;
     - at random, depending on ``seed``, the id of the item and the other items.
 
     An item without context is not changed.
@@ -37,31 +69,52 @@ def random_contexts(items: Sequence[Item], seed: int = 1) -> list[Item]:
                 lengths = donors.setdefault(kind, {})
                 lengths.setdefault(item.context, []).append(item)
     question = {id(item): _question(item) for item in items}
+    foreign = 0
 
     def transplanted(item: Item) -> Item:
+        nonlocal foreign
         if not item.context:
             return item
         begin = random.Random(f"{seed}/{item.id}").random()
+        own = item.source[: item.context]
         for kind in _kinds(item):
             lengths = donors[kind]
             for length in sorted(lengths, key=lambda n: (abs(n - item.context), n)):
                 others = lengths[length]
                 first = int(begin * len(others))
                 for donor in chain(others[first:], others[:first]):
-                    if question[id(donor)] != question[id(item)]:
+                    another = question[id(donor)] != question[id(item)]
+                    if another and donor.source[:length] != own:
+                        foreign += _phenomenon(donor) != _phenomenon(item)
                         return _with_context(item, donor)
         raise GtransError(
-            f"`--random-context`: there is no item of {item.phenomenon} at distance "
-            f"{item.distance} to take a context for {item.id} from; give a larger set."
+            f"`--random-context`: there is no other item with another context to take one for "
+            f"{item.id} from; give a larger set."
         )
 
-    return [transplanted(item) for item in items]
+    changed = [transplanted(item) for item in items]
+    bare = sum(not item.context for item in items)
+    return Control(changed, bare, foreign, tuple(_of_one_answer(items)))
+
+
+def _of_one_answer(items: Sequence[Item]) -> Iterator[str]:
+    answers: dict[str, set[str]] = {}
+    for item in items:
+        question, colon, answer = item.phenomenon.partition(":")
+        if colon:
+            answers.setdefault(question, set()).add(answer)
+    yield from (question for question, found in answers.items() if len(found) == 1)
+
+
+def _phenomenon(item: Item) -> str:
+    """Without the answer."""
+    return item.phenomenon.partition(":")[0]
 
 
 def _kinds(item: Item) -> list[Hashable]:
     """Groups of items to search for a donor, the best one first."""
-    question = item.phenomenon.partition(":")[0]
-    return [(question, item.distance), question, None]
+    form, question = item.form, _phenomenon(item)
+    return [(form, question, item.distance), (form, question), (form,)]
 
 
 def _question(item: Item) -> Hashable:

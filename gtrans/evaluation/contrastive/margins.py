@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from math import isfinite, sqrt
 from statistics import fmean, stdev
 
-from gtrans.evaluation.contrastive.accuracy import QUANTILE
 from gtrans.evaluation.contrastive.items import Item
 
 Gains = dict[str, dict[int | None, list[float]]]
@@ -25,8 +24,8 @@ class MeanGain:
 
     Attributes:
         value: nats an item.
-        interval: 95% interval of ``value``, by the normal approximation over items; None: there
-            are fewer than two.
+        interval: 95% interval of ``value``, by Student's t over items; None: there are fewer than
+            two.
         items: number of items.
     """
 
@@ -86,5 +85,7 @@ def mean_gain(values: Sequence[float]) -> MeanGain:
     value = fmean(values)
     if len(values) < 2:
         return MeanGain(value, None, len(values))
-    radius = QUANTILE * stdev(values) / sqrt(len(values))
+    from scipy.stats import t
+
+    radius = float(t.ppf(0.975, len(values) - 1)) * stdev(values) / sqrt(len(values))
     return MeanGain(value, (value - radius, value + radius), len(values))
