@@ -182,6 +182,11 @@ def run(args: argparse.Namespace) -> None:
         )
     variants = [items]
     if args.random_context:
+        if not any(item.has_right and item.contrastive for item in items):
+            raise GtransError(
+                f"`--random-context`: `--set` {args.set[0]} has no right and wrong translations "
+                "to tell apart, so there is nothing to compare; leave it out."
+            )
         control = random_contexts(items, args.seed)
         variants.append(control.items)
         for note in control.notes():

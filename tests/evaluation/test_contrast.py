@@ -181,7 +181,8 @@ def contrast(
 ) -> Callable[..., tuple[int, str, str]]:
     def call(model: str, *more: str) -> tuple[int, str, str]:
         path = ":".join(str(tiny.checkpoints[name]) for name in model.split(":"))
-        files = ("--path", path, "--data", str(tiny.data), "--set", str(small_set))
+        files = ("--path", path, "--data", str(tiny.data))
+        files += () if "--set" in more else ("--set", str(small_set))
         status = main(["contrast", *files, "--cpu", *more])
         return status, *capsys.readouterr()
 

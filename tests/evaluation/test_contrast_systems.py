@@ -341,3 +341,5 @@ def test_a_set_without_wrong_translations(call: Call, tmp_path: Path) -> None:
         assert scores == {"items": 3, "s_bleu": pytest.approx(100), "chrf": pytest.approx(100)}
     status, _, err = call(*sets, "--scores", file)
     assert status == 1 and "has no wrong translations to score; give `--generate`." in err
+    status, _, err = call(*sets, "--generate", "--path", "m.pt", "--random-context")
+    assert status == 1 and "has no right and wrong translations to tell apart" in err
