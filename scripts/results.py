@@ -47,10 +47,10 @@ start from the row *sentence* and are tested against *sentence, trained on*: the
 trained on for the same number of updates of as many sentences; the note of a row says where it
 is otherwise, and every difference names what it is from. Validation text decides which
 checkpoint is the best; a row reads its test text once. Intervals are of 95%, by a bootstrap over
-documents (contrastive sets: Wilson). *Validation loss* has label smoothing and is in bits; a
-perplexity has none. Rows of several runs stand together where the models that they are tested
-against have the same scores in each. Tokens a second and times are of machines that did other work
-as well: they are not to be compared closely.
+documents (contrastive sets: Wilson; margins: Student's t). *Validation loss* has label smoothing
+and is in bits; a perplexity has none. Rows of several runs stand together where the models that
+they are tested against have the same scores in each. Tokens a second and times are of machines that
+did other work as well: they are not to be compared closely.
 
 The command of a row makes it and what it is tested against; `--data` is the folder of the corpora,
 in the form of `docs/corpora.md`. The row *sentence* is the one to try first."""

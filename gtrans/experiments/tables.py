@@ -266,7 +266,7 @@ def _differences(table: dict[str, Any]) -> list[str]:
         intervals = [
             change_interval(it["change"], digits) if "change" in it else "-" for it in cell["seeds"]
         ]
-        each = [f"{it['p']:.3g}" for it in cell["seeds"] if "p" in it]
+        each = [f"{it['p']:.3g}" if "p" in it else "-" for it in cell["seeds"]]
         tests = sorted({it["test"] for it in cell["seeds"] if "test" in it})
         lines.append(
             _line([
@@ -277,7 +277,7 @@ def _differences(table: dict[str, Any]) -> list[str]:
                 change if spread is None else f"{change} ± {spread:.{digits}f}",
                 *([", ".join(intervals)] if ranged else []),
                 "" if difference["p"] is None else f"{difference['p']:.3g}",
-                ", ".join(each) + (f" ({', '.join(tests)})" if tests else ""),
+                f"{', '.join(each)} ({', '.join(tests)})" if tests else "",
             ])
         )  # fmt: skip
     lead = "Changes from the baseline of the same seed (p over seeds: paired t-test):"

@@ -155,3 +155,5 @@ def test_an_option_with_words_and_without_is_refused(capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit):
         main(words)
     assert f"{flag} is given twice, with words and without" in capsys.readouterr().err
+    assert main(words[:-1]) == 1  # twice without is once; the set is missing
+    assert "x" in capsys.readouterr().err

@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.contrast_items import generated, small_item
 
 from gtrans.cli.shared.contrast_report import Result, lines, report
@@ -17,6 +19,7 @@ from gtrans.evaluation.contrastive import (
     random_contexts,
     tabulate,
 )
+from gtrans.evaluation.contrastive.control import _Donors
 
 
 def test_random_contexts_come_from_other_items():
@@ -88,6 +91,20 @@ def test_an_item_with_the_same_context_gives_none():
         assert new.source[0] != own.source[0]
     with pytest.raises(GtransError, match="no other item with another context"):
         random_contexts([item(number, "A.") for number in range(3)])
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=12), st.integers(0, 3), st.floats(0, 0.99))
+def test_donors_are_those_with_another_context_in_their_order(
+    contexts: list[int], own: int, begin: float
+):
+    """Those of one context are passed over at once; one by one would take N² for N items."""
+    items = [
+        small_item(str(number), source=(f"{context}.", "It."))
+        for number, context in enumerate(contexts)
+    ]
+    first = int(begin * len(items))
+    slow = [item for item in items[first:] + items[:first] if item.source[0] != f"{own}."]
+    assert list(_Donors(items).other_than((f"{own}.",), begin)) == slow
 
 
 def test_an_item_in_the_same_form_gives_the_context():

@@ -202,8 +202,7 @@ def test_two_models_that_are_compared_are_both_trained_before(tmp_path: Path) ->
 def test_a_model_in_two_trainings_has_the_time_of_both(tmp_path: Path) -> None:
     corpus_in(tmp_path, "debian-web-ende", "en", "de")
     (chosen,) = find(read_catalogue(), ["results-debian"])
-    wish = Wish(read_scale("small"), OUT, tmp_path, (), (1,))
-    _, (table,) = plan([chosen], wish)
+    _, (table,) = plan([chosen], Wish(read_scale("small"), OUT, tmp_path, (), (1,)))
     trained = {row.variant.label: [job.name for run in row.runs for job in run.trained]
                for row in table.rows}  # fmt: skip
     first, second = (name.rpartition("/")[2] for name in trained["HAN"])

@@ -12,7 +12,7 @@ from math import isclose
 from pathlib import Path
 
 import pytest
-from support.finished_table import BASELINE, BETTER, SIGNATURE, X
+from support.finished_table import BASELINE, BETTER, SIGNATURE, X, scores
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import (
@@ -134,6 +134,15 @@ def test_values_of_each_seed_stand_in_their_order_also_where_one_is_missing(
     lines = to_markdown(table_of(replace(planned, columns=columns), plan)).splitlines()
     row = next(line for line in lines if line.startswith("| with |"))
     assert "| 22.00 (21.00–23.00), -, 25.00 (24.00–26.00) |" in row
+
+
+def test_the_p_of_a_seed_without_a_test_has_its_place(
+    finished_table: tuple[Planned, Plan], tmp_path: Path
+) -> None:
+    planned, plan = finished_table
+    (tmp_path / "with" / "seed-2" / "scores.json").write_text(json.dumps(scores(22.0)))
+    text = to_markdown(table_of(planned, plan))
+    assert "| 0.03, -, 0.03 (paired approximate randomisation) |" in text
 
 
 def test_results_of_other_seeds_are_not_written_over(

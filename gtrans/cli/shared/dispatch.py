@@ -74,7 +74,7 @@ class _Store(argparse.Action):
     ) -> None:
         earlier = getattr(namespace, self.dest, self.default)
         if self.option_strings and self.nargs in ("+", "*") and earlier is not self.default:
-            if not (values and earlier):
+            if bool(values) != bool(earlier):
                 parser.error(f"{option_string} is given twice, with words and without")
             values = [*earlier, *values]
         setattr(namespace, self.dest, values)

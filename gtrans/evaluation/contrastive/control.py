@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive.items import Item
+from gtrans.evaluation.contrastive.items import Item, Sentences
 
 
 @dataclass(frozen=True)
@@ -62,12 +61,16 @@ def random_contexts(items: Sequence[Item], seed: int = 1) -> Control:
     Raises:
         GtransError: there is no donor for an item.
     """
-    donors: dict[Hashable, dict[int, list[Item]]] = {}
+    groups: dict[Hashable, dict[int, list[Item]]] = {}
     for item in items:
         if item.context:
             for kind in _kinds(item):
-                lengths = donors.setdefault(kind, {})
+                lengths = groups.setdefault(kind, {})
                 lengths.setdefault(item.context, []).append(item)
+    donors = {
+        kind: {length: _Donors(found) for length, found in lengths.items()}
+        for kind, lengths in groups.items()
+    }
     question = {id(item): _question(item) for item in items}
     foreign = 0
 
@@ -80,11 +83,8 @@ def random_contexts(items: Sequence[Item], seed: int = 1) -> Control:
         for kind in _kinds(item):
             lengths = donors[kind]
             for length in sorted(lengths, key=lambda n: (abs(n - item.context), n)):
-                others = lengths[length]
-                first = int(begin * len(others))
-                for donor in chain(others[first:], others[:first]):
-                    another = question[id(donor)] != question[id(item)]
-                    if another and donor.source[:length] != own:
+                for donor in lengths[length].other_than(own, begin):
+                    if question[id(donor)] != question[id(item)]:
                         foreign += _phenomenon(donor) != _phenomenon(item)
                         return _with_context(item, donor)
         raise GtransError(
@@ -95,6 +95,35 @@ def random_contexts(items: Sequence[Item], seed: int = 1) -> Control:
     changed = [transplanted(item) for item in items]
     bare = sum(not item.context for item in items)
     return Control(changed, bare, foreign, tuple(_of_one_answer(items)))
+
+
+class _Donors:
+    """Items with contexts of one length, to be gone through without all those of one context."""
+
+    def __init__(self, items: list[Item]) -> None:
+        self._items = items
+        self._contexts = [item.source[: item.context] for item in items]
+        # How far it is to the next item with another context, beyond the end from the beginning.
+        count = len(items)
+        self._steps = [1] * count
+        for place in range(2 * count - 2, -1, -1):
+            here, behind = place % count, (place + 1) % count
+            if self._contexts[here] == self._contexts[behind]:
+                self._steps[here] = min(self._steps[behind] + 1, count)
+            else:
+                self._steps[here] = 1
+
+    def other_than(self, context: Sentences, begin: float) -> Iterator[Item]:
+        """Those with another context, each once, from the place ``begin``, 0 to 1, on."""
+        count = len(self._items)
+        first, done = int(begin * count), 0
+        while done < count:
+            place = (first + done) % count
+            if self._contexts[place] == context:
+                done += self._steps[place]
+            else:
+                yield self._items[place]
+                done += 1
 
 
 def _of_one_answer(items: Sequence[Item]) -> Iterator[str]:

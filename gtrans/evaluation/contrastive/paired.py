@@ -55,9 +55,7 @@ class PairedTest:
         """
         first, other = ((won + 1) / (self.items + 2) for won in (self.only_first, self.only_other))
         middle = other - first
-        radius = QUANTILE * sqrt(
-            (first + other - middle**2) / (self.items + 2)
-        )
+        radius = QUANTILE * sqrt((first + other - middle**2) / (self.items + 2))
         return max(middle - radius, -1.0), min(middle + radius, 1.0)
 
 
