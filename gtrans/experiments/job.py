@@ -1,10 +1,10 @@
 """Run one job of an experiment, and record that and how it has ended.
 
 ``python -m gtrans.experiments.job --record FILE [--stdout FILE] [--makes FILE ...] -- COMMAND ...``
-runs the command without a shell. What it prints goes to a log beside the record. The record is
-written last, and only if the command has ended well and has made its files, so it stands for a
-finished job; it has the command, its time and the machine. Times of calls that were stopped are
-added up in a file beside it.
+runs the command without a shell; a run script of this project needs no path. What it prints goes to
+a log beside the record. The record is written last, and only if the command has ended well and has
+made its files, so it stands for a finished job; it has the command, its time and the machine. Times
+of calls that were stopped are added up in a file beside it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import Any
 
 import gtrans
 from gtrans.errors import GtransError
+from gtrans.experiments.recipes import where_it_stands
 from gtrans.identity.files import atomic_writer, replacing
 from gtrans.messages import say
 
@@ -144,7 +145,7 @@ def _call(command: Sequence[str], environment: dict[str, str], stdout: Any, stde
     signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         done = subprocess.run(
-            command,
+            where_it_stands(command),
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=stdout,

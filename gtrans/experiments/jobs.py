@@ -12,6 +12,7 @@ from typing import Any
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import in_tuples
+from gtrans.experiments.recipes import where_it_stands
 from gtrans.identity.files import atomic_writer
 
 
@@ -21,7 +22,7 @@ class Job:
 
     Attributes:
         name: its own, a path below the folder of the plan; its record and log stand there.
-        argv: the command, as a user would type it.
+        argv: the command; a run script by its name alone.
         makes: files that are there when it has ended well; no other job makes them.
         after: names of the jobs that must have ended well before it begins.
         reads: files that no job makes; when one changes, the job runs again.
@@ -42,7 +43,7 @@ class Job:
     @property
     def command(self) -> str:
         """``argv`` as a line that can be typed."""
-        return join(self.argv)
+        return join(where_it_stands(self.argv))
 
     @property
     def files(self) -> tuple[str, ...]:

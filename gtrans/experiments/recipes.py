@@ -29,8 +29,19 @@ class Output:
 
 
 def script(recipe: str) -> str:
-    """The path of ``run-RECIPE.sh``."""
-    return str(shipped("exp_gtransformer") / f"run-{recipe}.sh")
+    """The file name of ``run-RECIPE.sh``, which is what a plan has of it."""
+    return f"run-{recipe}.sh"
+
+
+def where_it_stands(argv: Sequence[str]) -> list[str]:
+    """A command of a plan as it can be typed: with the path of its run script.
+
+    Plans and records have the name only, so that a finished job stays finished when this program is
+    moved or installed again somewhere else.
+    """
+    if argv[:1] != ["bash"] and argv[:1] != ("bash",):
+        return list(argv)
+    return ["bash", str(shipped("exp_gtransformer") / argv[1]), *argv[2:]]
 
 
 @cache
@@ -42,7 +53,7 @@ def outputs(recipe: str, arguments: tuple[str, ...]) -> tuple[Output, ...]:
     """
     # What follows -- may be refused by no script, and says nothing of files.
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    command = ["bash", script(recipe), "--outputs", *own]
+    command = where_it_stands(["bash", script(recipe), "--outputs", *own])
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
@@ -59,7 +70,7 @@ def search(argv: tuple[str, ...]) -> tuple[str, ...]:
     Raises:
         GtransError: the script refuses the arguments, or translates by another command.
     """
-    command = [*argv[:2], "--dry-run", *argv[2:]]
+    command = where_it_stands([*argv[:2], "--dry-run", *argv[2:]])
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]

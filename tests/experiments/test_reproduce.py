@@ -134,6 +134,32 @@ def test_what_is_there_is_used_and_what_has_changed_is_made_again(
     assert made.read_text() == "a\nb\n"
 
 
+def test_a_run_script_is_named_without_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    argv = ["bash", "run-compare.sh", "--help"]
+    assert run_job(["--record", "a.json", "--", *argv]) == 0
+    assert json.loads(Path("a.json").read_text())["argv"] == argv
+    assert "--system" in Path("a.log").read_text()
+
+
+@needs_snakemake
+def test_nothing_runs_again_because_python_stands_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    work = ("sh", "-c", 'echo again >>"$1"', "count", str(tmp_path / "counted"))
+    plan = Plan(tmp_path / "out", (Job("jobs/count", work, (str(tmp_path / "counted"),)),))
+    for name in ("here", "there"):
+        python = tmp_path / name / "python"
+        python.parent.mkdir()
+        python.symlink_to(sys.executable)
+        monkeypatch.setattr(sys, "executable", str(python))
+        engine.reproduce(plan, [], 1, False, [])
+        assert (tmp_path / "counted").read_text() == "again\n"
+
+
 @needs_snakemake
 def test_a_file_with_a_new_date_is_the_same_file(tmp_path: Path) -> None:
     text, counted = tmp_path / "train.de", tmp_path / "counted"

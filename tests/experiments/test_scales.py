@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from gtrans.experiments.catalogue import find, read_catalogue
 from gtrans.experiments.plan import plan
 from gtrans.experiments.planned import Planned, Wish
 from gtrans.experiments.scales import filled, read_scale
+from gtrans.shipped import shipped
 
 OUT = Path("/out")
 
@@ -59,6 +61,15 @@ def test_mixed_precision_is_of_every_training_and_has_a_folder_of_its_own(
         # the same words, and one more at the end of those for training
         same = [word.replace(str(OUT.resolve() / "tiny.beam-1"), str(folder)) for word in one]
         assert other == [*same, "--amp"] and "--" in other
+
+
+def test_a_plan_has_no_path_of_the_program(tmp_path: Path) -> None:
+    """A program that is moved, or installed again, is the same program: its jobs stay finished."""
+    chosen = find(read_catalogue(), ["results-limits", "000-T6", "002-T6"])
+    jobs, _ = plan(chosen, Wish(read_scale("tiny"), tmp_path, tmp_path, (), (1,)))
+    words = [word for job in jobs.jobs for word in (*job.argv, *job.reads)]
+    assert "run-compare.sh" in words
+    assert not [word for word in words if str(shipped("")) in word or sys.prefix in word]
 
 
 def test_the_order_of_settings_means_nothing() -> None:
