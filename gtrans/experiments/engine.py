@@ -49,9 +49,10 @@ def reproduce(
             them is written as NAME.so-far.
 
     Raises:
-        GtransError: Snakemake is not installed, another process works in the folder, or the folder
-            has results of another corpus, or of seeds that would be lost; or a job has failed: then
-            the results of the other experiments are written.
+        GtransError: Snakemake is not installed, another process works in the folder, the folder has
+            results of another corpus, or of seeds that would be lost, or SIGTERM has ended it; or a
+            job has failed: then the results of the other experiments are written.
+        KeyboardInterrupt: it was interrupted.
     """
     require(["snakemake"], "`gtrans reproduce`")
     if dry_run:
@@ -208,6 +209,7 @@ def _run_to_its_end(command: Sequence[str]) -> int:
     that could write.
 
     Raises:
+        GtransError: SIGTERM has ended it.
         KeyboardInterrupt: it was interrupted.
     """
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
@@ -226,6 +228,8 @@ def _run_to_its_end(command: Sequence[str]) -> int:
             signal.signal(number, handler)
     if signal.SIGINT in asked:
         raise KeyboardInterrupt
+    if status and asked:
+        raise GtransError("Ended by SIGTERM; the same command goes on where this one was.")
     return status
 
 

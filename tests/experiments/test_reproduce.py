@@ -204,7 +204,7 @@ def test_a_signal_ends_the_jobs_and_is_waited_for(tmp_path: Path) -> None:
         time.sleep(0.1)
     process.terminate()
     _, error = process.communicate(timeout=30)
-    assert process.returncode == 1 and "some jobs have not ended well" in error
+    assert process.returncode == 1 and "Ended by SIGTERM; the same command goes on" in error
     assert (tmp_path / "saved").exists() and not (tmp_path / "jobs" / "long.json").exists()
 
 
