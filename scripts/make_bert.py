@@ -11,6 +11,7 @@ import argparse
 import gzip
 import random
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -20,18 +21,36 @@ import torch
 from torch import Tensor
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+LETTERS = 1000  # the most frequent ones, as pieces of their own
 MASKED = 0.15  # of all pieces
 UNMASKED = -100  # the label that the loss leaves out
 
 
 def write_vocabulary(sentences: Sequence[str], size: int, folder: Path) -> Any:
-    """Train a WordPiece vocabulary and save its tokenizer; returns the tokenizer."""
+    """Train a WordPiece vocabulary and save its tokenizer; returns the tokenizer.
+
+    The same sentences give the same pieces in the same order.
+    """
     from tokenizers import BertWordPieceTokenizer
     from transformers.models.bert import BertTokenizer
 
     trainer = BertWordPieceTokenizer(lowercase=True)
+    # The trainer would number the letters within words in the order of a hash table, another one in
+    # every process, and choose by number between pieces that are as frequent.
+    within = Counter(
+        letter
+        for sentence in sentences
+        for word, _ in trainer.pre_tokenizer.pre_tokenize_str(trainer.normalize(sentence))
+        for letter in word[1:]
+    )
+    kept = sorted(within, key=lambda letter: (-within[letter], letter))[:LETTERS]
     trainer.train_from_iterator(
-        sentences, vocab_size=size, min_frequency=2, special_tokens=SPECIAL, show_progress=False
+        sentences,
+        vocab_size=size,
+        min_frequency=2,
+        limit_alphabet=LETTERS,
+        special_tokens=[*SPECIAL, *sorted(f"##{letter}" for letter in kept)],
+        show_progress=False,
     )
     tokenizer: Any = BertTokenizer(vocab=trainer.get_vocab(), do_lower_case=True)
     tokenizer.save_pretrained(folder)

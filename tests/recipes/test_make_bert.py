@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,3 +25,20 @@ def test_only_masked_words_are_predicted_and_the_loss_is_that_of_the_model(repo:
     rows = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": labels}
     whole = model(**rows).loss
     torch.testing.assert_close(script(repo).masked_loss(model, rows), whole)
+
+
+def test_the_same_text_gives_the_same_vocabulary(repo: Path, tmp_path: Path) -> None:
+    """In every process, also where many pieces are as frequent as others."""
+    code = (
+        "import random, sys; from pathlib import Path; from make_bert import write_vocabulary; "
+        "draw = random.Random(1); word = lambda: ''.join(draw.choices('abcdefghijkl', k=6)); "
+        "lines = [f'{word()} {word()}' for _ in range(500)]; "
+        "write_vocabulary(lines, 300, Path(sys.argv[1]))"
+    )
+    made = []
+    for number in range(3):
+        folder = tmp_path / str(number)
+        words = [sys.executable, "-c", code, str(folder)]
+        subprocess.run(words, cwd=repo / "scripts", check=True)
+        made.append((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    assert '"##a"' in made[0] and made[1:] == made[:1] * 2
