@@ -29,7 +29,7 @@ class Output:
 
 
 def script(recipe: str) -> str:
-    """The file name of ``run-RECIPE.sh``, which is what a plan has of it."""
+    """The name of a run script, without its folder: plans and records have it so."""
     return f"run-{recipe}.sh"
 
 
@@ -39,9 +39,10 @@ def where_it_stands(argv: Sequence[str]) -> list[str]:
     Plans and records have the name only, so that a finished job stays finished when this program is
     moved or installed again somewhere else.
     """
-    if argv[:1] != ["bash"] and argv[:1] != ("bash",):
-        return list(argv)
-    return ["bash", str(shipped("exp_gtransformer") / argv[1]), *argv[2:]]
+    program, *words = argv
+    if program == "bash":
+        words[0] = str(shipped("exp_gtransformer") / words[0])
+    return [program, *words]
 
 
 @cache
