@@ -11,6 +11,8 @@ of every seed go to docs/results/NAME.SCALE.json, where the folder of the scale 
 Those files are read first. A table or a row that the folders do not have, or have with fewer seeds
 or scores, stays as it was published, so that rows may be added by a later run, or by one on another
 machine. Where a row was tested against other numbers than the page would show, nothing is written.
+An interval or a test that only one table of a scale has is written in all of them where the scores
+of the row and of its baseline are the same.
 """
 
 from __future__ import annotations
@@ -102,7 +104,11 @@ def with_published(
         name = _file_name(table)
         before = merged.get(name)
         merged[name] = at, _merged(table, at, folder / name, before[1]) if before else table
-    return [merged[it] for name in names for it in sorted(merged) if it.startswith(f"{name}.")]
+    # A scale comes before those of its other settings, such as small.amp before small.amp.x-1.
+    files = sorted(merged, key=lambda it: it.removesuffix(".json"))
+    shown = [merged[it] for name in names for it in files if it.startswith(f"{name}.")]
+    _lend_intervals([table for _, table in shown])
+    return shown
 
 
 def _merged(
@@ -175,6 +181,34 @@ def _check_same(
                 )
 
 
+def _lend_intervals(tables: Sequence[dict[str, Any]]) -> None:
+    """Complete what a seed of a row has by what another table of the scale has of the same numbers.
+
+    The same numbers: those of the row, and of the row that it is tested against.
+    """
+    known: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for of, it in _numbers(tables):
+        known[of] = {**known.get(of, {}), **it}
+    for of, it in _numbers(tables):
+        it |= known[of]
+
+
+def _numbers(
+    tables: Sequence[dict[str, Any]],
+) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Every number of a seed, after all that tells it from others."""
+    for table in tables:
+        rows = _by_name(table["rows"])
+        for row in table["rows"]:
+            baseline = rows.get((row["baseline"], row["corpus"]), {"cells": {}})
+            for title, cell in row["cells"].items():
+                against = baseline["cells"].get(title, {"seeds": []})["seeds"]
+                values = {it["seed"]: it["value"] for it in against}
+                for it in cell["seeds"]:
+                    of = table["scale"], row["corpus"], row["label"], row["baseline"], title
+                    yield (*of, it["seed"], it["value"], values.get(it["seed"])), it
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -195,15 +229,30 @@ def page(found: list[dict[str, Any]]) -> str:
     lines = [HEAD, *_at_a_glance(found)]
     names = [table["experiment"] for table in found]
     for table in found:
-        text = "#" + to_markdown(table).rstrip()
+        # What a paper prints of rows that are not made here stands in the tables of the papers.
+        here = {row["label"] for row in table["rows"]}
+        rows = {name: it for name, it in table["printed"]["rows"].items() if name in here}
+        text = "#" + to_markdown({**table, "printed": {**table["printed"], "rows": rows}}).rstrip()
         if names.count(table["experiment"]) > 1:
             title, _, rest = text.partition("\n")
-            of = f"{', '.join(table['corpora'])}, scale {table['scale']}"
-            text = f"{title} ({of})\n{rest}"
+            text = f"{title} ({_where(table)})\n{rest}"
         name = _file_name(table)
-        lines += ["", text, "", *_runs(table), ""]
+        remarks = [f"- row {it['label']}: {it['remark']}" for it in table["rows"] if "remark" in it]
+        lines += ["", text, *remarks, "", *_runs(table), ""]
         lines += [f"All numbers of every seed: [{name}](results/{name})."]
     return "\n".join(lines) + "\n"
+
+
+def _where(table: dict[str, Any]) -> str:
+    """Corpus, updates and scale."""
+    settings = table["settings"]
+    updates = ""
+    if {"first-updates", "further-updates"} <= settings.keys():
+        updates = (
+            f"{settings['first-updates']} updates of the sentence model and "
+            f"{settings['further-updates']} further ones, "
+        )
+    return f"{', '.join(table['corpora'])}, {updates}scale {table['scale']}"
 
 
 def _at_a_glance(found: list[dict[str, Any]]) -> Iterator[str]:
@@ -214,14 +263,16 @@ def _at_a_glance(found: list[dict[str, Any]]) -> Iterator[str]:
     yield "\n## Changes at a glance\n"
     yield (
         "From the baseline of the same seed, which is *sentence, trained on* unless a row names "
-        "another: mean over seeds; in brackets the 95% interval of a single seed, where it is "
-        "known, and the p of every seed. *Log-probability*: that of a sentence of the reference, "
-        "in nats, less that of the baseline, with the 95% interval of every seed. The last column "
-        "is the change of s-BLEU that the paper of the system prints, from its own sentence model, "
-        "on its own corpora."
+        "another: mean over seeds; in brackets the 95% interval of every seed, where all of them "
+        "are known, and the p of every seed. *Log-probability*: that of a sentence of the "
+        "reference, in nats, less that of the baseline, with the 95% interval of every seed. The "
+        "last column is the change of s-BLEU that the paper of the system prints, from its own "
+        "sentence model, on its own corpora."
     )
+    notes = {it["printed"]["note"]: None for it in scored if it["printed"].get("note")}
+    yield from (f"\n*Its paper*: {note}" for note in notes)
     for table in scored:
-        yield f"\n{', '.join(table['corpora'])}, scale {table['scale']}:\n"
+        yield f"\n{table['experiment']}: {_where(table)}:\n"
         yield "| " + " | ".join(["row", *_GLANCE, "log-probability", "its paper: s-BLEU"]) + " |"
         yield "| --- " + "| ---: " * (len(_GLANCE) + 2) + "|"
         for row in table["rows"]:
@@ -242,8 +293,8 @@ def _change(cell: dict[str, Any] | None, digits: int) -> str:
     seeds = cell["seeds"]
     known = [f"{it['p']:.2g}" for it in seeds if "p" in it]
     inside = [f"p = {', '.join(known)}"] if known else []
-    if len(seeds) == 1 and "change" in seeds[0]:
-        inside.insert(0, change_interval(seeds[0]["change"], digits))
+    if all("change" in it for it in seeds):
+        inside.insert(0, ", ".join(change_interval(it["change"], digits) for it in seeds))
     mean = in_digits(cell["difference"]["mean"], digits, "+")
     return f"{mean} ({'; '.join(inside)})" if inside else mean
 
@@ -260,24 +311,30 @@ def _file_name(table: dict[str, Any]) -> str:
     return f"{table['experiment']}.{table['scale']}.json"
 
 
-def keep(table: dict[str, Any], scale: Path, into: Path) -> None:
-    """Write all numbers of a table, without saying where the folder of the scale is."""
-    folder = scale.resolve()
+def keep(table: dict[str, Any], scale: Path | None, into: Path) -> None:
+    """Write all numbers of a table, without saying where the folder of the scale is.
+
+    ``scale``: that folder; None: the table has been published without it before.
+    """
     text = json.dumps(table, indent=1, ensure_ascii=False)
+    if scale is not None:
+        text = text.replace(str(scale.resolve()), f"OUT/{scale.resolve().name}")
     into.mkdir(parents=True, exist_ok=True)
     with atomic_writer(into / _file_name(table)) as file:
-        file.write(text.replace(str(folder), f"OUT/{folder.name}") + "\n")
+        file.write(text + "\n")
 
 
 def _runs(table: dict[str, Any]) -> Iterator[str]:
     """A line for each model: where it is, what it has cost, and the command that makes it."""
-    yield "| row | seed | training, CPU s | tokens/s | parameters, M | machine | command |"
-    yield "| --- | ---: | ---: | ---: | ---: | --- | --- |"
+    titles = {"tokens a second in training": "tokens/s", "parameters in millions": "parameters, M"}
+    titles = {title: it for title, it in titles.items() if title in table["columns"]}
+    head = ["row", "seed", "training, CPU s", *titles.values(), "machine", "command"]
+    yield "| " + " | ".join(head) + " |"
+    yield "| --- | ---: | ---: |" + " ---: |" * len(titles) + " --- | --- |"
     for row in table["rows"]:
         for run in row["runs"]:
             cells = [row["label"], str(run["seed"]), f"{run['cpu_seconds']:.0f}"]
-            for title in ("tokens a second in training", "parameters in millions"):
-                cells.append(_of_seed(row, title, run["seed"], table["columns"].get(title, 0)))
+            cells += [_of_seed(row, it, run["seed"], table["columns"][it]) for it in titles]
             cells += [run["hardware"], f"`{_command(table, row['label'], run['seed'])}`"]
             yield "| " + " | ".join(cells) + " |"
 
@@ -310,8 +367,7 @@ def main() -> int:
         if before and not mark:
             raise GtransError(f"{args.page}: it has no line {MARK}, below which text is kept.")
         for folder, table in found:
-            if folder:
-                keep(table, folder, args.page.parent / "results")
+            keep(table, folder, args.page.parent / "results")
         with atomic_writer(args.page) as file:
             file.write(f"{text}\n{MARK}\n{by_hand}")
     except GtransError as error:

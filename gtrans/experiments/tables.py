@@ -129,10 +129,13 @@ def _difference(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) 
 
 
 def _t_test(differences: Sequence[float]) -> float | None:
-    """p of a two-sided paired t-test; None with fewer than two, or if all are the same."""
+    """p of a two-sided paired t-test; None with fewer than two, or if all are the same.
+
+    They are the same, too, where only the rounding of a subtraction tells them apart.
+    """
     count = len(differences)
     spread = stdev(differences) if count > 1 else 0.0
-    if not spread:
+    if spread <= 1e-9 * max(map(abs, differences), default=0.0):
         return None
     from scipy.stats import t
 

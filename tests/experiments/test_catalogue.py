@@ -22,7 +22,10 @@ NAMES = [
     "003-T4.1", *(f"003-T5.{n}" for n in range(1, 8)),
     *(f"004-T{n}" for n in (1, 2, 3)),
 ]  # fmt: skip
-OWN = [f"results-{name}" for name in ("debian", "story", "limits", "pronouns", "rates", "starts")]
+OWN = [
+    f"results-{name}"
+    for name in ("debian", "story", "limits", "pronouns", "rates", "chosen-rates", "starts")
+]
 
 
 def test_every_table_and_figure_is_there_once() -> None:

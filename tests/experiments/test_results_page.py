@@ -38,7 +38,7 @@ def test_the_page_of_results_keeps_what_is_written_by_hand(
         subprocess.run(command, check=True, capture_output=True)
     lines = page.read_text().splitlines()
     assert "| without | 21.00 ± 1.00 | 20 |  |" in lines
-    row = "| with | 2 | 9 |  |  | a CPU | `gtrans reproduce results-debian --scale tiny --set"
+    row = "| with | 2 | 9 | a CPU | `gtrans reproduce results-debian --scale tiny --set"
     assert f"{row} updates=20 --data DATA --out OUT --seeds 2 --rows with` |" in lines
     assert lines[-2:] == ["<!-- by hand -->", "What it means."]
     kept = (tmp_path / "results" / "results-debian.tiny.updates-20.json").read_text()
@@ -70,8 +70,9 @@ def test_the_page_of_results_keeps_what_is_written_by_hand(
     second.write_text(text.replace("tiny.updates-20", "tiny.updates-30"))
     subprocess.run(command, check=True, capture_output=True)
     titles = [line for line in page.read_text().splitlines() if line[:17] == "## results-debian"]
-    scales = [title.partition(" (mine, scale ")[2] for title in titles]
-    assert scales == ["tiny.updates-20)", "tiny.updates-30)"]
+    scales = [title.partition(" (mine, ")[2] for title in titles]
+    updates = "20 updates of the sentence model and 20 further ones, scale"
+    assert scales == [f"{updates} tiny.updates-20)", f"{updates} tiny.updates-30)"]
     assert (tmp_path / "results" / "results-debian.tiny.updates-30.json").is_file()
     second.write_text(text)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -154,3 +155,43 @@ def test_rows_of_a_later_run_join_those_that_are_published(
     command.remove(out)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "nothing is published yet" in done.stderr
+
+
+def test_what_one_table_knows_of_the_same_numbers_is_in_all(
+    finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
+) -> None:
+    planned, plan = finished_table
+    text = json.dumps(table_of(planned, plan))
+    changes = [[0.5, 3.5], [0.25, 1.5], [2.0, 4.0]]
+
+    def write(name: str, better: float, further: int) -> None:
+        table = {**json.loads(text), "experiment": name}
+        table["settings"] = {"first-updates": 500, "further-updates": further}
+        seeds = table["rows"][1]["cells"]["s-BLEU"]["seeds"]
+        seeds[0]["value"] = better
+        if name == "results-limits":
+            for it, change in zip(seeds, changes, strict=True):
+                it["change"] = change
+        else:
+            table["rows"][1]["remark"] = "of an earlier form"
+        (tmp_path / f"{name}.json").write_text(json.dumps(table))
+
+    page = tmp_path / "page.md"
+    command = [sys.executable, repo / "scripts" / "results.py", tmp_path, "--page", page]
+    ends = "+0.50 to +3.50, +0.25 to +1.50, +2.00 to +4.00"
+    for better, inside in ((22.0, f"{ends}; "), (22.5, "")):
+        write("results-debian", 22.0, 300)
+        write("results-limits", better, 400)
+        subprocess.run(command, check=True, capture_output=True)
+        lines = page.read_text().splitlines()
+        glance = lines[lines.index("## Changes at a glance") :]
+        updates = "500 updates of the sentence model and 300 further ones"
+        assert f"results-debian: mine, {updates}, scale tiny:" in glance
+        rows = [line for line in glance if line.startswith("| with, against without | +2.")]
+        assert rows[0].startswith(f"| with, against without | +2.00 ({inside}p = 0.03, 0.03, 0.03)")
+        assert "- row with: of an earlier form" in lines
+        kept = json.loads((tmp_path / "results" / "results-debian.tiny.json").read_text())
+        found = [it.get("change") for it in kept["rows"][1]["cells"]["s-BLEU"]["seeds"]]
+        assert found == (changes if inside else [None, *changes[1:]])
+        for path in (tmp_path / "results").glob("*.json"):
+            path.unlink()

@@ -49,6 +49,18 @@ def test_means_spreads_and_tests(finished_table: tuple[Planned, Plan]) -> None:
     assert other["why_not"] == "quoted" and other["cells"] == {}
 
 
+def test_differences_that_rounding_alone_tells_apart_have_no_test(
+    finished_table: tuple[Planned, Plan],
+) -> None:
+    planned, plan = finished_table
+    differences = 0.1 + 0.2 - 0.2, 0.1, 1.1 - 1.0
+    assert len(set(differences)) == 3
+    for row, of in zip(planned.rows, ((0.0,) * 3, differences), strict=False):
+        for run, value in zip(row.runs, of, strict=True):
+            (run.folder / "scores.json").write_text(json.dumps(scores(value)))
+    assert table_of(planned, plan)["rows"][1]["cells"]["s-BLEU"]["difference"]["p"] is None
+
+
 def test_the_text_has_all_of_it(finished_table: tuple[Planned, Plan]) -> None:
     text = to_markdown(table_of(*finished_table))
     lines = text.splitlines()
