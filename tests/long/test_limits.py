@@ -4,13 +4,94 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gtrans.cli import main
 
 INSTANCES = ("twice as long", "four times as long")
+WAYS = ("single sentences", "random context")
 MARGIN = 0.2  # chrF2
+TEST = "p of not 0.2 chrF2 worse"
+
+# All ways in which `results-limits` reads a system, besides that of training.
+SYSTEMS = {
+    "G-Transformer, lossless start": (*WAYS, *INSTANCES),
+    "G-Transformer, gates a little open": (*WAYS, *INSTANCES),
+    "G-Transformer with memory": (*WAYS, *INSTANCES),
+    "G-Transformer with fusion": (*WAYS, *INSTANCES),
+    "G-Transformer": (*WAYS, *INSTANCES),
+    "recurrent memory": WAYS,
+    "concatenation 2-to-2": WAYS,
+    "Flat-Transformer": WAYS,
+    "HAN": WAYS,
+    "BERT context": WAYS,
+    "BERT context, whitened": WAYS,
+    "document-aware Transformer": WAYS,
+    "GTRANS fusion": (),
+}
+# docs/results.md says so: 300 updates are too few to find back from the start of the paper, from a
+# BERT as printed, and to layer fusion; the other two are misled.
+WORSE = {
+    "G-Transformer",
+    *(f"G-Transformer, {way}" for way in (*WAYS, *INSTANCES)),
+    "BERT context",
+    *(f"BERT context, {way}" for way in WAYS),
+    "GTRANS fusion",
+    "recurrent memory, random context",
+    "concatenation 2-to-2, random context",
+}
+# The mean over seeds is not below the margin either. The 95% interval of a seed is two points wide
+# on either side, so this is asked only where it does not hang on the last digits: not of single
+# sentences where the corpus, which is made so that a context helps, has taught to use one.
+LEVEL = {
+    "G-Transformer, lossless start": (*WAYS, *INSTANCES),
+    "G-Transformer, gates a little open": ("random context", *INSTANCES),
+    "G-Transformer with memory": ("random context", *INSTANCES),
+    "concatenation 2-to-2": (),
+    "Flat-Transformer": (),
+    "HAN": (),
+    "BERT context, whitened": (),
+    "document-aware Transformer": (),
+}
+
+
+def rows_of(system: str, ways: tuple[str, ...]) -> list[str]:
+    return [system, *(f"{system}, {way}" for way in ways)]
+
+
+def shown_worse(cells: dict[str, Any]) -> bool:
+    """Whether the seeds together show a loss of more than the margin (Stouffer, p < 0.05)."""
+    from scipy.stats import combine_pvalues
+
+    of_seeds = [min(max(it["value"], 1e-4), 1 - 1e-4) for it in cells[TEST]["seeds"]]
+    return float(combine_pvalues(of_seeds, method="stouffer").pvalue) > 0.95
+
+
+def check(table: dict[str, Any], system: str) -> None:
+    labels = rows_of(system, SYSTEMS[system])
+    found = {row["label"]: row["cells"] for row in table["rows"] if row["label"] in labels}
+    assert found.keys() == set(labels)
+    for label, cells in found.items():
+        assert len(cells["chrF2"]["seeds"]) == len(cells[TEST]["seeds"]) == 3, label
+        assert label in WORSE or not shown_worse(cells), label
+    for label in rows_of(system, LEVEL[system]) if system in LEVEL else []:
+        assert found[label]["chrF2"]["difference"]["mean"] > -MARGIN, label
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_is_published_is_so(system: str, repo: Path) -> None:
+    path = repo / "docs" / "results" / "results-limits.tiny.json"
+    check(json.loads(path.read_text()), system)
+
+
+def test_a_loss_in_all_seeds_is_shown_and_one_of_chance_is_not() -> None:
+    def cells(*of_seeds: float) -> dict[str, Any]:
+        return {TEST: {"seeds": [{"value": p} for p in of_seeds]}}
+
+    assert shown_worse(cells(1.0, 1.0, 1.0)) and shown_worse(cells(0.85, 0.85, 0.85))
+    assert not shown_worse(cells(0.98, 0.5, 0.5)) and not shown_worse(cells(1.0, 0.0001, 0.5))
 
 
 @pytest.fixture(scope="module")
@@ -20,38 +101,10 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("model", "ways"),
-    [
-        ("G-Transformer, lossless start", ("single sentences", "random context", *INSTANCES)),
-        # Not single sentences: this corpus is made so that a context helps, and without one a model
-        # that has learnt to use it is near its margin (-0.16 and 0.01, over seeds 0.5 and more).
-        ("G-Transformer, gates a little open", ("random context", *INSTANCES)),
-        ("G-Transformer with memory", ("random context", *INSTANCES)),
-        # As in training only: 0.7 to 2.4 above. Without their context, or with a false one, they
-        # are within a point of the sentence model on either side, by seed; the table has it.
-        ("concatenation 2-to-2", ()),
-        ("Flat-Transformer", ()),
-        ("HAN", ()),
-        ("BERT context, whitened", ()),
-        ("document-aware Transformer", ()),
-    ],
-)
-def test_a_start_from_the_sentence_model_loses_nothing(
-    model: str, ways: tuple[str, ...], out: Path
-) -> None:
-    """The mean change over seeds, on its own text and on texts that are read in other ways.
-
-    The 95% interval of a seed is two points wide on either side here, so that a test of such a
-    margin needs more documents; the table has its p of every seed.
-    """
-    rows = [model, *(f"{model}, {way}" for way in ways)]
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_no_more_than_the_margin_is_lost_by_a_document_model(system: str, out: Path) -> None:
+    """By the same test over seeds, in all ways of reading; a document Transformer loses by far."""
+    rows = rows_of(system, SYSTEMS[system])
     words = ["reproduce", "results-limits", "--scale", "tiny", "--out", str(out)]
     assert main([*words, "--rows", *rows]) == 0
-    table = json.loads((out / "tiny" / "results-limits.so-far.json").read_text())
-    found = {row["label"]: row["cells"] for row in table["rows"] if row["label"] in rows}
-    assert found.keys() == set(rows)
-    for label, cells in found.items():
-        assert len(cells["chrF2"]["seeds"]) == 3, label
-        assert len(cells["p of not 0.2 chrF2 worse"]["seeds"]) == 3, label
-        assert cells["chrF2"]["difference"]["mean"] > -MARGIN, label
+    check(json.loads((out / "tiny" / "results-limits.so-far.json").read_text()), system)
