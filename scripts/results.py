@@ -40,6 +40,8 @@ _BASELINE = "sentence, trained on"
 # What differs when the same model is made again.
 _OF_MACHINES = {"tokens a second in training", "words a second"}
 _GLANCE = ("s-BLEU", "d-BLEU", "chrF2", "lexical consistency", "ContraPro")
+# Of these the rows of other experiments are enough at a glance.
+_READ_IN_OTHER_WAYS = {"results-limits"}
 _OVER = "log-probability above the baseline in nats"
 HEAD = """# What the systems do on real text
 
@@ -258,6 +260,7 @@ def _where(table: dict[str, Any]) -> str:
 def _at_a_glance(found: list[dict[str, Any]]) -> Iterator[str]:
     """The changes of all rows that are tested against another, beside those of the papers."""
     scored = [table for table in found if _GLANCE[0] in table["columns"]]
+    scored = [table for table in scored if table["experiment"] not in _READ_IN_OTHER_WAYS]
     if not scored:
         return
     yield "\n## Changes at a glance\n"
