@@ -12,7 +12,8 @@ Those files are read first. A table or a row that the folders do not have, or ha
 or scores, stays as it was published, so that rows may be added by a later run, or by one on another
 machine. Where a row was tested against other numbers than the page would show, nothing is written.
 An interval or a test that only one table of a scale has is written in all of them where the scores
-of the row and of its baseline are the same.
+of the row and of its baseline are the same. A row may have a `remark`, written into its JSON by
+hand; the page prints it until the row is made again.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ _BASELINE = "sentence, trained on"
 # What differs when the same model is made again.
 _OF_MACHINES = {"tokens a second in training", "words a second"}
 _GLANCE = ("s-BLEU", "d-BLEU", "chrF2", "lexical consistency", "ContraPro")
-# Of these the rows of other experiments are enough at a glance.
-_READ_IN_OTHER_WAYS = {"results-limits"}
+# Long, of models that other tables have, and read in other ways.
+_NOT_AT_A_GLANCE = {"results-limits"}
+_LENT = ("interval", "signature")
+_LENT_OF_CHANGES = (*_LENT, "p", "test", "change")
 _OVER = "log-probability above the baseline in nats"
 HEAD = """# What the systems do on real text
 
@@ -52,9 +55,9 @@ trained on for the same number of updates of as many sentences; the note of a ro
 is otherwise, and every difference names what it is from. Validation text decides which
 checkpoint is the best; a row reads its test text once. Intervals are of 95%, by a bootstrap over
 documents (contrastive sets: Wilson; margins: Student's t). *Validation loss* has label smoothing
-and is in bits; a perplexity has none. Rows of several runs stand together where the models that
-they are tested against have the same scores in each. Tokens a second and times are of machines that
-did other work as well: they are not to be compared closely.
+and is in bits; a perplexity has none, and is the lowest of the training. Rows of several runs stand
+together where the models that they are tested against have the same scores in each. Tokens a second
+and times are of machines that did other work as well: they are not to be compared closely.
 
 The command of a row makes it and what it is tested against; `--data` is the folder of the corpora,
 in the form of `docs/corpora.md`. The row *sentence* is the one to try first."""
@@ -110,6 +113,11 @@ def with_published(
     files = sorted(merged, key=lambda it: it.removesuffix(".json"))
     shown = [merged[it] for name in names for it in files if it.startswith(f"{name}.")]
     _lend_intervals([table for _, table in shown])
+    for _, table in shown:
+        for row in table["rows"]:
+            # Rows are made on several days and machines, whose speeds are not to be subtracted.
+            for title in _OF_MACHINES & row["cells"].keys():
+                row["cells"][title].pop("difference", None)
     return shown
 
 
@@ -186,13 +194,16 @@ def _check_same(
 def _lend_intervals(tables: Sequence[dict[str, Any]]) -> None:
     """Complete what a seed of a row has by what another table of the scale has of the same numbers.
 
-    The same numbers: those of the row, and of the row that it is tested against.
+    The same numbers: those of the row, and of the row that it is tested against. What a seed has
+    itself stays; without a number of the baseline it gets no test.
     """
     known: dict[tuple[Any, ...], dict[str, Any]] = {}
     for of, it in _numbers(tables):
-        known[of] = {**known.get(of, {}), **it}
+        known[of] = {**it, **known.get(of, {})}
     for of, it in _numbers(tables):
-        it |= known[of]
+        for key in _LENT if of[-1] is None else _LENT_OF_CHANGES:
+            if key in known[of]:
+                it.setdefault(key, known[of][key])
 
 
 def _numbers(
@@ -231,18 +242,23 @@ def page(found: list[dict[str, Any]]) -> str:
     lines = [HEAD, *_at_a_glance(found)]
     names = [table["experiment"] for table in found]
     for table in found:
-        # What a paper prints of rows that are not made here stands in the tables of the papers.
-        here = {row["label"] for row in table["rows"]}
-        rows = {name: it for name, it in table["printed"]["rows"].items() if name in here}
-        text = "#" + to_markdown({**table, "printed": {**table["printed"], "rows": rows}}).rstrip()
+        text = "#" + to_markdown(_with_papers_beside(table)).rstrip()
         if names.count(table["experiment"]) > 1:
             title, _, rest = text.partition("\n")
             text = f"{title} ({_where(table)})\n{rest}"
         name = _file_name(table)
         remarks = [f"- row {it['label']}: {it['remark']}" for it in table["rows"] if "remark" in it]
-        lines += ["", text, *remarks, "", *_runs(table), ""]
+        lines += ["", text, "", *remarks, *([""] if remarks else []), *_runs(table), ""]
         lines += [f"All numbers of every seed: [{name}](results/{name})."]
     return "\n".join(lines) + "\n"
+
+
+def _with_papers_beside(table: dict[str, Any]) -> dict[str, Any]:
+    """The table with the papers' numbers of the rows that are finished; others are in theirs."""
+    rows = [{**row, "paper": row["paper"] if row["cells"] else []} for row in table["rows"]]
+    here = {row["label"] for row in rows if row["cells"]}
+    printed = {name: it for name, it in table["printed"]["rows"].items() if name in here}
+    return {**table, "rows": rows, "printed": {**table["printed"], "rows": printed}}
 
 
 def _where(table: dict[str, Any]) -> str:
@@ -260,7 +276,7 @@ def _where(table: dict[str, Any]) -> str:
 def _at_a_glance(found: list[dict[str, Any]]) -> Iterator[str]:
     """The changes of all rows that are tested against another, beside those of the papers."""
     scored = [table for table in found if _GLANCE[0] in table["columns"]]
-    scored = [table for table in scored if table["experiment"] not in _READ_IN_OTHER_WAYS]
+    scored = [table for table in scored if table["experiment"] not in _NOT_AT_A_GLANCE]
     if not scored:
         return
     yield "\n## Changes at a glance\n"
@@ -296,7 +312,7 @@ def _change(cell: dict[str, Any] | None, digits: int) -> str:
     seeds = cell["seeds"]
     known = [f"{it['p']:.2g}" for it in seeds if "p" in it]
     inside = [f"p = {', '.join(known)}"] if known else []
-    if all("change" in it for it in seeds):
+    if seeds and all("change" in it for it in seeds):
         inside.insert(0, ", ".join(change_interval(it["change"], digits) for it in seeds))
     mean = in_digits(cell["difference"]["mean"], digits, "+")
     return f"{mean} ({'; '.join(inside)})" if inside else mean

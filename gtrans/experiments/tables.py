@@ -125,17 +125,16 @@ def _difference(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) 
     if not found:
         return {}
     spread = stdev(found) if len(found) > 1 else None
-    return {"mean": mean(found), "spread": spread, "p": _t_test(found)}
+    # Below this it is the rounding of a subtraction that tells the differences apart.
+    least = 1e-9 * max(abs(it["value"]) for it in own)
+    return {"mean": mean(found), "spread": spread, "p": _t_test(found, least)}
 
 
-def _t_test(differences: Sequence[float]) -> float | None:
-    """p of a two-sided paired t-test; None with fewer than two, or if all are the same.
-
-    They are the same, too, where only the rounding of a subtraction tells them apart.
-    """
+def _t_test(differences: Sequence[float], least: float) -> float | None:
+    """p of a two-sided paired t-test; None with fewer than two, or if they spread no more."""
     count = len(differences)
     spread = stdev(differences) if count > 1 else 0.0
-    if spread <= 1e-9 * max(map(abs, differences), default=0.0):
+    if spread <= least:
         return None
     from scipy.stats import t
 

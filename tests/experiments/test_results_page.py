@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,35 +164,60 @@ def test_what_one_table_knows_of_the_same_numbers_is_in_all(
     planned, plan = finished_table
     text = json.dumps(table_of(planned, plan))
     changes = [[0.5, 3.5], [0.25, 1.5], [2.0, 4.0]]
-
-    def write(name: str, better: float, further: int) -> None:
-        table = {**json.loads(text), "experiment": name}
-        table["settings"] = {"first-updates": 500, "further-updates": further}
-        seeds = table["rows"][1]["cells"]["s-BLEU"]["seeds"]
-        seeds[0]["value"] = better
-        if name == "results-limits":
-            for it, change in zip(seeds, changes, strict=True):
-                it["change"] = change
-        else:
-            table["rows"][1]["remark"] = "of an earlier form"
-        (tmp_path / f"{name}.json").write_text(json.dumps(table))
-
     page = tmp_path / "page.md"
     command = [sys.executable, repo / "scripts" / "results.py", tmp_path, "--page", page]
-    ends = "+0.50 to +3.50, +0.25 to +1.50, +2.00 to +4.00"
-    for better, inside in ((22.0, f"{ends}; "), (22.5, "")):
-        write("results-debian", 22.0, 300)
-        write("results-limits", better, 400)
-        subprocess.run(command, check=True, capture_output=True)
-        lines = page.read_text().splitlines()
-        glance = lines[lines.index("## Changes at a glance") :]
-        updates = "500 updates of the sentence model and 300 further ones"
-        assert f"results-debian: mine, {updates}, scale tiny:" in glance
-        rows = [line for line in glance if line.startswith("| with, against without | +2.")]
-        assert rows[0].startswith(f"| with, against without | +2.00 ({inside}p = 0.03, 0.03, 0.03)")
-        assert "- row with: of an earlier form" in lines
-        kept = json.loads((tmp_path / "results" / "results-debian.tiny.json").read_text())
-        found = [it.get("change") for it in kept["rows"][1]["cells"]["s-BLEU"]["seeds"]]
-        assert found == (changes if inside else [None, *changes[1:]])
+
+    def publish(change: Callable[[dict[str, Any], dict[str, Any]], object]) -> list[str]:
+        """With `change` of the limits table and its row `with`."""
+        table = {**json.loads(text), "experiment": "results-debian"}
+        table["settings"] = {"first-updates": 500, "further-updates": 300}
+        row = table["rows"][1]
+        row["remark"] = "of an earlier form"
+        row["cells"]["tokens a second in training"] = {
+            "mean": 9.0, "spread": None, "seeds": [{"seed": 1, "value": 9.0}],
+            "difference": {"mean": 4.0, "spread": None, "p": None},
+        }  # fmt: skip
+        (tmp_path / "results-debian.json").write_text(json.dumps(table))
+        limits = {**json.loads(text), "experiment": "results-limits"}
+        row = limits["rows"][1]
+        for it, of in zip(row["cells"]["s-BLEU"]["seeds"], changes, strict=True):
+            it |= {"change": of, "p": 0.5}
+        change(limits, row)
+        (tmp_path / "results-limits.json").write_text(json.dumps(limits))
         for path in (tmp_path / "results").glob("*.json"):
             path.unlink()
+        subprocess.run(command, check=True, capture_output=True)
+        return page.read_text().splitlines()
+
+    def lent() -> list[Any]:
+        kept = json.loads((tmp_path / "results" / "results-debian.tiny.json").read_text())
+        cells = kept["rows"][1]["cells"]
+        assert "difference" not in cells["tokens a second in training"]
+        # A test that is there stays.
+        assert {it["p"] for it in cells["s-BLEU"]["seeds"]} == {0.03}
+        return [it.get("change") for it in cells["s-BLEU"]["seeds"]]
+
+    def value(table: dict[str, Any], row: int, to: float) -> None:
+        table["rows"][row]["cells"]["s-BLEU"]["seeds"][0]["value"] = to
+
+    lines = publish(lambda table, row: None)
+    assert lent() == changes
+    glance = lines[lines.index("## Changes at a glance") :]
+    updates = "500 updates of the sentence model and 300 further ones"
+    assert f"results-debian: mine, {updates}, scale tiny:" in glance
+    rows = [line for line in glance if line.startswith("| with, against without | ")]
+    ends = "+0.50 to +3.50, +0.25 to +1.50, +2.00 to +4.00"
+    (row,) = rows
+    assert row.startswith(f"| with, against without | +2.00 ({ends}; p = 0.03, 0.03, 0.03)")
+    assert "- row with: of an earlier form" in lines
+    # Another number of the row or of its baseline, or no baseline: another model.
+    publish(lambda table, row: value(table, 1, 22.5))
+    assert lent() == [None, *changes[1:]]
+    publish(lambda table, row: value(table, 0, 20.5))
+    assert lent() == [None, *changes[1:]]
+    publish(lambda table, row: table["rows"][0]["cells"].clear())
+    assert lent() == [None] * 3
+    publish(lambda table, row: row.update(label="another"))
+    assert lent() == [None] * 3
+    publish(lambda table, row: table.update(scale="small"))
+    assert lent() == [None] * 3

@@ -49,13 +49,16 @@ def test_means_spreads_and_tests(finished_table: tuple[Planned, Plan]) -> None:
     assert other["why_not"] == "quoted" and other["cells"] == {}
 
 
+@pytest.mark.parametrize("change", [0.0, 0.1])
 def test_differences_that_rounding_alone_tells_apart_have_no_test(
-    finished_table: tuple[Planned, Plan],
+    change: float, finished_table: tuple[Planned, Plan]
 ) -> None:
     planned, plan = finished_table
-    differences = 0.1 + 0.2 - 0.2, 0.1, 1.1 - 1.0
-    assert len(set(differences)) == 3
-    for row, of in zip(planned.rows, ((0.0,) * 3, differences), strict=False):
+    baseline = [75.1, 33.3, 41.7]
+    better = [value + change for value in baseline]
+    better[0] += 1.4e-14
+    assert len({one - other for one, other in zip(better, baseline, strict=True)}) > 1
+    for row, of in zip(planned.rows, (baseline, better), strict=False):
         for run, value in zip(row.runs, of, strict=True):
             (run.folder / "scores.json").write_text(json.dumps(scores(value)))
     assert table_of(planned, plan)["rows"][1]["cells"]["s-BLEU"]["difference"]["p"] is None

@@ -31,17 +31,20 @@ SYSTEMS = {
     "document-aware Transformer": WAYS,
     "GTRANS fusion": (),
 }
-# docs/results.md says so: 300 updates are too few to find back from the start of the paper, from a
-# BERT as printed, and to layer fusion; the other two are misled.
-WORSE = {
-    "G-Transformer",
-    *(f"G-Transformer, {way}" for way in (*WAYS, *INSTANCES)),
+# Shown to lose more than the margin (docs/results.md, *The generated corpus*), and near it: with
+# models of another processor the test may show a loss of the latter, too.
+SHOWN = {
     "BERT context",
     *(f"BERT context, {way}" for way in WAYS),
     "GTRANS fusion",
     "recurrent memory, random context",
+}
+NEAR = {
+    "G-Transformer",
+    *(f"G-Transformer, {way}" for way in (*WAYS, *INSTANCES)),
     "concatenation 2-to-2, random context",
 }
+FLOOR = 1.5  # chrF2; what none of these loses
 # The mean over seeds is not below the margin either. The 95% interval of a seed is two points wide
 # on either side, so this is asked only where it does not hang on the last digits: not of single
 # sentences where the corpus, which is made so that a context helps, has taught to use one.
@@ -62,28 +65,41 @@ def rows_of(system: str, ways: tuple[str, ...]) -> list[str]:
 
 
 def shown_worse(cells: dict[str, Any]) -> bool:
-    """Whether the seeds together show a loss of more than the margin (Stouffer, p < 0.05)."""
+    """Whether the seeds together show a loss of more than the margin (Stouffer, p < 0.05).
+
+    Their p are of the same 9 documents, which can be swapped in 512 ways; none says more.
+    """
     from scipy.stats import combine_pvalues
 
-    of_seeds = [min(max(it["value"], 1e-4), 1 - 1e-4) for it in cells[TEST]["seeds"]]
+    of_seeds = [min(max(it["value"], 1 / 513), 512 / 513) for it in cells[TEST]["seeds"]]
     return float(combine_pvalues(of_seeds, method="stouffer").pvalue) > 0.95
 
 
-def check(table: dict[str, Any], system: str) -> None:
+def check(table: dict[str, Any], system: str) -> dict[str, dict[str, Any]]:
     labels = rows_of(system, SYSTEMS[system])
     found = {row["label"]: row["cells"] for row in table["rows"] if row["label"] in labels}
     assert found.keys() == set(labels)
     for label, cells in found.items():
         assert len(cells["chrF2"]["seeds"]) == len(cells[TEST]["seeds"]) == 3, label
-        assert label in WORSE or not shown_worse(cells), label
+        assert label in SHOWN | NEAR or not shown_worse(cells), label
+        assert cells["chrF2"]["difference"]["mean"] > -FLOOR, label
     for label in rows_of(system, LEVEL[system]) if system in LEVEL else []:
         assert found[label]["chrF2"]["difference"]["mean"] > -MARGIN, label
+    return found
+
+
+def test_every_exception_is_a_row() -> None:
+    labels = {label for system, ways in SYSTEMS.items() for label in rows_of(system, ways)}
+    level = {label for system, ways in LEVEL.items() for label in rows_of(system, ways)}
+    assert SHOWN | NEAR | level <= labels
+    assert not SHOWN & NEAR and not (SHOWN | NEAR) & level
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_what_is_published_is_so(system: str, repo: Path) -> None:
     path = repo / "docs" / "results" / "results-limits.tiny.json"
-    check(json.loads(path.read_text()), system)
+    for label, cells in check(json.loads(path.read_text()), system).items():
+        assert shown_worse(cells) == (label in SHOWN), label
 
 
 def test_a_loss_in_all_seeds_is_shown_and_one_of_chance_is_not() -> None:
@@ -102,7 +118,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_no_more_than_the_margin_is_lost_by_a_document_model(system: str, out: Path) -> None:
+def test_what_is_published_comes_out_again(system: str, out: Path) -> None:
     """By the same test over seeds, in all ways of reading; a document Transformer loses by far."""
     rows = rows_of(system, SYSTEMS[system])
     words = ["reproduce", "results-limits", "--scale", "tiny", "--out", str(out)]
