@@ -102,6 +102,14 @@ def test_what_is_published_is_so(system: str, repo: Path) -> None:
         assert shown_worse(cells) == (label in SHOWN), label
 
 
+def test_a_document_transformer_is_published_as_a_loss(repo: Path) -> None:
+    """In all ways; it is not trained again, because nothing hangs on how far behind it is."""
+    path = repo / "docs" / "results" / "results-limits.tiny.json"
+    found = {row["label"]: row["cells"] for row in json.loads(path.read_text())["rows"]}
+    ways = (f"document Transformer, {way}" for way in (*WAYS, *INSTANCES))
+    assert all(shown_worse(found[label]) for label in ("document Transformer, forced", *ways))
+
+
 def test_a_loss_in_all_seeds_is_shown_and_one_of_chance_is_not() -> None:
     def cells(*of_seeds: float) -> dict[str, Any]:
         return {TEST: {"seeds": [{"value": p} for p in of_seeds]}}
