@@ -226,6 +226,8 @@ class Runs:
         """
         files = [it.path for it in made if it.stage == "translate" and it.name == of.name]
         argv = ["bash", script(call.recipe), "--stage", "translate", "--only", of.name, *words]
+        search_words = filled(call.settings.translation, call.values)
+        behind = ["--", "translate:", *search_words] if search_words else []
         translated, hypothesis = [], files[0]
         for number, file in enumerate(files):
             # The script names them in this order.
@@ -235,7 +237,7 @@ class Runs:
             translated.append(
                 Job(
                     f"{call.name}/jobs/{name}.translate",
-                    (*argv, *chosen),
+                    (*argv, *chosen, *behind),
                     (file,),
                     (trained[-1].name,),
                     gpu=self._scale.gpu,

@@ -44,6 +44,7 @@ class RecipeSettings:
         options: of the script.
         training: what follows ``--`` for the document model.
         sentence: the same for the sentence model.
+        translation: the same for ``gtrans translate``.
         corpora: by corpus, the one of the recipe whose settings it gets; ``other``: for all others.
     """
 
@@ -51,6 +52,7 @@ class RecipeSettings:
     options: tuple[str, ...]
     training: tuple[str, ...]
     sentence: tuple[str, ...]
+    translation: tuple[str, ...]
     corpora: Mapping[str, str]
 
 
@@ -136,6 +138,7 @@ def _scale(
             _words([*every.get("options", []), *entry.get("options", [])]),
             _words(entry.get("training", [])),
             _words(entry.get("sentence", [])),
+            _words(entry.get("translation", [])),
             dict(entry.get("corpora", {})),
         )
         for recipe, entry in content["recipes"].items()

@@ -24,7 +24,10 @@ NAMES = [
 ]  # fmt: skip
 OWN = [
     f"results-{name}"
-    for name in ("debian", "story", "limits", "pronouns", "rates", "chosen-rates", "starts")
+    for name in (
+        *("debian", "story", "limits", "pronouns", "rates", "chosen-rates", "starts"),
+        *("english-german", "subtitles"),
+    )
 ]
 
 
