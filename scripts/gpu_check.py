@@ -60,6 +60,8 @@ def steps(device: str, out: Path) -> list[Step]:
             "memory": ["--lengths", "60"],
         }  # fmt: skip
     else:
+        # Tests wait for Python more than for the GPU: several processes share it.
+        tests += ["-n", "4"]
         of = ["--device", "cuda-bf16", "--size", "base"]
         lengths = ["512", "4096", "16384", "65536"]
         sizes = {

@@ -25,7 +25,8 @@ PYTHON=python3
 NAMES=("${@:2}")
 ((${#NAMES[@]})) || NAMES=(fairseq-fixed hydra-core omegaconf antlr4-python3-runtime bitarray
   cffi pycparser scikit-learn scipy joblib threadpoolctl narwhals cloudpickle sacremoses subword-nmt
-  mock nltk defusedxml pytest iniconfig pluggy pytest-timeout hypothesis sortedcontainers)
+  mock nltk defusedxml pytest iniconfig pluggy pytest-timeout pytest-xdist execnet hypothesis
+  sortedcontainers)
 
 fail() {
   echo "make_wheels: error: $*" >&2
