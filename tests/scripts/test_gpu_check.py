@@ -104,7 +104,8 @@ def needed_by(*names: str) -> set[str]:
 
 def test_the_wheels_are_what_a_machine_with_torch_lacks():
     there = needed_by("torch", "transformers", "sacrebleu", "cython")
-    needed = needed_by("fairseq-fixed", "gtrans", "pytest", "pytest-timeout", "hypothesis")
+    tests = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis")
+    needed = needed_by("fairseq-fixed", "gtrans", *tests)
     text = (SCRIPTS / "make_wheels.sh").read_text(encoding="utf-8")
     named = text.partition("NAMES=(fairseq-fixed")[2].partition(")")[0].split()
     assert {"fairseq-fixed", *named} == needed - there - {"gtrans"}
