@@ -17,6 +17,7 @@ from gtrans.shipped import shipped
 
 _SETTING = re.compile(r"\{([a-z-]+)\}")
 _UPDATES = "-updates"
+_ALL_UPDATES = _UPDATES.removeprefix("-")
 
 
 @dataclass(frozen=True)
@@ -127,10 +128,12 @@ def _scale(
     twice = [key for key in names if names.count(key) > 1]
     if twice:
         raise GtransError(f"`--set` has several values for {twice[0]}; give one.")
+    every = content["recipes"].pop("every", {})
+    if _ALL_UPDATES in names:
+        _check_updates(name, content["recipes"], settings)
     # The order on the command line is not in the label: what names one setting is the last word.
     for change in sorted(changes, key=lambda it: it.partition("=")[0] in settings):
         _change(settings, change, name)
-    every = content["recipes"].pop("every", {})
     labels = [change.replace("=", "-") for change in changes]
     recipes = {
         recipe: RecipeSettings(
@@ -174,6 +177,21 @@ def _change(settings: dict[str, str], change: str, scale: str) -> None:
     if not re.fullmatch("[1-9][0-9]{0,8}", value):
         raise GtransError(f"`--set {change}`: the value must be a whole number of at least 1.")
     settings.update(dict.fromkeys(names, value))
+
+
+def _check_updates(scale: str, recipes: Mapping[str, Any], settings: Iterable[str]) -> None:
+    """Raises GtransError unless a setting has the updates of every recipe."""
+    left_out = [
+        recipe
+        for recipe, entry in recipes.items()
+        if not any(f"{_UPDATES}}}" in word for word in _words(entry.get("options", [])))
+    ]
+    if left_out:
+        raise GtransError(
+            f"`--set {_ALL_UPDATES}`: at scale {scale} no setting has the updates of "
+            f"{', '.join(left_out)}; name those that are meant of "
+            f"{', '.join(it for it in settings if it.endswith(_UPDATES))}."
+        )
 
 
 def _words(lines: Iterable[Any]) -> tuple[str, ...]:

@@ -31,6 +31,17 @@ def test_a_wrong_setting_is_refused(change: str, message: str) -> None:
         read_scale("tiny", [change])
 
 
+def test_all_updates_are_set_where_all_trainings_have_a_setting() -> None:
+    """Else a table of recipes without one would be made at full size in the folder of a trial."""
+    with pytest.raises(GtransError, match=r"scale paper no setting has the updates of randinit, "):
+        read_scale("paper", ["updates=20"])
+    assert read_scale("paper", ["first-updates=20"]).settings["first-updates"] == "20"
+    for name in ("tiny", "small"):
+        scale = read_scale(name, ["updates=20"])
+        changed = {key for key, value in scale.settings.items() if value == "20"}
+        assert changed == {key for key in scale.settings if key.endswith("-updates")}
+
+
 def test_settings_reach_commands_and_folders() -> None:
     scale = read_scale("tiny", ["updates=7", "beam=1"])
     assert scale.label == "tiny.beam-1.updates-7"
