@@ -26,7 +26,7 @@ OWN = [
     f"results-{name}"
     for name in (
         *("debian", "story", "limits", "pronouns", "rates", "chosen-rates", "starts"),
-        *("english-german", "subtitles"),
+        *("over-training", "english-german", "subtitles"),
     )
 ]
 
