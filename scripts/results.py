@@ -24,28 +24,28 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import join
+from shutil import copyfile
 from typing import Any
+
+from results_glance import at_a_glance, where  # of this folder
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import OWN, read_catalogue
 from gtrans.experiments.tables import to_markdown
-from gtrans.identity.files import atomic_writer
-from gtrans.messages import change_interval, in_digits, say
+from gtrans.identity.files import atomic_writer, replacing
+from gtrans.messages import say
 
 HERE = Path(__file__).resolve().parent.parent
 MARK = "<!-- by hand -->"
+_FOLDER = "results"
+_OF_FIGURES = (".svg", ".png", ".csv")
 _KEYS = {
     *("experiment", "scale", "settings", "version", "corpora", "command", "columns", "rows"),
 }
-_BASELINE = "sentence, trained on"
 # What differs when the same model is made again.
 _OF_MACHINES = {"tokens a second in training", "words a second"}
-_GLANCE = ("s-BLEU", "d-BLEU", "chrF2", "lexical consistency", "ContraPro")
-# Long, of models that other tables have, and read in other ways.
-_NOT_AT_A_GLANCE = {"results-limits"}
 _LENT = ("interval", "signature")
 _LENT_OF_CHANGES = (*_LENT, "p", "test", "change")
-_OVER = "log-probability above the baseline in nats"
 HEAD = """# What the systems do on real text
 
 The tables are written by `python scripts/results.py OUT/SCALE` from finished runs of `gtrans
@@ -149,6 +149,8 @@ def _merged(
             tested = sources[name].get(baseline)
             if tested is not None:
                 _check_same(tested, rows[baseline], row["label"], folder, published)
+    # A figure is of all its rows: one of fewer does not take the place of one that is published.
+    fewer = any(row["runs"] and sources[name] is earlier for name, row in rows.items())
     versions = {it for of in (table, before) for it in of["version"].split(", ") if it}
     return {
         **table,
@@ -156,6 +158,7 @@ def _merged(
         "each_seed": sorted({*table.get("each_seed", []), *before.get("each_seed", [])}),
         "version": ", ".join(sorted(versions)),
         "rows": list(rows.values()),
+        "made": (before if fewer else table).get("made", []),
     }
 
 
@@ -239,13 +242,14 @@ def _read(path: Path) -> dict[str, Any]:
 
 def page(found: list[dict[str, Any]]) -> str:
     """All of the page above its mark."""
-    lines = [HEAD, *_at_a_glance(found)]
+    lines = [HEAD, *at_a_glance(found)]
     names = [table["experiment"] for table in found]
     for table in found:
-        text = "#" + to_markdown(_with_papers_beside(table)).rstrip()
+        beside = {**_with_papers_beside(table), "made": [*_figures(table)]}
+        text = "#" + to_markdown(beside).rstrip()
         if names.count(table["experiment"]) > 1:
             title, _, rest = text.partition("\n")
-            text = f"{title} ({_where(table)})\n{rest}"
+            text = f"{title} ({where(table)})\n{rest}"
         name = _file_name(table)
         remarks = [f"- row {it['label']}: {it['remark']}" for it in table["rows"] if "remark" in it]
         lines += ["", text, "", *remarks, *([""] if remarks else []), *_runs(table), ""]
@@ -261,84 +265,39 @@ def _with_papers_beside(table: dict[str, Any]) -> dict[str, Any]:
     return {**table, "rows": rows, "printed": {**table["printed"], "rows": printed}}
 
 
-def _where(table: dict[str, Any]) -> str:
-    """Corpus, updates and scale."""
-    settings = table["settings"]
-    updates = ""
-    if {"first-updates", "further-updates"} <= settings.keys():
-        updates = (
-            f"{settings['first-updates']} updates of the sentence model and "
-            f"{settings['further-updates']} further ones, "
-        )
-    return f"{', '.join(table['corpora'])}, {updates}scale {table['scale']}"
-
-
-def _at_a_glance(found: list[dict[str, Any]]) -> Iterator[str]:
-    """The changes of all rows that are tested against another, beside those of the papers."""
-    scored = [table for table in found if _GLANCE[0] in table["columns"]]
-    scored = [table for table in scored if table["experiment"] not in _NOT_AT_A_GLANCE]
-    if not scored:
-        return
-    yield "\n## Changes at a glance\n"
-    yield (
-        "From the baseline of the same seed, which is *sentence, trained on* unless a row names "
-        "another: mean over seeds; in brackets the 95% interval of every seed, where all of them "
-        "are known, and the p of every seed. *Log-probability*: that of a sentence of the "
-        "reference, in nats, less that of the baseline, with the 95% interval of every seed. The "
-        "last column is the change of s-BLEU that the paper of the system prints, from its own "
-        "sentence model, on its own corpora."
-    )
-    notes = {it["printed"]["note"]: None for it in scored if it["printed"].get("note")}
-    yield from (f"\n*Its paper*: {note}" for note in notes)
-    for table in scored:
-        yield f"\n{table['experiment']}: {_where(table)}:\n"
-        yield "| " + " | ".join(["row", *_GLANCE, "log-probability", "its paper: s-BLEU"]) + " |"
-        yield "| --- " + "| ---: " * (len(_GLANCE) + 2) + "|"
-        for row in table["rows"]:
-            digits = table["columns"]
-            cells = [_change(row["cells"].get(it), digits.get(it, 0)) for it in _GLANCE]
-            cells.append(_above(row["cells"].get(_OVER), digits.get(_OVER, 0)))
-            if any(cells):
-                name = row["label"]
-                name += f" ({row['corpus']})" if len(table["corpora"]) > 1 else ""
-                name += "" if row["baseline"] == _BASELINE else f", against {row['baseline']}"
-                paper = "; ".join(str(it) for it in row["paper"])
-                yield "| " + " | ".join([name, *cells, paper]) + " |"
-
-
-def _change(cell: dict[str, Any] | None, digits: int) -> str:
-    if not cell or not cell.get("difference"):
-        return ""
-    seeds = cell["seeds"]
-    known = [f"{it['p']:.2g}" for it in seeds if "p" in it]
-    inside = [f"p = {', '.join(known)}"] if known else []
-    if seeds and all("change" in it for it in seeds):
-        inside.insert(0, ", ".join(change_interval(it["change"], digits) for it in seeds))
-    mean = in_digits(cell["difference"]["mean"], digits, "+")
-    return f"{mean} ({'; '.join(inside)})" if inside else mean
-
-
-def _above(cell: dict[str, Any] | None, digits: int) -> str:
-    """A number that is a change itself, of every seed."""
-    return ", ".join(
-        f"{in_digits(it['value'], digits, '+')} ({change_interval(it['interval'], digits)})"
-        for it in (cell["seeds"] if cell else [])
-    )
-
-
 def _file_name(table: dict[str, Any]) -> str:
     return f"{table['experiment']}.{table['scale']}.json"
 
 
+def _figures(table: dict[str, Any]) -> dict[str, str]:
+    """The figures of an experiment and their numbers: where they are published, and were made.
+
+    Published is beside the page. One that has been published before is at the same place in both.
+    """
+    own = f"{table['experiment']}."
+    return {
+        name
+        if name.startswith(f"{_FOLDER}/")
+        else f"{_FOLDER}/{own}{table['scale']}.{name.removeprefix(own)}": name
+        for name in table.get("made", [])
+        if name.endswith(_OF_FIGURES)
+    }
+
+
 def keep(table: dict[str, Any], scale: Path | None, into: Path) -> None:
-    """Write all numbers of a table, without saying where the folder of the scale is.
+    """Write all numbers of a table and its figures, without saying where the scale's folder is.
 
     ``scale``: that folder; None: the table has been published without it before.
     """
-    text = json.dumps(table, indent=1, ensure_ascii=False)
+    into.mkdir(parents=True, exist_ok=True)
+    figures = _figures(table)
+    for published, made in figures.items():
+        if scale is not None and published != made:
+            with replacing(into.parent / published) as (copy,):
+                copyfile(scale / made, copy)
+    text = json.dumps({**table, "made": [*figures]}, indent=1, ensure_ascii=False)
     if scale is not None:
         text = text.replace(str(scale.resolve()), f"OUT/{scale.resolve().name}")
-    into.mkdir(parents=True, exist_ok=True)
     with atomic_writer(into / _file_name(table)) as file:
         file.write(text + "\n")
 
@@ -377,7 +336,7 @@ def main() -> int:
     parser.add_argument("--page", type=Path, default=HERE / "docs" / "results.md")
     args = parser.parse_args()
     try:
-        found = with_published(tables(args.results), args.page.parent / "results")
+        found = with_published(tables(args.results), args.page.parent / _FOLDER)
         if not found:
             raise GtransError("nothing is published yet; give a folder of a scale in --out.")
         text = page([table for _, table in found])
@@ -386,7 +345,7 @@ def main() -> int:
         if before and not mark:
             raise GtransError(f"{args.page}: it has no line {MARK}, below which text is kept.")
         for folder, table in found:
-            keep(table, folder, args.page.parent / "results")
+            keep(table, folder, args.page.parent / _FOLDER)
         with atomic_writer(args.page) as file:
             file.write(f"{text}\n{MARK}\n{by_hand}")
     except GtransError as error:

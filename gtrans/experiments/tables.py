@@ -164,8 +164,10 @@ def to_markdown(table: dict[str, Any]) -> str:
     if table["columns"]:
         lines += _differences(table)
         lines += _footnotes(table)
-    lines += [f"![{name}]({name})" for name in table["made"] if name.endswith(".png")]
-    others = [f"[{name}]({name})" for name in table["made"] if not name.endswith(".png")]
+    pictures = [name for name in table["made"] if name.endswith(".png")]
+    pictures = pictures or [name for name in table["made"] if name.endswith(".svg")]
+    lines += [f"![{name}]({name})" for name in pictures]
+    others = [f"[{name}]({name})" for name in table["made"] if name not in pictures]
     lines += [f"Files: {', '.join(others)}."] if others else []
     return "\n".join(lines).rstrip() + "\n"
 

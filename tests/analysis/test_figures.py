@@ -82,6 +82,24 @@ def test_what_is_drawn_are_the_numbers() -> None:
     assert all(end <= begin + 1e-9 for (_, end), (begin, _) in pairwise(lefts))
 
 
+@pytest.mark.parametrize("count", [2, 7, 30])
+def test_a_long_legend_hides_no_line(count: int) -> None:
+    series = [Series(f"{n}", (Point(1, n), Point(2, n + 1.0)), n) for n in range(count)]
+    panels = tuple(Panel(f"p{n}", "updates", "bits", tuple(series)) for n in range(4))
+    drawn = draw(Figure("", panels))
+    drawn.draw_without_rendering()
+    axes = drawn.axes[:4]
+    legends = [it.get_legend().get_window_extent() for it in axes]
+    inside = [it.get_window_extent() for it in axes]
+    for legend, panel in zip(legends, inside, strict=True):
+        assert legend.overlaps(panel) == (count < 7)
+        assert all(panel.height > panel.width / 3 for panel in inside)
+        if count >= 7:  # nor does it reach into another panel, or out of the figure
+            assert not any(legend.overlaps(other) for other in inside)
+            assert drawn.bbox.x0 <= legend.x0 and legend.x1 <= drawn.bbox.x1
+            assert drawn.bbox.y0 <= legend.y0
+
+
 def test_bars_stand_over_their_own_categories() -> None:
     short = Series("short", (Point("5-8", 1.0), Point("9+", 2.0, 2.5, 3.0)), 0, "bars")
     whole = Series("whole", (Point("1-4", 3.0), Point("9+", 5.0, 3.0, 4.0)), 1, "bars")

@@ -221,3 +221,41 @@ def test_what_one_table_knows_of_the_same_numbers_is_in_all(
     assert lent() == [None] * 3
     publish(lambda table, row: table.update(scale="small"))
     assert lent() == [None] * 3
+
+
+def test_figures_stand_on_the_page_and_beside_it(
+    finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
+) -> None:
+    planned, plan = finished_table
+    table = table_of(
+        replace(planned, experiment=replace(planned.experiment, name="results-over-training")), plan
+    )
+    page, out = tmp_path / "page.md", tmp_path / "out"
+    out.mkdir()
+    own = "results-over-training"
+    made = [f"{own}.attention{end}" for end in (".svg", ".csv", ".json")]
+    command = [sys.executable, repo / "scripts" / "results.py", out, "--page", page]
+
+    def publish(rows: list[dict[str, Any]], content: str) -> None:
+        for name in made:
+            (out / name).write_text(content)
+        (out / f"{own}.json").write_text(json.dumps({**table, "rows": rows, "made": made}))
+        subprocess.run(command, check=True, capture_output=True)
+
+    publish(table["rows"], "of all rows")
+    picture, numbers = (f"{own}.{table['scale']}.attention{end}" for end in (".svg", ".csv"))
+    lines = page.read_text().splitlines()
+    assert f"![results/{picture}](results/{picture})" in lines
+    assert f"Files: [results/{numbers}](results/{numbers})." in lines
+    for name in (picture, numbers):
+        assert (tmp_path / "results" / name).read_text() == "of all rows"
+    # The numbers of a table are in JSON already; a second file there would be taken for a table.
+    assert len(list((tmp_path / "results").iterdir())) == 3
+    # A figure of fewer rows does not take its place, and a page of what is published keeps it.
+    fewer = {**table["rows"][1], "runs": [], "cells": {}, "why_not": "not finished"}
+    publish([table["rows"][0], fewer], "of one row")
+    assert (tmp_path / "results" / picture).read_text() == "of all rows"
+    command.remove(out)
+    subprocess.run(command, check=True, capture_output=True)
+    assert f"![results/{picture}](results/{picture})" in page.read_text().splitlines()
+    assert (tmp_path / "results" / picture).read_text() == "of all rows"
