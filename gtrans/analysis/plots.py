@@ -27,8 +27,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKS = "osD^vXP*<>h"
 _PANEL_INCHES, _COLUMNS = (5.0, 3.6), 3
 _MANY_POINTS = 40  # more have no marks
-_FEW_SERIES = 6  # the legend of more would hide lines: it stands below the panel
-_LEGEND_COLUMNS, _LEGEND_LINE_INCHES = 2, 0.18
+_FEW_SERIES = 5  # the legend of more would hide lines: it stands below the panel
+_LEGEND_LINE_INCHES = 0.18
 _MANY_SERIES = 12  # of more, a legend has the first, the last and some between
 
 
@@ -122,8 +122,7 @@ def draw(figure: Figure) -> Any:
     rows = math.ceil(count / columns)
     width, height = _PANEL_INCHES
     below = max((len(panel.series) for panel in figure.panels if _has_many(panel)), default=0)
-    lines = math.ceil(min(below, _MANY_SERIES + 1) / _LEGEND_COLUMNS)
-    height += lines * _LEGEND_LINE_INCHES
+    height += min(below, _MANY_SERIES + 1) * _LEGEND_LINE_INCHES
     drawn = figure_class()(figsize=(width * columns, height * rows), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False).flatten()
     for axis, panel in zip(axes, figure.panels, strict=False):
@@ -154,11 +153,8 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
         handles, labels = axes.get_legend_handles_labels()
         step = max(math.ceil(len(handles) / _MANY_SERIES), 1)
         shown = sorted({*range(0, len(handles), step), len(handles) - 1})
-        place = (
-            {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": _LEGEND_COLUMNS}
-            if _has_many(panel)
-            else {}
-        )
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
+        place = below if _has_many(panel) else {}
         entries = [handles[i] for i in shown], [labels[i] for i in shown]
         axes.legend(*entries, fontsize="small", **place)
 
