@@ -149,8 +149,10 @@ def _merged(
             tested = sources[name].get(baseline)
             if tested is not None:
                 _check_same(tested, rows[baseline], row["label"], folder, published)
-    # A figure is of all its rows: one of fewer does not take the place of one that is published.
+    # A figure is of all its rows: one of fewer does not take the place of one that is published,
+    # nor does none, as where `--finished` has written the table.
     fewer = any(row["runs"] and sources[name] is earlier for name, row in rows.items())
+    drawn = before if fewer or not table.get("made") else table
     versions = {it for of in (table, before) for it in of["version"].split(", ") if it}
     return {
         **table,
@@ -158,7 +160,7 @@ def _merged(
         "each_seed": sorted({*table.get("each_seed", []), *before.get("each_seed", [])}),
         "version": ", ".join(sorted(versions)),
         "rows": list(rows.values()),
-        "made": (before if fewer else table).get("made", []),
+        "made": drawn.get("made", []),
     }
 
 
@@ -293,6 +295,11 @@ def keep(table: dict[str, Any], scale: Path | None, into: Path) -> None:
     figures = _figures(table)
     for published, made in figures.items():
         if scale is not None and published != made:
+            if not (scale / made).is_file():
+                raise GtransError(
+                    f"{scale / made}: this figure of {table['experiment']} is missing; "
+                    "let `gtrans reproduce` make it again."
+                )
             with replacing(into.parent / published) as (copy,):
                 copyfile(scale / made, copy)
     text = json.dumps({**table, "made": [*figures]}, indent=1, ensure_ascii=False)

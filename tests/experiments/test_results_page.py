@@ -255,7 +255,20 @@ def test_figures_stand_on_the_page_and_beside_it(
     fewer = {**table["rows"][1], "runs": [], "cells": {}, "why_not": "not finished"}
     publish([table["rows"][0], fewer], "of one row")
     assert (tmp_path / "results" / picture).read_text() == "of all rows"
+    # Nor does none, as in what `--finished` writes.
+    (out / f"{own}.json").write_text(json.dumps({**table, "made": []}))
+    subprocess.run(command, check=True, capture_output=True)
+    assert f"![results/{picture}](results/{picture})" in page.read_text().splitlines()
     command.remove(out)
     subprocess.run(command, check=True, capture_output=True)
     assert f"![results/{picture}](results/{picture})" in page.read_text().splitlines()
     assert (tmp_path / "results" / picture).read_text() == "of all rows"
+    # A figure that is gone is said in one line, and the page stays as it is.
+    command.insert(2, out)
+    (out / made[0]).unlink()
+    (out / f"{own}.json").write_text(json.dumps({**table, "made": made}))
+    before = page.read_text()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert f"{made[0]}: this figure of {own} is missing" in done.stderr
+    assert page.read_text() == before
