@@ -38,7 +38,7 @@ def test_the_main_systems_are_had_at_the_papers_size(
             assert job.gpu and "--max-tokens 3000 --update-freq 2 --sentence-updates 7" in words
             assert ("--warmup-updates 5" in words) == (stage == "document")
         if stage == "translate" or job.argv[:2] == ("gtrans", "translate"):
-            assert job.gpu and words.endswith("--max-tokens 48000")
+            assert job.gpu and words.endswith("--max-tokens 16000")
             assert "--max-tokens 3000" not in words or "-- translate: " in words
         assert "--cpu" not in words and "--gpus 0" not in words
     assert any("jieba" in job.argv for job in jobs.jobs) == (source == "zh")
