@@ -27,7 +27,7 @@ from shlex import join
 from shutil import copyfile
 from typing import Any
 
-from results_glance import at_a_glance, where  # of this folder
+from results_glance import at_a_glance, remarks, where  # of this folder
 
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import OWN, read_catalogue
@@ -253,8 +253,8 @@ def page(found: list[dict[str, Any]]) -> str:
             title, _, rest = text.partition("\n")
             text = f"{title} ({where(table)})\n{rest}"
         name = _file_name(table)
-        remarks = [f"- row {it['label']}: {it['remark']}" for it in table["rows"] if "remark" in it]
-        lines += ["", text, "", *remarks, *([""] if remarks else []), *_runs(table), ""]
+        said = remarks(table)
+        lines += ["", text, "", *said, *([""] if said else []), *_runs(table), ""]
         lines += [f"All numbers of every seed: [{name}](results/{name})."]
     return "\n".join(lines) + "\n"
 

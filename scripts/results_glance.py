@@ -26,6 +26,11 @@ def where(table: dict[str, Any]) -> str:
     return f"{', '.join(table['corpora'])}, {updates}scale {table['scale']}"
 
 
+def remarks(table: dict[str, Any]) -> list[str]:
+    """What was written by hand into rows."""
+    return [f"- row {it['label']}: {it['remark']}" for it in table["rows"] if "remark" in it]
+
+
 def at_a_glance(found: list[dict[str, Any]]) -> Iterator[str]:
     """The changes of all rows that are tested against another, beside those of the papers."""
     scored = [table for table in found if _GLANCE[0] in table["columns"]]
@@ -45,6 +50,7 @@ def at_a_glance(found: list[dict[str, Any]]) -> Iterator[str]:
     yield from (f"\n*Its paper*: {note}" for note in notes)
     for table in scored:
         yield f"\n{table['experiment']}: {where(table)}:\n"
+        yield from (f"{it}\n" for it in remarks(table))
         yield "| " + " | ".join(["row", *_GLANCE, "log-probability", "its paper: s-BLEU"]) + " |"
         yield "| --- " + "| ---: " * (len(_GLANCE) + 2) + "|"
         for row in table["rows"]:

@@ -55,8 +55,10 @@ def measure(args: argparse.Namespace, device: Device) -> Iterator[Row]:
             if name == "gtrans dense" and words > args.quadratic_limit:
                 continue  # its score matrices alone would take tens of gigabytes
             made = sentences if options is None else documents
-            # One batch tells what a slow system costs.
-            made = made[:1] if name == "gtrans dense" else made
+            if name == "gtrans dense":
+                # Its matrices are of a whole batch. One tells what a slow system costs.
+                most = min(args.batch_words, args.quadratic_limit)
+                made = document_batches(chosen, dictionary, most)[:1]
             batches[name] = [device.place(batch) for batch in made]
         for name, made in batches.items():
             trainers[name].steps(made[:1])  # position tables, buffers, caches
@@ -104,7 +106,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         ("--words", 16384, "words of a round"),
         ("--corpus-words", 1 << 19, "words of the text that batches are taken from"),
         ("--batch-words", 2048, "words of a batch"),
-        ("--quadratic-limit", 2048, "longest documents for the dense backend"),
+        ("--quadratic-limit", 2048, "longest documents and batches for the dense backend"),
     ):
         parser.add_argument(
             flag, type=int, default=default, metavar="N", help=f"{meaning} (default: %(default)s)"

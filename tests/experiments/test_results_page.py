@@ -209,7 +209,7 @@ def test_what_one_table_knows_of_the_same_numbers_is_in_all(
     ends = "+0.50 to +3.50, +0.25 to +1.50, +2.00 to +4.00"
     (row,) = rows
     assert row.startswith(f"| with, against without | +2.00 ({ends}; p = 0.03, 0.03, 0.03)")
-    assert "- row with: of an earlier form" in lines
+    assert lines.count("- row with: of an earlier form") == 2  # of its table, and at a glance
     # Another number of the row or of its baseline, or no baseline: another model.
     publish(lambda table, row: value(table, 1, 22.5))
     assert lent() == [None, *changes[1:]]
