@@ -16,6 +16,7 @@ from gtrans.analysis.runs import Run, updates_of
 from gtrans.decoding.batching import make_batches
 from gtrans.decoding.loading import load_models, not_finite
 from gtrans.errors import GtransError
+from gtrans.messages import say
 
 
 @dataclass
@@ -49,12 +50,18 @@ class Analysis:
 
 
 def analyse_runs(runs: Sequence[Run], data: str, split: str, **options: Any) -> list[Analysis]:
-    """Every checkpoint of some runs; the options are those of :func:`analyse`."""
-    return [
-        replace(analyse(str(step.path), data, split, **options), label=run.label, run=number)
-        for number, run in enumerate(runs)
-        for step in run.steps
-    ]
+    """Every checkpoint of some runs; the options are those of :func:`analyse`.
+
+    Of several checkpoints, each is named on standard error before it is read.
+    """
+    steps = [(number, run.label, step) for number, run in enumerate(runs) for step in run.steps]
+    found = []
+    for count, (number, label, step) in enumerate(steps, start=1):
+        if len(steps) > 1:
+            say(f"{step.path}: checkpoint {count} of {len(steps)}")
+        analysis = analyse(str(step.path), data, split, **options)
+        found.append(replace(analysis, label=label, run=number))
+    return found
 
 
 def analyse(

@@ -176,7 +176,11 @@ def test_models_and_updates_in_one_figure(
     plot = tmp_path / "plot.svg"
     options = ["--data", str(tiny.data), "--cpu", "--units", "3", "--layer-gradients", "--json"]
     assert main(["analyse", "--path", *paths, *options, "--plot", str(plot)]) == 0
-    found = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    named = [early, tmp_path / "run" / "checkpoint_last.pt", tiny.checkpoints["document"]]
+    for count, path in enumerate(named, start=1):
+        assert f"{path}: checkpoint {count} of 3" in printed.err
+    found = json.loads(printed.out)
     assert [(one["label"], one["updates"]) for one in found] == [
         ("moving", 6), ("moving", 12), ("still", 12)
     ]  # fmt: skip
