@@ -11,8 +11,8 @@ of every seed go to docs/results/NAME.SCALE.json, where the folder of the scale 
 Those files are read first. A table or a row that the folders do not have, or have with fewer seeds
 or scores, stays as it was published, so that rows may be added by a later run, or by one on another
 machine. Where a row was tested against other numbers than the page would show, nothing is written.
-An interval or a test that only one table of a scale has is written in all of them where the scores
-of the row and of its baseline are the same. A row may have a `remark`, written into its JSON by
+An interval or a test that only one table of a scale has, or a run with fewer seeds, is written in
+all of them where the scores of the row and of its baseline are the same. A row may have a `remark`, written into its JSON by
 hand; the page prints it until the row is made again.
 """
 
@@ -112,7 +112,8 @@ def with_published(
     # A scale comes before those of its other settings, such as small.amp before small.amp.x-1.
     files = sorted(merged, key=lambda it: it.removesuffix(".json"))
     shown = [merged[it] for name in names for it in files if it.startswith(f"{name}.")]
-    _lend_intervals([table for _, table in shown])
+    # Also those of rows that stay as published, because they were made with fewer seeds.
+    _lend_intervals([*(table for _, table in shown), *(table for _, table in found)])
     for _, table in shown:
         for row in table["rows"]:
             # Rows are made on several days and machines, whose speeds are not to be subtracted.

@@ -150,6 +150,12 @@ def test_rows_of_a_later_run_join_those_that_are_published(
     assert done.returncode == 0
     assert "'with' stays as published, which has more seeds or scores" in done.stderr
     assert "| later | 21.50 ±" in page.read_text() and "| without | 21.50 ±" in page.read_text()
+    # What only the run with fewer scores knows of the same numbers is added to those that stay.
+    rows[1]["cells"]["s-BLEU"]["seeds"][0]["change"] = [0.5, 3.5]
+    assert publish(rows[:2]).returncode == 0
+    published = json.loads((page.parent / "results" / "results-debian.tiny.json").read_text())
+    seeds = published["rows"][1]["cells"]["s-BLEU"]["seeds"]
+    assert [it.get("change") for it in seeds] == [[0.5, 3.5], None, None]
     done = publish(rows, corpora=["another"])
     assert done.returncode == 1 and "has other corpora than" in done.stderr
     command[command.index(page)] = tmp_path / "other" / "page.md"
