@@ -12,8 +12,8 @@ Those files are read first. A table or a row that the folders do not have, or ha
 or scores, stays as it was published, so that rows may be added by a later run, or by one on another
 machine. Where a row was tested against other numbers than the page would show, nothing is written.
 An interval or a test that only one table of a scale has, or a run with fewer seeds, is written in
-all of them where the scores of the row and of its baseline are the same. A row may have a `remark`, written into its JSON by
-hand; the page prints it until the row is made again.
+all of them where the scores of the row and of its baseline are the same. A row may have a `remark`,
+written into its JSON by hand; the page prints it until the row is made again.
 """
 
 from __future__ import annotations
