@@ -114,7 +114,7 @@ def test_prepared_again_nothing_is_made_and_another_bert_only_its_stream(
     before = (data / "test.en-de.en.bert.bin").read_bytes()
     assert prepare(world.tiny.text, data, "--bert", str(world.bert)) == 0
     assert ": started" not in capfd.readouterr().err
-    other = write_bert(repo, tmp_path / "other", vocabulary=120)
+    other = write_bert(repo, tmp_path / "other", vocabulary=80)
     assert prepare(world.tiny.text, data, "--bert", str(other)) == 0
     said = capfd.readouterr().err
     assert "bert test: input or option changed, repeated" in said
