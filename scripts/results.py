@@ -287,6 +287,16 @@ def _figures(table: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def check_figures(table: dict[str, Any], scale: Path | None) -> None:
+    """Raises GtransError if the folder of a scale lacks a figure that is to be copied."""
+    for published, made in _figures(table).items():
+        if scale is not None and published != made and not (scale / made).is_file():
+            raise GtransError(
+                f"{scale / made}: this figure of {table['experiment']} is missing; "
+                "let `gtrans reproduce` make it again."
+            )
+
+
 def keep(table: dict[str, Any], scale: Path | None, into: Path) -> None:
     """Write all numbers of a table and its figures, without saying where the scale's folder is.
 
@@ -296,11 +306,6 @@ def keep(table: dict[str, Any], scale: Path | None, into: Path) -> None:
     figures = _figures(table)
     for published, made in figures.items():
         if scale is not None and published != made:
-            if not (scale / made).is_file():
-                raise GtransError(
-                    f"{scale / made}: this figure of {table['experiment']} is missing; "
-                    "let `gtrans reproduce` make it again."
-                )
             with replacing(into.parent / published) as (copy,):
                 copyfile(scale / made, copy)
     text = json.dumps({**table, "made": [*figures]}, indent=1, ensure_ascii=False)
@@ -352,6 +357,8 @@ def main() -> int:
         _, mark, by_hand = before.partition(f"\n{MARK}\n")
         if before and not mark:
             raise GtransError(f"{args.page}: it has no line {MARK}, below which text is kept.")
+        for folder, table in found:
+            check_figures(table, folder)
         for folder, table in found:
             keep(table, folder, args.page.parent / _FOLDER)
         with atomic_writer(args.page) as file:

@@ -273,8 +273,11 @@ def test_figures_stand_on_the_page_and_beside_it(
     command.insert(2, out)
     (out / made[0]).unlink()
     (out / f"{own}.json").write_text(json.dumps({**table, "made": made}))
+    # Of another table nothing is written either.
+    (out / "results-debian.json").write_text(json.dumps({**table, "experiment": "results-debian"}))
     before = page.read_text()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not (tmp_path / "results" / "results-debian.tiny.json").exists()
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert f"{made[0]}: this figure of {own} is missing" in done.stderr
     assert page.read_text() == before
