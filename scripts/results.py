@@ -3,10 +3,11 @@
     gtrans reproduce results-debian --scale small --data DATA --out OUT
     python scripts/results.py OUT/small
 
-What stands below the line `<!-- by hand -->` of the page is kept; everything above it is written
-anew from NAME.json of every `results-*` in the folders, or, where there is none yet, from
-NAME.so-far.json, which has what is finished (`gtrans reproduce NAME ... --finished`). All numbers
-of every seed go to docs/results/NAME.SCALE.json, where the folder of the scale is OUT/SCALE.
+What stands above the line `<!-- written by scripts/results.py -->` of the page is kept; everything
+below it is written anew from NAME.json of every `results-*` in the folders, or, where there is none
+yet, from NAME.so-far.json, which has what is finished (`gtrans reproduce NAME ... --finished`). All
+numbers of every seed go to docs/results/NAME.SCALE.json, where the folder of the scale is
+OUT/SCALE.
 
 Those files are read first. A table or a row that the folders do not have, or have with fewer seeds
 or scores, stays as it was published, so that rows may be added by a later run, or by one on another
@@ -36,7 +37,7 @@ from gtrans.identity.files import atomic_writer, replacing
 from gtrans.messages import say
 
 HERE = Path(__file__).resolve().parent.parent
-MARK = "<!-- by hand -->"
+MARK = "<!-- written by scripts/results.py -->"
 _FOLDER = "results"
 _OF_FIGURES = (".svg", ".png", ".csv")
 _KEYS = {
@@ -46,13 +47,12 @@ _KEYS = {
 _OF_MACHINES = {"tokens a second in training", "words a second"}
 _LENT = ("interval", "signature")
 _LENT_OF_CHANGES = (*_LENT, "p", "test", "change")
-HEAD = """# What the systems do on real text
+TITLE = "# What the systems do on real text"
+HEAD = """## The tables
 
-The tables are written by `python scripts/results.py OUT/SCALE` from finished runs of `gtrans
-reproduce`; [what they say](#in-ten-lines) is written by hand and stands at the end. Most models
-start from the row *sentence* and are tested against *sentence, trained on*: the same model,
-trained on for the same number of updates of as many sentences; the note of a row says where it
-is otherwise, and every difference names what it is from. Validation text decides which
+Most models start from the row *sentence* and are tested against *sentence, trained on*: the same
+model, trained on for the same number of updates of as many sentences; the note of a row says where
+it is otherwise, and every difference names what it is from. Validation text decides which
 checkpoint is the best; a row reads its test text once. Intervals are of 95%, by a bootstrap over
 documents (contrastive sets: Wilson; margins: Student's t). *Validation loss* has label smoothing
 and is in bits; a perplexity has none, and is the lowest of the training. Rows of several runs stand
@@ -60,7 +60,8 @@ together where the models that they are tested against have the same scores in e
 and times are of machines that did other work as well: they are not to be compared closely.
 
 The command of a row makes it and what it is tested against; `--data` is the folder of the corpora,
-in the form of `docs/corpora.md`. The row *sentence* is the one to try first."""
+in the form of [Corpora](corpora.md). The row *sentence* is the one to try first.
+`scripts/results.py` has written these tables from finished runs of `gtrans reproduce`."""
 
 
 def tables(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
@@ -244,7 +245,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def page(found: list[dict[str, Any]]) -> str:
-    """All of the page above its mark."""
+    """All of the page below its mark."""
     lines = [HEAD, *at_a_glance(found)]
     names = [table["experiment"] for table in found]
     for table in found:
@@ -353,16 +354,17 @@ def main() -> int:
         if not found:
             raise GtransError("nothing is published yet; give a folder of a scale in --out.")
         text = page([table for _, table in found])
-        before = args.page.read_text(encoding="utf-8") if args.page.is_file() else ""
-        _, mark, by_hand = before.partition(f"\n{MARK}\n")
-        if before and not mark:
-            raise GtransError(f"{args.page}: it has no line {MARK}, below which text is kept.")
+        new = f"{TITLE}\n\n{MARK}\n"
+        before = args.page.read_text(encoding="utf-8") if args.page.is_file() else new
+        by_hand, mark, _ = before.partition(f"\n{MARK}\n")
+        if not mark:
+            raise GtransError(f"{args.page}: it has no line {MARK}, above which text is kept.")
         for folder, table in found:
             check_figures(table, folder)
         for folder, table in found:
             keep(table, folder, args.page.parent / _FOLDER)
         with atomic_writer(args.page) as file:
-            file.write(f"{text}\n{MARK}\n{by_hand}")
+            file.write(f"{by_hand}{mark}\n{text}")
     except GtransError as error:
         print(f"results: error: {error}", file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""The changes of all rows at a glance: the first table of docs/results.md (scripts/results.py)."""
+"""The changes of all rows at a glance, in docs/results.md (scripts/results.py)."""
 
 from __future__ import annotations
 

@@ -33,21 +33,23 @@ def test_the_page_of_results_keeps_what_is_written_by_hand(
     write_finished(plan, [replace(planned, rows=rows)])
     page = tmp_path / "page.md"
     command = [sys.executable, repo / "scripts" / "results.py", tmp_path, "--page", page]
-    for text in ("", "What it means.\n"):
-        with page.open("a") as file:
-            file.write(text)
+    mark = "<!-- written by scripts/results.py -->"
+    for _ in range(2):
         subprocess.run(command, check=True, capture_output=True)
-    lines = page.read_text().splitlines()
+        above, below = page.read_text().split(mark)
+        page.write_text(f"{above}What it means.\n\n{mark}\nOld.\n")
+    assert above == "# What the systems do on real text\n\nWhat it means.\n\n"
+    assert "Old." not in below
+    lines = below.splitlines()
     assert "| without | 21.00 ± 1.00 | 20 |  |" in lines
     row = "| with | 2 | 9 | a CPU | `gtrans reproduce results-debian --scale tiny --set"
     assert f"{row} updates=20 --data DATA --out OUT --seeds 2 --rows with` |" in lines
-    assert lines[-2:] == ["<!-- by hand -->", "What it means."]
     kept = (tmp_path / "results" / "results-debian.tiny.updates-20.json").read_text()
     assert str(tmp_path) not in kept
     assert json.loads(kept)["rows"][1]["cells"]["s-BLEU"]["seeds"][0]["value"] == BETTER[0]
     page.write_text("# Another page\n")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "it has no line <!-- by hand -->" in done.stderr
+    assert done.returncode == 1 and f"it has no line {mark}" in done.stderr
     assert page.read_text() == "# Another page\n"
     page.unlink()
     for text, message in (("{", "not readable"), ("{}", "it has no columns")):
@@ -66,7 +68,10 @@ def test_the_page_of_results_keeps_what_is_written_by_hand(
     command.insert(3, other)
     subprocess.run(command, check=True, capture_output=True)
     titles = [line.partition(":")[0] for line in page.read_text().splitlines() if line[:3] == "## "]
-    assert titles == ["## Changes at a glance", "## results-debian", "## results-story"]
+    assert titles == [
+        *("## The tables", "## Changes at a glance"),
+        *("## results-debian", "## results-story"),
+    ]
     second = other / "results-debian.so-far.json"
     second.write_text(text.replace("tiny.updates-20", "tiny.updates-30"))
     subprocess.run(command, check=True, capture_output=True)
