@@ -206,3 +206,9 @@ def test_ci_calls_exactly_the_test_command(repo):
     assert re.findall(r"^.*\bmake\b.*$", script.read_text(), re.MULTILINE) == [
         "exec make test </dev/null"
     ]
+
+
+def test_pages_end_with_a_full_line(repo):
+    pages = [*repo.glob("*.md"), *(repo / "docs").rglob("*.md")]
+    assert len(pages) > 10
+    assert [str(it.relative_to(repo)) for it in pages if it.read_text()[-1:] != "\n"] == []
