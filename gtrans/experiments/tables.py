@@ -259,33 +259,71 @@ def _differences(table: dict[str, Any]) -> list[str]:
     ]
     if not found:
         return []
-    ranged = any("change" in it for _, _, cell in found for it in cell["seeds"])
-    head = ["", *(["corpus"] if several else []), "against", "score", "change"]
-    head += [*(["95% interval of each seed"] if ranged else []), "p over seeds", "p of each seed"]
+    seeds = [it for _, _, cell in found for it in cell["seeds"]]
+    columns = {
+        "": True,
+        "corpus": several,
+        "against": True,
+        "score": True,
+        "change": True,
+        "95% interval of each seed": any("change" in it for it in seeds),
+        "p over seeds": any(cell["difference"]["p"] is not None for _, _, cell in found),
+        "p of each seed": any("p" in it for it in seeds),
+    }
+    tests = _tests((title, cell) for _, title, cell in found)
     lines = []
     for row, title, cell in found:
-        difference, digits = cell["difference"], table["columns"][title]
-        spread = difference["spread"]
-        change = in_digits(difference["mean"], digits, "+")
-        intervals = [
-            change_interval(it["change"], digits) if "change" in it else "-" for it in cell["seeds"]
-        ]
-        each = [f"{it['p']:.3g}" if "p" in it else "-" for it in cell["seeds"]]
-        tests = sorted({it["test"] for it in cell["seeds"] if "test" in it})
-        lines.append(
-            _line([
-                row["label"],
-                *([row["corpus"]] if several else []),
-                row["baseline"],
-                title,
-                change if spread is None else f"{change} ± {spread:.{digits}f}",
-                *([", ".join(intervals)] if ranged else []),
-                "" if difference["p"] is None else f"{difference['p']:.3g}",
-                f"{', '.join(each)} ({', '.join(tests)})" if tests else "",
-            ])
-        )  # fmt: skip
-    lead = "Changes from the baseline of the same seed (p over seeds: paired t-test):"
-    return [lead, "", _line(head), _line(["---"] * len(head)), *lines, ""]
+        cells = _of_change(row, title, cell, table["columns"][title], len(tests.get(title, ())) > 1)
+        lines.append(_line(it for it, shown in zip(cells, columns.values(), strict=True) if shown))
+    of_test: dict[str, list[str]] = {}
+    for title, names in tests.items():
+        if len(names) == 1:
+            of_test.setdefault(min(names), []).append(title)
+    said = ["over seeds: paired t-test"] if columns["p over seeds"] else []
+    said += [f"{test} of {', '.join(titles)}" for test, titles in of_test.items()]
+    of_p = f" (p {'; '.join(said)})" if said else ""
+    head = [title for title, shown in columns.items() if shown]
+    return [
+        f"Changes from the baseline of the same seed{of_p}:",
+        "",
+        _line(head),
+        _line(["---"] * len(head)),
+        *lines,
+        "",
+    ]
+
+
+def _of_change(
+    row: dict[str, Any], title: str, cell: dict[str, Any], digits: int, name_tests: bool
+) -> list[str]:
+    """A change in the columns of :func:`_differences`."""
+    difference, seeds = cell["difference"], cell["seeds"]
+    spread = difference["spread"]
+    change = in_digits(difference["mean"], digits, "+")
+    intervals = [change_interval(it["change"], digits) if "change" in it else "-" for it in seeds]
+    each = [f"{it['p']:.3g}" if "p" in it else "-" for it in seeds]
+    tests = sorted({it["test"] for it in seeds if "test" in it})
+    named = f" ({', '.join(tests)})" if name_tests else ""
+    return [
+        row["label"],
+        row["corpus"],
+        row["baseline"],
+        title,
+        change if spread is None else f"{change} ± {spread:.{digits}f}",
+        ", ".join(intervals) if any("change" in it for it in seeds) else "",
+        "" if difference["p"] is None else f"{difference['p']:.3g}",
+        f"{', '.join(each)}{named}" if tests else "",
+    ]
+
+
+def _tests(cells: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, set[str]]:
+    """The statistical tests of each score; where it is one, a table names it once."""
+    found: dict[str, set[str]] = {}
+    for title, cell in cells:
+        for it in cell["seeds"]:
+            if "test" in it:
+                found.setdefault(title, set()).add(it["test"])
+    return found
 
 
 def _footnotes(table: dict[str, Any]) -> list[str]:

@@ -72,10 +72,7 @@ def test_the_text_has_all_of_it(finished_table: tuple[Planned, Plan]) -> None:
     assert "| with | 23.00 ± 1.73 | 20 | 25.12 |" in lines
     assert "| of others |  |  | 24.80 |" in lines
     assert "- of others: quoted" in lines
-    assert (
-        "| with | without | s-BLEU | +2.00 ± 1.00 | 0.0742 | 0.03, 0.03, 0.03 (paired approximate "
-        "randomisation) |"
-    ) in lines
+    assert "| with | without | s-BLEU | +2.00 ± 1.00 | 0.0742 | 0.03, 0.03, 0.03 |" in lines
     assert f"- s-BLEU: `{SIGNATURE}`" in lines and "- trained on: a CPU" in lines
     assert "seeds 1, 2, 3" in text
 
@@ -157,7 +154,39 @@ def test_the_p_of_a_seed_without_a_test_has_its_place(
     planned, plan = finished_table
     (tmp_path / "with" / "seed-2" / "scores.json").write_text(json.dumps(scores(22.0)))
     text = to_markdown(table_of(planned, plan))
-    assert "| 0.03, -, 0.03 (paired approximate randomisation) |" in text
+    assert "| 0.03, -, 0.03 |" in text
+
+
+def test_a_test_is_named_once_or_where_scores_of_a_kind_have_several(
+    finished_table: tuple[Planned, Plan],
+) -> None:
+    table = table_of(*finished_table)
+    text = to_markdown(table)
+    lead = "(p over seeds: paired t-test; paired approximate randomisation of s-BLEU):"
+    assert f"Changes from the baseline of the same seed {lead}" in text
+    assert text.count("paired approximate randomisation") == 1
+    table["rows"][1]["cells"]["s-BLEU"]["seeds"][2]["test"] = "exact McNemar"
+    text = to_markdown(table)
+    assert "| 0.03, 0.03, 0.03 (exact McNemar, paired approximate randomisation) |" in text
+    assert "Changes from the baseline of the same seed (p over seeds: paired t-test):" in text
+
+
+def test_a_column_that_no_change_has_is_left_out(
+    finished_table: tuple[Planned, Plan], tmp_path: Path
+) -> None:
+    planned, plan = finished_table
+    assert "interval of each seed" not in to_markdown(table_of(planned, plan))
+    one = replace(
+        planned,
+        rows=tuple(replace(row, runs=row.runs[:1], jobs=row.jobs[:1]) for row in planned.rows),
+    )
+    text = to_markdown(table_of(one, plan))
+    assert "|  | against | score | change | p of each seed |" in text
+    assert "| with | without | s-BLEU | +2.00 | 0.03 |" in text
+    (tmp_path / "with" / "seed-1" / "scores.json").write_text(json.dumps(scores(22.0)))
+    text = to_markdown(table_of(one, plan))
+    assert "|  | against | score | change |\n" in text
+    assert "| with | without | s-BLEU | +2.00 |\n" in text
 
 
 def test_results_of_other_seeds_are_not_written_over(
