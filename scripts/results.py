@@ -14,7 +14,7 @@ or scores, stays as it was published, so that rows may be added by a later run, 
 machine. Where a row was tested against other numbers than the page would show, nothing is written.
 An interval or a test that only one table of a scale has, or a run with fewer seeds, is written in
 all of them where the scores of the row and of its baseline are the same. A row may have a `remark`,
-written into its JSON by hand; the page prints it until the row is made again.
+written into its JSON by hand; the page prints it until the row is made again with other scores.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from results_glance import at_a_glance, remarks, where  # of this folder
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import OWN, read_catalogue
 from gtrans.experiments.tables import to_markdown
-from gtrans.identity.files import atomic_writer, replacing
+from gtrans.identity.files import atomic_writer, check_output, replacing
 from gtrans.messages import say
 
 HERE = Path(__file__).resolve().parent.parent
@@ -139,6 +139,8 @@ def _merged(
         new, old = now.get(name), earlier.get(name)
         if old is None or (new is not None and _has_all_of(new, old)):
             rows[name], sources[name] = now[name], now
+            if old is not None and "remark" in old and _has_same(now[name], old):
+                rows[name] = {"remark": old["remark"], **now[name]}
             continue
         rows[name], sources[name] = old, earlier
         if new is not None:
@@ -176,6 +178,16 @@ def _has_all_of(new: dict[str, Any], old: dict[str, Any]) -> bool:
         {it["seed"] for it in cell["seeds"]}
         <= {it["seed"] for it in new["cells"].get(title, {"seeds": []})["seeds"]}
         for title, cell in old["cells"].items()
+    )
+
+
+def _has_same(new: dict[str, Any], old: dict[str, Any]) -> bool:
+    """Whether a row that has every score of another has the same ones: no model is made anew."""
+    return all(
+        {(it["seed"], it["value"]) for it in cell["seeds"]}
+        <= {(it["seed"], it["value"]) for it in new["cells"][title]["seeds"]}
+        for title, cell in old["cells"].items()
+        if title not in _OF_MACHINES
     )
 
 
@@ -347,12 +359,18 @@ def main() -> int:
     parser.add_argument(
         "results", type=Path, nargs="*", help="folders of a scale in --out, such as OUT/small.amp"
     )
-    parser.add_argument("--page", type=Path, default=HERE / "docs" / "results.md")
+    parser.add_argument(
+        "--page",
+        type=Path,
+        default=HERE / "docs" / "results.md",
+        help="page to write, with the numbers in results/ beside it (default: docs/results.md)",
+    )
     args = parser.parse_args()
     try:
         found = with_published(tables(args.results), args.page.parent / _FOLDER)
         if not found:
             raise GtransError("nothing is published yet; give a folder of a scale in --out.")
+        check_output("--page", args.page)
         text = page([table for _, table in found])
         new = f"{TITLE}\n\n{MARK}\n"
         before = args.page.read_text(encoding="utf-8") if args.page.is_file() else new

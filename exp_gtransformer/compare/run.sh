@@ -58,6 +58,20 @@ esac
 [[ -n ${OPTION[pairs]} || -z ${GIVEN[pairs-weight]+given} ]] || die "\`--pairs-weight\` needs \`--pairs\`."
 [[ -z ${OPTION[pairs]} || $system != memory* ]] ||
   die "\`--pairs\` is not for \`--system $system\`, which reads whole documents in order."
+# HAN is trained in two parts, which read the same.
+model=$(document_model "$system") encoder=$(document_model han-encoder encoder)
+trained=("$model") reads_pairs=no
+[[ $system != han ]] || trained+=("$encoder")
+if [[ -n ${OPTION[pairs]} ]]; then
+  above_zero pairs-weight
+  for part in "${trained[@]}"; do
+    ! makes document "$part" || reads_pairs=yes
+  done
+fi
+if [[ $reads_pairs == yes ]]; then # said before the sentence model is trained
+  text_file "${OPTION[pairs]}" "${OPTION[source-lang]}" >/dev/null
+  text_file "${OPTION[pairs]}" "${OPTION[target-lang]}" >/dev/null
+fi
 begin gtransformer/prepare-bpe.sh
 
 COMMON_SETTINGS=(
@@ -113,20 +127,11 @@ halve_warmup() {
   done
   [[ ! $updates =~ ^[0-9]+$ ]] || FOR_DOCUMENT+=(--warmup-updates $(((10#$updates + 1) / 2)))
 }
-# HAN is trained in two parts, which read the same.
-model=$(document_model "$system") encoder=$(document_model han-encoder encoder)
-trained=("$model")
-[[ $system != han ]] || trained+=("$encoder")
 data=$DATA
 if [[ -n ${OPTION[pairs]} ]]; then
   COMMON_SETTINGS+=(--mix "1:${OPTION[pairs-weight]}")
   pairs=${OPTION[out]}/data-pairs.$model
-  for part in "${trained[@]}"; do
-    if makes document "$part"; then
-      prepare_pairs "$pairs"
-      break
-    fi
-  done
+  [[ $reads_pairs == no ]] || prepare_pairs "$pairs"
   DATA+=:$pairs
 fi
 case $system in

@@ -168,6 +168,14 @@ at_least() {
   done
 }
 
+# above_zero KEY: the option is a number above 0, such as 0.5.
+above_zero() {
+  local value=${OPTION[$1]}
+  if [[ ! $value =~ ^([0-9]+\.?[0-9]*|\.[0-9]+)$ || ! $value =~ [1-9] ]]; then
+    die "\`--$1\` must be a number above 0, such as 0.5, but is '$value'."
+  fi
+}
+
 # one_of KEY VALUE...: the option has one of these values.
 one_of() {
   local key=$1 value

@@ -143,7 +143,7 @@ def _make(args: argparse.Namespace) -> None:
     from gtrans.experiments.engine import earlier_seeds, reproduce, write_finished
     from gtrans.experiments.plan import plan
     from gtrans.experiments.planned import Wish
-    from gtrans.experiments.refusals import why_not
+    from gtrans.experiments.refusals import check_given, why_not
     from gtrans.experiments.scales import read_scale
 
     if not args.names:
@@ -154,6 +154,11 @@ def _make(args: argparse.Namespace) -> None:
         raise GtransError("`--out` is missing: the folder to write.")
     if args.cores < 1:
         raise GtransError(f"`--cores` must be at least 1, but is {args.cores}.")
+    if args.finished and args.dry_run:
+        raise GtransError("`--finished` runs nothing and writes tables; leave `--dry-run` out.")
+    twice = [name for name in args.corpus if args.corpus.count(name) > 1]
+    if twice:
+        raise GtransError(f"`--corpus` names {twice[0]} more than once.")
     scale = read_scale(args.scale, args.set, amp=args.amp)
     chosen = list({it.name: it for it in find(read_catalogue(), args.names)}.values())
     rows = {it.name: with_rows(it, args.rows) for it in chosen} if args.rows else {}
@@ -177,6 +182,7 @@ def _make(args: argparse.Namespace) -> None:
         return
     jobs, planned = plan([rows.get(it.name, it) for it in possible], wish)
     _check_rows(args.rows, planned)
+    check_given(jobs, args.data)
     reproduce(jobs, planned, args.cores, args.dry_run, args.passed_on, so_far)
 
 

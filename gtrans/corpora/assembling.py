@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from filecmp import cmp
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -99,7 +100,7 @@ def _assemble(wanted: Wanted, source: Path) -> Made:
         before = _recorded(wanted)
         made = Made(form.name)
         for languages in wanted.pairs:
-            _write_pair(wanted, form, found, languages, made)
+            _write_pair(wanted, form, found, languages, made, before)
             groups = _groups(wanted, form, [languages])
             made.files |= {names[0]: _digest(found[names]) for names in groups}
             _record(wanted, made, languages, before)
@@ -196,18 +197,38 @@ def _pairs_of(
 def _joined(
     parts: Sequence[Part], found: _Found, split: str, languages: tuple[str, str], year: str
 ) -> Pairs:
-    """The pairs of all parts of a split, one after the other."""
+    """The pairs of all parts of a split, one after the other.
+
+    Raises:
+        GtransError: a part has none.
+    """
     for number, part in enumerate(parts):
         if number:
             yield None
         paths = [found[group] for group in part.patterns(split, *languages, year)]
-        yield from _pairs_of(part, paths, languages, split)
+        empty = True
+        for pair in _pairs_of(part, paths, languages, split):
+            empty = empty and not (pair and any(pair[:2]))
+            yield pair
+        if empty and len(parts) > 1:
+            raise GtransError(f"{paths[0]}: no sentence pair of the {split} text is in it")
 
 
 def _write_pair(
-    wanted: Wanted, form: Form, found: _Found, languages: tuple[str, str], made: Made
+    wanted: Wanted,
+    form: Form,
+    found: _Found,
+    languages: tuple[str, str],
+    made: Made,
+    before: Mapping[str, Any],
 ) -> None:
-    """All splits of a language pair with their references, together or not at all."""
+    """All splits of a language pair with their references, together or not at all.
+
+    ``before``: the record of earlier calls and pairs.
+
+    Raises:
+        GtransError: another pair, which has been made, would lose its text.
+    """
     several = f".{'-'.join(languages)}" if wanted.corpus.others else ""
     splits = _splits(wanted, form)
     paths = [wanted.folder / f"{split}{several}.{lang}" for split in splits for lang in languages]
@@ -241,6 +262,28 @@ def _write_pair(
         for file, (split, number, source, target) in zip(further, references, strict=True):
             pairs_written = made.splits[f"{split}{several}"].pairs
             _write_reference(file, number, source, target, pairs_written)
+        for file in files:
+            file.flush()
+        _check_others(languages, before, dict(zip(paths, temporary, strict=True)))
+
+
+def _check_others(
+    languages: tuple[str, str], before: Mapping[str, Any], new: Mapping[Path, Path]
+) -> None:
+    """Whether a language that two pairs share, in one file, has the same text in both.
+
+    ``new``: by the file, the one that takes its place.
+    """
+    for pair in before.get("pairs", []):
+        shared = {*pair.split("-")} & {*languages}
+        if len(shared) != 1:
+            continue
+        for path, written in new.items():
+            if path.suffix[1:] in shared and path.is_file() and not cmp(path, written, False):
+                raise GtransError(
+                    f"{path} is of the pair {pair}, and {'-'.join(languages)} has another text "
+                    "there; give another --out"
+                )
 
 
 def _cleaning_of(wanted: Wanted, split: str) -> Cleaning:

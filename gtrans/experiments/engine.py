@@ -49,16 +49,17 @@ def reproduce(
             them is written as NAME.so-far.
 
     Raises:
-        GtransError: Snakemake is not installed, another process works in the folder, the folder has
-            results of another corpus, or of seeds that would be lost, or SIGTERM has ended it; or a
-            job has failed: then the results of the other experiments are written.
+        GtransError: Snakemake is not installed or refuses, another process works in the folder, the
+            folder has results of another corpus, or of seeds that would be lost, or SIGTERM has
+            ended it; or a job has failed: then the results of the other experiments are written.
         KeyboardInterrupt: it was interrupted.
     """
     require(["snakemake"], "`gtrans reproduce`")
     if dry_run:
         with tempfile.TemporaryDirectory() as folder:
             where = plan.folder if plan.folder.is_dir() else Path(folder)
-            _snakemake(plan, Path(folder), where, cores, ["--dry-run", "-p", *extra])
+            if not _snakemake(plan, Path(folder), where, cores, ["--dry-run", "-p", *extra]):
+                raise GtransError("nothing could be planned; what went wrong stands above.")
         return
     check_output_folder("--out", plan.folder)
     for it in planned:

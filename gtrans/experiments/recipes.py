@@ -15,7 +15,9 @@ from gtrans.errors import GtransError
 from gtrans.shipped import shipped
 
 # Options that a variant has and that its corpus decides here.
-_OF_CORPUS = {"--source-lang", "--target-lang"}
+LANGUAGES = ("--source-lang", "--target-lang")
+# Training, validation and test text.
+PREFIXES = ("--train-prefix", "--valid-prefix", "--test-prefix")
 _LONGEST_NAME = 80
 
 
@@ -94,7 +96,7 @@ def split_options(options: Iterable[str]) -> tuple[list[str], list[str]]:
     for option in options:
         if option == "--":
             words = after
-        elif words is after or option.split()[0] not in _OF_CORPUS:
+        elif words is after or option.split()[0] not in LANGUAGES:
             words += split(option)
     return before, after
 

@@ -17,6 +17,8 @@ from gtrans.experiments.catalogue import Variant
 from gtrans.experiments.corpora import Corpus
 from gtrans.experiments.jobs import Job, Jobs
 from gtrans.experiments.recipes import (
+    LANGUAGES,
+    PREFIXES,
     Output,
     model_name,
     outputs,
@@ -333,11 +335,11 @@ def _one_search(run: Run) -> tuple[str, ...]:
 
 
 def _text_of(corpus: Corpus, splits: Sequence[int]) -> list[str]:
-    flags = ("--train-prefix", "--valid-prefix", "--test-prefix")
     if corpus.langs:
         words = ["--langs", ",".join(corpus.langs)]
     else:
-        words = ["--source-lang", corpus.source, "--target-lang", corpus.target]
+        source, target = LANGUAGES
+        words = [source, corpus.source, target, corpus.target]
     for number in splits:
-        words += [flags[number], corpus.prefixes[number]]
+        words += [PREFIXES[number], corpus.prefixes[number]]
     return words

@@ -168,8 +168,10 @@ def _scale(
 
 def _change(settings: dict[str, str], change: str, scale: str) -> None:
     key, _, value = change.partition("=")
-    names = [key] if key in settings else [n for n in settings if n.endswith(f"-{key}")]
-    if not names or (len(names) > 1 and f"-{key}" != _UPDATES):
+    names = [key] if key in settings else []
+    if key == _ALL_UPDATES:
+        names = [name for name in settings if name.endswith(_UPDATES)]
+    if not names:
         known = ", ".join(["updates", *settings]) if settings else "none"
         raise GtransError(
             f"`--set {change}`: scale {scale} has no setting '{key}' (it has {known})."

@@ -325,6 +325,44 @@ def test_a_corpus_of_ones_own(tmp_path: Path, capsys) -> None:
     ).read_text() == "a\nb\nc c c c\n\nd\n"  # limits: train alone
 
 
+def test_another_pair_does_not_take_the_text_of_the_first(tmp_path: Path, capsys) -> None:
+    texts = {"train.en": "a\nb\n", "train.de": "A\nB\n", "train.fr": "x\ny\n"}
+    first = files(tmp_path / "first", texts)
+    other = files(tmp_path / "other", texts | {"train.en": "x\ny\n", "train.fr": "X\nY\n"})
+    made = ("--out", tmp_path, "--splits", "train", "--source-lang", "en", "--target-lang")
+    assert get("own", "--from", first, *made, "de") == 0
+    message = error_of(capsys, "get-corpus", "own", "--from", other, *made, "fr")
+    assert f"{tmp_path / 'own' / 'train.en'} is of the pair en-de" in message
+    assert (tmp_path / "own" / "train.en").read_text() == "a\nb\n"
+    assert not (tmp_path / "own" / "train.fr").exists()
+    # The same text in two more languages is one corpus, and a pair may be made anew.
+    assert get("own", "--from", first, *made, "fr") == 0
+    assert json.loads((tmp_path / "own" / "corpus.json").read_text())["pairs"] == ["en-de", "en-fr"]
+    single = ("--out", tmp_path / "single", *made[2:])
+    assert get("own", "--from", first, *single, "de") == 0
+    assert get("own", "--from", other, *single, "de") == 0
+    assert (tmp_path / "single" / "own" / "train.en").read_text() == "x\ny\n"
+
+
+def test_an_empty_part_of_a_corpus_is_refused(tmp_path: Path, capsys) -> None:
+    parts = ("wesnoth-ende", "bible-ende", "msctd")
+    story = {f"{part}/dev.{lang}": f"{part} {lang}\n" for part in parts for lang in ("en", "de")}
+    (corpus,) = [it for it in read_corpora() if it.name == "story"]
+    needed = [
+        names[0]
+        for part in corpus.forms[0].splits["dev"]
+        for names in part.patterns("dev", "en", "de", corpus.year)
+    ]
+    source = files(tmp_path / "in", dict.fromkeys(needed, "a\n"))
+    words = ("story", "--from", source, "--out", tmp_path, "--splits", "dev")
+    assert get(*words) == 0
+    for text in ("", "\n\n"):
+        files(source, dict.fromkeys(needed[-2:], text))
+        message = error_of(capsys, "get-corpus", *words)
+        assert f"{needed[-2]}: no sentence pair of the dev text is in it" in message
+    assert len(story) == len(needed)
+
+
 def test_the_published_sets_have_the_papers_counts(real_data: Path, tmp_path: Path, capsys) -> None:
     """Dev and test of Maruf et al., with the sentences of the thesis's table 4.1."""
     folder = real_data / "ted-iwslt2017"

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from support.empty_corpus import corpus_in
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
@@ -43,6 +44,8 @@ needs_snakemake = pytest.mark.skipif(
             "'sentence, trained on with more pairs' of results-debian: not at this scale (",
         ),
         (["000-T6", "--out", "o", "--finished"], "no row of 000-T6 is finished"),
+        (["000-T6", "--out", "o", "--finished", "--dry-run"], "leave `--dry-run` out"),
+        (["000-T6", "--out", "o", "--corpus", "a", "b", "a"], "`--corpus` names a more than once"),
         (["000-T6", "--list", "000-T6"], "give it behind `--list`"),
     ],
 )
@@ -58,6 +61,47 @@ def test_a_mistake_is_one_line(
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and message in error
     assert list(tmp_path.iterdir()) == []
+
+
+@needs_snakemake
+def test_what_is_not_in_the_folder_of_corpora_is_said_before_anything_is_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    corpus_in(data, "debian-web-ende", "en", "de")
+    (data / "contrastive" / "contrapro-ende").mkdir(parents=True)
+    # Below the folder of corpora, and nothing of it is there yet.
+    words = ["reproduce", "results-debian", "--scale", "small", "--data", str(data), "--out"]
+    words += [str(data / "out"), "--seeds", "1", "--dry-run"]
+
+    def missing(*rows: str) -> str:
+        capsys.readouterr()
+        assert main([*words, *(["--rows", *rows] if rows else [])]) == 1
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and "`--rows` makes other rows alone" in error
+        return error.partition(": there is no such file or folder")[0]
+
+    sets, pairs = data / "contrastive" / "contracat-templates-ende", data / "php-manual-ende"
+    assert missing("sentence") == f"gtrans: error: {sets}"
+    sets.mkdir()
+    pairs.mkdir()
+    assert main([*words, "--rows", "sentence"]) == 0
+    mixed = "sentence, trained on with more pairs"
+    assert missing(mixed) == missing() == f"gtrans: error: {pairs / 'train.en'}"
+    (pairs / "train.en").touch()
+    assert missing(mixed) == f"gtrans: error: {pairs / 'train.de'}"
+    (pairs / "train.de.gz").touch()
+    assert main([*words, "--rows", mixed]) == 0
+    assert not (data / "out").exists()
+
+
+@needs_snakemake
+def test_a_dry_run_that_snakemake_refuses_has_failed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["reproduce", "000-T6", "--out", str(tmp_path / "out"), "--dry-run"]
+    assert main([*words, "--", "--no-such-option"]) == 1
+    assert "nothing could be planned" in capfd.readouterr().err.splitlines()[-1]
 
 
 def test_a_job_records_how_it_has_ended(tmp_path: Path) -> None:

@@ -286,3 +286,41 @@ def test_figures_stand_on_the_page_and_beside_it(
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert f"{made[0]}: this figure of {own} is missing" in done.stderr
     assert page.read_text() == before
+
+
+def test_a_remark_stays_until_its_row_has_other_scores(
+    finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
+) -> None:
+    text, page = json.dumps(table_of(*finished_table)), tmp_path / "page.md"
+    command = [sys.executable, repo / "scripts" / "results.py", tmp_path, "--page", page]
+    published = tmp_path / "results" / "results-debian.tiny.json"
+
+    def remarked(value: float) -> bool:
+        """After another run in which a score of the row is this one."""
+        table = {**json.loads(text), "experiment": "results-debian"}
+        table["rows"][1]["cells"]["s-BLEU"]["seeds"][0]["value"] = value
+        (tmp_path / "results-debian.json").write_text(json.dumps(table))
+        subprocess.run(command, check=True, capture_output=True)
+        kept = json.loads(published.read_text())["rows"][1].get("remark")
+        assert (kept is not None) == ("made on another machine" in page.read_text())
+        return kept is not None
+
+    assert not remarked(BETTER[0])
+    table = json.loads(published.read_text())
+    table["rows"][1]["remark"] = "made on another machine"
+    published.write_text(json.dumps(table))
+    assert remarked(BETTER[0])
+    assert not remarked(BETTER[0] + 0.1)
+
+
+def test_a_page_that_cannot_be_written_leaves_no_numbers(
+    finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
+) -> None:
+    table = {**table_of(*finished_table), "experiment": "results-debian"}
+    (tmp_path / "results-debian.json").write_text(json.dumps(table))
+    page = tmp_path / "pages"
+    page.mkdir()
+    command = [sys.executable, repo / "scripts" / "results.py", tmp_path, "--page", page]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "`--page`" in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "results").exists()

@@ -23,6 +23,7 @@ OUT = Path("/out")
     [
         ("updates=x", "must be a whole number"),
         ("update=3", "no setting 'update'"),
+        ("merges=100", "no setting 'merges' .it has updates, .* bpe-merges"),
         ("updates", "must be a whole number"),
     ],
 )

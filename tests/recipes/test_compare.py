@@ -75,7 +75,14 @@ def test_a_missing_side_of_the_pairs_is_one_line(stand_ins, tmp_path: Path) -> N
     done, calls = stand_ins("run-compare", "--pairs", "P", FINISH="1")
     assert done.returncode == 1
     assert "P.de: there is no such file (nor P.de.gz)" in done.stderr.splitlines()[-1]
-    assert not any("data-pairs" in call for call in calls)
+    assert calls == []
+
+
+@pytest.mark.parametrize("weight", ["abc", "-1", "0", "0.0", "1e3", ""])
+def test_a_weight_of_the_pairs_that_is_none_is_one_line(script, weight: str) -> None:
+    done = script("run-compare", *PLACE, "--dry-run", "--pairs", "P", "--pairs-weight", weight)
+    assert done.returncode == 1
+    assert "`--pairs-weight` must be a number above 0" in done.stderr.splitlines()[-1]
 
 
 def test_instances_of_a_memory_have_the_length_that_is_asked_for(script) -> None:
