@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Iterable
@@ -27,9 +28,20 @@ def printable(text: str) -> str:
 
 
 def json_text(value: Any) -> str:
-    """``value`` as JSON for the standard output, which may be a terminal."""
-    lines = json.dumps(value, indent=2, ensure_ascii=False).split("\n")
+    """``value`` as JSON for the standard output, which may be a terminal.
+
+    JSON has no number that is infinite or none; such a one is null.
+    """
+    lines = json.dumps(_in_json(value), indent=2, ensure_ascii=False, allow_nan=False).split("\n")
     return "\n".join(map(printable, lines))
+
+
+def _in_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _in_json(it) for key, it in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_in_json(it) for it in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def in_digits(value: float, digits: int, sign: str = "") -> str:

@@ -23,7 +23,6 @@ document up to --max-doc-tokens, as a document model reads them. See docs/evalua
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -150,7 +149,7 @@ def _write_tables(args: argparse.Namespace, report: Report) -> None:
 
 
 def _json_lines(report: Report) -> str:
-    return json.dumps(to_json(report), indent=2, ensure_ascii=False) + "\n"
+    return f"{json_text(to_json(report))}\n"
 
 
 def _score(args: argparse.Namespace, report: Report, given: Texts) -> None:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gtrans.corpora.assembling import RECORD
 from gtrans.corpora.catalogue import Corpus
 from gtrans.corpora.statistics import Split, compare, count
 from gtrans.data.documents import iterate_raw_lines, resolve
 from gtrans.errors import GtransError
 from gtrans.experiments.catalogue import find, read_catalogue
+from gtrans.identity.json_files import read_object
 from gtrans.languages import language_code
+from gtrans.messages import say
 from gtrans.text.prepared_folder import STATE_FILE, read_state
 
 _TEXT = re.compile(r"(.+)\.([A-Za-z_-]+)")
+_SPLIT = re.compile(r"(train|dev|valid|test)\d*(\.[a-z_A-Z]+-[a-z_A-Z]+)?")
+_REFERENCE = re.compile(r".+\.ref\d+")  # a second one, as `gtrans get-corpus` names it
 _PIECES = re.compile(r"(train|valid|test\d*)\.bpe\.\w+")
 WORDS, PIECES = "words", "pieces"
 # What the papers call a split is DEV here; that of a folder of `gtrans prepare` is "valid".
@@ -106,14 +112,18 @@ def report(
         unit = PIECES
         state = read_state(path)
         pair = (str(state["source_lang"]), str(state["target_lang"]))
+        if languages and tuple(languages) != pair:
+            raise GtransError(
+                f"{path}: it was prepared from {pair[0]} to {pair[1]}; leave `--source-lang` and "
+                "`--target-lang` out"
+            )
         names = {m[1] for found in path.glob("text/*") if (m := _PIECES.fullmatch(found.name))}
         files = {name: [path / "text" / f"{name}.bpe.{lang}" for lang in pair] for name in names}
         dictionaries = [_symbols(path / f"dict.{lang}.txt") for lang in pair]
     else:
         unit = WORDS
         pair = _languages(path, languages, corpus)
-        texts = [m for found in path.glob(f"*.{pair[0]}*") if (m := _name(found))]
-        names = {m[1] for m in texts if m[2] == pair[0] and _has(path / m[1], pair[1])}
+        names = _splits_of(path, pair)
         files = {name: [resolve(str(path / name), lang) for lang in pair] for name in names}
     if not files:
         raise GtransError(
@@ -131,17 +141,38 @@ def _name(path: Path) -> re.Match[str] | None:
     return _TEXT.fullmatch(path.name.removesuffix(".gz"))
 
 
-def _has(prefix: Path, lang: str) -> bool:
-    return any(Path(f"{prefix}.{lang}{end}").is_file() for end in ("", ".gz"))
+def _splits_of(path: Path, pair: tuple[str, str]) -> set[str]:
+    """The names of texts that have both sides.
+
+    Raises:
+        GtransError: there is no such folder, or a side of a split is missing.
+    """
+    if not path.is_dir():
+        raise GtransError(f"{path}: there is no such folder.")
+    found = [m for file in path.iterdir() if file.is_file() and (m := _name(file))]
+    sides = [{m[1] for m in found if m[2] == lang} for lang in pair]
+    for lang, names, others in zip(pair[::-1], sides[::-1], sides, strict=True):
+        for name in sorted(others - names):
+            other = pair[0] if lang == pair[1] else pair[1]
+            if _SPLIT.fullmatch(name):
+                raise GtransError(
+                    f"{path / name}.{lang}: there is no such file (nor .gz), the other side of "
+                    f"{name}.{other}"
+                )
+            if not _REFERENCE.fullmatch(name):
+                say(f"{path / name}.{other}: not counted, there is no {name}.{lang}")
+    return sides[0] & sides[1]
 
 
 def _languages(path: Path, given: Sequence[str], corpus: Corpus | None) -> tuple[str, str]:
     """Source and target of a folder of text.
 
     Raises:
-        GtransError: they are not given, and the files do not tell.
+        GtransError: they are not given, and the files do not tell; or they are no languages.
     """
     if given:
+        if given[0] == given[1]:
+            raise GtransError(f"`--source-lang` and `--target-lang` are both '{given[0]}'")
         return given[0], given[1]
     if corpus is not None and corpus.source:
         return corpus.source, corpus.target
@@ -155,6 +186,25 @@ def _languages(path: Path, given: Sequence[str], corpus: Corpus | None) -> tuple
             f"{path}: texts of {len(found)} languages ({', '.join(found) or 'none'}); name two, "
             "`--source-lang` and `--target-lang`"
         )
+    return _recorded(path, found) or _guessed(path, found)
+
+
+def _recorded(path: Path, found: Sequence[str]) -> tuple[str, str] | None:
+    """What ``gtrans get-corpus`` or ``make-corpus`` wrote beside the texts."""
+    with suppress(FileNotFoundError, GtransError):  # a file of this name may be another program's
+        record = read_object(path / RECORD)
+        pairs = record.get("pairs", [record.get("pair")])
+        for pair in (found, found[::-1]):
+            if pairs == ["-".join(pair)]:
+                return pair[0], pair[1]
+    return None
+
+
+def _guessed(path: Path, found: Sequence[str]) -> tuple[str, str]:
+    say(
+        f"{path}: taken as from {found[0]} to {found[1]}, in the order of the alphabet; "
+        "`--source-lang` and `--target-lang` say it"
+    )
     return found[0], found[1]
 
 

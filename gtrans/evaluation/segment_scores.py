@@ -22,6 +22,7 @@ from gtrans.evaluation.scores import Measurement
 from gtrans.identity.json_files import parse_json
 
 _FLAG = "--segment-scores"
+_LARGEST = 1e100
 
 
 def read_segment_scores(
@@ -157,7 +158,8 @@ def _numbers(values: object, place: str) -> list[float]:
             score = float(value) if isinstance(value, (int, float, str)) else math.nan
         except ValueError:
             score = math.nan
-        if not math.isfinite(score) or isinstance(value, bool):
-            raise GtransError(f"{place}: score {number} is '{value}', which is no number")
+        # Larger ones could not be added up.
+        if not abs(score) <= _LARGEST or isinstance(value, bool):
+            raise GtransError(f"{place}: score {number} is '{value}', which is no score")
         found.append(score)
     return found

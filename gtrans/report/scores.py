@@ -29,6 +29,8 @@ class Change:
         p: of the paired approximate randomisation; empty if nothing was resampled.
         direction: ``better``, ``worse`` or ``even``.
         significant: p is below :data:`SIGNIFICANT`.
+        p_non_inferior: of the test of ``--non-inferior``; empty without it.
+        p_sign: of the sign test where it points the other way than the scores; empty otherwise.
     """
 
     baseline: str
@@ -36,6 +38,8 @@ class Change:
     p: str
     direction: str
     significant: bool
+    p_non_inferior: str
+    p_sign: str
 
 
 @dataclass
@@ -156,6 +160,8 @@ def _cell(entry: Mapping[str, Any], labels: Mapping[str, str]) -> Cell:
         test = comparison.get("paired_randomisation")
         p = None if test is None else float(test["p"])
         baseline = comparison["baseline"]
+        margin = comparison.get("non_inferiority")
+        sign = comparison["sign_test"]
         cell.changes.append(
             Change(
                 labels.get(baseline, next(iter(labels.values()))),
@@ -163,6 +169,8 @@ def _cell(entry: Mapping[str, Any], labels: Mapping[str, str]) -> Cell:
                 "" if p is None else p_value(p),
                 str(comparison["direction"]),
                 p is not None and p < SIGNIFICANT,
+                "" if margin is None else p_value(float(margin["p"])),
+                f"{p_value(float(sign['p']))} {sign['direction']}" if sign["disagrees"] else "",
             )
         )
     return cell

@@ -20,6 +20,7 @@ from gtrans.report.folders import Run, ScoreTable
 
 CHRF = "chrf"
 _DIGITS = 1  # of the scores of sentences
+_OTHER_SCORES = "--segment-scores"
 
 
 @dataclass
@@ -89,21 +90,56 @@ def compared_with(test: TestSet, baseline: str) -> TestSet:
     """The test set with one table of all systems instead of its own, ``baseline`` first.
 
     The table has the options of that of the baseline, and no scores yet.
+
+    Raises:
+        GtransError: these have scores of other programs, of some of the systems only.
     """
-    own = next(table for table, labels in test.tables if baseline in labels.values())
+    own, own_labels = next(
+        (table, labels) for table, labels in test.tables if baseline in labels.values()
+    )
     files = {
         label: table.systems[name]
         for table, labels in test.tables
         for name, label in labels.items()
     }
     order = sorted(files, key=lambda label: label != baseline)
-    # A label may have characters that a name on the command line may not.
-    names = {f"system{number}": label for number, label in enumerate(order)}
-    words = ["--hyp", *(f"{name}={files[label]}" for name, label in names.items())]
     others = own.words[1 + len(own.systems) :]
+    if {*files} == {*own_labels.values()}:
+        name_of = {label: name for name, label in own_labels.items()}
+        names = {name_of[label]: label for label in order}
+        others = _in_order(others, list(own.systems), list(names))
+    elif _OTHER_SCORES in others:
+        raise GtransError(
+            f"{own.path}: its `{_OTHER_SCORES}` are of {', '.join(own_labels.values())} alone, and "
+            "`--baseline` compares all systems of the test set; score them in one call of `gtrans "
+            "score`, or leave `--baseline` out."
+        )
+    else:
+        # A label may have characters that a name on the command line may not.
+        names = {f"system{number}": label for number, label in enumerate(order)}
+    words = ["--hyp", *(f"{name}={files[label]}" for name, label in names.items())]
     systems = {name: files[label] for name, label in names.items()}
     table = replace(own, words=[*words, *others], systems=systems, scores=None)
     return replace(test, tables=[(table, names)])
+
+
+def _in_order(words: Sequence[str], before: Sequence[str], systems: Sequence[str]) -> list[str]:
+    """Options of ``gtrans score`` for the same systems in another order.
+
+    ``before``: the order of the files of ``--segment-scores``, which has one for each system, or
+    one with the scores of all.
+    """
+    if _OTHER_SCORES not in words:
+        return list(words)
+    start = words.index(_OTHER_SCORES) + 1
+    end = next((n for n in range(start, len(words)) if words[n].startswith("--")), len(words))
+    of_metric: dict[str, list[str]] = {}
+    for word in words[start:end]:
+        of_metric.setdefault(word.partition("=")[0], []).append(word)
+    for metric, given in of_metric.items():
+        if len(given) == len(before):
+            of_metric[metric] = [given[before.index(system)] for system in systems]
+    return [*words[:start], *(it for given in of_metric.values() for it in given), *words[end:]]
 
 
 def _key(documents: Documents) -> tuple[tuple[str, ...], ...]:

@@ -174,10 +174,16 @@ def test_non_inferiority_stands_in_every_output(
     ("words", "message"),
     [
         (["-1"], "the margin must be a number of at least 0"),
+        (["-0"], "the margin must be a number of at least 0"),
+        (["1_0"], "the margin must be a number of at least 0"),
+        (["1e999"], "the margin must be a number of at least 0"),
         (["chrf=much"], "the margin must be a number of at least 0"),
         (["blue=1"], "there is no metric 'blue'"),
         (["1", "chrf=2"], "has several margins for chrf"),
-        (["ter=1"], "ter is not among the scores here"),
+        (
+            ["ter=1"],
+            "ter is not among the scores here, which are chrf; name one of these, such as chrf=0.5",
+        ),
         (["1", "--resample", "none"], "--resample is none"),
     ],
 )
@@ -197,6 +203,10 @@ def test_a_wrong_margin_is_one_line(
         (["--non-inferior", "1", "--documents-only"], "chrf is not among the scores here"),
         (["--non-inferior", "lexical_consistency=1"], "lexical_consistency is not among"),
         (["--non-inferior", "1", "--metrics", "s_bleu"], "chrf is not among the scores here"),
+        (
+            ["--non-inferior", "1", "--metrics", "s_bleu", "--segment-scores", "m=x", "m=y"],
+            "which are s_bleu, m; name",
+        ),
     ],
 )
 def test_a_margin_of_what_is_not_computed_is_refused_before_the_work(
@@ -266,3 +276,15 @@ def test_lexical_consistency_has_intervals_and_tests(
     assert by_key["", "lexical_consistency_of_reference"]["score"] == "100.0"
     lines = latex.read_text().splitlines()
     assert r"reference &  & 100.00 & 100.00 \\" in lines
+
+
+@pytest.mark.parametrize("seed", ["abc", "-1", "", "1.5"])
+def test_a_wrong_seed_is_said_before_the_work(
+    seed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", seed)
+    missing = str(tmp_path / "missing")
+    assert main(["score", "--hyp", missing, "--ref", missing]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert f"`SACREBLEU_SEED` must be a number or none, but is '{seed}'" in error

@@ -65,6 +65,9 @@ def test_a_prepared_folder_is_counted_in_pieces(tiny, capsys: pytest.CaptureFixt
         ([".", "--source-lang", "en", "--target-lang", "de"], "no text of en-de"),
         ([".", "--max-doc-tokens", "0"], "`--max-doc-tokens` must be at least 1"),
         ([".", "--corpus", "x"], "there is no corpus 'x'"),
+        ([".", "--source-lang", "*", "--target-lang", "de"], "no text of *-de"),
+        ([".", "--source-lang", "de", "--target-lang", "de"], "are both 'de'"),
+        (["none", "--source-lang", "en", "--target-lang", "de"], "there is no such folder"),
     ],
 )
 def test_mistakes_are_one_line(words, message, tmp_path: Path, capsys, monkeypatch) -> None:
@@ -72,3 +75,36 @@ def test_mistakes_are_one_line(words, message, tmp_path: Path, capsys, monkeypat
     assert main(["corpus-report", *words]) == 1
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
+
+
+def test_a_side_that_is_missing(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a split it is refused; a second reference has no other side; of other texts it is said."""
+    words = ("--source-lang", "en", "--target-lang", "de")
+    (corpus / "test.ref1.de").write_text("C\n", encoding="utf-8")
+    (corpus / "notes.en").write_text("x\n", encoding="utf-8")
+    assert main(["corpus-report", str(corpus), *words]) == 0
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said == f"{corpus / 'notes'}.en: not counted, there is no notes.de"
+    (corpus / "test.de").rename(corpus / "tset.de")
+    assert main(["corpus-report", str(corpus), *words]) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert f"{corpus / 'test'}.de: there is no such file (nor .gz), the other side of" in error
+
+
+def test_the_direction_is_recorded_or_said_to_be_a_guess(
+    corpus: Path, tiny, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report(capsys, corpus)["languages"] == ["de", "en"]
+    assert main(["corpus-report", str(corpus)]) == 0
+    assert "taken as from de to en, in the order of the alphabet" in capsys.readouterr().err
+    for record in ({"pair": "en-de"}, {"pairs": ["en-de"]}):
+        (corpus / "corpus.json").write_text(json.dumps(record), encoding="utf-8")
+        assert main(["corpus-report", str(corpus), "--json"]) == 0
+        out, err = capsys.readouterr()
+        assert json.loads(out)["languages"] == ["en", "de"] and err == ""
+    for record in ('{"pairs": ["en-de", "en-fr"]}', "{", "[]", '{"pair": 1}'):
+        (corpus / "corpus.json").write_text(record, encoding="utf-8")
+        assert report(capsys, corpus)["languages"] == ["de", "en"]
+    words = ("--source-lang", "fr", "--target-lang", "ru")
+    assert main(["corpus-report", str(tiny.data), *words]) == 1
+    assert "it was prepared from" in capsys.readouterr().err

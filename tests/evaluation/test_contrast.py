@@ -88,6 +88,7 @@ BAD_LINES = [
     (as_line(small_item("two"), contrastive=[]), "'contrastive' must be a list of at least one"),
     (as_line(small_item("two"), contrastive=[["a."]]), "'contrastive' has 1 sentences"),
     (as_line(small_item("two"), contrastive=[["a.", "b."]]), "equals 'target'"),
+    (as_line(small_item("two"), contrastive=[["a. ", " b."]]), "equals 'target'"),
     (as_line(small_item("two"), groups={"gender": 1}), "'groups' must be a JSON object whose"),
     (as_line(small_item("two"), block=["1"]), "'block' must be a text, but is"),
     (as_line(small_item("one")), "the id 'one' is also that of line 1"),

@@ -188,6 +188,11 @@ def test_a_file_that_does_not_fit_is_one_line(
         (("--translations", "x"), "`--translations` needs `--generate`."),
         (("--generate", "--scores", "x"), "`--scores` are not translations; give `--translations`"),
         (("--scores", "x", "--random-context"), "`--random-context` needs a model, `--path` CKPT."),
+        (
+            ("--generate", "--translations", "x", "--lower-is-better", "x"),
+            "`--lower-is-better` is of the scores of other systems",
+        ),
+        (("--path", "m.pt", "--higher-is-better"), "`--higher-is-better` is of the scores of"),
         (("--scores", "x", "a/x"), "--scores x and a/x have the same name 'x'"),
         (("--path", "m.pt", "--scores", "model=x"), "'model' is the system of `--path`"),
     ],

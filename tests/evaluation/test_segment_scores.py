@@ -77,6 +77,7 @@ def test_mistakes(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixtur
         ([f"lexical_consistency={good}"], "'lexical_consistency' is a metric of this command"),
         ([f"m={good}", f"m={lines(tmp_path / 'x', ['1', 'x'])}"], "score 2 is 'x', which is no"),
         ([f"m={good}", f"m={lines(tmp_path / 'n', ['nan'])}"], "score 1 is 'nan'"),
+        ([f"m={good}", f"m={lines(tmp_path / 'l', ['1', '1e308'])}"], "score 2 is '1e308'"),
         ([f"m={only_a}"], "j has no scores of 'b', only of a"),
     ]:
         assert part in refusal(capsys, *files, "--segment-scores", *values)

@@ -52,3 +52,8 @@ def test_what_is_printed_stays_on_its_line() -> None:
     value = {"a\x9b": [hostile.replace("\udcff", ""), text]}
     assert json.loads(json_text(value)) == value
     assert all(map(str.isprintable, json_text({"a": hostile}).split("\n")))
+
+
+def test_what_is_no_number_in_json_is_null() -> None:
+    value = {"a": [float("inf"), (1.5, float("nan"))], "b": -float("inf"), "c": 1}
+    assert parse_json(json_text(value), "x") == {"a": [None, [1.5, None]], "b": None, "c": 1}

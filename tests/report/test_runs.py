@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,6 +80,49 @@ def test_runs_without_tables_and_another_baseline(tmp_path: Path) -> None:
     assert main(["report", str(run), *words, "--output", str(page)]) == 0
     assert '"systems":["finetune","sentence"]' in page.read_text()
     assert "system0" not in page.read_text()
+
+
+@pytest.mark.parametrize("in_one_file", [False, True])
+def test_scores_of_other_programs_stay_those_of_their_systems(
+    in_one_file: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever system the others are compared with."""
+    run, page = finished_run(tmp_path / "out"), tmp_path / "page.html"
+    scores = {"sentence": [0.1] * 5, "finetune": [0.9] * 5}
+    if in_one_file:
+        files = [f"judge={write(tmp_path / 'judge.json', json.dumps(scores))}"]
+    else:
+        files = [
+            f"judge={write(tmp_path / name, ''.join(f'{it}' + chr(10) for it in of))}"
+            for name, of in scores.items()
+        ]
+    table = run / "scores.finetune.txt"
+    line, rest = table.read_text().split("\n", 1)
+    write(table, f"{line} --segment-scores {shlex.join(files)} --non-inferior judge=2\n{rest}")
+    words = ["report", str(run), "--output", str(page)]
+
+    def shown(*more: str) -> dict[str, str]:
+        """The last cell of every row: score, interval, change, tests."""
+        assert main([*words, *more]) == 0
+        rows = re.findall(r'<tr><th scope="row">(\w+)(.*?)</tr>', page.read_text(), re.DOTALL)
+        cells = {name: re.sub("<[^>]*>", " ", row.split("<td")[-1]) for name, row in rows}
+        return {name: cell.partition(">")[2] for name, cell in cells.items()}
+
+    first = shown()
+    assert first["sentence"].split()[0] == "0.10" and first["finetune"].split()[0] == "0.90"
+    assert "+0.80" in first["finetune"] and "p non-inf" in first["finetune"]
+    assert "Note: p non-inf: a small one is evidence" in page.read_text()
+    other = shown("--baseline", "finetune")
+    assert list(other) == ["finetune", "sentence"]
+    assert other["sentence"].split()[0] == "0.10" and other["finetune"].split()[0] == "0.90"
+    assert "-0.80" in other["sentence"] and "p non-inf" in other["sentence"]
+    # Of another table there are none.
+    third = finished_run(tmp_path / "third", {"third": HYPOTHESES})
+    capsys.readouterr()
+    words.insert(1, str(third))
+    assert main([*words, "--baseline", "finetune"]) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "`--segment-scores` are of sentence, finetune alone" in error
 
 
 def test_resegmented_translations_and_no_files_besides_the_page(

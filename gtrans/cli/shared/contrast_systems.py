@@ -68,6 +68,9 @@ def check_systems(args: argparse.Namespace) -> dict[str, str]:
             if args.generate
             else "`--translations` needs `--generate`."
         )
+    for option in (LOWER, HIGHER):
+        if getattr(args, option[2:].replace("-", "_")) is not None and not args.scores:
+            raise GtransError(f"`{option}` is of the scores of other systems, `--scores`.")
     files = system_names(getattr(args, flag), f"--{flag}")
     if args.path is None:
         if not files:

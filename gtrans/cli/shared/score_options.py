@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from gtrans.evaluation import buckets
 from gtrans.evaluation.consistency import SCORES
 from gtrans.evaluation.metrics import DEFAULT_METRICS, DOCUMENT_METRICS, METRICS, TOKENIZERS
 from gtrans.evaluation.moses_tokens import MOSES
-from gtrans.evaluation.significance import BOOTSTRAP_TRIALS, RANDOMISATION_TRIALS
+from gtrans.evaluation.significance import BOOTSTRAP_TRIALS, RANDOMISATION_TRIALS, seed
 
 MIN_DOC_TOKENS = 8
 DEFAULT_MARGIN_METRIC = "chrf"
+_MARGIN = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 MIN_BOOTSTRAP_TRIALS = 40  # a 95% interval leaves out the outermost fortieth on each side
 
 
@@ -201,7 +203,7 @@ def margins_of(args: argparse.Namespace) -> dict[str, float]:
             0, a metric twice, or nothing to compare.
     """
     margins: dict[str, float] = {}
-    named = [word.partition("=")[0] for word in args.segment_scores]
+    named = list(dict.fromkeys(word.partition("=")[0] for word in args.segment_scores))
     for word in args.non_inferior:
         key, _, number = word.rpartition("=")
         key = key or DEFAULT_MARGIN_METRIC
@@ -211,11 +213,8 @@ def margins_of(args: argparse.Namespace) -> dict[str, float]:
             )
         if key in (*METRICS, *SCORES) and key not in (here := (*measured(args), *named)):
             raise GtransError(not_among_the_scores(key, here))
-        try:
-            margin = float(number)
-        except ValueError:
-            margin = math.nan
-        if not 0 <= margin < math.inf:
+        margin = float(number) if _MARGIN.fullmatch(number) else math.nan
+        if not margin < math.inf:
             raise GtransError(f"--non-inferior {word}: the margin must be a number of at least 0")
         if key in margins:
             raise GtransError(f"--non-inferior has several margins for {key}; give one")
@@ -239,9 +238,12 @@ def measured(args: argparse.Namespace) -> list[str]:
 
 def not_among_the_scores(key: str, here: Iterable[str]) -> str:
     """What ``--non-inferior`` says of a metric that is not computed."""
+    known = list(here)
+    if not known:
+        return f"--non-inferior: {key} is not among the scores here; it needs the reference, --ref"
     return (
-        f"--non-inferior: {key} is not among the scores here, which are {', '.join(here)}; name "
-        "one of these, such as s_bleu=0.5, or --metrics"
+        f"--non-inferior: {key} is not among the scores here, which are {', '.join(known)}; name "
+        f"one of these, such as {known[0]}=0.5, or --metrics"
     )
 
 
@@ -312,6 +314,7 @@ def check_values(args: argparse.Namespace) -> None:
                 f"{' '.join(map(str, bounds))}"
             )
     margins_of(args)
+    seed()
     if not args.ref and not (args.src if compares_texts(args) else args.ctxpro):
         raise GtransError(
             "--ref is missing; --ctxpro needs none, and with --src neither do --segment-scores and "

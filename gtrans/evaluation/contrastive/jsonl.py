@@ -81,7 +81,9 @@ def _item(entry: Any) -> Item:
             raise ValueError(
                 f"{name} has {len(sentences)} sentences, but 'source' has {len(item.source)}"
             )
-    if item.target in item.contrastive:
+    # White space makes no difference to a model.
+    right = [sentence.split() for sentence in item.target]
+    if right in [[sentence.split() for sentence in wrong] for wrong in item.contrastive]:
         raise ValueError("a wrong translation in 'contrastive' equals 'target'")
     return item
 
