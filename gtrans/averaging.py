@@ -20,6 +20,7 @@ from gtrans.model_identity import ModelIdentity, same_identity, say_unknown
 # The group is the number by which they are ordered.
 BY_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 BY_UPDATE = re.compile(r"checkpoint_\d+_(\d+)\.pt")
+_OF_TRAINING = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|_last)\.pt")
 
 
 def last_checkpoints(
@@ -74,6 +75,7 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
     if not paths:
         raise GtransError("there is no checkpoint to average; name at least one.")
     check_output("--output", target, paths, writes=CHECKPOINT)
+    _check_target(target, paths)
     sums: dict[str, Tensor] = {}
     state: dict[str, Any] = {}
     identities: list[ModelIdentity | None] = []
@@ -109,6 +111,21 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
         if identity is None:
             say_unknown(path)
     return len(averaged)
+
+
+def _check_target(target: Path, paths: Sequence[Path]) -> None:
+    """Raises GtransError if a training would lose what it goes on from, or take the mean for it."""
+    trained = _OF_TRAINING.fullmatch(target.name)
+    if trained and target.resolve().parent in {path.resolve().parent for path in paths}:
+        raise GtransError(
+            f"`--output` '{target}': the training in its folder has checkpoints of this name; give "
+            "another, such as average.pt."
+        )
+    if target.is_file() and "last_optimizer_state" in read_checkpoint(target, in_memory=False):
+        raise GtransError(
+            f"`--output` '{target}' is a checkpoint that a training goes on from; name another "
+            "file, or remove it first."
+        )
 
 
 def _summand(tensor: Tensor) -> Tensor:

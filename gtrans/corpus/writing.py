@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,12 +29,14 @@ from gtrans.corpus.grammar import (
 )
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output_folder, replacing, unwritable
+from gtrans.identity.json_files import read_object
 
 GRAMMAR_VERSION = 1
 """Increases whenever the same seed gives other bytes."""
 
 PAIR = "en-de"
 MIN_DOCS = 200
+_RECORD = "corpus.json"
 SPLITS = ("train", "valid", "test")
 
 
@@ -46,6 +49,10 @@ def write_corpus(
     items per phenomenon and distance. ``join`` documents are written as one; the last of a
     split may be shorter. Files of an earlier run are replaced, each as a
     whole, after everything has been written; other files in ``out`` stay as they are.
+
+    Raises:
+        GtransError: a number is impossible, ``out`` cannot be written, or it has files of these
+            names that are not of an earlier run.
     """
     if docs < MIN_DOCS:
         raise GtransError(
@@ -98,7 +105,7 @@ def write_corpus(
             for phenomenon, items_of in sets.items()
         },
     }
-    files["corpus.json"] = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
+    files[_RECORD] = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
     _write_all(out, files)
     return summary
 
@@ -161,8 +168,24 @@ def _counts(documents: Sequence[Document], join: int) -> dict[str, Any]:
     }
 
 
+def _check_own(out: Path, files: dict[str, str]) -> None:
+    """Raises GtransError if a file that would be replaced is not of an earlier call."""
+    with suppress(FileNotFoundError, GtransError):
+        if "grammar_version" in read_object(out / _RECORD):
+            return
+    for name, text in files.items():
+        path = out / name
+        # A call that was killed has left some of its own.
+        if path.exists() and (path.is_dir() or path.read_bytes() != text.encode()):
+            raise GtransError(
+                f"{path}: this file is not of `gtrans make-corpus`; give another --out, or remove "
+                "it first."
+            )
+
+
 def _write_all(out: Path, files: dict[str, str]) -> None:
     """Write ``files`` (relative path -> text), or leave every old file as it was."""
+    _check_own(out, files)
     paths = [out / name for name in files]
     for path in paths:
         try:

@@ -182,6 +182,9 @@ def _files_in(folder: Path, output: Path) -> Iterator[Path]:
             if not name.startswith(".")
             and os.path.realpath(Path(place, name)) != os.path.realpath(output)
         )
+        for name in folders:
+            if Path(place, name).is_symlink():  # it may lead back here
+                say(f"left out, because it is a link to a folder: '{Path(place, name)}'")
         for name in sorted(names):
             if not name.startswith(".") and not name.endswith(SUFFIX):
                 yield Path(place, name)
@@ -192,13 +195,24 @@ def _check_targets(
 ) -> None:
     inputs: list[str | Path] = [*options.paths, *(source.path for source in sources)]
     known: dict[Path, Path] = {}
+    above: dict[Path, Path] = {}
     for source, target in zip(sources, targets, strict=True):
-        if target in known:
+        for path in (target, partial_path(str(target)), record_path(target)):
+            other = known.setdefault(Path(os.path.realpath(path)), source.path)
+            if other != source.path:
+                raise GtransError(
+                    f"'{other}' and '{source.path}' would both become '{path}'; translate them "
+                    "into two folders."
+                )
+        above |= dict.fromkeys(Path(os.path.realpath(target)).parents, source.path)
+    for target in targets:
+        path = Path(os.path.realpath(target))
+        if path in above:
             raise GtransError(
-                f"'{known[target]}' and '{source.path}' would both become '{target}'; translate "
-                "them into two folders."
+                f"'{target}' would be the translation of '{known[path]}' and the folder of that of "
+                f"'{above[path]}'; translate them into two folders."
             )
-        known[target] = source.path
+    for target in targets:
         check_output_folder("--output-dir", target.parent)
         if not target.parent.is_dir():
             continue

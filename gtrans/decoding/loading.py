@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import atexit
 import platform
+from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, import_models
+from fairseq.models import (
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    MODEL_REGISTRY,
+    import_models,
+)
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, import_tasks
-from omegaconf import OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
 
 from gtrans.checkpoint_contents import options_of, reading
 from gtrans.checkpoints import read_checkpoint
@@ -22,6 +30,8 @@ from gtrans.messages import say
 from gtrans.model_identity import ModelIdentity
 
 TASK = "document_translation"
+# What a checkpoint is, which no option can change.
+_CHOSEN = {"_name", "arch", "task", "criterion", "optimizer", "lr_scheduler"}
 
 
 def split_paths(paths: str) -> list[str]:
@@ -104,6 +114,10 @@ def load_models(
         except GtransError as error:
             named = str(error).startswith(path)
             raise GtransError(str(error) if named else f"{path}: {error}") from error
+        except OmegaConfBaseException as error:
+            if not overrides:
+                raise
+            raise GtransError(f"`--model-overrides`: {str(error).splitlines()[0]}") from None
         models += loaded
     for model in models:
         model.eval()
@@ -213,6 +227,36 @@ def import_plugin() -> None:
     package = Path(__file__).resolve().parent.parent
     import_tasks(str(package / "tasks"), "gtrans.tasks")
     import_models(str(package / "models"), "gtrans.models")
+
+
+def check_overrides(path: str, overrides: Mapping[str, Any]) -> None:
+    """Refuse what a user changes of a checkpoint's options if it would change nothing.
+
+    Raises:
+        GtransError: a name is none of its options, or of what it is; or the checkpoint is
+            unreadable.
+    """
+    if not overrides:
+        return
+    refuse_folders([path])
+    import_plugin()
+    state = read_checkpoint(path, in_memory=False)
+    known = {*vars(state.get("args") or Namespace())}
+    known |= {name for it in (state.get("cfg") or {}).values() if _has_names(it) for name in it}
+    # Also those that are younger than the checkpoint.
+    model = str(options_of(state, "model").get("_name"))
+    for typed in (TASK_DATACLASS_REGISTRY[TASK], MODEL_DATACLASS_REGISTRY.get(model)):
+        known |= {field.name for field in fields(typed)} if typed is not None else set()
+    for name in overrides:
+        if name not in known or name in _CHOSEN:
+            raise GtransError(
+                f"`--model-overrides`: {path} has no option '{name}' that can be changed; names "
+                "are those of its options with underscores, such as max_doc_tokens."
+            )
+
+
+def _has_names(group: Any) -> bool:
+    return isinstance(group, (Mapping, DictConfig))
 
 
 def _check(state: Mapping[str, Any], path: str, folder: str) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gtrans.errors import GtransError
+
+_LARGEST = 1e6
+# Lengths of thousands of tokens to such a power are still numbers.
+_LARGEST_POWER = 20
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,19 @@ class SearchOptions:
             ("min-len", self.min_len, 0),
             ("no-repeat-ngram-size", self.no_repeat_ngram_size, 0),
         ):
-            if value < least:
+            if not value >= least:
                 raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
-        if self.temperature <= 0:
+            if value > _LARGEST:
+                raise GtransError(f"`--{flag}` must be at most {_LARGEST:g}, but is {value}.")
+        if not 0 < self.temperature <= _LARGEST:
             raise GtransError(f"`--temperature` must be above 0, but is {self.temperature}.")
-        if not math.isfinite(self.word_reward):
-            raise GtransError(f"`--word-reward` must be a number, but is {self.word_reward}.")
+        for flag, value, most in (
+            ("word-reward", self.word_reward, _LARGEST),
+            ("unkpen", self.unkpen, _LARGEST),
+            ("lenpen", self.lenpen, _LARGEST_POWER),
+        ):
+            if not abs(value) <= most:
+                raise GtransError(f"`--{flag}` must be from -{most:g} to {most:g}, but is {value}.")
 
     def limit(self, source_length: int) -> int:
         """Most words of the translation of a sentence of ``source_length`` words."""

@@ -22,7 +22,12 @@ from gtrans.decoding.alternatives import Alternative, packed, unpacked
 from gtrans.decoding.batching import make_batches
 from gtrans.decoding.document_search import DocumentHypothesis
 from gtrans.decoding.lines import Line, Sentence, lines_of_documents
-from gtrans.decoding.loading import decoding_device, load_models, set_instances
+from gtrans.decoding.loading import (
+    check_overrides,
+    decoding_device,
+    load_models,
+    set_instances,
+)
 from gtrans.decoding.part_search import FinishedParts
 from gtrans.decoding.progress import BatchProgress, Progress
 from gtrans.decoding.resuming import FinishedBatches
@@ -119,6 +124,7 @@ class Translator:
         ``of_split``: a binarised split is translated, so the data folder need not be prepared.
         """
         decoding_device(options.cpu, options.fp16)
+        check_overrides(options.paths[0], options.context)
         digests = [digest(Path(path)) for path in options.paths if Path(path).is_file()]
         models, task = load_models(
             options.paths, options.data, options.context, cpu=options.cpu, fp16=options.fp16,

@@ -19,17 +19,28 @@ Splitter = Callable[[str], list[str]]
 
 _ADDRESS = re.compile(r"(?:https?://|ftp://|www\.|mailto:)[^\s<>\"]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _AFTER_ADDRESS = ".,;:!?)]}'\"*_"
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
 def with_addresses_marked(text: str) -> Iterator[str | Mark]:
     """A text in which web and mail addresses are points, because they are not translated."""
     done = 0
     for found in _ADDRESS.finditer(text):
-        end = found.start() + len(found[0].rstrip(_AFTER_ADDRESS))
+        end = found.start() + len(_address(found[0]))
         yield text[done : found.start()]
         yield Mark("point", text[found.start() : end])
         done = end
     yield text[done:]
+
+
+def _address(text: str) -> str:
+    """An address without what follows it; a bracket that it opens itself belongs to it."""
+    while text and text[-1] in _AFTER_ADDRESS:
+        opening = _BRACKETS.get(text[-1])
+        if opening is not None and text.count(opening) >= text.count(text[-1]):
+            break
+        text = text[:-1]
+    return text
 
 
 def with_scripts_as_points(content: Content) -> Iterator[str | Mark]:

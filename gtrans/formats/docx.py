@@ -77,6 +77,11 @@ class Docx(DocumentFile):
             for name in sorted(filter(_PARTS.fullmatch, names), key=lambda name: name != _MAIN):
                 parser = etree.XMLParser(resolve_entities=False, no_network=True)
                 found.parts[name] = etree.fromstring(names[name], parser)
+                if not found.parts[name].tag.startswith(_W):
+                    raise GtransError(
+                        f"'{path}' is not in the usual form of DOCX ({name}; Strict Open XML is "
+                        "another); save it as 'Word document (.docx)' first"
+                    )
         except GtransError:
             raise
         except FileNotFoundError:

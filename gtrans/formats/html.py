@@ -24,10 +24,20 @@ _CHARSET = re.compile(
     re.IGNORECASE,
 )
 _LOOKED_AT = 1024  # bytes in which HTML has its charset
-# Browsers read these as the larger set that they are most often used for.
-_READ_AS = {"iso8859-1": "cp1252", "ascii": "cp1252", "utf-16": "utf-8"}
+# The charsets of the web (Encoding Standard, "Names and labels"), and what browsers read some as.
+_CHARSETS = {
+    *("utf-8", "cp866", "koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "cp874", "gbk", "gb18030"),
+    *("big5", "big5hkscs", "euc_jp", "iso2022_jp", "shift_jis", "euc_kr"),
+    *(f"iso8859-{number}" for number in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
+    *(f"cp{number}" for number in range(1250, 1259)),
+}
+_READ_AS = {
+    "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
+    "tis-620": "cp874", "gb2312": "gbk",
+}  # fmt: skip
+# The codec of what follows them; the first is the mark's own in that codec.
 _BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
+    codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be",
 }  # fmt: skip
 
 
@@ -133,28 +143,28 @@ class Html(DocumentFile):
     def read(cls, path: str, split: Splitter) -> Html:
         """See :meth:`DocumentFile.read`."""
         contents = read_bytes(path)
-        charset = _charset(contents)
-        if charset == "utf-8":
+        mark, charset = _charset(contents)
+        if charset == "utf-8" and not mark:
             text = read_text(path)
         else:
             try:
-                text = contents.decode(charset)
+                text = contents[len(mark) :].decode(charset)
             except UnicodeDecodeError as error:
                 raise GtransError(
-                    f"{path}:{contents.count(10, 0, error.start) + 1}: not {charset}, which the "
-                    "file declares as its charset; mend the declaration, or convert the file"
+                    f"{path}:{contents.count(10, 0, error.start) + 1}: not {charset}, as which its "
+                    "charset is read; mend the declaration, or convert the file"
                 ) from None
         try:
-            found = cls(path, HtmlText(text, split), charset)
+            found = cls(path, HtmlText(text, split), charset, mark)
         except GtransError as error:
             raise GtransError(f"'{path}': {error}; mend it, or translate its text") from None
         found.documents = [found.html.blocks]
         return found
 
-    def __init__(self, path: str, text: HtmlText, charset: str) -> None:
+    def __init__(self, path: str, text: HtmlText, charset: str, mark: bytes) -> None:
         super().__init__(path)
         self.html = text
-        self.charset = charset
+        self.charset, self.mark = charset, mark
 
     def lines_of_sentences(self) -> list[int]:
         """See :meth:`DocumentFile.lines_of_sentences`."""
@@ -166,17 +176,22 @@ class Html(DocumentFile):
         found = self.html.translated((one for _, one in self.by_block(translations)), joint)
         self.lost = [f"{self.path}:{line + 1}: {told}" for line, told in self.html.unended]
         self.lost += self.moved(zip(self.html.lines, self.html.blocks, strict=True))
-        return found.encode(self.charset, "xmlcharrefreplace")
+        return self.mark + found.encode(self.charset, "xmlcharrefreplace")
 
 
-def _charset(contents: bytes) -> str:
-    """The codec of HTML, by its byte order mark or its declaration; ``utf-8`` without one."""
+def _charset(contents: bytes) -> tuple[bytes, str]:
+    """The byte order mark of HTML, and the codec that this or a declaration says, else ``utf-8``.
+
+    What is declared as UTF-16 without a mark was read as text here, so it is UTF-8.
+    """
     for mark, codec in _BYTE_ORDER_MARKS.items():
         if contents.startswith(mark):
-            return codec
+            return mark, codec
     declared = _CHARSET.search(contents[:_LOOKED_AT])
     if declared:
         with suppress(LookupError):  # a name that nobody knows says nothing
             name = codecs.lookup((declared[1] or declared[2]).decode("ascii")).name
-            return _READ_AS.get(name, name)
-    return "utf-8"
+            name = _READ_AS.get(name, name)
+            if name in _CHARSETS:
+                return b"", name
+    return b"", "utf-8"

@@ -56,7 +56,8 @@ class Markdown(DocumentFile):
         """See :meth:`DocumentFile.read`."""
         found = cls(path)
         text = read_text(path)
-        found.newline = "\r\n" if "\r\n" in text else "\n"
+        first = re.search("\r\n|\r|\n", text)
+        found.newline = first[0] if first else "\n"
         found.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         found.outline = outline("\n".join(found.lines))
         found._find(split)

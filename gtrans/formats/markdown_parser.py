@@ -37,7 +37,7 @@ def parser() -> MarkdownIt:
     for plugin in (front_matter_plugin, footnote_plugin, deflist_plugin, admon_plugin):
         found.use(plugin)
     # "$5 for one, $50 for all" is no math.
-    found.use(dollarmath_plugin, allow_space=False, allow_digits=False)
+    found.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
     found.block.ruler.before("front_matter", "toml", _toml)
     ended = ["paragraph", "reference", "blockquote", "list"]
     found.block.ruler.before("fence", "structure", _structure, {"alt": ended})

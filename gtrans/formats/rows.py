@@ -110,13 +110,14 @@ class Rows(DocumentFile):
                 for number, line in enumerate(self.lines, start=1)
             ]
         place = columns.index(TRANSLATION) if TRANSLATION in columns else len(columns)
-        lines = []
+        lines: list[str] = []
+        added = place == len(columns)
         for number, line in enumerate(self.lines, start=1):
             cells = line.split("\t")
             if number in by_line:
                 cells[place : place + 1] = [" ".join(by_line[number])]
-            elif len(cells) > 1 and place == len(columns):  # the header
-                cells.append(TRANSLATION)
+            elif len(cells) > 1 and added:  # the header comes before all rows
+                cells.append("" if any("\t" in it for it in lines) else TRANSLATION)
             lines.append("\t".join(cells))
         return lines
 

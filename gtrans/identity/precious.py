@@ -12,7 +12,7 @@ CHECKPOINT, DATA, TEXT = "checkpoint", "data", "text"
 """What a command writes: a checkpoint, parts of a data folder, or anything else."""
 
 # What a data folder consists of, by its names; prepare.json is the record of the folder.
-_RECORD = "prepare.json"
+_RECORD, _TEXTS = "prepare.json", "text"
 _OF_DATA = re.compile(
     r"prepare\.json|dict\..+\.txt|codes\.bpe|truecase\..+|bpe-vocabulary\..+|.+\.(bin|idx)|"
     r"sentencepiece\.(model|dict\.txt)|byte-bpe\.(merges|json|dict\.txt)"
@@ -47,8 +47,9 @@ def refuse_precious(path: Path, what: str, writes: str = TEXT) -> None:
     """
     if writes == DATA or not path.is_file():
         return
+    of_text = path.parent.name == _TEXTS and (path.parent.parent / _RECORD).is_file()
     in_data = (path.parent / _RECORD).is_file() or path.name.startswith("dict.")
-    if in_data and _OF_DATA.fullmatch(path.name):
+    if of_text or (in_data and _OF_DATA.fullmatch(path.name)):
         raise GtransError(f"{what} is a part of a data folder, which must stay; name another file.")
     if writes != CHECKPOINT and is_checkpoint(path):
         raise GtransError(

@@ -64,7 +64,8 @@ def read_judgements(path: Path, items: Sequence[Item]) -> list[Judged]:
     for (number, line), item in zip(lines, items, strict=True):
         place = f"{path}:{number}"
         entry = parse_json(line, place)
-        if not isinstance(entry, dict) or entry.get("id") != item.id:
+        other = not isinstance(entry, dict) or entry.get("id") != item.id
+        if other or entry.get("texts", item.texts_digest) != item.texts_digest:
             raise GtransError(
                 f"{place}: it is not the item '{item.id}' of the sets; give `--set` the sets that "
                 "it was made from, in the same order."

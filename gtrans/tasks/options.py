@@ -208,7 +208,7 @@ def check_options(cfg: Any) -> None:
         )
     for flag in ("lr_scale_pretrained", "bert_cache_gb"):
         value = getattr(cfg, flag)
-        if value < 0:
+        if not 0 <= value < math.inf:
             raise GtransError(f"`--{flag.replace('_', '-')}` must be at least 0, but is {value}.")
 
 

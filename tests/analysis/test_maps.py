@@ -162,6 +162,8 @@ def test_the_gallery(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixt
     for wrong, message in (
         (["--unit", "99"], "`--unit` must be 1 to"),
         (["--sentences", "3-2"], "`--sentences` must be A-B"),
+        (["--sentences", "1-999"], "`--sentences 1-999`: unit 1 of test has"),
+        (["--sentences", "50-99"], "`--sentences 50-99`: unit 1 of test has"),
         (["--kinds", "memory"], "it has no attention that"),
     ):
         assert main([*command, *wrong]) == 1

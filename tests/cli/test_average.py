@@ -113,6 +113,11 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
     assert "; say how many of its checkpoints" in refusal(capsys, run_folder)
     assert "`--output` is missing: the file to write" in refusal(capsys, one)
     assert "there is no folder" in refusal(capsys, "--output", run_folder / "no" / "x.pt", one)
+    for name in ("_last", "_best", "13", "_9_9"):
+        message = refusal(capsys, "--output", run_folder / f"checkpoint{name}.pt", one)
+        assert "the training in its folder has checkpoints of this name" in message
+    message = refusal(capsys, "--output", other, one)
+    assert "is a checkpoint that a training goes on from" in message
     assert not target.exists()
 
 

@@ -74,6 +74,19 @@ def test_a_folder_of_twenty_documents(
         assert decoded == [1]
 
 
+def test_a_linked_folder_is_said_to_be_left_out(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder, other = tmp_path / "texts", tmp_path / "other"
+    for place in (folder, other):
+        place.mkdir()
+        (place / "a.txt").write_text("The cat sang.\n")
+    (folder / "link").symlink_to(other)
+    assert main(command(tiny, *FAST, str(folder), "--output-dir", str(tmp_path / "out"))) == 0
+    assert f"it is a link to a folder: '{folder / 'link'}'" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "link").exists()
+
+
 def test_a_file_is_one_document(tiny: TinyWorld, tmp_path: Path):
     """The sentences of a page are translated as those of a text without empty lines."""
     (tmp_path / "page.md").write_text("# The old man\n\nIt was heavy. You are late.\n\n* It sang\n")
@@ -258,6 +271,14 @@ def test_progress_counts_the_tokens_of_parts(capsys: pytest.CaptureFixture[str])
         (["none.md", "--output-dir", "o"], "there is no file or folder 'none.md'"),
         (["empty", "--output-dir", "o"], "'empty' has no files of a known format"),
         (["a.md", "sub/a.md", "--output-dir", "o"], "would both become 'o/a.md'"),
+        (
+            ["--format", "text", "a.md", "a.md.made.json", "--output-dir", "o"],
+            "would both become 'o/a.md.made.json'",
+        ),
+        (
+            ["--format", "text", "a.md", "deep", "--output-dir", "o"],
+            "'o/a.md' would be the translation of 'a.md' and the folder of that of",
+        ),
         (["sub", "--output-dir", "sub"], "is the input 'sub'"),
         (["sub", "--output-dir", "way"], "must be a folder, but 'way/x' is a file"),
         (["a.md"], "`--output-dir` is missing"),
@@ -284,10 +305,10 @@ def test_mistakes_are_told_in_one_line(
 ):
     monkeypatch.chdir(tmp_path)
     for name in (
-        *("a.odt", "a.md", "sub/a.md", "sub/x/a.md", "way/x"),
+        *("a.odt", "a.md", "a.md.made.json", "sub/a.md", "sub/x/a.md", "way/x", "deep/a.md/z.txt"),
         *("run/checkpoint_best.pt", "run/z.pt"),
     ):
-        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).parent.mkdir(exist_ok=True, parents=True)
         Path(name).write_text("It sang.\n")
     Path("empty").mkdir()
     monkeypatch.setattr("gtrans.decoding.translator.Translator.of", not_yet)

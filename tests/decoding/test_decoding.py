@@ -260,7 +260,13 @@ def test_longer_than_anything_seen() -> None:
         ({"beam": 0}, "`--beam` must be at least 1, but is 0"),
         ({"max_len_b": -1}, "`--max-len-b` must be at least 0"),
         ({"temperature": 0}, "`--temperature` must be above 0"),
-        ({"word_reward": math.nan}, "`--word-reward` must be a number, but is nan"),
+        ({"word_reward": math.nan}, "`--word-reward` must be from -1e.06 to 1e.06, but is nan"),
+        ({"lenpen": 1000}, "`--lenpen` must be from -20 to 20, but is 1000"),
+        ({"lenpen": math.nan}, "`--lenpen` must be from -20 to 20, but is nan"),
+        ({"unkpen": math.inf}, "`--unkpen` must be from"),
+        ({"max_len_a": math.inf}, "`--max-len-a` must be at most 1e.06, but is inf"),
+        ({"max_len_b": math.nan}, "`--max-len-b` must be at least 0, but is nan"),
+        ({"temperature": math.inf}, "`--temperature` must be above 0"),
     ],
 )
 def test_impossible_options(options: dict[str, Any], message: str) -> None:

@@ -167,14 +167,68 @@ def test_html_is_written_in_its_charset(tmp_path: Path) -> None:
     file = read(tmp_path / "a.html", page.replace("It", "Né").encode("latin-1"))
     assert file.sentences == [["Né is late."]]
     for contents, kept in (
-        (b"\xef\xbb\xbf<p>Hi</p>", "utf-8"), ("<p>Hi</p>".encode("utf-16"), "utf-16"),
-    ):  # fmt: skip
+        (b"\xef\xbb\xbf<p>Hi</p>", "utf-8"),
+        (b"\xff\xfe" + "<p>Hi</p>".encode("utf-16-le"), "utf-16-le"),
+        (b"\xfe\xff" + "<p>Hi</p>".encode("utf-16-be"), "utf-16-be"),
+    ):
         file = read(tmp_path / "a.html", contents)
         assert file.translated([["Né"]], " ") == contents.decode(kept).replace("Hi", "Né").encode(
             kept
         )
-    with pytest.raises(GtransError, match="a.html:2: not euc_jp, which the file declares"):
+    with pytest.raises(GtransError, match="a.html:2: not euc_jp, as which its charset is read"):
         read(tmp_path / "a.html", b"<meta charset=euc-jp>\n<p>\xff</p>")
+    # What browsers do not know, or cannot have read the declaration in, says nothing.
+    for name in ("utf-16le", "utf-16", "utf-32", "unicode_escape", "hex", "idna", "punycode", "x"):
+        page = f'<meta charset="{name}"><p>It é.</p>'
+        file = read(tmp_path / "a.html", page)
+        assert file.sentences == [["It é."]] and file.translated([["Né"]], " ") == (
+            page.replace("It é.", "Né").encode()
+        )
+
+
+def test_brackets_of_an_address_belong_to_it(tmp_path: Path) -> None:
+    inside = "https://en.wikipedia.org/wiki/Bark_(sound)"
+    for text, kept in (
+        (f"See {inside} for it.", inside),
+        (f"It (see {inside}) is.", inside),
+        ("It (see https://a.org/b) is.", "https://a.org/b"),
+        ("It (see https://a.org/b_(c)_d.) is.", "https://a.org/b_(c)_d"),
+    ):
+        file = read(tmp_path / "a.md", text)
+        assert kept not in "".join(file.sentences[0])
+        written_text = file.translated([["Ja."]], " ").decode()
+        assert kept in written_text and f"{kept})" not in written_text.replace(" )", "")
+
+
+def test_math_in_double_dollars_stays(tmp_path: Path) -> None:
+    file = read(tmp_path / "a.md", "The equation $$E=mc^2$$ is known.\n")
+    assert "E=mc" not in file.sentences[0][0]
+    assert b"$$E=mc^2$$" in file.translated([["Sie ist bekannt."]], " ")
+
+
+def test_markdown_has_the_line_ends_of_its_first_line(tmp_path: Path) -> None:
+    for text, ends in (
+        ("One.\n\n```\na\r\nb\n```\n", b"\n"), ("One.\r\n\nTwo.\n", b"\r\n"),
+    ):  # fmt: skip
+        file = read(tmp_path / "a.md", text)
+        found = file.translated(file.sentences, " ")
+        assert found == text.replace("\r\n", "\n").encode().replace(b"\n", ends)
+
+
+def test_a_row_of_empty_cells_is_no_header(tmp_path: Path) -> None:
+    file = read(tmp_path / "a.tsv", "doc_id\tsource\na\tOne.\n\t\nb\tTwo.\n")
+    found = file.translated(file.sentences, " ").decode().split("\n")
+    assert found[0].endswith("\thypothesis") and found[2] == "\t\t"
+
+
+def test_strict_open_xml_is_refused(tmp_path: Path) -> None:
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        names = 'xmlns:w="http://purl.oclc.org/ooxml/wordprocessingml/main"'
+        body = "<w:body><w:p><w:r><w:t>It is.</w:t></w:r></w:p></w:body>"
+        archive.writestr("word/document.xml", f"<w:document {names}>{body}</w:document>")
+    with pytest.raises(GtransError, match="Strict Open XML"):
+        read(tmp_path / "a.docx", packed.getvalue())
 
 
 def test_lines_keep_their_ends_and_rows_their_ids(tmp_path: Path) -> None:

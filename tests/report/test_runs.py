@@ -172,10 +172,13 @@ def test_only_some_models_of_a_shared_folder(
 def test_options_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, (sets, a, _) = finished_run(tmp_path / "out"), contrastive_set(tmp_path)
     bad = write(tmp_path / "bad.json", json.dumps({"panels": [{"layer": 1}]}))
+    lines = [json.loads(line) | {"texts": "x"} for line in Path(a).read_text().splitlines()]
+    other = write(tmp_path / "other.items", "".join(f"{json.dumps(it)}\n" for it in lines))
     for words, message in (
         ((str(tmp_path / "nowhere"),), "there is no such run folder"),
         ((str(run), "--baseline", "none"), "there are sentence, finetune"),
         ((str(run), "--items", a), "belong together"),
+        ((str(run), "--items", other, "--set", sets), "it is not the item 'item-1' of the sets"),
         ((str(run), "--items", bad, "--set", sets), "it has 1 items, but the sets have 2"),
         ((str(run), "--analysis", bad), "is not what `gtrans analyse --plot` writes"),
         ((str(run), str(run)), "have the same name 'out'"),

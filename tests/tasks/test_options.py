@@ -47,10 +47,32 @@ def test_options_out_of_range(tiny: TinyWorld, tmp_path: Path) -> None:
         ("--word-dropout", "1.5", "`--word-dropout` must be at least 0 and below 1"),
         ("--cross-global-layers", "3", "`--cross-global-layers` must be between 0 and 2, the"),
         ("--encoder-attention-heads", "3", "`--encoder-attention-heads` must divide"),
+        ("--encoder-embed-dim", "0", "`--encoder-embed-dim` must be at least 1, but is 0"),
+        ("--decoder-ffn-embed-dim", "-4", "`--decoder-ffn-embed-dim` must be at least 1"),
+        ("--dropout", "1.5", "`--dropout` must be at least 0 and below 1, but is 1.5"),
+        ("--attention-dropout", "-0.5", "`--attention-dropout` must be at least 0 and below"),
+        ("--activation-dropout", "nan", "`--activation-dropout` must be a number, of at most"),
+        ("--gate-bias", "1e39", "`--gate-bias` must be a number, of at most 1e+06, but is 1e+39"),
+        ("--gate-bias", "nan", "`--gate-bias` must be a number, of at most 1e+06, but is nan"),
+        ("--lr-scale-pretrained", "nan", "`--lr-scale-pretrained` must be at least 0"),
     ):
         done = train(tiny, tmp_path, flag, value, "--max-update", "1")
         assert done.status != 0
         assert message in done.stderr.strip().split("\n")[-1]
+
+
+def test_what_needs_a_start_is_said_to_have_no_effect(tiny: TinyWorld, tmp_path: Path) -> None:
+    said = {}
+    options = ("--lr-scale-pretrained", "0.5"), ("--copy-local-to-global",), ()
+    for number, more in enumerate(options):
+        done = train(tiny, tmp_path / str(number), *more, "--max-update", "1")
+        assert done.status == 0
+        lines = done.stderr.splitlines()
+        said[more[:1]] = [it for it in lines if "has no effect without" in it]
+    assert said == {
+        (name,): [f"`{name}` has no effect without `--init-from`"]
+        for name in ("--lr-scale-pretrained", "--copy-local-to-global")
+    } | {(): []}
 
 
 @pytest.mark.parametrize(

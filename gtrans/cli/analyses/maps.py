@@ -80,6 +80,12 @@ def run(args: argparse.Namespace) -> None:
     device = next(model.parameters()).device
     net_input, target = one_unit(task, args.split, args.unit, device)
     text = unit_text(model, task, net_input, target)
+    sentences = max(text.source.sentences or (1,))
+    if args.sentences and last > sentences:
+        raise GtransError(
+            f"`--sentences {args.sentences}`: unit {args.unit} of {args.split} has {sentences} "
+            "sentences."
+        )
     maps = attention_maps(model, task.complete_input(net_input), text)
     maps = [
         one

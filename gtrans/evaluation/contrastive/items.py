@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
+
+from gtrans.identity.digests import fingerprint
 
 _Value = TypeVar("_Value")
 Sentences = tuple[str, ...]
@@ -62,6 +65,11 @@ class Item:
     def candidates(self) -> tuple[Sentences, ...]:
         """All translations, the right one first."""
         return (self.target, *self.contrastive)
+
+    @cached_property
+    def texts_digest(self) -> str:
+        """Of the last sentences; those before them may be more or fewer, as by ``--context``."""
+        return fingerprint(self.source[-1], *(one[-1] for one in self.candidates))[:16]
 
     @property
     def rivals(self) -> list[int]:

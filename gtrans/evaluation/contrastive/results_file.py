@@ -37,6 +37,7 @@ def scores_line(item: Item, scores: Sequence[float]) -> str:
     return json.dumps(
         {
             "id": item.id,
+            "texts": item.texts_digest,
             "phenomenon": item.phenomenon,
             "distance": item.distance,
             "scores": placed,
@@ -53,6 +54,7 @@ def translation_line(item: Item, translation: str, outcome: str | None) -> str:
     return json.dumps(
         {
             "id": item.id,
+            "texts": item.texts_digest,
             "phenomenon": item.phenomenon,
             "distance": item.distance,
             "translation": translation,
@@ -163,6 +165,11 @@ def _of_items(
             raise GtransError(
                 f"{place}: 'id' is {json.dumps(entry.get('id'))[:80]}, but item "
                 f"{len(found) + 1} of the sets is '{item.id}'; give the sets in the same order."
+            )
+        if entry.get("texts", item.texts_digest) != item.texts_digest:
+            raise GtransError(
+                f"{place}: '{item.id}' has other texts in the sets; give those that it was made "
+                "from."
             )
         try:
             found.append(value(entry, item))

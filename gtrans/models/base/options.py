@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
@@ -17,6 +17,7 @@ from gtrans.modules.group_attention import BACKENDS
 from gtrans.modules.positions import LearnedPositions
 from gtrans.modules.residual import ACTIVATIONS, LayerSpec
 
+_LARGEST = 1e6
 _Activation = ChoiceEnum(list(ACTIVATIONS))
 
 
@@ -133,8 +134,33 @@ def sizes(
     }
 
 
+def check_numbers(cfg: Any, options: type) -> None:
+    """Raises GtransError for a number of ``options``, those of a model, that is none or too large.
+
+    A training would stop at it, and speak of its rate.
+    """
+    for one in fields(options):
+        value = getattr(cfg, one.name, None)
+        if isinstance(value, float) and not abs(value) <= _LARGEST:
+            raise GtransError(
+                f"`--{one.name.replace('_', '-')}` must be a number, of at most {_LARGEST:g}, but "
+                f"is {value}."
+            )
+
+
 def check_stack(cfg: StackConfig, task: Any) -> None:
-    """Raises GtransError for options that contradict each other."""
+    """Raises GtransError for options out of range, or that contradict each other."""
+    for flag in ("encoder_embed_dim", "encoder_ffn_embed_dim", "decoder_ffn_embed_dim"):
+        if int(getattr(cfg, flag) or 0) < 1:
+            raise GtransError(
+                f"`--{flag.replace('_', '-')}` must be at least 1, but is {getattr(cfg, flag)}."
+            )
+    for flag in ("dropout", "attention_dropout", "activation_dropout"):
+        if not 0 <= getattr(cfg, flag) < 1:
+            raise GtransError(
+                f"`--{flag.replace('_', '-')}` must be at least 0 and below 1, but is "
+                f"{getattr(cfg, flag)}."
+            )
     for side in ("encoder", "decoder"):
         heads = getattr(cfg, f"{side}_attention_heads")
         if heads < 1 or cfg.encoder_embed_dim % heads:
