@@ -20,6 +20,9 @@ from gtrans.model_identity import ModelIdentity, same_identity, say_unknown
 # The group is the number by which they are ordered.
 BY_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 BY_UPDATE = re.compile(r"checkpoint_\d+_(\d+)\.pt")
+AVERAGE_OF = "average_of"
+"""The names of the files that a checkpoint is the mean of."""
+
 _OF_TRAINING = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|_last)\.pt")
 
 
@@ -105,7 +108,11 @@ def average_checkpoints(paths: Sequence[Path], target: Path) -> int:
     state["model"] = averaged
     state.pop("last_optimizer_state", None)
     # Among it are fp32 copies of the last checkpoint's parameters.
-    (state.get("extra_state") or {}).pop("run_state", None)
+    extra = state.get("extra_state") or {}
+    extra.pop("run_state", None)
+    for of_the_last in ("val_loss", "best"):
+        extra.pop(of_the_last, None)
+    state[AVERAGE_OF] = [path.name for path in paths]
     write_checkpoint(state, target)
     for path, identity in zip(paths, identities, strict=True):
         if identity is None:

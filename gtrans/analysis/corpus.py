@@ -33,6 +33,7 @@ class Analysis:
             (:meth:`gtrans.models.base.contract.DocumentModel.learned_of_groups`).
         reach: gradients by distance, if they were measured.
         layers: gradients by layer, if they were measured.
+        system: the class of the model.
         label: the model.
         run: number of the run among those of all models.
     """
@@ -45,6 +46,7 @@ class Analysis:
     fusion: dict[str, list[float]]
     reach: Reach | None
     layers: list[LayerGradient] | None = None
+    system: str = ""
     label: str = ""
     run: int = 0
 
@@ -53,14 +55,25 @@ def analyse_runs(runs: Sequence[Run], data: str, split: str, **options: Any) -> 
     """Every checkpoint of some runs; the options are those of :func:`analyse`.
 
     Of several checkpoints, each is named on standard error before it is read.
+
+    Raises:
+        GtransError: see :func:`analyse`; or checkpoints of one label are of different models, so
+            that a mean of them says nothing.
     """
     steps = [(number, run.label, step) for number, run in enumerate(runs) for step in run.steps]
-    found = []
+    found: list[Analysis] = []
     for count, (number, label, step) in enumerate(steps, start=1):
         if len(steps) > 1:
             say(f"{step.path}: checkpoint {count} of {len(steps)}")
-        analysis = analyse(str(step.path), data, split, **options)
-        found.append(replace(analysis, label=label, run=number))
+        one = replace(analyse(str(step.path), data, split, **options), label=label, run=number)
+        other = next((it for it in found if it.label == label), one)
+        if (one.system, one.unit) != (other.system, other.unit):
+            raise GtransError(
+                f"{one.path} ({one.system}, unit {one.unit}) and {other.path} ({other.system}, "
+                f"unit {other.unit}) are both called {label}, as seeds of one model; give each a "
+                "label of its own, LABEL=PATH."
+            )
+        found.append(one)
     return found
 
 
@@ -114,7 +127,8 @@ def analyse(
                 raise not_finite([model])
     rows = sum(len(sample["id"]) for sample in batches)
     updates, fusion = updates_of(Path(path)), model.learned_of_groups()
-    return Analysis(path, updates, str(task.cfg.unit), rows, seen, fusion, reach, layers)
+    unit, system = str(task.cfg.unit), type(model).__name__
+    return Analysis(path, updates, unit, rows, seen, fusion, reach, layers, system)
 
 
 def _on(net_input: dict[str, Any], device: Any) -> dict[str, Any]:

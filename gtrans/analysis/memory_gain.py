@@ -77,12 +77,14 @@ class MemoryGain:
         label, path: the model and its checkpoint.
         size: memory vectors of a document.
         places: the gain of every Update and Output Attention.
+        system: the class of the model.
     """
 
     label: str
     path: str
     size: int
     places: dict[Location, Gain] = field(default_factory=dict)
+    system: str = ""
 
     def mean(self, kind: str, what: str = "gain") -> float:
         """The mean over layers and sides of one of :data:`KINDS`."""
@@ -113,7 +115,7 @@ def memory_gain(
     memories = [module for module in model.modules() if isinstance(module, RecurrentMemory)]
     if not memories:
         raise GtransError(f"{path}: its model has no recurrent memory (--memory-size).")
-    found = MemoryGain(run.label, path, memories[0].memory.size)
+    found = MemoryGain(run.label, path, memories[0].memory.size, system=type(model).__name__)
     device = next(model.parameters()).device
     for net_input in read_units(task, split, units, max_tokens, device):
         add_gains(found.places, model, net_input, draws, seed)
@@ -163,7 +165,17 @@ def random_memories(model: nn.Module, seed: int) -> Iterator[None]:
 
 
 def gain_figure(found: Sequence[MemoryGain], title: str = "") -> Figure:
-    """The gain by the size of the memory; models of one size are its runs."""
+    """The gain by the size of the memory; models of one size are its runs.
+
+    Raises:
+        GtransError: the models are not of one system.
+    """
+    other = next((one for one in found if one.system != found[0].system), None)
+    if other is not None:
+        raise GtransError(
+            f"{found[0].path} is a {found[0].system}, {other.path} a {other.system}; a line is of "
+            "one system, so analyse them in two calls."
+        )
     panels = []
     for what, heading in (("gain", "information gain"), ("divergence", "divergence from random")):
         series = tuple(

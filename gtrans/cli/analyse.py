@@ -57,6 +57,9 @@ PARTS_IN = "gtrans.cli.analyses"
 PARTS = ("curves", "fusion", "maps", "memory", "cost", "scores", "wins")
 
 
+_FARTHEST = 5
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans analyse``."""
     files = parser.add_argument_group("files")
@@ -69,9 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--farthest",
         type=int,
-        default=5,
         metavar="N",
-        help="with --gradients: the largest distance in sentences (default: %(default)s)",
+        help=f"with --gradients: the largest distance in sentences (default: {_FARTHEST})",
     )
     what.add_argument(
         "--bin",
@@ -105,10 +107,12 @@ def run(args: argparse.Namespace) -> None:
     check_scoring(args)
     for flag, least in (("units", 1), ("farthest", 0), ("bin", 1)):
         value = getattr(args, flag)
-        if value < least:
+        if value is not None and value < least:
             raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
-    if not args.gradients and (args.unique or args.bin > 1):
-        raise GtransError("`--bin` and `--unique` are about `--gradients`; give it, too.")
+    if not args.gradients and (args.unique or args.bin > 1 or args.farthest is not None):
+        raise GtransError(
+            "`--bin`, `--farthest` and `--unique` are about `--gradients`; give it, too."
+        )
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.analysis.corpus import analyse_runs, as_json
     from gtrans.analysis.overview import overview
@@ -123,7 +127,8 @@ def run(args: argparse.Namespace) -> None:
     runs = runs_of(given)
     files = [step.path for run in runs for step in run.steps]
     check_figure(args, [*files, *prepared_files(args.data)])
-    distances = Distances(args.farthest, args.bin, args.unique)
+    farthest = _FARTHEST if args.farthest is None else args.farthest
+    distances = Distances(farthest, args.bin, args.unique)
     found = analyse_runs(
         runs, args.data, args.split, units=args.units,
         distances=distances if args.gradients else None, by_layer=args.layer_gradients,

@@ -46,7 +46,7 @@ def translate_stream(options: DecodingOptions) -> int:
             places.append(f"standard input:{number}")
             continue
         finish()
-        if not options.nbest:
+        if not options.nbest and not options.search.free:
             write_out(f"{line}\n".encode())
     finish()
     return sentences

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from gtrans.averaging import AVERAGE_OF
 from gtrans.checkpoint_contents import check_values, options_of
 from gtrans.checkpoints import read_checkpoint
 from gtrans.decoding.loading import check_described, import_plugin
@@ -53,6 +54,7 @@ def of_checkpoint(path: Path, shown: str | None = None) -> Facts:
         "architecture": model.get("arch") or model.get("_name"),
         "parameters": _parameters(state["model"]),
         **of_identity(identity, task),
+        "average of": ", ".join(state.get(AVERAGE_OF, [])) or None,
         "training": _training(state),
         "made from": _made_from(state, path),
         "sha256": digest(path),

@@ -282,6 +282,14 @@ def test_the_command(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixt
         assert one["entropy"] == pytest.approx(other["entropy"], rel=1e-5)
 
 
+def test_seeds_are_of_one_model(tiny: TinyWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [f"same={tiny.checkpoints[name]}" for name in ("document", "sentence")]
+    command = ["analyse", "--path", *paths, "--data", str(tiny.data), "--cpu", "--units", "2"]
+    assert main(command) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "unit sentence) and " in error and "are both called same, as seeds of one" in error
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

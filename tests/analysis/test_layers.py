@@ -155,8 +155,9 @@ def test_mistakes(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture
     with pytest.raises(GtransError, match="there are no checkpoints in this folder"):
         runs_of({"a": [str(tmp_path)]})
     options = ["--path", str(tiny.checkpoints["document"]), "--data", str(tiny.data)]
-    assert main(["analyse", *options, "--unique"]) == 1
-    assert "`--bin` and `--unique` are about `--gradients`" in capsys.readouterr().err
+    for more in (("--unique",), ("--bin", "2"), ("--farthest", "5")):
+        assert main(["analyse", *options, *more]) == 1
+        assert "`--unique` are about `--gradients`" in capsys.readouterr().err
 
 
 # ---- several models, several checkpoints ---------------------------------------------------------

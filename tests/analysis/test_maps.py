@@ -20,6 +20,7 @@ from gtrans.analysis.attention import Location
 from gtrans.analysis.maps import Axis, UnitText, attention_maps, of_sentences, unit_text
 from gtrans.analysis.memory_gain import Gain, MemoryGain, add_gains, gain_figure, random_memories
 from gtrans.cli import main
+from gtrans.errors import GtransError
 from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
 from gtrans.modules.memory import RecurrentMemory
 
@@ -216,6 +217,8 @@ def test_a_memory_that_is_sure_gains_all_bits() -> None:
     assert [one.label for one in series] == ["Update Attention", "Output Attention"]
     expected = sum(places[Location(side, "memory", 2)].gain for side in ("encoder", "decoder")) / 2
     assert series[1].points[0].y == pytest.approx(expected) and series[1].points[0].runs == 2
+    with pytest.raises(GtransError, match="a line is of one system"):
+        gain_figure([MemoryGain(name, f"{name}.pt", 3, places, name) for name in "ab"])
 
 
 def test_a_model_without_memory(tiny: TinyWorld, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,6 +69,25 @@ def test_one_line_a_document_and_scores_over_documents(
     assert "has one line for each document: no s-BLEU" in printed.err
     message = error([*score, "--metrics", "s_bleu"], capsys)
     assert "--metrics s_bleu needs aligned sentences;" in message and "copy.de" in message
+
+
+def test_a_free_stream_has_a_line_for_each_document(tiny: TinyWorld, argv, tmp_path: Path):
+    text = "You are late.\nIt sang.\n\nThe old man.\n\n"
+    (tmp_path / "in").write_text(text, encoding="utf-8")
+    command = argv("--free")
+    command[command.index("--input") + 1] = str(tmp_path / "in")
+    assert main(command) == 0
+    expected = (tmp_path / "out.de").read_text(encoding="utf-8")
+    assert expected.count("\n") == 2
+    for flag in ("--input", "--output"):
+        at = command.index(flag)
+        del command[at : at + 2]
+    with (tmp_path / "in").open(encoding="utf-8") as stdin:
+        done = subprocess.run(
+            [sys.executable, "-m", "gtrans", *command, "--stream"],
+            stdin=stdin, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    assert done.stdout == expected
 
 
 def test_the_record_says_that_it_is_free(tiny: TinyWorld, argv, tmp_path: Path, capsys):

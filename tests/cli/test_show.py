@@ -38,6 +38,18 @@ def test_a_checkpoint(tiny: TinyWorld, capsys: pytest.CaptureFixture[str]) -> No
     assert found["made from"]["training data"] == str(tiny.data)
 
 
+def test_an_average_says_of_what(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tiny.checkpoints[name] for name in ("document", "other")]
+    mean = tmp_path / "mean.pt"
+    assert main(["average", *map(str, paths), "--output", str(mean)]) == 0
+    found = shown(mean, capsys)
+    assert found["average of"] == ", ".join(path.name for path in paths)
+    # It has never been validated.
+    assert "loss of validation" not in {k for k, v in found["training"].items() if v is not None}
+
+
 def test_identities_say_what_belongs_together(
     tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

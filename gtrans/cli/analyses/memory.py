@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> None:
     for flag in ("units", "draws"):
         if (value := getattr(args, flag)) < 1:
             raise GtransError(f"`--{flag}` must be at least 1, but is {value}.")
+    if args.seed < 0:
+        raise GtransError(f"`--seed` must be at least 0, but is {args.seed}.")
     from gtrans.analysis.memory_gain import gain_figure, memory_gain
     from gtrans.analysis.runs import runs_of
     from gtrans.text.prepared_folder import prepared_files
