@@ -11,10 +11,11 @@ OUT/SCALE.
 
 Those files are read first. A table or a row that the folders do not have, or have with fewer seeds
 or scores, stays as it was published, so that rows may be added by a later run, or by one on another
-machine. Where a row was tested against other numbers than the page would show, nothing is written.
-An interval or a test that only one table of a scale has, or a run with fewer seeds, is written in
-all of them where the scores of the row and of its baseline are the same. A row may have a `remark`,
-written into its JSON by hand; the page prints it until the row is made again with other scores.
+machine; scores that only a run with fewer seeds has are added to it. Where a row was tested against
+other numbers than the page would show, nothing is written. An interval or a test that only one
+table of a scale has, or a run with fewer seeds, is written in all of them where the scores of the
+row and of its baseline are the same. A row may have a `remark`, written into its JSON by hand; the
+page prints it until the row is made again with other scores.
 """
 
 from __future__ import annotations
@@ -145,6 +146,8 @@ def _merged(
         rows[name], sources[name] = old, earlier
         if new is not None:
             rows[name] = {**old, "note": new.get("note"), "paper": new["paper"]}
+            if _has_same(old, new):
+                rows[name]["cells"] = {**new["cells"], **old["cells"]}
             if new["runs"]:
                 say(f"results: {name[0]!r} stays as published, which has more seeds or scores")
     for name, row in rows.items():
@@ -181,13 +184,13 @@ def _has_all_of(new: dict[str, Any], old: dict[str, Any]) -> bool:
     )
 
 
-def _has_same(new: dict[str, Any], old: dict[str, Any]) -> bool:
-    """Whether a row that has every score of another has the same ones: no model is made anew."""
+def _has_same(row: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether a row has the scores of another, where it has them: they are of the same models."""
     return all(
         {(it["seed"], it["value"]) for it in cell["seeds"]}
-        <= {(it["seed"], it["value"]) for it in new["cells"][title]["seeds"]}
-        for title, cell in old["cells"].items()
-        if title not in _OF_MACHINES
+        <= {(it["seed"], it["value"]) for it in row["cells"][title]["seeds"]}
+        for title, cell in other["cells"].items()
+        if title in row["cells"] and title not in _OF_MACHINES
     )
 
 

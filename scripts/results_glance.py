@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gtrans.messages import change_interval, in_digits
@@ -39,12 +39,12 @@ def at_a_glance(found: list[dict[str, Any]]) -> Iterator[str]:
         return
     yield "\n## Changes at a glance\n"
     yield (
-        "From the baseline of the same seed, which is *sentence, trained on* unless a row names "
-        "another: mean over seeds; in brackets the 95% interval of every seed, where all of them "
-        "are known, and the p of every seed. *Log-probability*: that of a sentence of the "
-        "reference, in nats, less that of the baseline, with the 95% interval of every seed. The "
-        "last column is the change of s-BLEU that the paper of the system prints, from its own "
-        "sentence model, on its own corpora."
+        "From the baseline of the same seed, which is *sentence, trained on* unless a row names"
+        " another: mean over seeds; in brackets the 95% interval and the p of every seed (-: of"
+        " this one not known). *Log-probability*: that of a sentence of the reference, in nats,"
+        " less that of the baseline, of every seed with its 95% interval. The last column is "
+        "the change of s-BLEU that the paper of the system prints, from its own sentence model,"
+        " on its own corpora."
     )
     notes = {it["printed"]["note"]: None for it in scored if it["printed"].get("note")}
     yield from (f"\n*Its paper*: {note}" for note in notes)
@@ -56,7 +56,8 @@ def at_a_glance(found: list[dict[str, Any]]) -> Iterator[str]:
         for row in table["rows"]:
             digits = table["columns"]
             cells = [_change(row["cells"].get(it), digits.get(it, 0)) for it in _GLANCE]
-            cells.append(_above(row["cells"].get(_OVER), digits.get(_OVER, 0)))
+            seeds = [run["seed"] for run in row["runs"]]
+            cells.append(_above(row["cells"].get(_OVER), digits.get(_OVER, 0), seeds))
             if any(cells):
                 name = row["label"]
                 name += f" ({row['corpus']})" if len(table["corpora"]) > 1 else ""
@@ -69,17 +70,24 @@ def _change(cell: dict[str, Any] | None, digits: int) -> str:
     if not cell or not cell.get("difference"):
         return ""
     seeds = cell["seeds"]
-    known = [f"{it['p']:.2g}" for it in seeds if "p" in it]
-    inside = [f"p = {', '.join(known)}"] if known else []
-    if seeds and all("change" in it for it in seeds):
-        inside.insert(0, ", ".join(change_interval(it["change"], digits) for it in seeds))
+    inside = []
+    if any("change" in it for it in seeds):
+        ends = (change_interval(it["change"], digits) if "change" in it else "-" for it in seeds)
+        inside.append(", ".join(ends))
+    if any("p" in it for it in seeds):
+        each = (f"{it['p']:.2g}" if "p" in it else "-" for it in seeds)
+        inside.append(f"p = {', '.join(each)}")
     mean = in_digits(cell["difference"]["mean"], digits, "+")
     return f"{mean} ({'; '.join(inside)})" if inside else mean
 
 
-def _above(cell: dict[str, Any] | None, digits: int) -> str:
+def _above(cell: dict[str, Any] | None, digits: int, seeds: Sequence[int]) -> str:
     """A number that is a change itself, of every seed."""
-    return ", ".join(
-        f"{in_digits(it['value'], digits, '+')} ({change_interval(it['interval'], digits)})"
-        for it in (cell["seeds"] if cell else [])
-    )
+    if cell is None:
+        return ""
+    known = {
+        it["seed"]: f"{in_digits(it['value'], digits, '+')} "
+        f"({change_interval(it['interval'], digits)})"
+        for it in cell["seeds"]
+    }
+    return ", ".join(known.get(seed, "-") for seed in seeds)

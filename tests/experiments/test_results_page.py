@@ -120,7 +120,7 @@ def test_rows_of_a_later_run_join_those_that_are_published(
     for label, value in (("without", "21.00"), ("with", "23.00"), ("later", "23.00")):
         assert f"| {label} | {value} ±" in published
     glance = "| with, against without | +2.00 (p = 0.03, 0.03, 0.03) |  |  |  |  | "
-    glance += "+0.250 (+0.000 to +0.500) | 25.12 |"
+    glance += "+0.250 (+0.000 to +0.500), -, - | 25.12 |"
     assert glance in published.splitlines()
     assert "not finished" not in published
     # A page without folders is made of what is published; nothing changes.
@@ -311,6 +311,45 @@ def test_a_remark_stays_until_its_row_has_other_scores(
     published.write_text(json.dumps(table))
     assert remarked(BETTER[0])
     assert not remarked(BETTER[0] + 0.1)
+
+
+def test_scores_that_only_a_run_with_fewer_seeds_has_join_the_others(
+    finished_table: tuple[Planned, Plan], tmp_path: Path, repo: Path
+) -> None:
+    table = {**table_of(*finished_table), "experiment": "results-debian"}
+    text, page = json.dumps(table), tmp_path / "page.md"
+    command = [sys.executable, repo / "scripts" / "results.py", tmp_path, "--page", page]
+    over = "log-probability above the baseline in nats"
+
+    def published(value: float) -> tuple[list[str], str]:
+        """The scores of a row after a run with its second seed, and its line at a glance."""
+        for path in (tmp_path / "results").glob("*.json"):
+            path.unlink()
+        (tmp_path / "results-debian.json").write_text(text)
+        subprocess.run(command, check=True, capture_output=True)
+        fewer = json.loads(text)
+        for row in fewer["rows"]:
+            row["runs"] = row["runs"][1:2]
+            for cell in row["cells"].values():
+                cell["seeds"] = cell["seeds"][1:2]
+        row = fewer["rows"][1]
+        row["cells"]["s-BLEU"]["seeds"][0] |= {"value": value, "change": [0.5, 1.5]}
+        of_seed = {"seed": 2, "value": 0.25, "interval": [0.0, 0.5]}
+        row["cells"][over] = {"mean": 0.25, "spread": None, "seeds": [of_seed]}
+        fewer["columns"][over] = 3
+        (tmp_path / "results-debian.json").write_text(json.dumps(fewer))
+        subprocess.run(command, check=True, capture_output=True)
+        kept = json.loads((tmp_path / "results" / "results-debian.tiny.json").read_text())
+        lines = [it for it in page.read_text().splitlines() if it.startswith("| with, against")]
+        return list(kept["rows"][1]["cells"]), lines[0]
+
+    titles, line = published(BETTER[1])
+    assert titles == [over, "s-BLEU"] or titles == ["s-BLEU", over]
+    assert "| +2.00 (-, +0.50 to +1.50, -; p = 0.03, 0.03, 0.03) |" in line
+    assert "| -, +0.250 (+0.000 to +0.500), - |" in line
+    # Of other models nothing is added.
+    titles, line = published(BETTER[1] + 0.5)
+    assert titles == ["s-BLEU"] and "| +2.00 (p = 0.03, 0.03, 0.03) |" in line
 
 
 def test_a_page_that_cannot_be_written_leaves_no_numbers(
