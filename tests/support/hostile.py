@@ -151,8 +151,8 @@ MODELS: dict[str, tuple[Damage, str]] = {
         "it lacks encoder.embed_positions.weight",
     ),
     "a width in words": (size("encoder_embed_dim", "wide"), "wide"),
-    "a width of 0": (size("encoder_embed_dim", 0), "is damaged"),
-    "a width below 0": (size("encoder_ffn_embed_dim", -8), "is damaged"),
+    "a width of 0": (size("encoder_embed_dim", 0), "must be at least 1, but is 0"),
+    "a width below 0": (size("encoder_ffn_embed_dim", -8), "must be at least 1, but is -8"),
     "another shape": (
         parameter(lambda right: right[:1], "encoder.layers.0.fc1.weight"), "has the shape (1, "
     ),
