@@ -66,6 +66,19 @@ def test_an_archive_that_is_no_checkpoint_is_replaced(tmp_path: Path) -> None:
         check_output("--output", tmp_path / "half")
 
 
+def test_the_texts_of_a_data_folder_stay(tiny: TinyWorld, tmp_path: Path) -> None:
+    data = shutil.copytree(tiny.data, tmp_path / "data")
+    texts = [path for path in (data / "text").iterdir() if path.is_file()]
+    assert texts
+    for path in texts:
+        with pytest.raises(GtransError, match="is a part of a data folder"):
+            check_output("--output", path)
+    check_output("--output", data / "text" / "new.txt")
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / texts[0].name).write_text("mine\n")
+    check_output("--output", tmp_path / "text" / texts[0].name)
+
+
 def test_a_text_with_such_a_name_elsewhere_is_a_text(tmp_path: Path) -> None:
     (tmp_path / "codes.bpe").write_text("der Hund\n")
     check_output("--output", tmp_path / "codes.bpe")
