@@ -282,6 +282,13 @@ def test_the_command(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixt
         assert one["entropy"] == pytest.approx(other["entropy"], rel=1e-5)
 
 
+def test_a_misspelt_analysis_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyse", "mpas", "--path", "x.pt"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "`gtrans analyse` has no 'mpas'; it has " in error and "maps" in error
+
+
 def test_seeds_are_of_one_model(tiny: TinyWorld, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [f"same={tiny.checkpoints[name]}" for name in ("document", "sentence")]
     command = ["analyse", "--path", *paths, "--data", str(tiny.data), "--cpu", "--units", "2"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gtrans.cli.shared.output import standard_output
 from gtrans.environment import check_environment
-from gtrans.errors import mistake_in
+from gtrans.errors import GtransError, mistake_in
 from gtrans.known_warnings import hide_known_warnings, log_warnings_only
 from gtrans.libraries import missing_library, require
 from gtrans.version import __version__
@@ -90,7 +90,12 @@ def dispatch(argv: Sequence[str]) -> int:
     try:
         check_environment()
         module, rest = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}"), argv[1:]
-        if rest and rest[0] in getattr(module, "PARTS", ()):
+        parts = getattr(module, "PARTS", ())
+        if parts and rest and not rest[0].startswith("-") and rest[0] not in parts:
+            raise GtransError(
+                f"`gtrans {command}` has no '{rest[0]}'; it has {', '.join(parts)}, or options only"
+            )
+        if rest and rest[0] in parts:
             module = importlib.import_module(f"{module.PARTS_IN}.{rest[0]}")
             command, rest = f"{command} {rest[0]}", rest[1:]
         work = _hand_over if hasattr(module, "hand_over") else _run
