@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,11 @@ def _check_target(target: Path, paths: Sequence[Path]) -> None:
             f"`--output` '{target}': the training in its folder has checkpoints of this name; give "
             "another, such as average.pt."
         )
-    if target.is_file() and "last_optimizer_state" in read_checkpoint(target, in_memory=False):
+    state: Mapping[str, Any] = {}
+    if target.is_file():
+        with suppress(GtransError):  # one that cannot be read can be lost
+            state = read_checkpoint(target, in_memory=False)
+    if "last_optimizer_state" in state:
         raise GtransError(
             f"`--output` '{target}' is a checkpoint that a training goes on from; name another "
             "file, or remove it first."

@@ -146,7 +146,8 @@ def _merged(
         rows[name], sources[name] = old, earlier
         if new is not None:
             rows[name] = {**old, "note": new.get("note"), "paper": new["paper"]}
-            if _has_same(old, new):
+            base = old["baseline"], old["corpus"]
+            if _has_same(old, new) and _has_same(earlier.get(base, old), now.get(base, new)):
                 rows[name]["cells"] = {**new["cells"], **old["cells"]}
             if new["runs"]:
                 say(f"results: {name[0]!r} stays as published, which has more seeds or scores")

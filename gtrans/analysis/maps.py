@@ -197,9 +197,9 @@ def of_sentences(maps: Iterable[Map], first: int, last: int) -> list[Map]:
         rows = range(len(one.queries.labels))
         if one.queries.sentences is not None:
             rows_of = [n for n in rows if first <= one.queries.sentences[n] <= last]
-            weights = one.weights[:, rows_of]
             if not rows_of:
                 continue
+            weights = one.weights[:, rows_of]
             columns = weights.amax((0, 1)).nonzero().squeeze(1).tolist()
             found.append(
                 Map(one.place, None, one.queries.chosen(rows_of), one.keys.chosen(columns),

@@ -55,8 +55,6 @@ EXAMPLE = (
 NEEDS = ENGINE
 PARTS_IN = "gtrans.cli.analyses"
 PARTS = ("curves", "fusion", "maps", "memory", "cost", "scores", "wins")
-
-
 _FARTHEST = 5
 
 

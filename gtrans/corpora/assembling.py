@@ -262,9 +262,10 @@ def _write_pair(
         for file, (split, number, source, target) in zip(further, references, strict=True):
             pairs_written = made.splits[f"{split}{several}"].pairs
             _write_reference(file, number, source, target, pairs_written)
-        for file in files:
-            file.flush()
-        _check_others(languages, before, dict(zip(paths, temporary, strict=True)))
+        if not several:
+            for file in files:
+                file.flush()
+            _check_others(languages, before, dict(zip(paths, temporary, strict=True)))
 
 
 def _check_others(
@@ -279,7 +280,8 @@ def _check_others(
         if len(shared) != 1:
             continue
         for path, written in new.items():
-            if path.suffix[1:] in shared and path.is_file() and not cmp(path, written, False):
+            of_both = path.suffix[1:] in shared and path.is_file()
+            if of_both and not cmp(path, written, shallow=False):
                 raise GtransError(
                     f"{path} is of the pair {pair}, and {'-'.join(languages)} has another text "
                     "there; give another --out"

@@ -21,7 +21,8 @@ from gtrans.messages import say
 from gtrans.text.prepared_folder import STATE_FILE, read_state
 
 _TEXT = re.compile(r"(.+)\.([A-Za-z_-]+)")
-_SPLIT = re.compile(r"(train|dev|valid|test)\d*(\.[a-z_A-Z]+-[a-z_A-Z]+)?")
+_SPLIT = re.compile(r"(train|dev|valid|test)\d*")
+_OF_PAIR = re.compile(r"(.+)\.([A-Za-z_]+-[A-Za-z_]+)")  # of a corpus of several pairs
 _REFERENCE = re.compile(r".+\.ref\d+")  # a second one, as `gtrans get-corpus` names it
 _PIECES = re.compile(r"(train|valid|test\d*)\.bpe\.\w+")
 WORDS, PIECES = "words", "pieces"
@@ -150,18 +151,22 @@ def _splits_of(path: Path, pair: tuple[str, str]) -> set[str]:
     if not path.is_dir():
         raise GtransError(f"{path}: there is no such folder.")
     found = [m for file in path.iterdir() if file.is_file() and (m := _name(file))]
-    sides = [{m[1] for m in found if m[2] == lang} for lang in pair]
-    for lang, names, others in zip(pair[::-1], sides[::-1], sides, strict=True):
-        for name in sorted(others - names):
-            other = pair[0] if lang == pair[1] else pair[1]
-            if _SPLIT.fullmatch(name):
+    sides = {lang: {m[1] for m in found if m[2] == lang} for lang in pair}
+    for other, lang in (pair, pair[::-1]):
+        for name in sorted(sides[other] - sides[lang]):
+            split, of = name, "-".join(pair)
+            if found_pair := _OF_PAIR.fullmatch(name):
+                split, of = found_pair[1], found_pair[2]
+            if {*of.split("-")} != {*pair}:
+                continue  # it has that of another pair
+            if _SPLIT.fullmatch(split):
                 raise GtransError(
                     f"{path / name}.{lang}: there is no such file (nor .gz), the other side of "
                     f"{name}.{other}"
                 )
             if not _REFERENCE.fullmatch(name):
                 say(f"{path / name}.{other}: not counted, there is no {name}.{lang}")
-    return sides[0] & sides[1]
+    return sides[pair[0]] & sides[pair[1]]
 
 
 def _languages(path: Path, given: Sequence[str], corpus: Corpus | None) -> tuple[str, str]:

@@ -233,8 +233,8 @@ def check_overrides(path: str, overrides: Mapping[str, Any]) -> None:
     """Refuse what a user changes of a checkpoint's options if it would change nothing.
 
     Raises:
-        GtransError: a name is none of its options, or of what it is; or the checkpoint is
-            unreadable.
+        GtransError: a name is none of its options, or says what the model is, as ``arch`` does; or
+            the checkpoint is unreadable.
     """
     if not overrides:
         return

@@ -8,6 +8,7 @@ letter, such as a number in a table, is left as it is.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gtrans.formats.marks import Content, Mark, Scripts
@@ -35,12 +36,15 @@ def with_addresses_marked(text: str) -> Iterator[str | Mark]:
 
 def _address(text: str) -> str:
     """An address without what follows it; a bracket that it opens itself belongs to it."""
-    while text and text[-1] in _AFTER_ADDRESS:
-        opening = _BRACKETS.get(text[-1])
-        if opening is not None and text.count(opening) >= text.count(text[-1]):
+    left = Counter(text)
+    end = len(text)
+    while end and text[end - 1] in _AFTER_ADDRESS:
+        last = text[end - 1]
+        if last in _BRACKETS and left[_BRACKETS[last]] >= left[last]:
             break
-        text = text[:-1]
-    return text
+        left[last] -= 1
+        end -= 1
+    return text[:end]
 
 
 def with_scripts_as_points(content: Content) -> Iterator[str | Mark]:

@@ -35,7 +35,7 @@ _READ_AS = {
     "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
     "tis-620": "cp874", "gb2312": "gbk",
 }  # fmt: skip
-# The codec of what follows them; the first is the mark's own in that codec.
+# The codec of what follows each.
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be",
 }  # fmt: skip
@@ -150,9 +150,10 @@ class Html(DocumentFile):
             try:
                 text = contents[len(mark) :].decode(charset)
             except UnicodeDecodeError as error:
+                line = contents.count(10, 0, len(mark) + error.start) + 1
                 raise GtransError(
-                    f"{path}:{contents.count(10, 0, error.start) + 1}: not {charset}, as which its "
-                    "charset is read; mend the declaration, or convert the file"
+                    f"{path}:{line}: not {charset}, as which its charset is read; mend the "
+                    "declaration, or convert the file"
                 ) from None
         try:
             found = cls(path, HtmlText(text, split), charset, mark)

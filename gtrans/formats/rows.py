@@ -111,13 +111,14 @@ class Rows(DocumentFile):
             ]
         place = columns.index(TRANSLATION) if TRANSLATION in columns else len(columns)
         lines: list[str] = []
-        added = place == len(columns)
+        headless = place == len(columns)
         for number, line in enumerate(self.lines, start=1):
             cells = line.split("\t")
             if number in by_line:
                 cells[place : place + 1] = [" ".join(by_line[number])]
-            elif len(cells) > 1 and added:  # the header comes before all rows
-                cells.append("" if any("\t" in it for it in lines) else TRANSLATION)
+            elif len(cells) > 1 and place == len(columns):  # the header, then rows without text
+                cells.append(TRANSLATION if headless else "")
+                headless = False
             lines.append("\t".join(cells))
         return lines
 

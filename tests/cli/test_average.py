@@ -118,6 +118,10 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
         assert "the training in its folder has checkpoints of this name" in message
     message = refusal(capsys, "--output", other, one)
     assert "is a checkpoint that a training goes on from" in message
+    for content in ("no checkpoint\n", "PK"):
+        target.write_text(content)
+        assert main(["average", str(one), "--output", str(target)]) == 0
+    target.unlink()
     assert not target.exists()
 
 

@@ -224,6 +224,11 @@ def test_several_languages(tmp_path: Path) -> None:
     assert get(*words) == 0
     assert (tmp_path / "opus-100" / "train.zh-en.zh").read_text() == "zh\n"
     assert (tmp_path / "opus-100" / "test.af-en.en").read_text() == "en\n"
+    # Each pair has files of its own, so it may be made anew with another text.
+    files(source, {"supervised/af-en/opus.af-en-train.en": "other\n"})
+    assert get(*words) == 0
+    assert (tmp_path / "opus-100" / "train.af-en.en").read_text() == "other\n"
+    assert (tmp_path / "opus-100" / "train.zh-en.en").read_text() == "en\n"
 
 
 def test_the_record_has_all_calls(tmp_path: Path, capsys) -> None:

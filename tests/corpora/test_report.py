@@ -85,6 +85,14 @@ def test_a_side_that_is_missing(corpus: Path, capsys: pytest.CaptureFixture[str]
     assert main(["corpus-report", str(corpus), *words]) == 0
     (said,) = capsys.readouterr().err.splitlines()
     assert said == f"{corpus / 'notes'}.en: not counted, there is no notes.de"
+    # Texts of another pair, as `gtrans get-corpus` writes those of several, are not of this one.
+    for name in ("train.zh-en.zh", "train.zh-en.en", "train.de-en.en", "train.de-en.de"):
+        (corpus / name).write_text("x\n", encoding="utf-8")
+    assert "train.de-en" in report(capsys, corpus, *words)["splits"]
+    (corpus / "train.de-en.de").unlink()
+    assert main(["corpus-report", str(corpus), *words]) == 1
+    assert "train.de-en.de: there is no such file" in capsys.readouterr().err
+    (corpus / "train.de-en.en").unlink()
     (corpus / "test.de").rename(corpus / "tset.de")
     assert main(["corpus-report", str(corpus), *words]) == 1
     error = capsys.readouterr().err.splitlines()[-1]

@@ -364,25 +364,6 @@ def test_out_that_is_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_files_of_others_stay(tmp_path: Path) -> None:
-    own = tmp_path / "train.en"
-    own.write_text("mine\n")
-    with pytest.raises(GtransError, match="train.en: this file is not of `gtrans make-corpus`"):
-        write_corpus(tmp_path, seed=1, docs=200, items=2)
-    assert contents(tmp_path) == {"train.en": b"mine\n"}
-    own.unlink()
-    write_corpus(tmp_path, seed=1, docs=200, items=2)
-    made = contents(tmp_path)
-    # A call that was killed before it wrote its record is finished by the same one alone.
-    (tmp_path / "corpus.json").unlink()
-    (tmp_path / "test.de").unlink()
-    with pytest.raises(GtransError, match="this file is not of"):
-        write_corpus(tmp_path, seed=2, docs=200, items=2)
-    write_corpus(tmp_path, seed=1, docs=200, items=2)
-    assert contents(tmp_path) == made
-    write_corpus(tmp_path, seed=2, docs=200, items=2)
-
-
 def test_a_failure_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_corpus(tmp_path, seed=1, docs=200, items=2)
     (tmp_path / "notes.txt").write_text("mine")

@@ -14,7 +14,7 @@ from gtrans.models.base.checkpoint_vocabulary import check_stock_vocabulary
 from gtrans.models.base.contract import DocumentModel, DocumentTask
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import AttentionKinds, Encoder, StackDesign
-from gtrans.models.base.options import check_numbers, check_stack, layer_spec
+from gtrans.models.base.options import check_stack, layer_spec
 from gtrans.models.base.parts.fusion import check_fusion, decoder_groups, group_fusion, used_groups
 from gtrans.models.base.planning import PLANNED, BatchPlan, BatchPlanner, planned
 from gtrans.models.base.presets import resolve_sizes
@@ -99,8 +99,7 @@ class Transformer(DocumentModel):
     @classmethod
     def check(cls, cfg: Any, task: Any) -> None:
         """Raises GtransError for options that contradict each other; ``cfg`` has all sizes."""
-        check_numbers(cfg, cls.options)
-        check_stack(cfg, task)
+        check_stack(cfg, cls.options, task)
         check_fusion(cfg)
         used_groups(cfg, cls.groups(cfg))
 

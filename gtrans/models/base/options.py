@@ -134,11 +134,8 @@ def sizes(
     }
 
 
-def check_numbers(cfg: Any, options: type) -> None:
-    """Raises GtransError for a number of ``options``, those of a model, that is none or too large.
-
-    A training would stop at it, and speak of its rate.
-    """
+def _check_numbers(cfg: Any, options: type) -> None:
+    """Raises GtransError for a number that is none or too large; a training blames its rate."""
     for one in fields(options):
         value = getattr(cfg, one.name, None)
         if isinstance(value, float) and not abs(value) <= _LARGEST:
@@ -148,8 +145,12 @@ def check_numbers(cfg: Any, options: type) -> None:
             )
 
 
-def check_stack(cfg: StackConfig, task: Any) -> None:
-    """Raises GtransError for options out of range, or that contradict each other."""
+def check_stack(cfg: StackConfig, options: type, task: Any) -> None:
+    """Raises GtransError for options out of range, or that contradict each other.
+
+    ``options``: the dataclass that declares those of the model.
+    """
+    _check_numbers(cfg, options)
     for flag in ("encoder_embed_dim", "encoder_ffn_embed_dim", "decoder_ffn_embed_dim"):
         if int(getattr(cfg, flag) or 0) < 1:
             raise GtransError(
