@@ -82,8 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="LABEL",
-        help="make only these rows of a table, and those that they are tested against; all rows "
-        "that are finished are then written as NAME.so-far.md, .json and .csv",
+        help="make only these rows of a table (of several tables, where they have them), and those "
+        "that they are tested against; all rows that are finished are then written as "
+        "NAME.so-far.md, .json and .csv",
     )
     made.add_argument(
         "--seeds",
@@ -161,7 +162,9 @@ def _make(args: argparse.Namespace) -> None:
         raise GtransError(f"`--corpus` names {twice[0]} more than once.")
     scale = read_scale(args.scale, args.set, amp=args.amp)
     chosen = list({it.name: it for it in find(read_catalogue(), args.names)}.values())
-    rows = {it.name: with_rows(it, args.rows) for it in chosen} if args.rows else {}
+    rows = with_rows(chosen, args.rows) if args.rows else {}
+    if rows:
+        chosen = [it for it in chosen if it.name in rows]
     reasons = {it.name: why_not(it, scale, args.data, args.corpus) for it in chosen}
     refused = [reason for reason in reasons.values() if reason]
     # Of a whole paper, what can be had is made.
@@ -201,6 +204,8 @@ def _check_rows(labels: Sequence[str], planned: Sequence[Planned]) -> None:
     """Refuse a row that is asked for and can be had of none of the experiments."""
     for label in labels:
         found = [(it, row) for it in planned for row in it.rows if row.variant.label == label]
+        if not found:
+            raise GtransError(f"`--rows`: '{label}' is a row of what is left out only.")
         if all(row.why_not for _, row in found):
             it, row = found[0]
             raise GtransError(f"`--rows`: '{label}' of {it.experiment.name}: {row.why_not}.")

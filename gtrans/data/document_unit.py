@@ -23,6 +23,7 @@ class DocumentUnit(Unit):
     """
 
     name = "document"
+    options = ("max_doc_tokens", "overlap", "recut", "instance_context")
 
     max_doc_tokens: int = 512
     overlap: int = 0

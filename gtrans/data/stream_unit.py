@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from gtrans.data.document_unit import DocumentUnit
 from gtrans.data.unit import Unit, UnitSettings, UnitSpan, whole
@@ -19,11 +20,17 @@ class StreamUnit(Unit):
 
     name = "stream"
     trained_in_runs = True
+    options: ClassVar[tuple[str, ...]] = ("stream_of", "min_window", "max_window")
+
+    @classmethod
+    def of_steps(cls, steps: str | None) -> type[StreamUnit]:
+        """The class for streams of ``steps``, one of :data:`~gtrans.modules.steps.STEPS`."""
+        return InstanceStreamUnit if steps == STEPS[1] else StreamUnit
 
     @classmethod
     def from_settings(cls, settings: UnitSettings) -> StreamUnit:
         """With ``stream_of`` a stream of instances of ``max_doc_tokens``."""
-        if str(settings.stream_of or STEPS[0]) == "instances":
+        if cls.of_steps(str(settings.stream_of)) is InstanceStreamUnit:
             return InstanceStreamUnit(int(settings.max_doc_tokens), int(settings.overlap))
         return StreamUnit()
 
@@ -63,6 +70,7 @@ class InstanceStreamUnit(StreamUnit):
     """
 
     has_instances = True
+    options = (*StreamUnit.options, "max_doc_tokens", "overlap", "recut")
 
     max_doc_tokens: int = 512
     overlap: int = 0

@@ -48,10 +48,12 @@ class Unit(ABC):
     Attributes:
         name: value of ``--unit``.
         has_current: rows have context; the model gets their first current sentence as ``current``.
+        options: the options of the task that this unit reads, and others do not.
     """
 
     name: ClassVar[str]
     has_current: ClassVar[bool] = False
+    options: ClassVar[tuple[str, ...]] = ()
     # In training a model reads runs of sentences of a document, one update after the other.
     trained_in_runs: ClassVar[bool] = False
     # A row has several instances, of which the model must know where they begin.

@@ -17,8 +17,9 @@ from gtrans.data.unit import Unit, UnitSettings, UnitSpan, whole
 from gtrans.errors import GtransError
 
 __all__ = [
-    "CONTEXT_KINDS", "CONTEXT_SIDES", "UNITS", "ContinuedUnit", "DocumentUnit",
-    "InstanceStreamUnit", "SentenceUnit", "StreamUnit", "Unit", "UnitSpan", "WindowUnit", "unit_of",
+    "CONTEXT_KINDS", "CONTEXT_SIDES", "UNITS", "UNIT_OPTIONS", "ContinuedUnit", "DocumentUnit",
+    "InstanceStreamUnit", "SentenceUnit", "StreamUnit", "Unit", "UnitSpan", "WindowUnit",
+    "unit_class", "unit_of",
 ]  # fmt: skip
 
 CONTEXT_KINDS = ("true", "fixed", "random", "none")
@@ -60,6 +61,8 @@ class WindowUnit(Unit):
 
     name = "window"
     has_current = True
+    options = ("context_before", "context_after", "context_kind", "context_sentence",
+               "context_sides", "context_redraw")  # fmt: skip
 
     before: int = 1
     after: int = 0
@@ -134,6 +137,14 @@ class WindowUnit(Unit):
 UNITS: dict[str, type[Unit]] = {
     unit.name: unit for unit in (SentenceUnit, WindowUnit, DocumentUnit, StreamUnit)
 }
+_EVERY: tuple[type[Unit], ...] = (*UNITS.values(), InstanceStreamUnit)
+UNIT_OPTIONS = frozenset(name for unit in _EVERY for name in unit.options)
+
+
+def unit_class(name: str, stream_of: str | None) -> type[Unit]:
+    """The unit ``name``; with ``stream_of`` instances, streams are of these."""
+    unit = UNITS[name]
+    return unit.of_steps(stream_of) if issubclass(unit, StreamUnit) else unit
 
 
 def unit_of(name: str | None, settings: UnitSettings) -> Unit:

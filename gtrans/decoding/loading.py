@@ -119,6 +119,12 @@ def load_models(
                 raise
             raise GtransError(f"`--model-overrides`: {str(error).splitlines()[0]}") from None
         models += loaded
+    kind = str(task.cfg.context_kind)
+    if "context_sentence" in options and kind != "fixed":
+        raise GtransError(
+            f"`--context-sentence` is for `--context-kind fixed`, but the context kind is {kind}; "
+            "give that, too, or leave it out."
+        )
     for model in models:
         model.eval()
         if fp16:
@@ -132,6 +138,8 @@ def load_models(
 def set_instances(task: Any, max_doc_tokens: int | None, overlap: int) -> None:
     """Let a task that is loaded with a checkpoint cut documents otherwise than in training.
 
+    Of a model that cuts none, a line says so.
+
     Args:
         task: a document translation task.
         max_doc_tokens: most tokens of an instance; None: as in training.
@@ -141,6 +149,9 @@ def set_instances(task: Any, max_doc_tokens: int | None, overlap: int) -> None:
         task.cfg.overlap = overlap
         if max_doc_tokens is not None:
             task.cfg.max_doc_tokens = max_doc_tokens
+            unit = task.examples.unit
+            if "max_doc_tokens" not in unit.options:
+                say(f"`--max-doc-tokens` has no effect: the model reads the unit {unit.name}")
 
 
 def _has_bf16_products() -> bool:

@@ -238,22 +238,30 @@ def find(experiments: Sequence[Experiment], names: Iterable[str]) -> list[Experi
     return found
 
 
-def with_rows(experiment: Experiment, labels: Iterable[str]) -> Experiment:
-    """The experiment with these rows alone, and those that they are tested against or made of.
+def with_rows(experiments: Sequence[Experiment], labels: Sequence[str]) -> dict[str, Experiment]:
+    """The experiments that have such rows, by name.
+
+    Each has them alone, and those that they are tested against or made of.
 
     Raises:
-        GtransError: it has no such row.
+        GtransError: none of them has such a row.
     """
+    every = {variant.label: None for it in experiments for variant in it.variants}
+    for label in labels:
+        if label not in every:
+            names = ", ".join(it.name for it in experiments)
+            only = ", ".join(map(repr, every))
+            raise GtransError(f"`--rows`: {names}: no row '{label}', only {only}.")
+    found = (_with_rows(it, labels) for it in experiments)
+    return {it.name: it for it in found if it.variants}
+
+
+def _with_rows(experiment: Experiment, labels: Iterable[str]) -> Experiment:
     known = {variant.label: variant for variant in experiment.variants}
     wanted: set[str] = set()
-    left = list(labels)
+    left = [label for label in labels if label in known]
     while left:
         label = left.pop()
-        if label not in known:
-            raise GtransError(
-                f"`--rows`: {experiment.name} has no row '{label}', only "
-                f"{', '.join(map(repr, known))}."
-            )
         if label not in wanted:
             wanted.add(label)
             left += [it for it in (known[label].baseline, *known[label].ensemble) if it]

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from gtrans.data.units import UNIT_OPTIONS, unit_class
 from gtrans.errors import GtransError
 from gtrans.options.catalogue import (
     Option,
@@ -79,14 +80,7 @@ FAIRSEQ: Mapping[str, Mapping[str, str]] = {
         "no_epoch_checkpoints": "keep only the best and the last checkpoint",
     },
 }
-# Task options that only some units have, and the prefix of those that only models with a BERT
-# have. Other configuration files leave them out.
-_OF_UNITS = {
-    "window": ("context_before", "context_after", "context_kind", "context_sentence",
-               "context_sides", "context_redraw"),
-    "document": ("overlap", "recut"),
-    "stream": ("stream_of", "min_window", "max_window"),
-}  # fmt: skip
+# The prefix of options that only models with a BERT have.
 _OF_BERT = "bert_"
 _ORDER = ("common", "task", "model", "criterion", "optimizer", "lr_scheduler", "optimization",
           "dataset", "distributed_training", "checkpoint")  # fmt: skip
@@ -204,7 +198,7 @@ def _shown(recipe: Recipe, name: str, arch: str) -> list[Option]:
             raise GtransError(f"{recipe.path}: {name}.{key}: there is no such option.")
     texts = FAIRSEQ.get(name, {})
     place = {key: number for number, key in enumerate(texts)}
-    idle = _idle(recipe, arch) if name == "task" else set()
+    idle = _idle(recipe, arch) if name == "task" else frozenset()
     shown = []
     for option in options:
         if option.ours:
@@ -217,14 +211,14 @@ def _shown(recipe: Recipe, name: str, arch: str) -> list[Option]:
     )
 
 
-def _idle(recipe: Recipe, arch: str) -> set[str]:
+def _idle(recipe: Recipe, arch: str) -> frozenset[str]:
     """The options of the task that have no effect with this unit and this model."""
     task = task_options(arch)
     unit = next(option.arch_default for option in task if option.name == "unit")
     unit = recipe.values["task"].get("unit", unit)
-    idle = {name for of, names in _OF_UNITS.items() if of != unit for name in names}
+    idle = UNIT_OPTIONS - set(unit_class(unit, model_of(arch).stream_of).options)
     if unit != "document" or model_of(arch).instance_context is None:
-        idle.add("instance_context")
+        idle |= {"instance_context"}
     if not has_field(arch, _OF_BERT):
         idle |= {option.name for option in task if option.name.startswith(_OF_BERT)}
     return idle

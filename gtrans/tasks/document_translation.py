@@ -26,7 +26,7 @@ from gtrans.optim.two_rate_adam import mark_pretrained
 from gtrans.tasks.contexts import SourceContexts
 from gtrans.tasks.first_checks import check_first, check_splits
 from gtrans.tasks.hydra import resolve_paths
-from gtrans.tasks.identity import TaskIdentity
+from gtrans.tasks.identity import LANGUAGES, TaskIdentity
 from gtrans.tasks.interactive import InteractiveTask
 from gtrans.tasks.options import (
     DocumentTranslationConfig,
@@ -46,12 +46,11 @@ from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
 from gtrans.tasks.run_options import read_everything
 from gtrans.tasks.splits import SplitReader, training_files
+from gtrans.tasks.unread import given_options, say_unread
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.training.batches import as_in_first_epoch, report_long_units
 from gtrans.training.parts import Step, step_in_parts
 from gtrans.training.run import TrainingRun
-
-_LANGUAGES = ("source_lang", "target_lang")
 
 
 @register_task("document_translation", dataclass=DocumentTranslationConfig)
@@ -195,10 +194,12 @@ class DocumentTranslationTask(InteractiveTask):
             self._adopt(cfg)
         else:
             with open_dict(cfg):
+                given = given_options(self.cfg)
                 adopt_unit(self.cfg, model_type, cfg)
-                for name in (*UNIT_FIELDS, *_LANGUAGES):
+                for name in (*UNIT_FIELDS, *LANGUAGES):
                     cfg[name] = getattr(self.cfg, name)
                 model_type.adapt_to_unit(cfg, str(self.cfg.unit))
+                say_unread(self.cfg, given, model_type.bert_use(cfg) is not None)
         self._use_bert(model_type, cfg, from_checkpoint)
         self._identity.check(self.bert)
         model = super().build_model(cfg, from_checkpoint)
@@ -237,14 +238,7 @@ class DocumentTranslationTask(InteractiveTask):
 
     def _adopt(self, cfg: Any) -> None:
         """Take over the unit and the languages of a checkpoint's model options ``cfg``."""
-        trained = "-".join(str(cfg.get(name)) for name in _LANGUAGES)
-        here = "-".join(str(self.cfg.get(name)) for name in _LANGUAGES)
-        if cfg.get("source_lang") and trained != here:
-            raise GtransError(
-                f"the checkpoint translates {trained}, but the languages of the data folder are "
-                f"{here}; give --source-lang and --target-lang, or another folder."
-            )
-        self._identity.check_units(cfg)
+        self._identity.check_trained(cfg)
         read_everything(self.cfg)
         with open_dict(self.cfg):
             for name in UNIT_FIELDS:

@@ -14,13 +14,7 @@ from gtrans.decoding.generator import refuse_unsupported
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import DOCUMENT_METRICS
 from gtrans.libraries import require
-from gtrans.messages import say
-from gtrans.tasks.options import (
-    DocumentTranslationConfig,
-    data_folders,
-    mix_weights,
-    model_class,
-)
+from gtrans.tasks.options import data_folders, mix_weights, model_class
 from gtrans.tasks.parts.eval_bleu import SCORES, how_to_translate, logged_scores, reference_files
 from gtrans.tasks.split_files import split_pair
 from gtrans.training.folder import LAST, RunFolder
@@ -49,11 +43,6 @@ def check_first(task: Any, root: Any) -> None:
             f"`--overlap {task.overlap}` is for decoding; in training leave it out (`--recut` lets "
             "a model meet every sentence at every place of an instance)."
         )
-    if not task.get("init_from"):
-        default = DocumentTranslationConfig
-        for name in ("lr_scale_pretrained", "copy_local_to_global"):
-            if task.get(name, getattr(default, name)) != getattr(default, name):
-                say(f"`--{name.replace('_', '-')}` has no effect without `--init-from`")
     if task.get("mix") is not None:
         mix_weights(task)
     model = root.get("model")

@@ -15,6 +15,8 @@ from gtrans.tasks.options import data_folders
 from gtrans.tasks.parts.bert import BertPart
 from gtrans.text.carried_preparation import Preparation
 
+LANGUAGES = ("source_lang", "target_lang")
+
 
 class TaskIdentity:
     """The identity of what a task reads, for the checkpoints that it writes and reads."""
@@ -55,12 +57,23 @@ class TaskIdentity:
         """Remember what the checkpoint carries whose model is built next."""
         self._recorded = task_state
 
-    def check_units(self, cfg: Any) -> None:
-        """Refuse models of different units; ``cfg`` has the options of the next one.
+    def check_trained(self, cfg: Any) -> None:
+        """Refuse a model that does not fit the task, or the models before it.
+
+        Args:
+            cfg: the options in its checkpoint.
 
         Raises:
-            GtransError: its unit or marks are not those of the models before.
+            GtransError: it has other languages, or another unit or other marks than the models
+                before.
         """
+        sides = cfg, self._cfg
+        trained, here = ("-".join(str(of.get(name)) for name in LANGUAGES) for of in sides)
+        if cfg.get("source_lang") and trained != here:
+            raise GtransError(
+                f"the checkpoint translates {trained}, but the languages of the data folder are "
+                f"{here}; give --source-lang and --target-lang, or another folder."
+            )
         units = units_of(cfg)
         differences = [] if self._units is None else unit_differences(units, self._units)
         if differences:

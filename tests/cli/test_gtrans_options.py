@@ -12,6 +12,7 @@ import yaml
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from gtrans.cli import main
+from gtrans.data.units import UNIT_OPTIONS
 from gtrans.errors import GtransError
 from gtrans.options import recipes
 from gtrans.options.catalogue import architectures, model_options, task_options
@@ -126,7 +127,7 @@ def test_the_tables_name_options_that_exist(repo: Path) -> None:
             found.setdefault(section, set()).update(group)
     for section, texts in recipes.FAIRSEQ.items():
         assert set(texts) <= found[section]
-    assert {name for names in recipes._OF_UNITS.values() for name in names} <= found["task"]
+    assert {option.name for option in task_options("gtransformer")} >= UNIT_OPTIONS
 
 
 @pytest.mark.parametrize("name", RECIPES)

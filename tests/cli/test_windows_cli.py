@@ -111,6 +111,18 @@ def test_all_commands_give_the_same_translation(
     assert [by_line[number] for number in numbers] == [printed[n] for n in range(len(numbers))]
 
 
+def test_a_limit_of_instances_is_said_to_have_no_effect_on_windows(
+    tiny: TinyWorld, trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = {}
+    for limit in ((), ("--max-doc-tokens", "64")):
+        out = tmp_path / str(len(limit))
+        translation(tiny, trained.checkpoints["flat"], out, *limit)
+        said[limit] = "no effect: the model reads the unit window" in capsys.readouterr().err
+    assert list(said.values()) == [False, True]
+    assert (tmp_path / "0").read_bytes() == (tmp_path / "2").read_bytes()
+
+
 def test_the_size_of_the_window_is_the_models(tiny: TinyWorld, trained: Trained) -> None:
     import torch
 
@@ -160,6 +172,12 @@ def test_other_contexts_at_test_time(tiny: TinyWorld, trained: Trained, tmp_path
     ("name", "options", "message"),
     [
         ("flat", ("--context-kind", "fixed"), "`--context-kind fixed` needs `--context-sentence"),
+        ("flat", ("--context-sentence", "the man"), "`--context-sentence` is for `--context-kind"),
+        (
+            "flat",
+            ("--context-kind", "fixed", "--context-sentence", "the qqq"),
+            "`--context-sentence`: 'qqq' is not in the dictionary of the source",
+        ),
         ("2-to-2", ("--context-kind", "random"), "`--context-kind random` replaces source sent"),
         ("sentence", ("--context-kind", "none"), "`--context-kind none` is for the unit window"),
     ],

@@ -38,7 +38,7 @@ needs_snakemake = pytest.mark.skipif(
         (["000-T6", "--out", "o", "--scale", "paper"], "`--data` is missing"),
         (["003-T5.2", "--out", "o"], "003-T5.2 is not shown at scale tiny"),
         (["002-T1", "--out", "o", "--scale", "paper"], "002-T1 cannot be had freely"),
-        (["000-T6", "--out", "o", "--rows", "x"], "000-T6 has no row 'x', only "),
+        (["000-T6", "--out", "o", "--rows", "x"], "000-T6: no row 'x', only "),
         (
             ["results-debian", "--out", "o", "--rows", "sentence, trained on with more pairs"],
             "'sentence, trained on with more pairs' of results-debian: not at this scale (",

@@ -49,6 +49,15 @@ def test_every_command_shows_an_example(command, capsys):
     assert re.search(rf"^example:\n +gtrans {command}( |$)", text, re.MULTILINE), text
 
 
+def test_the_usage_can_be_typed_as_it_stands(capsys):
+    """After an option for several words, what needs no option would be one of them."""
+    usage, _, _ = help_of(["trim-vocab"], capsys).partition("\n\n")
+    assert " ".join(usage.split()) == (
+        "usage: gtrans trim-vocab CKPT [-h] --data DIR --out DIR [--splits NAME [NAME ...]]"
+    )
+    assert help_of(["report"], capsys).startswith("usage: gtrans report [NAME=]RUN [")
+
+
 def test_version(capsys):
     with pytest.raises(SystemExit) as end:
         main(["--version"])

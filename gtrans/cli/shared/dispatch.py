@@ -48,13 +48,23 @@ class _Parser(argparse.ArgumentParser):
     """A parser that loses nothing in silence, neither output nor words, as argparse does.
 
     Its help is a program's output like any other: a closed pipe or a full disk shows. And an option
-    that takes several words keeps all of them when it is given again.
+    that takes several words keeps all of them when it is given again. Its usage has what needs no
+    option first: after an option that takes several words it would be one of these.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         for name in (None, "store"):
             self.register("action", name, _Store)
+
+    def set_usage(self) -> None:
+        """Make the usage of the arguments that are declared."""
+        usage = self.prog
+        for actions in (self._get_positional_actions(), self._get_optional_actions()):
+            formatter = self.formatter_class(prog=" ".join(usage.split()))
+            formatter.add_usage(None, actions, self._mutually_exclusive_groups)
+            usage = formatter.format_help().partition(": ")[2].strip()
+        self.usage = usage.replace("%", "%%")
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         stream = file or sys.stderr
@@ -135,6 +145,7 @@ def _run(module: ModuleType, command: str, argv: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.add_arguments(parser)
+    parser.set_usage()
     words, passed_on = list(argv), []
     if hasattr(module, "PASSES_ON") and "--" in words:
         end = words.index("--")
