@@ -127,7 +127,7 @@ class ChunkedCrossEntropy(FairseqCriterion):
         inner = _unwrapped(model)
         if isinstance(inner, DocumentModel):
             states: DecoderStates = model(**net_input, states_only=True)[0]
-            self._check_groups(states.features.size(0))
+            self.check_groups(states.features.size(0))
             assert states.layout is not None
             return states, states.layout.pack(target)
         projection = _output_matrix(inner)
@@ -137,7 +137,8 @@ class ChunkedCrossEntropy(FairseqCriterion):
         single = features.new_zeros(1, dtype=torch.float32)
         return DecoderStates(features[None], single, projection), target.flatten()
 
-    def _check_groups(self, groups: int) -> None:
+    @classmethod
+    def check_groups(cls, groups: int) -> None:
         """Raises GtransError if the decoder has several groups: which loss is meant is open."""
         if groups > 1:
             raise GtransError(
@@ -190,7 +191,8 @@ class MultiLevelCrossEntropy(ChunkedCrossEntropy):
     without groups counts as one group.
     """
 
-    def _check_groups(self, groups: int) -> None:
+    @classmethod
+    def check_groups(cls, groups: int) -> None:
         """Any number of groups has a loss."""
 
     def _logged(

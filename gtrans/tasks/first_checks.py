@@ -7,13 +7,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from fairseq.criterions import CRITERION_REGISTRY
 from omegaconf import DictConfig
 
+from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.data.documents import read_documents
 from gtrans.decoding.generator import refuse_unsupported
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import DOCUMENT_METRICS
 from gtrans.libraries import require
+from gtrans.models.base.contract import DocumentModel
+from gtrans.models.base.model import Transformer
+from gtrans.models.base.parts.fusion import used_groups
+from gtrans.models.base.presets import resolve_sizes
 from gtrans.tasks.options import data_folders, mix_weights, model_class
 from gtrans.tasks.parts.eval_bleu import SCORES, how_to_translate, logged_scores, reference_files
 from gtrans.tasks.split_files import split_pair
@@ -48,7 +54,9 @@ def check_first(task: Any, root: Any) -> None:
     model = root.get("model")
     # fairseq's older models have their options in a namespace.
     hydra = model is None or isinstance(model, DictConfig)
-    model_class(model or {} if hydra else {"_name": model.arch})
+    chosen = model_class(model or {} if hydra else {"_name": model.arch})
+    if hydra:
+        _check_loss(chosen, model, root.criterion)
     _check_validation(task, root)
     checkpoint = root.checkpoint
     restored = checkpoint.restore_file if checkpoint.restore_file != LAST else None
@@ -83,6 +91,15 @@ def check_splits(task: Any, root: Any) -> None:
     if task.eval_bleu:
         for path in reference_files(task, str(dataset.valid_subset).split(",")).values():
             read_documents(path)
+
+
+def _check_loss(model: type[DocumentModel], cfg: Any, criterion: Any) -> None:
+    """Raises GtransError for a criterion that has no loss for a decoder with these options."""
+    of_criterion = CRITERION_REGISTRY.get(str(criterion.get("_name")))
+    if issubclass(model, Transformer) and issubclass(of_criterion or object, ChunkedCrossEntropy):
+        sizes = resolve_sizes(cfg, model.options, model.presets)
+        first, last = used_groups(sizes, model.groups(sizes))
+        of_criterion.check_groups(last - first + 1)
 
 
 def _check_validation(task: Any, root: Any) -> None:

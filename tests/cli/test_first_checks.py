@@ -33,6 +33,10 @@ ARCH = ("--arch", "gtransformer_tiny")
         ((*ARCH, "--finetune-from-model", "{}/no.pt"), "--finetune-from-model {}/no.pt: there is "),
         ((*ARCH, "--save-dir", "{}/file"), "--save-dir {}/file: cannot be written (a part of its "),
         ((*ARCH, "--save-dir", "/proc/runs"), "--save-dir /proc/runs: cannot be written ("),
+        (
+            ("--arch", "gtrans_fusion_tiny", "--criterion", "chunked_cross_entropy"),
+            "`--criterion chunked_cross_entropy` is for one prediction of every word, but the dec",
+        ),
         (("--arch", "transformer"), "`--arch transformer` is fairseq's own; `gtrans options` l"),
     ],
 )
