@@ -8,6 +8,7 @@ from typing import Any
 
 from gtrans.data.units import UNIT_OPTIONS, unit_class
 from gtrans.messages import say
+from gtrans.modules.steps import STEPS
 from gtrans.tasks.options import DocumentTranslationConfig
 
 _BERT = ("bert_cache", "bert_cache_gb")
@@ -30,10 +31,12 @@ def say_unread(cfg: Any, given: Collection[str], reads_bert: bool) -> None:
         reads_bert: whether the model reads a BERT.
     """
     kind = str(cfg.context_kind)
-    unit = unit_class(str(cfg.unit), cfg.stream_of and str(cfg.stream_of))
-    why = dict.fromkeys(UNIT_OPTIONS - set(unit.options), f"with the unit {unit.name}")
-    if "max_doc_tokens" in why and unit.name == "stream":
-        why |= dict.fromkeys(("max_doc_tokens", "recut"), "with streams of sentences")
+    steps = str(cfg.stream_of or STEPS[0])
+    unit = unit_class(str(cfg.unit), steps)
+    # With `--recut` other units are refused when the training set is read.
+    unread = UNIT_OPTIONS - {*unit.options, "recut"}
+    of = f"streams of {steps}" if unit.name == "stream" else f"the unit {unit.name}"
+    why = dict.fromkeys(unread, f"with {of}")
     for names, needed, there in (
         (("context_sentence",), "`--context-kind fixed`", kind == "fixed"),
         (("context_redraw",), "`--context-kind random`", kind == "random"),
