@@ -91,7 +91,8 @@ def test_options_that_nothing_reads_are_named(tiny: TinyWorld, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("unit", "steps", "options", "unread"),
     [
-        ("sentence", None, {"max_doc_tokens": 64, "max_window": 3}, ["max-doc-tokens", "max-window"]),
+        ("sentence", None, {"max_doc_tokens": 64}, ["max-doc-tokens"]),
+        ("sentence", None, {"max_window": 3}, ["max-window"]),
         ("window", None, {"max_doc_tokens": 64, "context_after": 1}, ["max-doc-tokens"]),
         ("window", None, {"context_redraw": True}, ["context-redraw"]),
         ("window", None, {"context_redraw": True, "context_kind": "random"}, []),
