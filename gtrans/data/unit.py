@@ -48,7 +48,7 @@ class Unit(ABC):
     Attributes:
         name: value of ``--unit``.
         has_current: rows have context; the model gets their first current sentence as ``current``.
-        options: the options of the task that this unit reads, and others do not.
+        options: the options of the task that this unit reads, of those that not every unit reads.
     """
 
     name: ClassVar[str]
