@@ -23,13 +23,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gtrans.analysis.context_use import Side, Text, alone, token_scores
-from gtrans.analysis.deciders import Change, ContextWord, Deciders, Decision, Suspect, Try
-from gtrans.analysis.word_gains import ask
 from gtrans.cli.cxmi import SUSPECTS
+from gtrans.decoding.context_use import Side, Text, alone, token_scores
 from gtrans.decoding.loading import load_models
-from gtrans.evaluation.substitutes import Substitutes
 from gtrans.identity.files import atomic_writer
+from gtrans.lab.analysis.deciders import Change, ContextWord, Deciders, Decision, Suspect, Try
+from gtrans.lab.analysis.word_gains import ask
+from gtrans.lab.substitutes import Substitutes
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.words import words_of
 

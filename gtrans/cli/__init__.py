@@ -1,7 +1,7 @@
 """The ``gtrans`` command: one entry point, one module per subcommand.
 
 A subcommand is a module ``gtrans.cli.<name>`` (dashes become underscores; what several of them
-share is in :mod:`gtrans.cli.shared`) with
+share is in :mod:`gtrans.cli.shared`), or one of the optional :mod:`gtrans.lab`, with
 
 * a docstring: the first line is its help, the rest its description;
 * ``EXAMPLE``: the command line shown at the end of ``--help``;

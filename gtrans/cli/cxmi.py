@@ -53,7 +53,7 @@ from gtrans.messages import about_interval, json_text, print_lines, say
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gtrans.analysis.context_use import Text
+    from gtrans.decoding.context_use import Text
 
 EXAMPLE = (
     "gtrans cxmi --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -168,9 +168,9 @@ def run(args: argparse.Namespace) -> None:
     documents = read_parallel(args.src, args.ref)
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.analysis.context_use import Side, Text, alone, in_random_context, token_scores
-    from gtrans.analysis.word_gains import gains
+    from gtrans.decoding.context_use import Side, Text, alone, in_random_context, token_scores
     from gtrans.decoding.loading import load_models, set_instances, split_paths
+    from gtrans.lab.analysis.word_gains import gains
     from gtrans.text.prepared_folder import load_pipeline
 
     def loaded(paths: str, data: str | None) -> tuple[list[Any], Any, Text]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gtrans.analysis.figures import Figure, Panel, Series, mean_of_runs
-from gtrans.analysis.plots import write_figure
 from gtrans.experiments.catalogue import Figure as Wanted
 from gtrans.experiments.catalogue import Variant
+from gtrans.lab.analysis.figures import Figure, Panel, Series, mean_of_runs
+from gtrans.lab.analysis.plots import write_figure
 
 ENDINGS = (".png", ".svg")
 

@@ -236,7 +236,7 @@ def _from_history(folder: Path, column: Column) -> Reading | None:
     There is no loss of a model with layer fusion: that of its training is of all its groups, and
     not to be compared with that of another model.
     """
-    from gtrans.analysis.history import read_history
+    from gtrans.lab.analysis.history import read_history
 
     history = read_history(folder)
     split, name = column.at
@@ -251,7 +251,7 @@ def _from_history(folder: Path, column: Column) -> Reading | None:
 
 def _from_log(folder: Path, column: Column) -> Reading | None:
     """The first number behind a word of the log of a run, such as the number of parameters."""
-    from gtrans.analysis.history import LOG
+    from gtrans.lab.analysis.history import LOG
 
     log = folder / LOG
     try:

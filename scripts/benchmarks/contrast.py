@@ -18,9 +18,9 @@ from measuring import Device, Size, ratio, take_turns
 from report import Benchmark, Row, Rows, Target, table
 from systems import document_task, gtransformer
 
-from gtrans.corpus.contrastive import generate_items
 from gtrans.decoding.force_decode import EncodedDocument, score_documents
 from gtrans.evaluation.contrastive import Item, read_items
+from gtrans.lab.synthetic.contrastive import generate_items
 from gtrans.text.bpe import load_bpe, train_bpe
 from gtrans.text.moses_pipeline import MosesPipeline
 

@@ -17,7 +17,7 @@ from report import Benchmark, Row, Rows, table
 from systems import Trainer, document_task, gtransformer
 
 from gtrans.cli import main as gtrans
-from gtrans.corpus.writing import write_corpus
+from gtrans.lab.synthetic.writing import write_corpus
 from gtrans.models.base.planning import BatchPlanner
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.group_attention import SHAPES, AttentionPlan

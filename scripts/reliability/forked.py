@@ -177,12 +177,12 @@ def _import_all() -> None:
         importlib.import_module(f"fairseq_cli.{name}")
     for name in ("sacremoses", "sentencepiece", "tokenizers", "transformers.models.bert"):
         importlib.import_module(name)
-    from gtrans.cli.shared.dispatch import COMMANDS
+    from gtrans.cli.shared.dispatch import all_commands, module_of
     from gtrans.decoding.loading import import_plugin
 
     import_plugin()
-    for command in COMMANDS:
-        importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}")
+    for command in all_commands():
+        module_of(command)
     importlib.import_module("gtrans.decoding.translation")
     _settle()
 

@@ -18,8 +18,8 @@ from support.pretrained_models import fairseq_model, frame_of, hugging_face_mode
 from support.tiny_models import StockCommands
 
 from gtrans.cli import main
-from gtrans.corpus.writing import write_corpus
 from gtrans.decoding.loading import load_models
+from gtrans.lab.synthetic.writing import write_corpus
 from gtrans.tasks.options import read_dictionary
 from gtrans.text.byte_bpe_pipeline import ByteBpePipeline
 from gtrans.text.moses_pipeline import MosesPipeline

@@ -14,7 +14,7 @@ import pytest
 from support.suites import others_long
 
 from gtrans.cli import main
-from gtrans.cli.shared.dispatch import COMMANDS, _Parser
+from gtrans.cli.shared.dispatch import _Parser, all_commands, module_of
 from gtrans.evaluation.contrastive.results_file import LOWER
 
 # It stands for a library that takes a long time to import and takes everything for a missing part.
@@ -81,7 +81,7 @@ def test_an_interruption_of_the_work_is_one_line(monkeypatch, capsys, tmp_path):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gtrans.cli.make_corpus.run", interrupted)
+    monkeypatch.setattr("gtrans.lab.make_corpus.run", interrupted)
     assert main(["make-corpus", "--out", str(tmp_path / "corpus")]) == 130
     assert capsys.readouterr().err == "gtrans: interrupted\n"
 
@@ -126,8 +126,8 @@ def test_so_do_commands_of_fairseq_with_the_plugin(repo):
 def options() -> list[tuple[str, argparse.Action]]:
     """Every option of every command."""
     found = []
-    for command in COMMANDS:
-        module = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}")
+    for command in all_commands():
+        module = module_of(command)
         parts = [f"{module.PARTS_IN}.{part}" for part in getattr(module, "PARTS", ())]
         for name, one in [(command, module), *((it, importlib.import_module(it)) for it in parts)]:
             if hasattr(one, "add_arguments"):

@@ -18,8 +18,8 @@ from support.tiny_models import StockCommands
 from gtrans.checkpoints import read_checkpoint
 from gtrans.cli import main
 from gtrans.conversion.languages import MBART25
-from gtrans.corpus.writing import write_corpus
 from gtrans.decoding.loading import load_models
+from gtrans.lab.synthetic.writing import write_corpus
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.sentencepiece_pipeline import SentencePiecePipeline
 from gtrans.text.subword_model import read_pieces

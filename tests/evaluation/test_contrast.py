@@ -16,13 +16,13 @@ from support.contrast_items import SPLIT, Split, as_line, generated, small_item,
 from support.untrained import task_for, untrained
 
 from gtrans.cli import main
-from gtrans.corpus.contrastive import generate_items
-from gtrans.corpus.grammar import CUES, DISTANCES, PHENOMENA
 from gtrans.decoding import force_decode
 from gtrans.decoding.contrast import score_items
 from gtrans.decoding.force_decode import score_documents
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import outcomes_of, read_items, tabulate, wilson_interval
+from gtrans.lab.synthetic.contrastive import generate_items
+from gtrans.lab.synthetic.grammar import CUES, DISTANCES, PHENOMENA
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld

@@ -14,8 +14,8 @@ from support.fake_models import RowByRow
 from support.untrained import task_for
 from torch import Tensor, nn
 
-from gtrans.analysis.context_use import Side, Text, token_scores
 from gtrans.cli import main
+from gtrans.decoding.context_use import Side, Text, token_scores
 from gtrans.evaluation.cxmi import Sentence, corpus_cxmi
 
 if TYPE_CHECKING:

@@ -106,7 +106,7 @@ def test_the_commands_of_other_scales_are_such_as_a_user_could_type(tmp_path: Pa
                     continue
                 module, words = f"gtrans.cli.{job.argv[1].replace('-', '_')}", job.argv[2:]
                 if job.argv[1] == "analyse" and not words[0].startswith("-"):
-                    module, words = f"gtrans.cli.analyses.{words[0]}", words[1:]
+                    module, words = f"gtrans.lab.analyses.{words[0]}", words[1:]
                 if module not in parsers:
                     parsers[module] = argparse.ArgumentParser()
                     importlib.import_module(module).add_arguments(parsers[module])

@@ -29,7 +29,7 @@ def device() -> str:
 def corpus(device: str, repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with the word pieces of a tiny BERT."""
     from gtrans.cli import main
-    from gtrans.corpus.writing import write_corpus
+    from gtrans.lab.synthetic.writing import write_corpus
 
     folder = tmp_path_factory.mktemp("gpu")
     write_corpus(folder / "text", 1, 200, 2)

@@ -23,7 +23,7 @@ import pytest
 from fairseq import options
 
 from gtrans.cli import train
-from gtrans.cli.shared.dispatch import COMMANDS
+from gtrans.cli.shared.dispatch import all_commands, module_of
 from gtrans.cli.shared.fairseq_commands import parse
 
 REPO = Path(__file__).parents[2]
@@ -140,8 +140,8 @@ def check_own(words: list[str], whole: bool) -> None:
         return
     if words[0] == "COMMAND":
         return
-    assert words[0] in COMMANDS, f"there is no command '{words[0]}'"
-    module = importlib.import_module(f"gtrans.cli.{words[0].replace('-', '_')}")
+    assert words[0] in all_commands(), f"there is no command '{words[0]}'"
+    module = module_of(words[0])
     rest = words[1:]
     if rest and rest[0] in getattr(module, "PARTS", ()):
         module, rest = importlib.import_module(f"{module.PARTS_IN}.{rest[0]}"), rest[1:]

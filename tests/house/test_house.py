@@ -12,11 +12,7 @@ import pytest
 
 from gtrans import __version__
 from gtrans.cli import main
-from gtrans.cli.shared.dispatch import COMMANDS
-
-
-def module_of(command: str) -> str:
-    return f"gtrans.cli.{command.replace('-', '_')}"
+from gtrans.cli.shared.dispatch import all_commands, module_of
 
 
 def python(code: str, repo: Path) -> str:
@@ -39,11 +35,11 @@ def help_of(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_help_lists_every_command(capsys):
     text = help_of([], capsys)
-    for command in COMMANDS:
+    for command in all_commands():
         assert re.search(rf"^  {command} ", text, re.MULTILINE), command
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", all_commands())
 def test_every_command_shows_an_example(command, capsys):
     text = help_of([command], capsys)
     assert re.search(rf"^example:\n +gtrans {command}( |$)", text, re.MULTILINE), text
@@ -95,9 +91,9 @@ def test_mistyped_command_is_one_line_and_status_2(capsys):
 LIGHT = [
     "gtrans",
     "gtrans.cli",
-    "gtrans.corpora.assembling",
-    "gtrans.corpora.report",
-    "gtrans.corpus.writing",
+    "gtrans.lab.corpora.assembling",
+    "gtrans.lab.corpora.report",
+    "gtrans.lab.synthetic.writing",
     "gtrans.data.documents",
     "gtrans.errors",
     "gtrans.evaluation",
@@ -108,7 +104,7 @@ LIGHT = [
 LIGHT_COMMANDS = ["make-corpus", "get-corpus", "corpus-report", "prepare", "score"]
 
 
-@pytest.mark.parametrize("module", [*LIGHT, *map(module_of, LIGHT_COMMANDS)])
+@pytest.mark.parametrize("module", [*LIGHT, *(module_of(name).__name__ for name in LIGHT_COMMANDS)])
 def test_imports_neither_torch_nor_fairseq(module, repo):
     loaded = python(f"import sys, {module}; print(*sys.modules)", repo).split()
     assert module in loaded
@@ -195,7 +191,7 @@ def test_readme_names_the_two_commands(repo):
 def test_documents_name_only_commands_and_targets_that_exist(name, repo):
     text = (repo / name).read_text()
     commands = set(re.findall(r"(?:^|`|/)gtrans ([a-z][a-z-]*)", text, re.MULTILINE))
-    assert commands <= set(COMMANDS)
+    assert commands <= set(all_commands())
     targets = set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE))
     assert targets
     assert targets <= make_targets(repo)

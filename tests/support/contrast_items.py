@@ -7,9 +7,9 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gtrans.corpus.contrastive import generate_items
-from gtrans.corpus.grammar import CUES, DISTANCES, PHENOMENA
 from gtrans.evaluation.contrastive import Item
+from gtrans.lab.synthetic.contrastive import generate_items
+from gtrans.lab.synthetic.grammar import CUES, DISTANCES, PHENOMENA
 
 
 class Split:

@@ -147,7 +147,7 @@ def stock(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stoc
 def tiny(stock: StockCommands, tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
     """A corpus from ``gtrans make-corpus`` and models after a few updates."""
     from gtrans.cli import main
-    from gtrans.corpus.writing import write_corpus
+    from gtrans.lab.synthetic.writing import write_corpus
 
     folder = tmp_path_factory.mktemp("tiny")
     text, data = folder / "text", folder / "data"

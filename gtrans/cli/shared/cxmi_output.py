@@ -11,8 +11,8 @@ from gtrans.evaluation.cxmi import Cxmi, Sentence
 from gtrans.identity.files import atomic_writer
 
 if TYPE_CHECKING:
-    from gtrans.analysis.context_use import Text
-    from gtrans.analysis.word_gains import Gain
+    from gtrans.decoding.context_use import Text
+    from gtrans.lab.analysis.word_gains import Gain
 
 SHOWN = 20  # words in the printed list
 

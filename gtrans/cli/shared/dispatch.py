@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from gtrans.cli.shared.extras import LAB, from_lab
 from gtrans.cli.shared.output import standard_output
 from gtrans.environment import check_environment
 from gtrans.errors import GtransError, mistake_in
@@ -20,16 +21,12 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 COMMANDS = {
-    "make-corpus": "write the embedded English-German document corpus and its contrastive sets",
-    "get-corpus": "make a corpus of the papers ready, from its published files",
-    "corpus-report": "count a corpus: documents, instances, types, unknown words, overlap",
     "prepare": "turn plain text into a binarised document corpus (Moses, BPE, fairseq-preprocess)",
     "train": "train a model: fairseq-train with the tasks and models of this project",
     "generate": "translate a binarised split: fairseq-generate with this project's tasks",
     "translate": "translate text, files and folders of documents; markup stays",
     "score": "score translations: BLEU, chrF, TER, METEOR; confidence intervals, significance",
     "contrast": "measure a model's accuracy on contrastive sets, by phenomenon and distance",
-    "analyse": "measure attention, gates, gradients, memory and cost of models; draw figures",
     "cxmi": "measure how much context raises the probability of the reference",
     "options": "list the architectures, or explain the options of one of them",
     "show": "say what a checkpoint, a prepared or run folder, or a translation was made from",
@@ -37,7 +34,6 @@ COMMANDS = {
     "convert": "convert a checkpoint of another program",
     "trim-vocab": "reduce a pretrained model to the subword pieces that a corpus uses",
     "reproduce": "make the tables and figures of the papers, or list what each needs",
-    "report": "write one page of HTML about finished runs: scores, curves, a document reader",
     "recipes": "list the papers' scripts and configurations, or copy them to a folder",
 }
 
@@ -90,6 +86,17 @@ class _Store(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
+def all_commands() -> dict[str, str]:
+    """All subcommands with their help, those of :mod:`gtrans.lab` last."""
+    return COMMANDS | from_lab("COMMANDS")
+
+
+def module_of(command: str) -> ModuleType:
+    """The module of a subcommand."""
+    package = "gtrans.cli" if command in COMMANDS else LAB
+    return importlib.import_module(f"{package}.{command.replace('-', '_')}")
+
+
 def dispatch(argv: Sequence[str]) -> int:
     """Run the subcommand ``argv[0]``; returns the exit status."""
     if not argv:
@@ -99,7 +106,7 @@ def dispatch(argv: Sequence[str]) -> int:
     hide_known_warnings()
     try:
         check_environment()
-        module, rest = importlib.import_module(f"gtrans.cli.{command.replace('-', '_')}"), argv[1:]
+        module, rest = module_of(command), argv[1:]
         parts = getattr(module, "PARTS", ())
         if parts and rest and not rest[0].startswith("-") and rest[0] not in parts:
             raise GtransError(
@@ -123,7 +130,7 @@ def dispatch(argv: Sequence[str]) -> int:
 
 
 def _overview() -> argparse.ArgumentParser:
-    lines = "\n".join(f"  {name:<14}{text}" for name, text in COMMANDS.items())
+    lines = "\n".join(f"  {name:<14}{text}" for name, text in all_commands().items())
     parser = _Parser(
         prog="gtrans",
         description="Document-level machine translation on fairseq.",
@@ -132,7 +139,7 @@ def _overview() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gtrans {__version__}")
-    parser.add_argument("command", choices=list(COMMANDS), metavar="COMMAND")
+    parser.add_argument("command", choices=list(all_commands()), metavar="COMMAND")
     return parser
 
 

@@ -1,0 +1,192 @@
+"""Measure how a model uses context: entropy of attention, openness of gates, gradients.
+
+The model reads the split --split with its references, in the unit that it was trained with.
+The output has, for every layer,
+
+  attention  the entropy of the attention weights in bits: of the mean of all heads, the mean
+             over single heads, and the maximum, which uniform attention would reach
+  gates      how far the gates are open: the mean weight that they give to the wider
+             attention (global attention, or attention to a context)
+  fusion     what layer fusion has learned, from the bottom: gates of the encoder's groups and of
+             the decoder's layers, and weights of the decoder's groups
+
+With --gradients it also has the gradients of each sentence's loss: their mean norm at an
+embedded word of another sentence, relative to that at a word of the sentence itself. They
+are listed by the distance in sentences; negative distances are later sentences. With
+--layer-gradients it has the norm of the training loss's gradient at every layer.
+
+Several models are compared; several checkpoints of a run, or a run folder, show how the values
+change during training (train with --save-interval-updates N --keep-interval-updates -1). --plot
+draws all of it, by layer, or by update if a run has several checkpoints.
+
+Other analyses are chosen by a word; 'gtrans analyse WORD --help' describes them:
+  curves     learning curves from the logs of training runs
+  fusion     gates and weights of fused layers over training
+  maps       attention maps of a document, as pictures
+  memory     information gain of trained over random memory
+  cost       time and memory of decoding by length
+  scores     scores by length, position, data or any setting, from their JSON
+  wins       win ratio and mean scores by resource, over language pairs
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gtrans.cli.shared.labelled_paths import add_checkpoints, by_label, labelled_paths
+from gtrans.cli.shared.model_options import add_read, add_scoring, add_units, check_scoring
+from gtrans.cli.shared.tables import aligned
+from gtrans.errors import GtransError
+from gtrans.lab.figure_output import add_plot, check_figure, title_of
+from gtrans.libraries import ENGINE
+from gtrans.messages import json_text, print_lines
+
+if TYPE_CHECKING:
+    from gtrans.lab.analysis.corpus import Analysis
+    from gtrans.lab.analysis.reach import Reach
+
+EXAMPLE = (
+    "gtrans analyse --path checkpoints/checkpoint_best.pt --data data-bin --split valid "
+    "--gradients --plot analysis.png"
+)
+NEEDS = ENGINE
+PARTS_IN = "gtrans.lab.analyses"
+PARTS = ("curves", "fusion", "maps", "memory", "cost", "scores", "wins")
+_FARTHEST = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``gtrans analyse``."""
+    files = parser.add_argument_group("files")
+    add_checkpoints(files)
+    add_read(files)
+    add_plot(files)
+    what = parser.add_argument_group("measurements")
+    add_units(what)
+    what.add_argument("--gradients", action="store_true", help="measure gradients by distance")
+    what.add_argument(
+        "--farthest",
+        type=int,
+        metavar="N",
+        help=f"with --gradients: the largest distance in sentences (default: {_FARTHEST})",
+    )
+    what.add_argument(
+        "--bin",
+        type=int,
+        default=1,
+        metavar="N",
+        help="with --gradients: take N distances together, such as 0 to 9, 10 to 19 "
+        "(default: %(default)s)",
+    )
+    what.add_argument(
+        "--unique",
+        action="store_true",
+        help="with --gradients: count a word that occurs several times in a bin once, where it is "
+        "nearest",
+    )
+    what.add_argument(
+        "--layer-gradients",
+        action="store_true",
+        help="measure the gradient of the training loss at every layer",
+    )
+    add_scoring(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure and print.
+
+    Raises:
+        GtransError: a checkpoint, the data folder or its split is missing or damaged, an
+            option has an impossible value, or the model does not support gradients.
+    """
+    check_scoring(args)
+    for flag, least in (("units", 1), ("farthest", 0), ("bin", 1)):
+        value = getattr(args, flag)
+        if value is not None and value < least:
+            raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
+    if not args.gradients and (args.unique or args.bin > 1 or args.farthest is not None):
+        raise GtransError(
+            "`--bin`, `--farthest` and `--unique` are about `--gradients`; give it, too."
+        )
+    # Imported on demand: torch and fairseq need seconds, which --help should not.
+    from gtrans.lab.analysis.corpus import analyse_runs, as_json
+    from gtrans.lab.analysis.overview import overview
+    from gtrans.lab.analysis.plots import write_figure
+    from gtrans.lab.analysis.reach import Distances
+    from gtrans.lab.analysis.runs import runs_of
+    from gtrans.text.prepared_folder import prepared_files
+
+    given = by_label(labelled_paths(args.path))
+    paths = [path for of_label in given.values() for path in of_label]
+    check_figure(args, [path for path in paths if Path(path).is_file()])
+    runs = runs_of(given)
+    files = [step.path for run in runs for step in run.steps]
+    check_figure(args, [*files, *prepared_files(args.data)])
+    farthest = _FARTHEST if args.farthest is None else args.farthest
+    distances = Distances(farthest, args.bin, args.unique)
+    found = analyse_runs(
+        runs, args.data, args.split, units=args.units,
+        distances=distances if args.gradients else None, by_layer=args.layer_gradients,
+        max_tokens=args.max_tokens, cpu=args.cpu, fp16=args.fp16,
+    )  # fmt: skip
+    if args.plot:
+        write_figure(overview(found, title_of(args, list(given)), args.bin), args.plot)
+    if args.json:
+        print(json_text([as_json(one) for one in found]))
+        return
+    for one in found:
+        print_lines(*report(one))
+
+
+def report(found: Analysis) -> list[str]:
+    """Tables of one checkpoint."""
+    lines = [f"{found.path}: {found.updates} updates, {found.units} units ({found.unit})", ""]
+    header = ("attention", "range", "layer", "entropy", "of a head", "at most")
+    rows: list[Sequence[str]] = [header]
+    for location, spread in found.seen.ordered_attention():
+        bits = (spread.entropy, spread.head_entropy, spread.max_entropy)
+        rows.append(
+            (
+                f"{location.side} {location.kind}", location.range, str(location.layer),
+                *(f"{value / spread.queries:.2f}" for value in bits),
+            )
+        )  # fmt: skip
+    lines += aligned(rows, {0, 1})
+    gates = found.seen.ordered_gates()
+    if gates:
+        shares = [("gate", "layer", "open")]
+        for location, opening in gates:
+            name = f"{location.side} {location.kind}"
+            shares.append((name, str(location.layer), f"{opening.mean:.3f}"))
+        lines += ["", *aligned(shares, {0})]
+    if found.fusion:
+        learned = [("fusion", "from the bottom")]
+        for name, values in found.fusion.items():
+            learned.append((name, " ".join(f"{value:.3f}" for value in values)))
+        lines += ["", *aligned(learned, {0, 1})]
+    if found.reach is not None:
+        lines += ["", *_gradients(found.reach)]
+    if found.layers is not None:
+        norms = [("gradient", "layer", "norm")]
+        norms += [(one.side, str(one.layer), f"{one.norm:.3e}") for one in found.layers]
+        lines += ["", *aligned(norms, {0})]
+    return [*lines, ""]
+
+
+def _gradients(reach: Reach) -> list[str]:
+    from gtrans.lab.analysis.reach import SIDES
+
+    rows: list[Sequence[str]] = [("gradient at distance", *SIDES)]
+    own = {side: reach.mean(side, 0) for side in SIDES}
+    for distance in reach.distances():
+        cells = [
+            f"{reach.mean(side, distance) / own[side]:.4f}"
+            if reach.words.get((side, distance)) and own[side]
+            else "-"
+            for side in SIDES
+        ]
+        rows.append((str(distance), *cells))
+    return aligned(rows, {0})

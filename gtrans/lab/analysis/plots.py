@@ -1,0 +1,249 @@
+"""Figures drawn by matplotlib, with their numbers beside them."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gtrans.errors import GtransError
+from gtrans.identity.files import check_output, replacing
+from gtrans.lab.analysis.figures import Figure, Panel, Series, to_csv, to_json
+from gtrans.libraries import require
+
+SUFFIXES = (".png", ".pdf", ".svg")
+NUMBERS = (".csv", ".json")
+_DATE = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
+
+# Okabe and Ito 2008: colours that stay apart for colour-blind readers. Marks repeat later than
+# colours, so that more series differ, too, and all of them in black and white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKS = "osD^vXP*<>h"
+_PANEL_INCHES, _COLUMNS = (5.0, 3.6), 3
+_MANY_POINTS = 40  # more have no marks
+_FEW_SERIES = 5  # the legend of more would hide lines: it stands below the panel
+_LEGEND_LINE_INCHES = 0.18
+_MANY_SERIES = 12  # of more, a legend has the first, the last and some between
+
+
+def check_plots(paths: Sequence[str], inputs: Sequence[str | Path], flag: str = "--plot") -> None:
+    """Raises GtransError, before anything is computed, if the plots cannot be written.
+
+    This includes that one of them, or one of the files with their numbers, is one of ``inputs``,
+    the files that are read.
+    """
+    for path in map(Path, paths):
+        if path.suffix not in SUFFIXES:
+            raise GtransError(f"`{flag}` must end in {', '.join(SUFFIXES)}, but is '{path}'.")
+        for file in (path, *numbers_beside(path)):
+            check_output(flag, file, inputs)
+    if paths:
+        figure_class()
+
+
+def numbers_beside(path: Path) -> list[Path]:
+    """The files with the numbers of a plot."""
+    return [path.with_suffix(suffix) for suffix in NUMBERS]
+
+
+def figure_class() -> Any:
+    """matplotlib's ``Figure``, which needs no screen.
+
+    Raises:
+        GtransError: matplotlib is not installed.
+    """
+    _matplotlib()
+    return importlib.import_module("matplotlib.figure").Figure
+
+
+def _matplotlib() -> Any:
+    require(["matplotlib"], "`--plot`")
+    return importlib.import_module("matplotlib")
+
+
+def repeatable() -> AbstractContextManager[None]:
+    """matplotlib's settings: a figure is the same file again, and the text of an SVG is text."""
+    settings = {"svg.hashsalt": "gtrans", "svg.fonttype": "none"}
+    context: AbstractContextManager[None] = _matplotlib().rc_context(settings)
+    return context
+
+
+def plain(text: str) -> str:
+    """``text`` for matplotlib, which takes what stands between dollars for mathematics."""
+    return text.replace("$", r"\$")
+
+
+def write_together(contents: Mapping[Path, str | Callable[[], Any]]) -> None:
+    """Write files of which either all are there, or none.
+
+    Args:
+        contents: of every file its text, or what draws a figure of matplotlib, whose format is
+            the suffix of the file.
+
+    Raises:
+        GtransError: one cannot be written.
+    """
+    with replacing(*contents) as temporary, repeatable():
+        for written, (path, content) in zip(temporary, contents.items(), strict=True):
+            if isinstance(content, str):
+                written.write_text(content, encoding="utf-8")
+                continue
+            # In memory first, because its library does not say why a file could not be written.
+            drawn, kind = io.BytesIO(), path.suffix
+            content().savefig(drawn, dpi=150, format=kind[1:], metadata=_DATE.get(kind))
+            written.write_bytes(drawn.getvalue())
+
+
+def write_figure(figure: Figure, paths: Iterable[str]) -> None:
+    """Draw a figure into each of ``paths``, and write its numbers as CSV and JSON beside them.
+
+    Raises:
+        GtransError: a file cannot be written; then none is.
+    """
+    texts = {".csv": to_csv(figure), ".json": json.dumps(to_json(figure), indent=2) + "\n"}
+    contents: dict[Path, str | Callable[[], Any]] = {}
+    for path in map(Path, paths):
+        contents[path] = partial(draw, figure)
+        contents |= {file: texts[file.suffix] for file in numbers_beside(path)}
+    if contents:
+        write_together(contents)
+
+
+def draw(figure: Figure) -> Any:
+    """A figure of matplotlib."""
+    count = max(len(figure.panels), 1)
+    columns = min(count, _COLUMNS)
+    rows = math.ceil(count / columns)
+    width, height = _PANEL_INCHES
+    below = max((len(panel.series) for panel in figure.panels if _has_many(panel)), default=0)
+    height += min(below, _MANY_SERIES + 1) * _LEGEND_LINE_INCHES
+    drawn = figure_class()(figsize=(width * columns, height * rows), layout="constrained")
+    axes = drawn.subplots(rows, columns, squeeze=False).flatten()
+    for axis, panel in zip(axes, figure.panels, strict=False):
+        _draw_panel(axis, panel)
+    for axis in axes[len(figure.panels) :]:
+        axis.axis("off")
+    if figure.title:
+        drawn.suptitle(plain(figure.title))
+    return drawn
+
+
+def _draw_panel(axes: Any, panel: Panel) -> None:
+    _draw_bars(axes, [series for series in panel.series if series.kind == "bars"])
+    for series in panel.series:
+        if series.kind != "bars":
+            _draw_line(axes, series)
+    axes.set_title(plain(panel.title), fontsize="medium")
+    axes.set_xlabel(plain(panel.x_label))
+    axes.set_ylabel(plain(panel.y_label))
+    numbers = [p.x for series in panel.series for p in series.points if not isinstance(p.x, str)]
+    if numbers and all(x == int(x) for x in numbers):
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        if len(set(numbers)) == 1:
+            axes.set_xlim(numbers[0] - 1, numbers[0] + 1)
+    if panel.logarithmic:
+        axes.set_yscale("log")
+    if len(panel.series) > 1 or any(series.label for series in panel.series):
+        handles, labels = axes.get_legend_handles_labels()
+        step = max(math.ceil(len(handles) / _MANY_SERIES), 1)
+        shown = sorted({*range(0, len(handles), step), len(handles) - 1})
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
+        place = below if _has_many(panel) else {}
+        entries = [handles[i] for i in shown], [labels[i] for i in shown]
+        axes.legend(*entries, fontsize="small", **place)
+
+
+def _has_many(panel: Panel) -> bool:
+    return len(panel.series) > _FEW_SERIES
+
+
+def _colour(series: Series) -> Any:
+    if series.shade is None:
+        return COLOURS[series.colour % len(COLOURS)]
+    # The lightest end would not be seen on white.
+    return _matplotlib().colormaps["viridis"](0.9 * series.shade)
+
+
+def _draw_line(axes: Any, series: Series) -> None:
+    points = [p for p in series.points if math.isfinite(p.y)]
+    x, y = [p.x for p in points], [p.y for p in points]
+    limit = series.kind == "limit"
+    number = series.colour if series.mark is None else series.mark
+    mark = (
+        "_"
+        if limit and len(points) == 1
+        else ""
+        if limit or len(points) > _MANY_POINTS
+        else MARKS[number % len(MARKS)]
+    )
+    style = ":" if limit else "--" if series.dashed else "-"
+    colour = _colour(series)
+    axes.plot(
+        x,
+        y,
+        style,
+        marker=mark,
+        markersize=12 if mark == "_" else 4,
+        color=colour,
+        label=plain(series.label),
+    )
+    if any(p.low is not None for p in points):
+        low = [p.y if p.low is None else p.low for p in points]
+        high = [p.y if p.high is None else p.high for p in points]
+        if len(points) == 1:
+            axes.vlines(x, low, high, color=colour)
+        else:
+            axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+
+
+def error_lengths(score: float, low: float | None, high: float | None) -> tuple[float, float]:
+    """How far an interval reaches below and above its score; an end that is None is the score.
+
+    A score may lie outside the interval of its resampled scores, which then reaches one way only.
+    """
+    return max(0.0, score - (score if low is None else low)), max(
+        0.0, (score if high is None else high) - score
+    )
+
+
+def _draw_bars(axes: Any, bars: Sequence[Series]) -> None:
+    """The bars of all series of a panel, those of a category side by side over its name."""
+    members: dict[str, list[int]] = {name: [] for name in _categories(bars)}
+    for number, series in enumerate(bars):
+        for point in series.points:
+            members[str(point.x)].append(number)
+    if not members:
+        return
+    places = {name: place for place, name in enumerate(members)}
+    width = 0.8 / max(map(len, members.values()))
+    for number, series in enumerate(bars):
+        centres = []
+        for name in (str(point.x) for point in series.points):
+            beside = members[name].index(number) - (len(members[name]) - 1) / 2
+            centres.append(places[name] + beside * width)
+        ends = [error_lengths(p.y, p.low, p.high) for p in series.points]
+        axes.bar(
+            centres, [p.y if math.isfinite(p.y) else 0 for p in series.points], width,
+            color=_colour(series), label=plain(series.label),
+            yerr=list(zip(*ends, strict=True)) if any(map(any, ends)) else None, capsize=2,
+        )  # fmt: skip
+    axes.set_xticks(range(len(places)), list(map(plain, places)))
+
+
+def _categories(bars: Iterable[Series]) -> list[str]:
+    """The categories of all series, each in the order of its series."""
+    found: list[str] = []
+    for series in bars:
+        names = [str(point.x) for point in series.points]
+        for number, name in enumerate(names):
+            if name not in found:
+                # What one series lacks stands before what follows in another.
+                later = [found.index(other) for other in names[number + 1 :] if other in found]
+                found.insert(min(later, default=len(found)), name)
+    return found

@@ -1,0 +1,392 @@
+"""The generated corpus: bytes, files, links to context, balance of the contrastive sets."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gtrans.cli import main
+from gtrans.errors import GtransError
+from gtrans.lab.synthetic.grammar import (
+    CUES,
+    DISTANCES,
+    PHENOMENA,
+    Document,
+    Role,
+    generate_document,
+)
+from gtrans.lab.synthetic.lexicon import ACTS, FREE_CHOICES, SPEECH, THINGS, VERBS, Noun
+from gtrans.lab.synthetic.writing import GRAMMAR_VERSION, write_corpus
+
+Item = dict[str, Any]
+GENDER = {thing.en: thing.gender for thing in THINGS}
+VERB_DE = {verb.en: verb.de for verb in VERBS}
+LEXICAL = {pair[0].en: {noun.nom for noun in pair} for pair in FREE_CHOICES}
+# Everything that is not a form of `be`: possible antecedents of "did too".
+DOING = {
+    *VERB_DE,
+    *(word.en for word in SPEECH),
+    *(form for act in ACTS for form in (act.past, act.participle)),
+    *("did", "do", "know", "seen", "can", "help", "must", "wait"),
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("corpus")
+    write_corpus(out, seed=1, docs=400)
+    return out
+
+
+@pytest.fixture(scope="module")
+def items(corpus: Path) -> list[Item]:
+    return [
+        json.loads(line)
+        for phenomenon in PHENOMENA
+        for line in (corpus / "contrastive" / f"{phenomenon}.jsonl").read_text("utf-8").splitlines()
+    ]
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    return [generate_document(random.Random(seed)) for seed in range(5000)]
+
+
+@pytest.fixture(scope="module")
+def translations(documents: list[Document]) -> dict[str, set[str]]:
+    """Every translation that some document gives an English sentence."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for document in documents:
+        for source, target in zip(document.source, document.target, strict=True):
+            found[source].add(target)
+    return found
+
+
+def read_documents(path: Path) -> list[list[str]]:
+    return [document.split("\n") for document in path.read_text("utf-8")[:-1].split("\n\n")]
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()
+    }
+
+
+def words(sentence: str) -> list[str]:
+    return re.findall(r"\w+", sentence.lower())
+
+
+def things(sentence: str) -> list[str]:
+    return [thing for thing in GENDER if f"{thing} " in re.sub(r"\W", " ", sentence.lower())]
+
+
+def cue(phenomenon: str, source: str) -> set[str]:
+    """What in a source sentence competes for being the cue of ``phenomenon``."""
+    found = set(words(source))
+    if phenomenon == "pronoun":
+        return {*things(source), *({"it"} & found)}
+    if phenomenon == "formality":
+        return {"you"} & found
+    if phenomenon == "ellipsis":
+        return DOING & found
+    return {noun for noun in LEXICAL if noun.removeprefix("the ") in found}
+
+
+def answer(phenomenon: str, source: str, target: str) -> str:
+    """What the pair of sentences with the cue says about the right answer."""
+    if phenomenon == "pronoun":
+        (thing,) = things(source)
+        return GENDER[thing]
+    if phenomenon == "formality":
+        return "du" if "du" in words(target) else "sie"
+    if phenomenon == "ellipsis":
+        (verb,) = DOING & set(words(source))
+        return VERB_DE[verb]
+    (noun,) = cue("lexical", source)
+    (german,) = (nom for nom in LEXICAL[noun] if words(nom)[-1] in words(target))
+    return german
+
+
+def says(phenomenon: str, told: str, target: str) -> bool:
+    """Whether a German last sentence goes with the answer that the cue told."""
+    found = words(target)
+    if phenomenon == "pronoun":
+        pronouns = {"m": {"er", "ihn"}, "f": {"sie"}, "n": {"es"}}
+        return bool(pronouns[told] & set(found))
+    return words(told)[-1] in found
+
+
+def test_same_seed_same_bytes(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "a", seed=3, docs=200, items=10)
+    write_corpus(tmp_path / "b", seed=3, docs=200, items=10)
+    write_corpus(tmp_path / "c", seed=4, docs=200, items=10)
+    first, second, other = (contents(tmp_path / name) for name in "abc")
+    assert first == second
+    assert first.keys() == other.keys()
+    assert all(first[name] != other[name] for name in first)
+
+
+def test_grammar_version_guards_the_bytes(tmp_path: Path) -> None:
+    """Other bytes for an old seed need a new `GRAMMAR_VERSION` (and its digest here)."""
+    write_corpus(tmp_path, seed=1, docs=200, items=10)
+    digest = hashlib.sha256()
+    for name, data in sorted(contents(tmp_path).items()):
+        digest.update(name.encode() + data)
+    assert (GRAMMAR_VERSION, digest.hexdigest()[:16]) == (1, "17c0bf38fd5d66ba")
+
+
+@pytest.mark.long
+def test_contrastive_sets_do_not_depend_on_the_number_of_documents(
+    corpus: Path, tmp_path: Path
+) -> None:
+    write_corpus(tmp_path, seed=1, docs=200)
+    for phenomenon in PHENOMENA:
+        name = f"contrastive/{phenomenon}.jsonl"
+        assert (tmp_path / name).read_bytes() == (corpus / name).read_bytes()
+    few, many = (read_documents(out / "valid.en") for out in (tmp_path, corpus))
+    assert many[: len(few)] == few
+
+
+def test_files(corpus: Path) -> None:
+    expected = {f"{split}.{side}" for split in ("train", "valid", "test") for side in ("en", "de")}
+    expected |= {f"contrastive/{phenomenon}.jsonl" for phenomenon in PHENOMENA} | {"corpus.json"}
+    assert set(contents(corpus)) == expected
+    summary = json.loads((corpus / "corpus.json").read_text("utf-8"))
+    assert (summary["seed"], summary["docs"], summary["pair"]) == (1, 400, "en-de")
+    assert summary["distances"] == list(DISTANCES)
+    for split, size in {"train": 300, "valid": 50, "test": 50}.items():
+        source, target = (read_documents(corpus / f"{split}.{side}") for side in ("en", "de"))
+        assert len(source) == size == summary["splits"][split]["documents"]
+        assert sum(map(len, source)) == summary["splits"][split]["sentences"]
+        assert [len(document) for document in source] == [len(document) for document in target]
+        for document in (*source, *target):
+            assert 2 <= len(document) <= 8
+            for sentence in document:
+                assert re.fullmatch(r"[A-Z][^\W\d_]*(,? [^\W\d_]+)+[.?]", sentence), sentence
+
+
+def test_documents_of_the_splits_are_distinct(corpus: Path, items: list[Item]) -> None:
+    texts = [
+        tuple(document)
+        for split in ("train", "valid", "test")
+        for document in read_documents(corpus / f"{split}.en")
+    ]
+    assert len(texts) == len(set(texts)) == 400
+    joined = ["\n".join(("", *text, "")) for text in texts]
+    runs = {"\n".join(("", *item["source"], "")) for item in items}
+    assert not any(run in text for run in runs for text in joined)
+
+
+def test_every_phenomenon_at_every_distance_is_frequent(documents: list[Document]) -> None:
+    links = Counter(
+        (link.phenomenon, link.distance) for document in documents for link in document.links
+    )
+    assert set(links) == {(name, distance) for name in PHENOMENA for distance in DISTANCES}
+    assert min(links.values()) > 0.08 * len(documents)
+    assert 2 <= sum(links.values()) / len(documents) <= 4
+    for name, least, most in (("formality", 0.4, 0.6), ("lexical", 0.7, 0.85)):
+        share = sum(
+            any(link.phenomenon == name for link in document.links) for document in documents
+        )
+        assert least < share / len(documents) <= most
+
+
+def test_vocabulary_is_small(translations: dict[str, set[str]]) -> None:
+    assert 120 <= len({word for source in translations for word in words(source)}) <= 250
+    german = {word for targets in translations.values() for word in words(" ".join(targets))}
+    assert 120 <= len(german) <= 250
+
+
+def test_target_follows_from_the_sentence_and_its_four_choices(documents: list[Document]) -> None:
+    translation: dict[tuple[object, ...], str] = {}
+    for document in documents:
+        for sentence in document.sentences:
+            key: tuple[object, ...] = (sentence.source,)
+            if sentence.role is Role.IT:
+                thing = sentence.words["thing"]
+                assert isinstance(thing, Noun)
+                key += (thing.gender,)
+            elif sentence.role is not Role.NEUTRAL:
+                shared = {Role.DID: "verb", Role.YOU: "you", Role.CHOICE: "person"}
+                key += (sentence.words.get(shared.get(sentence.role, "")),)
+            assert translation.setdefault(key, sentence.target) == sentence.target
+
+
+@pytest.mark.parametrize(
+    ("english", "german"),
+    [
+        ("It was heavy.", {"Er war schwer.", "Sie war schwer.", "Es war schwer."}),
+        ("Where is it?", {"Wo ist er?", "Wo ist sie?", "Wo ist es?"}),
+        ("Where were you?", {"Wo warst du?", "Wo waren Sie?"}),
+        ("You are tired.", {"Du bist müde.", "Sie sind müde."}),
+        ("Have you seen Anna?", {"Hast du Anna gesehen?", "Haben Sie Anna gesehen?"}),
+        ("You must wait for Paul.", {"Du musst auf Paul warten.", "Sie müssen auf Paul warten."}),
+        ("The boy was happy.", {"Der Junge war glücklich."}),
+        ("Then the girl danced.", {"Dann tanzte das Mädchen."}),
+        ("Where is the lamp?", {"Wo ist die Lampe?"}),
+        ("The key is old.", {"Der Schlüssel ist alt."}),
+        ("The guard is sad.", {"Der Wächter ist traurig.", "Die Wache ist traurig."}),
+        ("Where is the expert?", {"Wo ist der Fachmann?", "Wo ist die Fachkraft?"}),
+    ],
+)
+def test_german(translations: dict[str, set[str]], english: str, german: set[str]) -> None:
+    assert translations[english] == german
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(), st.sampled_from(PHENOMENA), st.sampled_from(DISTANCES), st.integers(0, 3))
+def test_links_name_the_nearest_cue(seed: int, name: str, distance: int, lead: int) -> None:
+    length = distance + 1 + lead
+    document = generate_document(random.Random(seed), length, (name, distance))
+    assert len(document.source) == len(document.target) == length
+    assert (document.links[-1].phenomenon, document.links[-1].distance) == (name, distance)
+    for link in document.links:
+        nearest = max(i for i in range(link.use) if cue(link.phenomenon, document.source[i]))
+        assert nearest == link.cue
+        told = answer(link.phenomenon, document.source[nearest], document.target[nearest])
+        assert says(link.phenomenon, told, document.target[link.use])
+    assert len(set(document.source)) == length
+
+
+def test_format_counts_and_order(items: list[Item]) -> None:
+    counts = Counter((item["phenomenon"], item["distance"]) for item in items)
+    assert counts == {(name, distance): 400 for name in PHENOMENA for distance in DISTANCES}
+    keys = ["id", "phenomenon", "distance", "cue", "source", "target", "contrastive"]
+    assert {len(item["source"]) for item in items} == set(range(2, 9))
+    position = [(PHENOMENA.index(item["phenomenon"]), item["distance"]) for item in items]
+    assert position == sorted(position)
+    for serial, item in enumerate(items):
+        assert list(item) == keys
+        assert item["id"] == f"{item['phenomenon']}-d{item['distance']}-{serial % 400:04d}"
+        assert item["cue"] == CUES[item["phenomenon"]]
+        (wrong,) = item["contrastive"]
+        assert len(item["source"]) == len(item["target"]) == len(wrong)
+        assert wrong[:-1] == item["target"][:-1]
+        assert wrong[-1] != item["target"][-1]
+
+
+def test_cue_at_its_distance_and_not_nearer(items: list[Item]) -> None:
+    for item in items:
+        name, source, target = item["phenomenon"], item["source"], item["target"]
+        last = len(source) - 1
+        nearest = max(i for i in range(last) if cue(name, source[i]))
+        assert last - nearest == item["distance"]
+        told = answer(name, source[nearest], target[nearest])
+        assert says(name, told, target[-1])
+        assert not says(name, told, item["contrastive"][0][-1])
+        if name == "formality":
+            between = {word for sentence in target[nearest + 1 : -1] for word in words(sentence)}
+            assert not between & {"du", "sie"}
+
+
+def test_twins_differ_in_the_cue_only(items: list[Item]) -> None:
+    for one, two in zip(items[::2], items[1::2], strict=True):
+        assert one["source"][-1] == two["source"][-1]
+        assert one["target"][-1] == two["contrastive"][0][-1]
+        assert two["target"][-1] == one["contrastive"][0][-1]
+        cue_at = len(one["source"]) - 1 - one["distance"]
+        differ = {
+            side: {i for i, text in enumerate(one[side]) if text != two[side][i]}
+            for side in ("source", "target")
+        }
+        if one["cue"] == "target":
+            assert not differ["source"]
+            assert {cue_at, len(one["source"]) - 1} <= differ["target"]
+        else:
+            assert differ["source"] == {cue_at}
+            assert differ["target"] == {cue_at, len(one["source"]) - 1}
+
+
+def best_table(items: list[Item], sees: Callable[[Item], object]) -> float:
+    """Accuracy of the best table from what a system sees to the candidate that it picks."""
+    rights: dict[object, Counter[str]] = defaultdict(Counter)
+    for item in items:
+        candidates = tuple(sorted((item["target"][-1], item["contrastive"][0][-1])))
+        rights[sees(item), candidates][item["target"][-1]] += 1
+    return sum(max(counter.values()) for counter in rights.values()) / len(items)
+
+
+def test_nothing_beats_chance_without_the_cue(items: list[Item]) -> None:
+    for name in PHENOMENA:
+        for distance in DISTANCES:
+            chosen = [i for i in items if (i["phenomenon"], i["distance"]) == (name, distance)]
+            assert best_table(chosen, lambda item: item["source"][-1]) == 0.5
+            source_only = best_table(chosen, lambda item: tuple(item["source"]))
+            assert source_only == (0.5 if CUES[name] == "target" else 1.0)
+            assert best_table(chosen, lambda item: tuple(item["target"][:-1])) == 1.0
+
+
+def test_items_are_distinct_and_genders_balanced(items: list[Item]) -> None:
+    texts = {(*item["source"], *item["target"]) for item in items}
+    assert len(texts) == len(items)
+    for distance in DISTANCES:
+        genders: Counter[str] = Counter()
+        for item in items:
+            if (item["phenomenon"], item["distance"]) == ("pronoun", distance):
+                (thing,) = things(item["source"][-1 - distance])
+                genders[GENDER[thing]] += 1
+        assert max(genders.values()) - min(genders.values()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--docs", "3"], "`--docs` must be at least 200, but is 3: valid and test take"),
+        (["--items", "7"], "`--items` must be even and at least 2, but is 7;"),
+        (["--items", "0"], "`--items` must be even and at least 2, but is 0;"),
+        (["--pair", "de-en"], "`--pair` must be en-de, but is de-en;"),
+    ],
+)
+def test_mistakes_end_with_one_line(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["make-corpus", "--out", str(tmp_path / "new"), *arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"gtrans: error: {message}")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_out_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(GtransError, match="`--out` must be a folder"):
+        write_corpus(tmp_path / "file", seed=1, docs=200, items=2)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_failure_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_corpus(tmp_path, seed=1, docs=200, items=2)
+    (tmp_path / "notes.txt").write_text("mine")
+    before = contents(tmp_path)
+    write_bytes = Path.write_bytes
+
+    def full_disk(path: Path, data: bytes) -> int:
+        if "lexical" in path.name:
+            write_bytes(path, data[:10])
+            raise OSError(28, "No space left on device")
+        return write_bytes(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    with pytest.raises(GtransError, match="the disk is full"):
+        write_corpus(tmp_path, seed=2, docs=200, items=2)
+    assert contents(tmp_path) == before
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--seed", "5", "--docs", "200", "--pair", "en-de", "--items", "4"]
+    assert main(["make-corpus", *arguments, "--out", str(tmp_path / "a" / "b")]) == 0
+    printed = capsys.readouterr().out
+    assert "train: 100 documents" in printed
+    assert "contrastive/formality: 16 items, cue on the target side" in printed
+    write_corpus(tmp_path / "c", seed=5, docs=200, items=4)
+    assert contents(tmp_path / "a" / "b") == contents(tmp_path / "c")
