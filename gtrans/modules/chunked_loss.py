@@ -23,8 +23,8 @@ from torch.autograd.function import once_differentiable
 from gtrans.modules.autocast import autocast_dtype, without_autocast
 from gtrans.modules.layout import DocumentLayout
 
-# Just below 32 MiB, which the allocator keeps (gtrans.allocator). A piece of fewer rows would be
-# small beside the output matrix, which is read for each piece.
+# Just below 32 MiB, from which on glibc maps every block anew. A piece of fewer rows would be small
+# beside the output matrix, which is read for each piece.
 _LOGITS = (1 << 23) - (1 << 12)
 _FEWEST_ROWS = 128
 

@@ -2,8 +2,7 @@
 
 Importing this package also prepares fairseq's commands for the project: checkpoints load with
 torch's ``weights_only=True``, a training run knows its folder and is resumed exactly, known
-warnings of libraries are not shown, glibc keeps freed memory, and a user's mistake is reported in
-one line.
+warnings of libraries are not shown, and a user's mistake is reported in one line.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from types import TracebackType
 
 # fairseq imports the tasks and models of --user-dir, and nothing else.
 import gtrans.criterions.chunked_cross_entropy  # noqa: F401
-from gtrans.allocator import keep_memory
 from gtrans.checkpoints import register_safe_globals
 from gtrans.environment import check_environment, choose_kernels
 from gtrans.errors import mistake_in
@@ -37,7 +35,6 @@ def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackT
 # fairseq's commands do not handle user errors themselves.
 sys.excepthook = _one_line
 
-keep_memory()
 hide_known_warnings()
 prepare_hydra()
 check_environment()

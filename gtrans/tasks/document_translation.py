@@ -46,7 +46,6 @@ from gtrans.tasks.parts.streams import Streams
 from gtrans.tasks.parts.word_dropout import WordDropout
 from gtrans.tasks.run_options import read_everything
 from gtrans.tasks.splits import SplitReader, training_files
-from gtrans.tasks.unread import given_options, say_unread
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.training.batches import as_in_first_epoch, report_long_units
 from gtrans.training.parts import Step, step_in_parts
@@ -194,12 +193,10 @@ class DocumentTranslationTask(InteractiveTask):
             self._adopt(cfg)
         else:
             with open_dict(cfg):
-                given = given_options(self.cfg)
                 adopt_unit(self.cfg, model_type, cfg)
                 for name in (*UNIT_FIELDS, *LANGUAGES):
                     cfg[name] = getattr(self.cfg, name)
                 model_type.adapt_to_unit(cfg, str(self.cfg.unit))
-                say_unread(self.cfg, given, model_type.bert_use(cfg) is not None)
         self._use_bert(model_type, cfg, from_checkpoint)
         self._identity.check(self.bert)
         model = super().build_model(cfg, from_checkpoint)

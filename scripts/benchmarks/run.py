@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import allocator
 import authors
 import autocast
 import bert_cache
@@ -39,7 +38,7 @@ import whole_set
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
 _MODULES = (
-    *(training, autocast, allocator, decoding, long_document, whole_set, authors, memory),
+    *(training, autocast, decoding, long_document, whole_set, authors, memory),
     *(checkpoints, vocabulary, shapes, chunks, contrast, bert_cache, fusion, deep_fusion),
     *(loading, preparing),
 )

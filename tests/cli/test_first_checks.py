@@ -10,7 +10,6 @@ import pty
 import shutil
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from support.folders import REPO
 from support.runs import PLUGIN, log_of, refusal, train, updates
 
 from gtrans.cli import main
-from gtrans.known_warnings import hide_known_warnings
 
 BIN = Path(sys.executable).parent
 OPTIONS = ("--optimizer", "adam", "--lr", "0.003", "--max-tokens", "512", "--cpu")
@@ -140,17 +138,6 @@ def test_a_mistake_of_one_rank_ends_all(tiny, tmp_path):
 
 
 # ---- warnings ------------------------------------------------------------------------------------
-
-
-def test_only_known_warnings_are_hidden(recwarn):
-    with warnings.catch_warnings(record=True) as shown:
-        warnings.simplefilter("default")
-        warnings.filters.clear()  # type: ignore[attr-defined]
-        hide_known_warnings()
-        for text in ("hydra.experimental.compose() is no longer experimental.", "Something new."):
-            warnings.warn(text, UserWarning, stacklevel=1)
-        warnings.warn("hydra.experimental.compose() is no longer", FutureWarning, stacklevel=1)
-    assert [str(warning.message)[:9] for warning in shown] == ["Something", "hydra.exp"]
 
 
 def test_a_training_shows_no_known_warning(stock, tiny, tmp_path):

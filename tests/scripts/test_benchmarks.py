@@ -26,7 +26,6 @@ RUNS = {
     "decoding": (*LENGTHS, "--words", "30", "--rounds", "1", "--stock-limit", "30"),
     "long-document": ("--lengths", "60", "--systems", "both", "--instance", "20", "--rounds", "1"),
     "memory": ("--lengths", "60"),
-    "allocator": ("--words", "60", "--updates", "1", "--rounds", "1"),
     "autocast": ("--words", "60", "--rounds", "1"),
     "checkpoints": ("--lengths", "60", "--longest", "120"),
     "chunks": (
@@ -111,13 +110,6 @@ def test_memory(results: Results) -> None:
     rows = results["memory"]["rows"]
     assert systems(rows, 60) == {"gtrans", "gtrans, group attention only"}
     assert all(row["process_mb"] > row["step_mb"] > 0 for row in rows)
-
-
-@pytest.mark.long
-def test_allocator(results: Results) -> None:
-    own, kept = results["allocator"]["rows"]
-    # The heap of a toy hardly changes: tests/tasks/test_allocator.py has what the setting does.
-    assert own["of_own"] == 1.0 and own["faults"] > 0 and kept["faults"] > 0
 
 
 @pytest.mark.long

@@ -15,8 +15,6 @@ from support.tiny_models import TINY, StockCommands, TinyWorld
 
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import PRESETS, GTransformer, GTransformerConfig
-from gtrans.tasks.options import DocumentTranslationConfig
-from gtrans.tasks.unread import given_options, say_unread
 
 COMMON = (
     *("--user-dir", "gtrans", "--task", "document_translation", "--unit", "document"),
@@ -61,59 +59,6 @@ def test_options_out_of_range(tiny: TinyWorld, tmp_path: Path) -> None:
         done = train(tiny, tmp_path, flag, value, "--max-update", "1")
         assert done.status != 0
         assert message in done.stderr.strip().split("\n")[-1]
-
-
-# Options that nothing reads, and what is said of them.
-_UNREAD = {
-    ("--lr-scale-pretrained", "0.5"): "without `--init-from`",
-    ("--copy-local-to-global",): "without `--init-from`",
-    ("--word-dropout-epochs", "2"): "without `--word-dropout`",
-    ("--sample-seed", "2"): "without `--sample-documents` or `--sample-instances`",
-    ("--bert-cache-gb", "1"): "without a model that reads a BERT",
-    ("--context-sentence", "the"): "with the unit document",
-    ("--context-before", "2"): "with the unit document",
-    ("--max-window", "3"): "with the unit document",
-}
-
-
-def test_options_that_nothing_reads_are_named(tiny: TinyWorld, tmp_path: Path) -> None:
-    given = [word for option in _UNREAD for word in option]
-    for number, options in enumerate((given, [])):
-        words = *options, "--word-dropout", "0", "--max-update", "1"
-        done = train(tiny, tmp_path / str(number), *words)
-        assert done.status == 0
-        said = {line for line in done.stderr.splitlines() if "has no effect" in line}
-        assert said == {
-            f"`{name}` has no effect {why}" for (name, *_), why in _UNREAD.items() if options
-        }
-
-
-@pytest.mark.parametrize(
-    ("unit", "steps", "options", "unread"),
-    [
-        ("sentence", None, {"max_doc_tokens": 64}, ["max-doc-tokens"]),
-        ("sentence", None, {"max_window": 3}, ["max-window"]),
-        ("window", None, {"max_doc_tokens": 64, "context_after": 1}, ["max-doc-tokens"]),
-        ("window", None, {"context_redraw": True}, ["context-redraw"]),
-        ("window", None, {"context_redraw": True, "context_kind": "random"}, []),
-        ("window", None, {"context_sentence": "a", "context_kind": "fixed"}, []),
-        ("document", None, {"max_doc_tokens": 64, "recut": True, "min_window": 2}, ["min-window"]),
-        ("stream", None, {"max_doc_tokens": 64, "min_window": 2}, ["max-doc-tokens"]),
-        ("stream", "instances", {"max_doc_tokens": 64, "min_window": 2, "recut": True}, []),
-        ("document", None, {"word_dropout": 0.1, "word_dropout_epochs": 3}, []),
-    ],
-)  # fmt: skip
-def test_what_each_unit_reads(
-    unit: str, steps: str | None, options: dict[str, Any], unread: list[str],
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    cfg = OmegaConf.structured(DocumentTranslationConfig(**options))
-    given = given_options(cfg)
-    assert given == options.keys()
-    cfg.unit, cfg.stream_of = unit, steps
-    say_unread(cfg, given, False)
-    said = capsys.readouterr().err.splitlines()
-    assert [line.split("`")[1] for line in said] == [f"--{name}" for name in unread]
 
 
 @pytest.mark.parametrize(

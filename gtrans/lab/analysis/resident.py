@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import platform
 import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
 
-from gtrans.allocator import give_back_memory
 from gtrans.known_warnings import hide_known_warnings, log_warnings_only
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -25,7 +26,8 @@ def forget_peak() -> int:
     Freed memory is given back to the system from here on, so that what is resident is in use.
     Where a system cannot forget, the peak is still that of the whole process.
     """
-    give_back_memory()
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
     with suppress(OSError):
         _CLEAR.write_text("5")  # Linux, proc(5)
     return _status("VmRSS") or peak()

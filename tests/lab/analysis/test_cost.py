@@ -21,9 +21,7 @@ from gtrans.lab.analysis.cost import Text
 def test_memory_is_what_was_taken_since(repo: Path) -> None:
     """64 MB that are gone again are in the peak; what was gone before is not in what is added."""
     code = """
-from gtrans.allocator import keep_memory
 from gtrans.lab.analysis import resident
-keep_memory()
 earlier = [bytes(20_000) for _ in range(5000)]
 del earlier
 before = resident.forget_peak()
