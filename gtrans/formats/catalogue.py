@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gtrans.errors import GtransError
-from gtrans.formats.document_file import DocumentFile
+from gtrans.formats.document_file import DocumentFile, as_one, splitter
 from gtrans.formats.docx import Docx
 from gtrans.formats.html import Html
 from gtrans.formats.markdown import Markdown
 from gtrans.formats.plain import PlainText, RunningText
 from gtrans.formats.rows import Rows, RunningRows
-from gtrans.formats.sentences import as_one, splitter
 from gtrans.libraries import require
 
 SUFFIXES: Mapping[str, Sequence[str]] = {

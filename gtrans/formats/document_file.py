@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import ClassVar
 
-from gtrans.formats.blocks import Block, Splitter
+from gtrans.formats.inline import Block, Splitter
+from gtrans.languages import language_code
 
 MOVED = "markup inside a word has moved to its end, or marks the whole word"
 
@@ -87,3 +88,24 @@ class DocumentFile(ABC):
             following = iter(of_document)
             for block in blocks:
                 yield block, list(islice(following, len(block.sentences)))
+
+
+def splitter(lang: str) -> Splitter:
+    """The rules of sentencex for a language, or its general ones; nothing is downloaded.
+
+    Args:
+        lang: code of the language.
+    """
+    from sentencex import segment
+
+    code = language_code(lang) or lang  # one that this project does not know
+
+    def split(text: str) -> list[str]:
+        return [found for one in segment(code, text) if (found := one.strip())]
+
+    return split
+
+
+def as_one(text: str) -> list[str]:
+    """The splitter of text that is one sentence."""
+    return [text] if text else []

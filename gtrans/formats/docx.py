@@ -15,9 +15,8 @@ from itertools import chain
 from typing import Any
 
 from gtrans.errors import GtransError
-from gtrans.formats.blocks import Block, Splitter, with_addresses_marked
 from gtrans.formats.document_file import MOVED, DocumentFile
-from gtrans.formats.marks import Mark
+from gtrans.formats.inline import Block, Mark, Splitter, with_addresses_marked
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _MAIN = "word/document.xml"

@@ -11,16 +11,297 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gtrans.data.documents import read_text
 from gtrans.errors import GtransError
-from gtrans.formats.blocks import Block, Splitter
 from gtrans.formats.document_file import DocumentFile
 from gtrans.formats.html import HtmlText
-from gtrans.formats.markdown_inline import Place, content, reparsed, without_emphasis, written
-from gtrans.formats.markdown_parser import EMPHASES, inline_outline, is_emphasis, outline, parser
+from gtrans.formats.inline import Block, Mark, Splitter, joined, with_addresses_marked
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+# ---- the parser --------------------------------------------------------------------------------
+
+
+EMPHASES = ("em", "strong", "s")
+TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)")
+# Containers (:::), tags of templates and lists of attributes that have a line of their own.
+_STRUCTURE = re.compile(r":::.*|(?:\{%.*?%\}\s*)+|\{[:#.][^{}]*\}")
+_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{[:#.][^{}\n]*\}", re.DOTALL)
+_TOML = "+++"
+
+
+@cache
+def parser() -> MarkdownIt:
+    """CommonMark with tables, strikethrough, footnotes, definition lists, math and the like."""
+    from markdown_it import MarkdownIt
+    from mdit_py_plugins.admon import admon_plugin
+    from mdit_py_plugins.deflist import deflist_plugin
+    from mdit_py_plugins.dollarmath import dollarmath_plugin
+    from mdit_py_plugins.footnote import footnote_plugin
+    from mdit_py_plugins.front_matter import front_matter_plugin
+
+    found = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    for plugin in (front_matter_plugin, footnote_plugin, deflist_plugin, admon_plugin):
+        found.use(plugin)
+    # "$5 for one, $50 for all" is no math.
+    found.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
+    found.block.ruler.before("front_matter", "toml", _toml)
+    ended = ["paragraph", "reference", "blockquote", "list"]
+    found.block.ruler.before("fence", "structure", _structure, {"alt": ended})
+    found.inline.ruler.before("escape", "template", _template)
+    remember_places(found)
+    return found
+
+
+def _line(state: StateBlock, number: int) -> str:
+    return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]].strip()
+
+
+def _toml(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Front matter between two lines ``+++``, as Hugo and Zola have it."""
+    if first or state.level or _line(state, 0) != _TOML:
+        return False
+    last = next((number for number in range(1, end) if _line(state, number) == _TOML), None)
+    if last is None:
+        return False
+    if not silent:
+        token = state.push("front_matter", "", 0)
+        token.content = state.src[: state.eMarks[last]]
+        token.map, token.markup, token.hidden = [0, last + 1], _TOML, True
+        state.line = last + 1
+    return True
+
+
+def _structure(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """A line that is no text."""
+    line = _line(state, first)
+    if state.is_code_block(first) or not _STRUCTURE.fullmatch(line):
+        return False
+    if not silent:
+        token = state.push("structure", "", 0)
+        token.content, token.map, token.hidden = line, [first, first + 1], True
+        state.line = first + 1
+    return True
+
+
+def _template(state: StateInline, silent: bool) -> bool:
+    """``{{ name }}`` and the like, which another program replaces."""
+    found = _TEMPLATE.match(state.src, state.pos, state.posMax)
+    if not found:
+        return False
+    if not silent:
+        token = state.push("template", "", 0)
+        token.content, token.hidden = found[0], True
+    state.pos = found.end()
+    return True
+
+
+def outline(text: str) -> list[tuple[str, ...]]:
+    """The tree of a Markdown text: its blocks and inline markup, in order, without words."""
+    found: list[tuple[str, ...]] = []
+    for token in parser().parse(text):
+        if token.type == "inline":
+            found += inline_outline(token)
+        elif token.type == "html_block":
+            found.append((token.type, *map(str, TAG.findall(token.content))))
+        elif token.type == "admonition_open":
+            found.append((token.type, token.markup, str(token.meta), str(token.attrs)))
+        else:
+            no_text = ("fence", "code_block", "front_matter", "structure", "math_block")
+            code = token.content if token.type in no_text else ""
+            found.append((token.type, token.tag, token.markup, token.info, code))
+    return found
+
+
+def inline_outline(token: Token, without: Sequence[str] = ()) -> list[tuple[str, ...]]:
+    """The inline markup of a token, but for some kinds of it."""
+    return [
+        (one.type, one.markup, one.content, str(sorted(one.attrs.items())))
+        for one in token.children or ()
+        if one.type not in ("text", "softbreak") and one.type.rpartition("_")[0] not in without
+    ]
+
+
+def is_emphasis(entry: tuple[str, ...]) -> bool:
+    """Whether an entry of an outline is emphasis."""
+    return entry[0].rpartition("_")[0] in EMPHASES
+
+
+def remember_places(parser: MarkdownIt) -> None:
+    """Let every inline token have ``meta["raw"]``, as it is written in the source.
+
+    That of the end of a link is its address or reference, from the bracket on. Every token that
+    holds inline markup has ``meta["environment"]``, the definitions of references.
+    """
+    for rule in parser.inline.ruler.__rules__:
+        parser.inline.ruler.at(rule.name, _remembering(rule.name, rule.fn), {"alt": rule.alt})
+    parser.core.ruler.after("inline", "environment", _remember_environment)
+
+
+def _remembering(name: str, rule: Any) -> Any:
+    def remembering(state: StateInline, silent: bool) -> bool:
+        begin, known = state.pos, len(state.tokens)
+        label = -1
+        if name == "link" and not silent and state.src[begin] == "[":
+            label = state.md.helpers.parseLinkLabel(state, begin, True)
+        if not rule(state, silent):
+            return False
+        if silent:
+            return True
+        for token in state.tokens[known:]:
+            if token.type == "text" or "raw" in token.meta:
+                continue
+            raw = state.src[begin : state.pos]
+            if token.type == "link_close" and label >= 0:
+                raw = state.src[label : state.pos]
+                if raw in ("]", "][]"):
+                    raw = f"][{' '.join(state.src[begin + 1 : label].split())}]"
+            token.meta["raw"] = raw
+        return True
+
+    return remembering
+
+
+def _remember_environment(state: Any) -> None:
+    for token in state.tokens:
+        if token.type == "inline":
+            token.meta["environment"] = state.env
+
+
+# ---- inline markup -----------------------------------------------------------------------------
+
+
+_SPECIAL = re.compile(r"[\\`*_\[\]<~$]|&(?=#?\w+;)|\{(?=[{%:#.])")
+_AT_BEGIN = re.compile(r"[#>+=:-]|!!!|\?\?\?|\d+(?=[.)])")
+_HASHES_AT_END = re.compile(r"#+\Z")
+_TASK = re.compile(r"\[[ xX]\]\s+")
+_ALERT = re.compile(r"\[!\w+\]")
+_CODE_TAGS = ("code", "kbd", "samp", "var", "pre", "tt")
+
+
+@dataclass
+class Place:
+    """Where a block stands: its first and last line, and what is before and behind it there."""
+
+    first: int
+    last: int
+    before: str
+    behind: str
+    further: str  # what is before a second line
+    in_table: bool
+    token: Token
+    block: Block
+
+    def lines(self) -> list[tuple[int, Block]]:
+        """Its block and the line of that, from 0."""
+        return [(self.first, self.block)]
+
+
+class _Emphasis(str):
+    """The characters around emphasised text."""
+
+
+def without_emphasis(items: Sequence[str | Mark]) -> list[str | Mark]:
+    """Text and marks without those that mark emphasis."""
+    return joined(
+        [one for one in items if isinstance(one, str) or not isinstance(one.what, _Emphasis)]
+    )
+
+
+def reparsed(text: str, place: Place, without: Sequence[str] = ()) -> list[tuple[str, ...]]:
+    """The inline markup of a text in the place of a block."""
+    plain = text.replace(f"\n{place.further}", "\n")
+    if place.in_table:
+        plain = plain.replace("\\|", "|")
+    environment: dict[str, Any] = place.token.meta["environment"]
+    token = parser().parseInline(plain, environment)[0]
+    return inline_outline(token, without)
+
+
+def content(token: Token, parent: str, further: str) -> Iterator[str | Mark]:
+    """The text and marks of a token of inline markup."""
+    children = list(token.children or ())
+    if children and children[0].type == "text":
+        begin = children[0].content
+        if parent == "list_item_open" and (found := _TASK.match(begin)):
+            yield Mark("point", found[0].rstrip() + " ")
+            begin = begin[found.end() :]
+            children[0] = children[0].copy(content=begin)
+        elif len(children) > 1 and children[1].type == "softbreak" and _ALERT.fullmatch(begin):
+            yield Mark("point", f"{begin}\n{further}", breaks=True)
+            children = children[2:]
+    code = ""  # the tag of inline HTML that is left alone
+    skipped = False
+    for child in children:
+        raw = child.meta.get("raw", "")
+        tag = TAG.match(child.content) if child.type == "html_inline" else None
+        if code:
+            yield Mark("point", raw or child.content)
+            code = "" if tag and tag[1] and tag[2].lower() == code else code
+        elif child.type == "link_open":
+            skipped = child.markup == "autolink"
+            yield Mark("point" if skipped else "open", raw if skipped else "[")
+        elif child.type == "link_close":
+            if not skipped:
+                yield Mark("close", raw)
+            skipped = False
+        elif skipped:
+            continue
+        elif child.type == "text":
+            yield from with_addresses_marked(child.content)
+        elif child.type == "softbreak":
+            yield " "
+        elif child.type == "hardbreak":
+            end = "\\\n" if raw.startswith("\\") else "  \n"
+            yield Mark("point", end + further, breaks=True)
+        elif child.type.rpartition("_")[0] in EMPHASES:
+            kind = "open" if child.nesting > 0 else "close"
+            yield Mark(kind, _Emphasis(child.markup))  # type: ignore[arg-type]
+        elif tag:
+            kind = "close" if tag[1] else "open"
+            if not tag[1] and tag[2].lower() in _CODE_TAGS:
+                code, kind = tag[2].lower(), "point"
+            if raw.endswith("/>") or tag[2].lower() in ("br", "img", "input", "wbr", "hr"):
+                kind = "point"
+            breaks, script = tag[2].lower() == "br", tag[2].lower() in ("sub", "sup")
+            yield Mark(kind, raw, breaks, script=script and kind == "open")  # type: ignore[arg-type]
+        elif raw:
+            yield Mark("point", raw, hidden=raw.startswith("<!--"))
+
+
+def written(items: Sequence[str | Mark], place: Place) -> str:
+    """The Markdown of text and marks."""
+    parts = []
+    for number, item in enumerate(items):
+        if isinstance(item, Mark):
+            parts.append(str(item.what))
+            continue
+        text = _SPECIAL.sub(r"\\\g<0>", item)
+        if not place.in_table:  # even "\|" above a line of hyphens would make a table
+            text = text.replace("|", "&#124;")
+        if number == len(items) - 1:
+            text = _HASHES_AT_END.sub(r"\\\g<0>", text)
+        if not parts or parts[-1].endswith(f"\n{place.further}"):
+            found = _AT_BEGIN.match(text)
+            if found and found[0].isdigit():
+                text = f"{found[0]}\\{text[found.end() :]}"  # 1\. is no list
+            elif found:
+                text = f"\\{text}"
+        parts.append(text)
+    whole = "".join(parts)
+    return whole.replace("|", "\\|") if place.in_table else whole
+
+
+# ---- files -------------------------------------------------------------------------------------
+
 
 _TAG_OF_ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?)\s*\S+\s")
 _NOT_TRANSLATED = "not translated, to keep its markup"

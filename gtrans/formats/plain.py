@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gtrans.data.documents import DOCUMENT_LINE, check_length, iterate_raw_lines, line_end
-from gtrans.formats.blocks import Block, Splitter, with_addresses_marked
-from gtrans.formats.document_file import DocumentFile
-from gtrans.formats.marks import Mark
-from gtrans.formats.sentences import as_one
+from gtrans.formats.document_file import DocumentFile, as_one
+from gtrans.formats.inline import Block, Mark, Splitter, with_addresses_marked
 
 
 class Sentence(Block):

@@ -13,8 +13,8 @@ from itertools import islice
 from gtrans.data.documents import iterate_raw_lines, line_end
 from gtrans.errors import GtransError
 from gtrans.evaluation.document_ids import Row, read_rows
-from gtrans.formats.blocks import Block, Splitter
 from gtrans.formats.document_file import DocumentFile
+from gtrans.formats.inline import Block, Splitter
 from gtrans.formats.plain import Sentence
 
 TRANSLATION = "hypothesis"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gtrans.formats.catalogue import Reader
-from gtrans.formats.markdown_parser import is_emphasis, outline
+from gtrans.formats.markdown import is_emphasis, outline
 
 MARKDOWN = [
     "word", "It costs", "$5 for", "$HOME and", "**bold text**", "*em*", "E = 10*6*", "`code`",

@@ -27,10 +27,9 @@ from support.mixed_documents import (
 
 from gtrans.errors import GtransError
 from gtrans.formats.catalogue import Reader, check_format, format_of, packer
-from gtrans.formats.document_file import MOVED, DocumentFile
+from gtrans.formats.document_file import MOVED, DocumentFile, splitter
 from gtrans.formats.html import Html
 from gtrans.formats.markdown import Markdown
-from gtrans.formats.sentences import splitter
 
 ENGLISH = splitter("en")
 

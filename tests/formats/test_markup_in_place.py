@@ -13,8 +13,7 @@ from support.mixed_documents import write_docx
 
 from gtrans.errors import GtransError
 from gtrans.formats.catalogue import Reader, check_format
-from gtrans.formats.document_file import MOVED, DocumentFile
-from gtrans.formats.sentences import splitter
+from gtrans.formats.document_file import MOVED, DocumentFile, splitter
 
 
 def read(path: Path, contents: str | bytes, split_sentences: bool = False) -> DocumentFile:

@@ -163,7 +163,7 @@ def tree_of_html(text: str) -> list[Any]:
 
 def tree_of_markdown(text: str) -> list[Any]:
     """The tree of the HTML that Markdown becomes, and what that does not show."""
-    from gtrans.formats.markdown_parser import parser
+    from gtrans.formats.markdown import parser
 
     hidden = ("front_matter", "structure", "template")
     tokens = [one for token in parser().parse(text) for one in (token, *(token.children or ()))]
