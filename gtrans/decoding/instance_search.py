@@ -1,13 +1,13 @@
 """Beam search over documents longer than an instance, instance by instance.
 
 What an instance knows of those before it: the last sentences of the instance before, if they
-overlap, and the memory of the document, if the model has one. With an overlap an instance begins
-with these sentences, their source and their finished translations, which the model reads in one
-pass, as a given beginning; the search goes on behind them. So what a sentence refers to may stand
-behind a cut, for a model that was trained without: attention sees what it saw in training. A
-memory is updated once for each instance, from the states of all that it has read and of its best
-translation. The instances of a batch of documents advance together. Time and memory per instance
-do not depend on the length of a document.
+overlap, and the memory of the document, if the model was trained on streams with one. With an
+overlap an instance begins with these sentences, their source and their finished translations,
+which the model reads in one pass, as a given beginning; the search goes on behind them. So what a
+sentence refers to may stand behind a cut, for a model that was trained without: attention sees
+what it saw in training. A memory is updated once for each instance, from the states of all that it
+has read and of its best translation. The instances of a batch of documents advance together. Time
+and memory per instance do not depend on the length of a document.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class InstanceSearch(PartSearch):
         documents = [
             _Document(
                 number, self.frame.sentences(row), lengths, self.unit.parts(lengths),
-                [], [], [model.new_memory() for model in models if model.has_memory],
+                [], [], [model.new_memory() for model in models if self._carries(model)],
             )
             for number, (row, lengths) in enumerate(
                 zip(source["src_tokens"], source_lengths, strict=True)
@@ -221,9 +221,16 @@ class InstanceSearch(PartSearch):
         """The models, each with the memories of the documents of ``rows`` if it has any."""
         memories = zip(*(row.document.memories for row in rows), strict=True)
         return [
-            Reader(model, model.joined_memory(next(memories))) if model.has_memory else model
+            Reader(model, model.joined_memory(next(memories))) if self._carries(model) else model
             for model in models
         ]
+
+    def _carries(self, model: Any) -> bool:
+        """Whether the memory goes from instance to instance, as it did in training.
+
+        In training on single documents every instance begins with the initial memory.
+        """
+        return self.unit.trained_in_runs and bool(model.has_memory)
 
     def _remember(
         self,

@@ -13,12 +13,14 @@ from support.batches import BOS, EOS, PAD, batch_of
 from support.gtransformer_models import model_of
 from support.suites import one_in
 from support.untrained import WORDS, task_for, untrained
+from torch import Tensor
 
 from gtrans.data.frame import SENTENCE_MARKS, Frame
 from gtrans.data.instances import MARKS_PER_SENTENCE, split_instances, split_overlapping
 from gtrans.data.units import DocumentUnit
 from gtrans.decoding.instance_search import InstanceSearch
 from gtrans.errors import GtransError
+from gtrans.models.gtransformer_memory import GTransformerMemory
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "paper": {},
@@ -108,6 +110,14 @@ def generator_of(overlap: int, most: int, marks: str = "both", **options: Any) -
     return task, task.build_generator([untrained(task)], Namespace(**given))
 
 
+def sentences_of(lengths: list[int], draw: torch.Generator | None = None) -> list[Tensor]:
+    draw = torch.Generator().manual_seed(5) if draw is None else draw
+    return [
+        torch.cat([torch.randint(4, 4 + len(WORDS), (n,), generator=draw), torch.tensor([EOS])])
+        for n in lengths
+    ]
+
+
 def translated(
     task: Any, generator: Any, documents: list[list[int]], finished: Any = None
 ) -> list[Any]:
@@ -116,10 +126,7 @@ def translated(
     draw = torch.Generator().manual_seed(5)
     examples = []
     for lengths in documents:
-        sentences = [
-            torch.cat([torch.randint(4, 4 + len(WORDS), (n,), generator=draw), torch.tensor([EOS])])
-            for n in lengths
-        ]
+        sentences = sentences_of(lengths, draw)
         for span in builder.unit.cut_to_translate(lengths):
             examples.append(builder.example(span, [sentences[n] for n in span.source]))
     found: list[Any] = generator.documents(builder.collate(examples)["net_input"], finished)
@@ -140,6 +147,30 @@ def test_k_sentences_stay_k(
         length = len(hypotheses[0].tokens)
         assert hypotheses[0].score == pytest.approx(sum(own) / length)
         assert all(sentence.tokens[-1] == EOS for sentence in hypotheses[0].sentences)
+
+
+def test_instances_of_documents_begin_with_the_initial_memory() -> None:
+    """As in training on documents: a search adds up what a pass over each row alone gives."""
+    task = task_for("document")
+    task.cfg.overlap, task.cfg.max_doc_tokens = 1, 16
+    options = {"memory_output": "residual", "memory_layers": "all"}
+    model = untrained(task, 1, GTransformerMemory, **options)
+    generator = task.build_generator([model], Namespace(beam=2, max_len_a=0, max_len_b=4))
+    lengths = [3, 4, 2, 5, 3, 6]
+    ((hypothesis, *_),) = translated(task, generator, [lengths])
+    builder, source, found = task.examples, sentences_of(lengths), hypothesis.sentences
+    target = [torch.tensor(sentence.tokens) for sentence in found]
+    spans = builder.unit.cut(lengths)
+    assert len(spans) > 2 and any(len(span.source) > len(span.current) for span in spans)
+    for span in spans:
+        sides = ([side[n] for n in span.source] for side in (source, target))
+        row = builder.example(span, *sides)
+        batch = builder.collate([row])
+        log_probs = model(**batch["net_input"])[0].log_softmax(-1)
+        scores = log_probs.gather(2, batch["target"][:, :, None])
+        written = scores[batch["target"].ne(PAD)].flatten()
+        own = torch.tensor([score for n in span.current for score in found[n].scores])
+        torch.testing.assert_close(written[-len(own) :], own)
 
 
 class Parts(dict):  # type: ignore[type-arg]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import torch
 from fairseq.data import Dictionary
@@ -14,9 +15,12 @@ from gtrans.data.frame import Frame
 from gtrans.data.units import DocumentUnit
 from gtrans.decoding.document_search import DocumentHypothesis, DocumentSearch
 from gtrans.models.base.contract import SearchableModel
-from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.models.base.model import Transformer
+from gtrans.models.gtransformer import GTransformer
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
+
+Model = TypeVar("Model", bound=Transformer)
 
 WORDS = ("a", "b", "c", "d", "e")
 
@@ -36,19 +40,20 @@ def task_for(
     return DocumentTranslationTask(cfg, *map(dictionary, words))
 
 
-def untrained(task: DocumentTranslationTask, seed: int = 1) -> GTransformer:
+def untrained(
+    task: DocumentTranslationTask, seed: int = 1, system: type[Model] = GTransformer, **options: Any
+) -> Model:
     torch.manual_seed(seed)
     sides = ("encoder", "decoder")
-    cfg = OmegaConf.structured(
-        GTransformerConfig(
-            encoder_embed_dim=16,
-            **{f"{side}_ffn_embed_dim": 16 for side in sides},
-            **{f"{side}_{part}": 2 for side in sides for part in ("layers", "attention_heads")},
-            **{f"{side}_global_layers": 1 for side in (*sides, "cross")},
-        )
-    )
-    cfg._name = "gtransformer_tiny"
-    return GTransformer.build_model(cfg, task)
+    sizes = {
+        "encoder_embed_dim": 16,
+        **{f"{side}_ffn_embed_dim": 16 for side in sides},
+        **{f"{side}_{part}": 2 for side in sides for part in ("layers", "attention_heads")},
+    }
+    if issubclass(system, GTransformer):
+        sizes.update({f"{side}_global_layers": 1 for side in (*sides, "cross")})
+    cfg = OmegaConf.structured(system.options(**{**sizes, **options}))
+    return system.build_model(cfg, task)
 
 
 def translate_rows(
