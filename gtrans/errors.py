@@ -1,8 +1,17 @@
-"""The exception for mistakes that a user can correct, and how it is told from others."""
+"""The exception for mistakes that a user can correct, and the one line that any error becomes."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+
 from gtrans.messages import printable
+
+_WORKER = "ProcessRaisedException"  # torch's, for an exception of a process that fairseq started
+_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
+_LONGEST = 300
 
 
 class GtransError(ValueError):
@@ -26,7 +35,47 @@ def mistake_in(error: BaseException) -> str | None:
     if isinstance(error, GtransError):
         return str(error)
     kind = f"{GtransError.__module__}.{GtransError.__name__}: "
-    if type(error).__name__ == "ProcessRaisedException":
-        _, _, last = str(error).rstrip().rpartition("\n")
+    if type(error).__name__ == _WORKER:
+        last = str(error).rstrip().rpartition("\n")[2]
         return last.removeprefix(kind) if last.startswith(kind) else None
     return None
+
+
+@contextmanager
+def working_on(what: object) -> Iterator[None]:
+    """Let an unexpected error say at which file or option it happened."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, GtransError):
+            error.add_note(str(what))
+        raise
+
+
+def one_line(error: BaseException) -> str:
+    """An error that nobody expected, in one line: the file or option at hand, then what it is."""
+    places = getattr(error, "__notes__", [])
+    if isinstance(error, OSError) and error.strerror:
+        named = [str(name) for name in (error.filename, error.filename2) if name is not None]
+        what = error.strerror
+        places = [*places, *(name for name in named if name not in places)]
+    elif type(error).__name__ == _WORKER:
+        what = str(error).rstrip().rpartition("\n")[2]
+    else:
+        text = next((line for line in map(str.strip, str(error).splitlines()) if line), "")
+        what = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return printable(": ".join([*places, what])[:_LONGEST].rstrip("."))
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question for the end of a message about a misspelt word; empty if nothing is like it."""
+    close = get_close_matches(word, list(known), 1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def with_suggestion(message: str) -> str:
+    """argparse's message about a value that is not among the choices, with the nearest of them."""
+    found = _CHOICE.search(message)
+    if found is None:
+        return message
+    return message + did_you_mean(found[1], re.findall(r"'(.*?)'", found[2]))

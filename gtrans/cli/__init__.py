@@ -1,7 +1,7 @@
 """The ``gtrans`` command: one entry point, one module per subcommand.
 
 A subcommand is a module ``gtrans.cli.<name>`` (dashes become underscores; what several of them
-share is in :mod:`gtrans.cli.shared`), or one of the optional :mod:`gtrans.lab`, with
+share is in :mod:`gtrans.cli.shared`) with
 
 * a docstring: the first line is its help, the rest its description;
 * ``EXAMPLE``: the command line shown at the end of ``--help``;
@@ -17,72 +17,58 @@ A front of one of fairseq's commands has ``hand_over(argv)`` in place of ``add_a
 A command that does several things has ``PARTS``, words by which they are chosen, with their help;
 each is a module like that of a subcommand, in the package ``PARTS_IN``.
 
-Only the module of the chosen subcommand is imported. Nothing else is imported here before
-:func:`main` can answer an interruption.
+Only the module of the chosen subcommand is imported. Every command has ``--verbose``: whatever ends
+it is one line without, and with it the stack trace comes first.
 """
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Sequence
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import FrameType
-
-_INTERRUPTION = "gtrans: interrupted"
+VERBOSE = "--verbose"
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 _BROKEN_PIPE = 128 + 13  # as a shell reports SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``gtrans ARGV``; returns the exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        _end_imports_at_once()
-        try:
-            try:
-                from gtrans.cli.shared.dispatch import dispatch
-            except ModuleNotFoundError as error:
-                from gtrans.libraries import missing_library
+        from gtrans.cli.shared.dispatch import dispatch
 
-                mistake = missing_library(error)
-                if mistake is None:
-                    raise
-                print(f"gtrans: error: {mistake}", file=sys.stderr)
-                return 1
-            return dispatch(list(sys.argv[1:] if argv is None else argv))
+        try:
+            dispatch(words)
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except KeyboardInterrupt:
-        print(_INTERRUPTION, file=sys.stderr)
+        print("gtrans: interrupted", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:
         from gtrans.cli.shared.output import discard_output
 
         discard_output()
         return _BROKEN_PIPE
+    except Exception as error:
+        return _failed(error, words)
+    return 0
 
 
-def _end_imports_at_once() -> None:
-    """Let an interruption end the process while modules are imported.
+def _failed(error: Exception, words: Sequence[str]) -> int:
+    """Say in one line what has ended a command; returns the exit status."""
+    from gtrans.errors import mistake_in, one_line
+    from gtrans.libraries import missing_library
 
-    Some libraries take a KeyboardInterrupt for a missing library and go on half imported. Nothing
-    is lost that a kill would not lose.
-    """
-    import signal
-    import threading
+    mistake = mistake_in(error)
+    if mistake is None and isinstance(error, ModuleNotFoundError):
+        mistake = missing_library(error)
+    if mistake is None:
+        if VERBOSE in words:
+            import traceback
 
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    while frame is not None:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            os.write(2, f"{_INTERRUPTION}\n".encode())
-            os._exit(_INTERRUPTED)
-        frame = frame.f_back
-    raise KeyboardInterrupt
+            traceback.print_exception(error)
+        way_out = "" if VERBOSE in words else f" ({VERBOSE} shows where)"
+        mistake = f"{one_line(error)}{way_out}"
+    print(f"gtrans: error: {mistake}", file=sys.stderr)
+    return 1

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,16 +16,14 @@ from support.suites import others_long
 
 from gtrans.cli import main
 from gtrans.cli.shared.dispatch import _Parser, all_commands, module_of
+from gtrans.errors import working_on
 from gtrans.evaluation.contrastive.results_file import LOWER
 
-# It stands for a library that takes a long time to import and takes everything for a missing part.
+# It stands for a library that takes a long time to import.
 SLOW = """
-import sys, time
+import time
 print("importing", flush=True)
-try:
-    time.sleep(100)
-except BaseException:
-    raise SystemExit("the interruption is taken for something else")
+time.sleep(100)
 """
 
 
@@ -48,7 +47,7 @@ def start(*arguments: str | Path, path: Path | None = None) -> subprocess.Popen[
 
 @pytest.mark.parametrize(
     ("module", "command"),
-    [("gettext", "score"), ("sacrebleu", "score"), ("torch", "options"), ("torch", "train")],
+    [("gettext", "score"), ("sacrebleu", "score"), ("torch", "train")],
 )
 def test_an_interruption_while_modules_are_imported_is_one_line(module, command, tmp_path):
     (tmp_path / f"{module}.py").write_text(SLOW, encoding="utf-8")
@@ -84,6 +83,49 @@ def test_an_interruption_of_the_work_is_one_line(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("gtrans.lab.make_corpus.run", interrupted)
     assert main(["make-corpus", "--out", str(tmp_path / "corpus")]) == 130
     assert capsys.readouterr().err == "gtrans: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("scoer", "there is no command 'scoer'; did you mean score?"),
+        ("score --hpy x", "there is no option --hpy; did you mean --hyp?"),
+        ("translate --path x --bean=5", "there is no option --bean; did you mean --beam?"),
+        ("contrast --set x --format contrapr0", "did you mean contrapro?"),
+        ("analyse curvs", "did you mean curves?"),
+        ("translate --path x --beam five", "argument --beam: "),
+    ],
+)
+def test_a_misspelt_word_is_one_line_with_the_nearest(words, hint, capsys):
+    with suppress(SystemExit):
+        assert main(words.split()) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("gtrans: error: ") and hint in line
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(5, "Input/output error", "model.pt"), "model.pt: Input/output error"),
+        (RuntimeError("\n selected index\n k out of range"), "RuntimeError: selected index"),
+        (KeyError("cfg"), "KeyError: 'cfg'"),
+        (MemoryError(), "MemoryError"),
+    ],
+)
+def test_an_unexpected_error_is_one_line(error, line, monkeypatch, capsys, tmp_path):
+    def fails(*_: object) -> None:
+        with working_on("corpus/train.en"):
+            raise error
+
+    monkeypatch.setattr("gtrans.cli.score.run", fails)
+    words = ["score", "--hyp", "a", "--ref", "b"]
+    assert main(words) == 1
+    message = f"gtrans: error: corpus/train.en: {line}"
+    assert capsys.readouterr().err == f"{message} (--verbose shows where)\n"
+    error.__notes__.clear()
+    assert main([*words, "--verbose"]) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback") and shown.endswith(f"{message}\n")
 
 
 @pytest.mark.parametrize(

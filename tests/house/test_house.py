@@ -49,7 +49,8 @@ def test_the_usage_can_be_typed_as_it_stands(capsys):
     """After an option for several words, what needs no option would be one of them."""
     usage, _, _ = help_of(["trim-vocab"], capsys).partition("\n\n")
     assert " ".join(usage.split()) == (
-        "usage: gtrans trim-vocab CKPT [-h] --data DIR --out DIR [--splits NAME [NAME ...]]"
+        "usage: gtrans trim-vocab CKPT [-h] --data DIR --out DIR [--splits NAME [NAME ...]] "
+        "[--verbose]"
     )
     assert help_of(["report"], capsys).startswith("usage: gtrans report [NAME=]RUN [")
 

@@ -7,14 +7,16 @@ import importlib
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from gtrans.cli import VERBOSE
 from gtrans.cli.shared.extras import LAB, from_lab
 from gtrans.cli.shared.output import standard_output
 from gtrans.environment import check_environment
-from gtrans.errors import GtransError, mistake_in
+from gtrans.errors import GtransError, did_you_mean, with_suggestion
 from gtrans.known_warnings import hide_known_warnings, log_warnings_only
-from gtrans.libraries import missing_library, require
+from gtrans.libraries import require
+from gtrans.messages import printable
 from gtrans.version import __version__
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ COMMANDS = {
     "recipes": "list the papers' scripts and configurations, or copy them to a folder",
 }
 
-_NO_COMMAND = 2  # as argparse reports a missing word
+_MISTYPED = 2  # as argparse ends
 
 
 class _Parser(argparse.ArgumentParser):
@@ -52,6 +54,11 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(*args, **options)
         for name in (None, "store"):
             self.register("action", name, _Store)
+
+    def error(self, message: str) -> NoReturn:
+        """End with status 2 and one line, which names the nearest choice."""
+        way_out = f"`{self.prog} --help` lists everything"
+        self.exit(_MISTYPED, f"gtrans: error: {printable(with_suggestion(message))} ({way_out})\n")
 
     def set_usage(self) -> None:
         """Make the usage of the arguments that are declared."""
@@ -97,36 +104,37 @@ def module_of(command: str) -> ModuleType:
     return importlib.import_module(f"{package}.{command.replace('-', '_')}")
 
 
-def dispatch(argv: Sequence[str]) -> int:
-    """Run the subcommand ``argv[0]``; returns the exit status."""
-    if not argv:
+def dispatch(argv: Sequence[str]) -> None:
+    """Run the subcommand ``argv[0]``.
+
+    Raises:
+        SystemExit: with status 2, there is no such command or option, or help was asked for.
+        GtransError: a user's mistake.
+    """
+    if argv[:1] == [VERBOSE]:
+        argv = [*argv[1:], VERBOSE]
+    if argv[:1] in ([], [VERBOSE]):
         _overview().print_help(sys.stderr)
-        return _NO_COMMAND
-    command = _overview().parse_args(argv[:1]).command
+        sys.exit(_MISTYPED)
+    command: str = _overview().parse_args(argv[:1]).command
+    if command not in all_commands():
+        hint = did_you_mean(command, all_commands())
+        _overview().error(f"there is no command '{command}'{hint}")
     hide_known_warnings()
-    try:
-        check_environment()
-        module, rest = module_of(command), argv[1:]
-        parts = getattr(module, "PARTS", ())
-        if parts and rest and not rest[0].startswith("-") and rest[0] not in parts:
-            raise GtransError(
-                f"`gtrans {command}` has no '{rest[0]}'; it has {', '.join(parts)}, or options only"
-            )
-        if rest and rest[0] in parts:
-            module = importlib.import_module(f"{module.PARTS_IN}.{rest[0]}")
-            command, rest = f"{command} {rest[0]}", rest[1:]
-        work = _hand_over if hasattr(module, "hand_over") else _run
-        with standard_output():
-            work(module, command, rest)
-    except Exception as error:
-        mistake = mistake_in(error)
-        if isinstance(error, ModuleNotFoundError):
-            mistake = missing_library(error)
-        if mistake is None:
-            raise
-        print(f"gtrans: error: {mistake}", file=sys.stderr)
-        return 1
-    return 0
+    check_environment()
+    module, rest = module_of(command), argv[1:]
+    parts = getattr(module, "PARTS", ())
+    if parts and rest and not rest[0].startswith("-") and rest[0] not in parts:
+        raise GtransError(
+            f"`gtrans {command}` has no '{rest[0]}'; it has {', '.join(parts)}, or options only"
+            f"{did_you_mean(rest[0], parts)}"
+        )
+    if rest and rest[0] in parts:
+        module = importlib.import_module(f"{module.PARTS_IN}.{rest[0]}")
+        command, rest = f"{command} {rest[0]}", rest[1:]
+    work = _hand_over if hasattr(module, "hand_over") else _run
+    with standard_output():
+        work(module, command, rest)
 
 
 def _overview() -> argparse.ArgumentParser:
@@ -139,7 +147,7 @@ def _overview() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gtrans {__version__}")
-    parser.add_argument("command", choices=list(all_commands()), metavar="COMMAND")
+    parser.add_argument("command", metavar="COMMAND")
     return parser
 
 
@@ -152,15 +160,28 @@ def _run(module: ModuleType, command: str, argv: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.add_arguments(parser)
+    parser.add_argument(
+        VERBOSE, action="store_true", help="show the stack trace of an unexpected error"
+    )
     parser.set_usage()
     words, passed_on = list(argv), []
     if hasattr(module, "PASSES_ON") and "--" in words:
         end = words.index("--")
         words, passed_on = words[:end], words[end + 1 :]
+    refuse_unknown(words, parser)
     args = parser.parse_args(words, argparse.Namespace(passed_on=passed_on))
     require(module.NEEDS, f"gtrans {command}")
     log_warnings_only()
     module.run(args)
+
+
+def refuse_unknown(words: Sequence[str], parser: argparse.ArgumentParser) -> None:
+    """End for an option that there is not; argparse would first name others that are missing."""
+    known = parser._option_string_actions
+    for word in words:
+        flag = word.partition("=")[0]
+        if flag.startswith("--") and not any(name.startswith(flag) for name in known):
+            parser.error(f"there is no option {flag}{did_you_mean(flag, known)}")
 
 
 def _hand_over(module: ModuleType, command: str, argv: Sequence[str]) -> None:
