@@ -34,6 +34,7 @@ from pathlib import Path
 
 from gtrans.cli.shared.contrast_report import lines_of, report_all, test_lines
 from gtrans.cli.shared.contrast_systems import Judged, check_systems, judged_systems
+from gtrans.cli.shared.extras import add_lab_readers
 from gtrans.cli.shared.model_options import (
     add_context,
     add_instances,
@@ -66,6 +67,7 @@ NEEDS = ()
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans contrast``."""
+    add_lab_readers()
     files = parser.add_argument_group("files")
     add_model_files(files, required=False)
     files.add_argument(

@@ -20,7 +20,7 @@ import numpy as np
 
 from gtrans.data.documents import iterate_raw_lines, read_documents
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive.json_file import read_entries
+from gtrans.evaluation.contrastive.contrapro import read_entries
 from gtrans.evaluation.document_ids import read_identified
 from gtrans.evaluation.scores import Measurement
 

@@ -14,3 +14,15 @@ COMMANDS = {
     "report": "write one page of HTML about finished runs: scores, curves, a document reader",
 }
 """Name and help of each command; ``gtrans.lab.NAME`` has it, as in :mod:`gtrans.cli`."""
+
+
+def add_readers() -> None:
+    """Add the readers of published contrastive sets to the choices of ``--format``."""
+    from gtrans.evaluation.contrastive import READERS
+    from gtrans.lab import contrastive_sets as sets
+
+    READERS["contracat"] = sets.read_contracat
+    READERS["consistency"] = sets.read_consistency
+    READERS["discevalmt"] = sets.read_discevalmt
+    READERS["large-pronoun"] = sets.read_large_pronoun
+    READERS["discourse-zhen"] = sets.read_discourse_zhen

@@ -26,6 +26,7 @@ from gtrans.cli.shared.system_names import system_names
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import READERS, Item, ReadOptions, read_items
 from gtrans.identity.files import atomic_writer, check_output
+from gtrans.lab import add_readers
 from gtrans.messages import say
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ NEEDS = ("jinja2", "matplotlib")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans report``."""
+    add_readers()
     parser.add_argument(
         "run",
         nargs="+",

@@ -239,24 +239,6 @@ def test_the_command_prints_json(contrast: Callable[..., tuple[int, str, str]]):
     assert contrast("document:other", "--json", "--random-context", "--seed", "5")[1] == out
 
 
-def test_the_command_reads_published_sets(
-    contrast: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
-    entry = {
-        "src": "The table is new . _eos It is old .",
-        "dst": ["Der Tisch ist neu . _eos Er ist alt .", "Der Tisch ist neu . _eos Sie ist alt ."],
-        "true_ind": 0,
-        "ctx_dist": 1,
-    }
-    second = {**entry, "src": "The lamp is old . _eos It is new ."}
-    path = tmp_path / "deixis_test.json"
-    path.write_text(json.dumps([entry, second]), encoding="utf-8")
-    more = ("--format", "consistency", "--set", str(path), "--random-context", "--json")
-    status, out, _ = contrast("document", *more)
-    assert status == 0
-    assert json.loads(out)["by_phenomenon"]["deixis_test"]["items"] == 2
-
-
 @pytest.mark.parametrize(
     ("model", "more", "message"),
     [
@@ -265,7 +247,7 @@ def test_the_command_reads_published_sets(
         ("sentence", ("--data", "nowhere"), "nowhere: there is no such data folder."),
         ("sentence", ("--context", "-1"), "`--context` must be at least 0, but is -1."),
         ("sentence", ("--documents", "nowhere"), "`--documents`: there is no folder 'nowhere'."),
-        ("sentence", ("--format", "discevalmt"), ".jsonl:1: instance id: a block must be a JSON"),
+        ("sentence", ("--format", "contrapro", "--context", "0"), ".jsonl: not JSON"),
     ],
 )
 def test_mistakes_are_one_line(

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gtrans.cli import VERBOSE
-from gtrans.cli.shared.extras import LAB, from_lab
+from gtrans.cli.shared.extras import LAB, lab_commands
 from gtrans.cli.shared.output import standard_output
 from gtrans.environment import check_environment
 from gtrans.errors import GtransError, did_you_mean, with_suggestion
@@ -95,7 +95,7 @@ class _Store(argparse.Action):
 
 def all_commands() -> dict[str, str]:
     """All subcommands with their help, those of :mod:`gtrans.lab` last."""
-    return COMMANDS | from_lab("COMMANDS")
+    return COMMANDS | lab_commands()
 
 
 def module_of(command: str) -> ModuleType:

@@ -8,13 +8,24 @@ from typing import Any
 LAB = "gtrans.lab"
 
 
-def from_lab(name: str) -> dict[str, Any]:
-    """What ``gtrans.lab`` registers under ``name``; nothing where that package is missing."""
+def lab() -> Any:
+    """The package ``gtrans.lab``; None where it is missing."""
     try:
-        lab = importlib.import_module(LAB)
+        return importlib.import_module(LAB)
     except ModuleNotFoundError as error:
         if error.name != LAB:
             raise
-        return {}
-    found: dict[str, Any] = getattr(lab, name)
-    return found
+        return None
+
+
+def lab_commands() -> dict[str, str]:
+    """The help of each of its commands, whose modules are in it."""
+    found = lab()
+    return {} if found is None else dict(found.COMMANDS)
+
+
+def add_lab_readers() -> None:
+    """Add its readers of contrastive sets to those of :mod:`gtrans.evaluation.contrastive`."""
+    found = lab()
+    if found is not None:
+        found.add_readers()

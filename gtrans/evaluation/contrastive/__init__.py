@@ -20,15 +20,10 @@ from gtrans.evaluation.contrastive.accuracy import (
     tabulate,
     wilson_interval,
 )
-from gtrans.evaluation.contrastive.consistency import read_consistency
-from gtrans.evaluation.contrastive.contracat import read_contracat
 from gtrans.evaluation.contrastive.contrapro import read_contrapro
 from gtrans.evaluation.contrastive.control import random_contexts
-from gtrans.evaluation.contrastive.discevalmt import read_discevalmt
-from gtrans.evaluation.contrastive.discourse_zhen import read_discourse_zhen
 from gtrans.evaluation.contrastive.items import Item, ReadOptions
 from gtrans.evaluation.contrastive.jsonl import read_jsonl
-from gtrans.evaluation.contrastive.large_pronoun import read_large_pronoun
 from gtrans.evaluation.contrastive.margins import (
     Gains,
     MeanGain,
@@ -65,15 +60,10 @@ __all__ = [
 ]
 
 READERS: dict[str, Callable[[str | os.PathLike[str], ReadOptions], list[Item]]] = {
-    "contrapro": read_contrapro,
-    "contracat": read_contracat,
-    "consistency": read_consistency,
-    "discevalmt": read_discevalmt,
-    "large-pronoun": read_large_pronoun,
-    "discourse-zhen": read_discourse_zhen,
     "jsonl": read_jsonl,
+    "contrapro": read_contrapro,
 }
-"""A reader for each published format; the names are the choices of ``--format``."""
+"""A reader for each format, the choices of ``--format``; :mod:`gtrans.lab` adds other sets'."""
 
 
 def read_items(

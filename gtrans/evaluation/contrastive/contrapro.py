@@ -4,7 +4,10 @@
 Machine Translation", WMT 2018. Three forms are in use:
 
 * ``contrapro.json`` with the OpenSubtitles documents that ``setup_opensubs.sh`` of its
-  repository extracts (``--documents``); see :mod:`.pronoun_json`. Segments count from 1.
+  repository extracts (``--documents``): an array of objects with ``document id`` and ``segment
+  id``, counted from 1, ``src segment`` and ``ref segment``, ``src pronoun`` and ``ref pronoun``,
+  ``ante distance``, and ``errors``, each with its ``contrastive`` sentence. The documents have one
+  sentence per line, ``DOCUMENTS/YEAR/NAME.LANG``.
 * the files that its conversion script writes: ``NAME.text.en`` and ``NAME.text.de`` with a line
   for each candidate, ``NAME.context.en`` and ``NAME.context.de`` with N lines of context for each.
 * text: ``en.txt`` and ``de.txt`` with lines ``context <SEP> sentence``, truecased, as ContraCAT
@@ -13,32 +16,49 @@ Machine Translation", WMT 2018. Three forms are in use:
 In the last two, the lines of an example follow each other, the right one first.
 ``groups.tsv`` in the same folder may say where examples begin (columns ``first_line``,
 ``variants``, ``reference_pronoun``, ``antecedent_distance``, which may be empty).
+
+Sets that follow these forms are read by the same functions in :mod:`gtrans.lab`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from gtrans.data.documents import iterate_raw_lines, resolve
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive import german
-from gtrans.evaluation.contrastive.contracat import GENDERS, has_genders
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
-from gtrans.evaluation.contrastive.pronoun_json import PronounSet, antecedent, read_pronoun_json
-from gtrans.evaluation.contrastive.text_sides import contexts_of, separated, the_only, two_sides
+from gtrans.evaluation.contrastive.words import changed_words, words_of
+from gtrans.identity.json_files import parse_json
 from gtrans.messages import say
 
-_JSON = PronounSet(source="en", target="de", first_segment=1)
 _TEXT, _TRANSLATION = ".text.en", ".text.de"
 _WRONG = (2, 3)  # wrong lines: three where the other pronoun may be both "er" and "ihn"
 _WHOLE = {"it:er": 4000, "it:es": 4000, "it:sie": 4000}
 # The most differences between groups.tsv and the text, as a share; the published ones have 0.3%.
 _MISTAKEN = 0.01
 _COLUMNS = ["first_line", "variants", "reference_pronoun", "antecedent_distance"]
+# Least similarity of a sentence of the set and that of its document; they differ in the
+# tokenisation of some editions.
+_ALIKE = 0.6
+GENDERS_FILE = "genders.txt"
+"""The file of a template of ContraCAT that says which candidates are right."""
+_SEPARATOR = "<SEP>"
+_FORMS = {
+    "er": ("er", "ihn", "ihm", "sein", "seine", "seinen", "seinem", "seiner", "seines"),
+    "sie": ("sie", "ihr", "ihre", "ihren", "ihrem", "ihrer", "ihres"),
+    "es": ("es",),
+}
+_PRONOUN_OF = {form: pronoun for pronoun, forms in _FORMS.items() for form in forms}
+GENDERS = {"er": "m", "sie": "f", "es": "n"}
+"""Pronouns of the third person singular, and their genders."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +90,7 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
     """All examples of ``contrapro.json``, or of a text form: its folder or its source.
 
     Phenomena are pairs of pronouns, ``it:er``. In the text forms the pronoun is the one in which
-    all candidates differ, and examples are told apart by it (:func:`.german.examples`) if there
+    all candidates differ, and examples are told apart by it (:func:`._examples`) if there
     is no ``groups.tsv``; the distance is then unknown.
 
     Raises:
@@ -83,7 +103,7 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
     folder = path if path.is_dir() else path.parent
     if has_genders(folder):
         raise GtransError(
-            f"{folder}: has {GENDERS}, so it is a template of ContraCAT, whose first line is "
+            f"{folder}: has {GENDERS_FILE}, so it is a template of ContraCAT, whose first line is "
             "not the right one; give `--format contracat`."
         )
     plain = path.name.removesuffix(".gz")
@@ -97,7 +117,7 @@ def read_contrapro(path: str | os.PathLike[str], options: ReadOptions) -> list[I
     elif path.is_dir() or plain.endswith(_TEXT):
         lines = _extracted(path, options.context)
     else:
-        return read_pronoun_json(path, _JSON, options)
+        return read_pronoun_json(path, PronounSet("en", "de", first_segment=1), options)
     table = folder / "groups.tsv"
     groups = list(_groups(table, len(lines.sources))) if table.is_file() else _found_groups(lines)
     items = [_item(group, lines, options.context) for group in groups]
@@ -116,7 +136,7 @@ def _compare(table: Path, groups: Sequence[_Group], lines: _Lines) -> None:
     wrong: list[tuple[int, str, str]] = []
     for group in groups:
         right, *others = (target[-1] for target in lines.targets[group.begin : group.end])
-        found, said = german.pronoun_of(right, others), german.lemma_of(group.pronoun)
+        found, said = pronoun_of(right, others), _PRONOUN_OF.get(group.pronoun.lower(), "")
         if found and said and found != said:
             wrong.append((group.begin + 1, found, group.pronoun))
     if len(wrong) > _MISTAKEN * len(groups):
@@ -159,20 +179,20 @@ def _extracted(path: Path, context: int) -> _Lines:
 def _found_groups(lines: _Lines) -> list[_Group]:
     texts = [" ".join(sentences) for sentences in lines.targets]
     groups: list[_Group] = []
-    for begin, end in german.examples(lines.sources, texts):
+    for begin, end in _examples(lines.sources, texts):
         right, *wrong = texts[begin:end]
-        if len(wrong) not in _WRONG or not german.is_example(right, wrong):
+        if len(wrong) not in _WRONG or not _is_example(right, wrong):
             raise GtransError(
                 f"{lines.file}:{begin + 1}: lines {begin + 1} to {end} are no example of ContraPro "
                 "(a right line and 2 or 3 with the other pronouns), so where examples begin is "
                 "unclear; say it in a file groups.tsv in the same folder, or give contrapro.json."
             )
         groups.append(_Group(begin, end))
-    orders = [german.pronouns_of(texts[group.begin : group.end]) for group in groups]
-    if len(orders) > 1 and all(order == list(german.GENDERS) for order in orders):
+    orders = [pronouns_of(texts[group.begin : group.end]) for group in groups]
+    if len(orders) > 1 and all(order == list(GENDERS) for order in orders):
         raise GtransError(
             f"{lines.file}: every example has er, sie and es in this order, as in the templates of "
-            f"ContraCAT, where the first is not the right one; give {GENDERS} and `--format "
+            f"ContraCAT, where the first is not the right one; give {GENDERS_FILE} and `--format "
             "contracat`, or groups.tsv if these are examples of ContraPro."
         )
     return groups
@@ -218,7 +238,7 @@ def _item(group: _Group, lines: _Lines, context: int) -> Item:
     if not real or real[-1] != len(source) - 1:
         raise GtransError(f"{place}: the sentence itself is empty, here or in its source.")
     target, *contrastive = (tuple(c[number] for number in real) for c in candidates)
-    pronoun = german.pronoun_of(target[-1], [wrong[-1] for wrong in contrastive])
+    pronoun = pronoun_of(target[-1], [wrong[-1] for wrong in contrastive])
     pronoun = pronoun or group.pronoun
     return Item(
         id=str(begin + 1),
@@ -231,3 +251,354 @@ def _item(group: _Group, lines: _Lines, context: int) -> Item:
         form=lines.form,
         groups=antecedent(group.distance),
     )
+
+
+# --- JSON with documents --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a JSON array or object.
+
+    Attributes:
+        place: file and name, with which error messages begin: ``set.json: instance 3``.
+        name: its key, or its number in an array, counted from 1.
+        value: the decoded JSON.
+    """
+
+    place: str
+    name: str
+    value: Any
+
+    def error(self, message: str) -> GtransError:
+        """The exception to raise if the entry does not have the form of its format."""
+        return GtransError(f"{self.place}: {message}")
+
+    def text(self, key: str) -> str:
+        """The value of ``key``, a non-empty string.
+
+        Raises:
+            GtransError: it is something else, or the entry is not an object.
+        """
+        value = self.value.get(key) if isinstance(self.value, dict) else None
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(f"{key!r} must be a text that is not empty, but is {_shown(value)}.")
+        return value.strip()
+
+    def number(self, key: str) -> int:
+        """The value of ``key``, an integer.
+
+        Raises:
+            GtransError: it is something else, or the entry is not an object.
+        """
+        value = self.value.get(key) if isinstance(self.value, dict) else None
+        if type(value) is not int:
+            raise self.error(f"{key!r} must be a whole number, but is {_shown(value)}.")
+        return value
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 60 else f"{text[:57]}..."
+
+
+def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
+    """The entries of the JSON array or object that a file holds, gzipped or not.
+
+    Raises:
+        GtransError: the file cannot be read, or is not JSON.
+    """
+    content = parse_json("\n".join(iterate_raw_lines(path)), str(path))
+    if isinstance(content, list):
+        content = {str(number): value for number, value in enumerate(content, start=1)}
+    if not isinstance(content, dict):
+        raise GtransError(f"{path}: must hold a JSON array or object.")
+    for name, value in content.items():
+        yield Entry(f"{path}: instance {name}", name, value)
+
+
+@dataclass(frozen=True)
+class PronounSet:
+    """The differences between the published sets.
+
+    Attributes:
+        source, target: languages, the suffixes of the files of the documents.
+        first_segment: ``segment id`` of the first sentence of a document.
+    """
+
+    source: str
+    target: str
+    first_segment: int
+
+
+def read_pronoun_json(
+    path: str | os.PathLike[str], kind: PronounSet, options: ReadOptions
+) -> list[Item]:
+    """All examples, with up to ``options.context`` sentences of context each.
+
+    Raises:
+        GtransError: context is wanted without a folder of documents, a file cannot be read,
+            or an example has another form, is not in its document, or occurs twice.
+    """
+    if options.context and options.documents is None:
+        raise GtransError(
+            f"{path}: its contexts are in separate documents; give their folder "
+            "(`--documents`), or `--context 0`."
+        )
+    items: list[Item] = []
+    known: dict[str, str] = {}
+    for entry in read_entries(path):
+        items.append(_json_item(entry, kind, options))
+        names = [entry.value.get(key) for key in ("document id", "segment id")]
+        if None not in names:
+            # Twice in a segment is right only if other words are wrong: it has two pronouns.
+            key = json.dumps([*names, items[-1].candidates])
+            if key in known:
+                raise entry.error(f"is the same example as instance {known[key]}; remove one.")
+            known[key] = entry.name
+    return items
+
+
+def _json_item(entry: Entry, kind: PronounSet, options: ReadOptions) -> Item:
+    source, target = [entry.text("src segment")], [entry.text("ref segment")]
+    errors = entry.value.get("errors")
+    errors = [errors] if isinstance(errors, dict) else errors
+    if not isinstance(errors, list) or not errors:
+        raise entry.error("'errors' must be a list of at least one wrong translation.")
+    wrong = [Entry(entry.place, entry.name, error).text("contrastive") for error in errors]
+    distance, within = _distance(entry), entry.value.get("intrasegmental")
+    if not isinstance(within, bool | None):
+        raise entry.error("'intrasegmental' must be true, false or null.")
+    before: tuple[list[str], list[str]] = ([], [])
+    if options.context and options.documents is not None:
+        sides = _document(entry, kind, options.documents)
+        number = entry.number("segment id") - kind.first_segment
+        if not 0 <= number < len(sides[0]):
+            raise entry.error(
+                f"'segment id' is {number + kind.first_segment}, but the document "
+                f"{entry.text('document id')} has {len(sides[0])} lines."
+            )
+        for side, text in zip(sides, (source[0], target[0]), strict=True):
+            if not _alike(side[number], text):
+                raise entry.error(
+                    f"line {number + 1} of the document {entry.text('document id')} is "
+                    f"'{side[number]}', not '{text}'; give the documents of the set."
+                )
+        source, target = [sides[0][number]], [sides[1][number]]
+        pairs = [
+            pair
+            for pair in zip(*(side[max(number - options.context, 0) : number] for side in sides),
+                            strict=True)
+            if all(pair)
+        ]  # fmt: skip
+        before = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    return Item(
+        id=entry.name,
+        phenomenon=f"{entry.text('src pronoun')}:{entry.text('ref pronoun')}".lower(),
+        distance=distance,
+        cue="target",
+        source=(*before[0], *source),
+        target=(*before[1], *target),
+        contrastive=tuple((*before[1], sentence) for sentence in wrong),
+        groups=antecedent(distance, within),
+    )
+
+
+def antecedent(distance: int | None, within: bool | None = None) -> dict[str, str]:
+    """The groups of an example in the tables of Mueller et al. (2018), as far as they are known.
+
+    Antecedents in the sentence itself and before it, and distances, those above 3 together.
+
+    Args:
+        distance: that of the antecedent in sentences.
+        within: whether it is in the sentence itself, as the set says it; None: it does not, and
+            the distance decides.
+    """
+    groups: dict[str, str] = {}
+    if within is None and distance is not None:
+        within = distance == 0
+    if within is not None:
+        groups["antecedent"] = "intrasentential" if within else "intersentential"
+    if distance is not None:
+        groups["antecedent distance"] = str(distance) if distance <= 3 else ">3"
+    return groups
+
+
+def _distance(entry: Entry) -> int | None:
+    """That of the antecedent; null and numbers below 0 mean that it is not known."""
+    if "ante distance" in entry.value and entry.value["ante distance"] is None:
+        return None
+    distance = entry.number("ante distance")
+    return distance if distance >= 0 else None
+
+
+def _document(entry: Entry, kind: PronounSet, folder: Path) -> tuple[list[str], list[str]]:
+    name = entry.text("document id")
+    stem = name.removesuffix(f".{kind.target}").removesuffix(f".{kind.source}")
+    if Path(stem).name != stem:
+        raise entry.error(f"'document id' must be the name of a document, but is '{name}'.")
+    prefix = folder / stem.split("_")[0] / stem
+    try:
+        return _document_lines(str(prefix), kind.source, kind.target)
+    except GtransError as error:
+        raise entry.error(str(error)) from None
+
+
+@lru_cache(maxsize=64)
+def _document_lines(prefix: str, source: str, target: str) -> tuple[list[str], list[str]]:
+    files = [resolve(prefix, lang) for lang in (source, target)]
+    sides = [list(iterate_raw_lines(file)) for file in files]
+    if len(sides[0]) != len(sides[1]):
+        raise GtransError(
+            f"'{files[0]}' has {len(sides[0])} lines, but '{files[1]}' has {len(sides[1])}."
+        )
+    return sides[0], sides[1]
+
+
+def _alike(one: str, other: str) -> bool:
+    a, b = ("".join(c for c in text.casefold() if c.isalnum()) for text in (one, other))
+    return a == b or SequenceMatcher(None, a, b).ratio() >= _ALIKE
+
+
+# --- lines of text --------------------------------------------------------------------------------
+
+
+def has_genders(folder: Path) -> bool:
+    """Whether a folder is a template of ContraCAT, whose first lines are not the right ones."""
+    return any((folder / f"{GENDERS_FILE}{suffix}").is_file() for suffix in ("", ".gz"))
+
+
+def the_only(folder: Path, ending: str) -> Path:
+    """The only file of a folder whose name, but for ``.gz``, has this ending.
+
+    Raises:
+        GtransError: there is none, or more than one.
+    """
+    found = sorted(f for f in folder.iterdir() if f.name.removesuffix(".gz").endswith(ending))
+    if len(found) != 1:
+        raise GtransError(f"{folder}: must hold one file *{ending}, but holds {len(found)}.")
+    return found[0]
+
+
+def two_sides(*files: Path | str) -> list[list[str]]:
+    """The lines of files that must have equally many.
+
+    Raises:
+        GtransError: a file cannot be read, or their numbers of lines differ.
+    """
+    sides = [list(iterate_raw_lines(file)) for file in files]
+    for file, side in zip(files[1:], sides[1:], strict=True):
+        if len(side) != len(sides[0]):
+            raise GtransError(
+                f"{files[0]} has {len(sides[0])} lines, but {Path(file).name} has {len(side)}."
+            )
+    return sides
+
+
+def separated(lines: Sequence[str], file: Path) -> list[Sentences]:
+    """The sentences of lines ``context <SEP> sentence``.
+
+    Raises:
+        GtransError: a line has no ``<SEP>``; the message names it.
+    """
+    for number, line in enumerate(lines, start=1):
+        if _SEPARATOR not in line:
+            raise GtransError(f"{file}:{number}: has no {_SEPARATOR} between context and sentence.")
+    return [tuple(part.strip() for part in line.split(_SEPARATOR)) for line in lines]
+
+
+def contexts_of(
+    prefix: str, sides: tuple[str, str], lines: int, wanted: int
+) -> list[list[Sentences]]:
+    """The contexts in ``PREFIX.SIDE`` of every line of a set, on both sides.
+
+    Args:
+        prefix, sides: names of the files, which hold equally many lines of context for each
+            line of the set.
+        lines: number of lines of the set.
+        wanted: how many of them, the last ones, are read.
+
+    Raises:
+        GtransError: a file cannot be read, or has another number of lines, or fewer are there
+            than are wanted.
+    """
+    if not wanted:
+        return [[()] * lines for _ in sides]
+    files = [resolve(prefix, side) for side in sides]
+    found = two_sides(*files)
+    size, rest = divmod(len(found[0]), lines) if lines else (0, 1)
+    if rest or size < wanted:
+        raise GtransError(
+            f"{files[0]}: has {len(found[0])} lines for the {lines} of the set; `--context` "
+            f"{wanted} needs as many lines for each of them, {wanted} or more."
+        )
+    return [
+        [tuple(side[end - wanted : end]) for end in range(size, len(side) + 1, size)]
+        for side in found
+    ]
+
+
+# --- German pronouns ------------------------------------------------------------------------------
+
+
+def pronoun_of(right: str, wrong: Sequence[str]) -> str:
+    """The pronoun in which a text differs from all of ``wrong``: er, sie, es, or '' if unknown."""
+    found = {_PRONOUN_OF.get(word, "") for word in changed_words(right, wrong)}
+    return found.pop() if len(found) == 1 else ""
+
+
+def pronouns_of(texts: Sequence[str]) -> list[str]:
+    """The pronoun that each text has where they all differ: er, sie, es, or '' if unknown."""
+    words = [words_of(text) for text in texts]
+    places = [column for column in zip(*words, strict=False) if len(set(column)) > 1]
+    if len(places) != 1 or len({len(of) for of in words}) > 1:
+        return [""] * len(texts)
+    return [_PRONOUN_OF.get(word, "") for word in places[0]]
+
+
+def _is_example(right: str, wrong: Sequence[str]) -> bool:
+    """Whether the wrong texts put both other pronouns in the place of that of the right one."""
+    pronoun, words = pronoun_of(right, wrong), words_of(right)
+    others = {
+        _PRONOUN_OF[new]
+        for text in wrong
+        for old, new in zip(words, words_of(text), strict=True)
+        if old != new
+    }
+    return bool(pronoun) and others == _FORMS.keys() - {pronoun}
+
+
+def _differ_in_pronouns(text: str, changed: str) -> bool:
+    """Whether two texts have the same words but for pronouns."""
+    words, others = words_of(text), words_of(changed)
+    return len(words) == len(others) and all(
+        one == other or {one, other} <= _PRONOUN_OF.keys()
+        for one, other in zip(words, others, strict=True)
+    )
+
+
+def _examples(keys: Sequence[object], texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The lines of each example, which begins with its right translation: ``(begin, end)``.
+
+    The lines of an example have equal keys, differ in nothing but pronouns, and are all
+    different. So the next example begins where one of these ends, also if it has the same source
+    and context: two pronouns of a sentence make two examples with the same right translation.
+
+    Args:
+        keys: the source of each line with its context.
+        texts: the translation of each line.
+    """
+    begin = 0
+    while begin < len(texts):
+        seen = {texts[begin]}
+        end = begin + 1
+        while (
+            end < len(texts)
+            and keys[end] == keys[begin]
+            and texts[end] not in seen
+            and _differ_in_pronouns(texts[begin], texts[end])
+        ):
+            seen.add(texts[end])
+            end += 1
+        yield begin, end
+        begin = end

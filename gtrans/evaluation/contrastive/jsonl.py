@@ -1,4 +1,4 @@
-"""The general format, also that of the embedded corpus: one JSON object per line."""
+"""The general format, also that of the synthetic corpus: one JSON object per line."""
 
 from __future__ import annotations
 

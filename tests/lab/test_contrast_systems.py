@@ -14,9 +14,12 @@ import pytest
 
 from gtrans.cli import main
 from gtrans.evaluation.contrastive import Item, PairedTest, paired_tests, read_items
+from gtrans.lab import add_readers
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
+
+add_readers()
 
 Call = Callable[..., tuple[int, str, str]]
 

@@ -1,4 +1,4 @@
-"""ContraPro and the large English-French pronoun set: small files by hand, and mistakes."""
+"""ContraPro: small files by hand, and mistakes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ import pytest
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item, ReadOptions, read_items
 
-# --- ContraPro ----------------------------------------------------------------------------------
 
-
-def pronoun_set(folder: Path, target: str, first: int, **changes: Any) -> tuple[Path, ReadOptions]:
+def pronoun_set(folder: Path, **changes: Any) -> tuple[Path, ReadOptions]:
     """A set of two examples and its document of three sentences."""
     document = folder / "documents" / "1999" / "1999_7_8"
     document.parent.mkdir(parents=True)
     document.with_suffix(".en").write_text("The dog!\nA cat.\nIt sleeps.\n", encoding="utf-8")
     text = "Der Hund!\nEine Katze.\nSie schläft.\n"
-    document.with_suffix(f".{target}").write_text(text, encoding="utf-8")
+    document.with_suffix(".de").write_text(text, encoding="utf-8")
     example = {
-        "document id": f"1999_7_8.{target}",
-        "segment id": first + 2,
+        "document id": "1999_7_8.de",
+        "segment id": 3,
         "src segment": "It sleeps .",
         "ref segment": "Sie schläft .",
         "src pronoun": "It",
@@ -34,7 +32,7 @@ def pronoun_set(folder: Path, target: str, first: int, **changes: Any) -> tuple[
         "errors": [{"contrastive": "Er schläft."}, {"contrastive": "Es schläft."}],
     }
     beginning = {
-        **{**example, "segment id": first, "ante distance": 0, "intrasegmental": None},
+        **{**example, "segment id": 1, "ante distance": 0, "intrasegmental": None},
         **{"src segment": "The dog!", "ref segment": "Der Hund!"},
     }
     path = folder / "contrapro.json"
@@ -42,12 +40,9 @@ def pronoun_set(folder: Path, target: str, first: int, **changes: Any) -> tuple[
     return path, ReadOptions(folder / "documents", 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "target", "first"), [("contrapro", "de", 1), ("large-pronoun", "fr", 0)]
-)
-def test_json_with_documents(name: str, target: str, first: int, tmp_path: Path) -> None:
-    path, options = pronoun_set(tmp_path, target, first)
-    item, beginning = read_items(path, name, options)
+def test_json_with_documents(tmp_path: Path) -> None:
+    path, options = pronoun_set(tmp_path)
+    item, beginning = read_items(path, "contrapro", options)
     assert item == Item(
         id="1",
         phenomenon="it:sie",
@@ -59,9 +54,9 @@ def test_json_with_documents(name: str, target: str, first: int, tmp_path: Path)
         groups={"antecedent": "intersentential", "antecedent distance": "1"},
     )
     assert (beginning.source, beginning.distance) == (("The dog!",), 0)
-    deep = read_items(path, name, ReadOptions(options.documents, 5))[0]
+    deep = read_items(path, "contrapro", ReadOptions(options.documents, 5))[0]
     assert deep.source == ("The dog!", "A cat.", "It sleeps.")
-    bare = read_items(path, name, ReadOptions(None, 0))[0]
+    bare = read_items(path, "contrapro", ReadOptions(None, 0))[0]
     assert (bare.source, bare.target) == (("It sleeps .",), ("Sie schläft .",))
 
 
@@ -80,15 +75,15 @@ def test_json_with_documents(name: str, target: str, first: int, tmp_path: Path)
     ],
 )
 def test_a_bad_example_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    path, options = pronoun_set(tmp_path, "de", 1, **changes)
+    path, options = pronoun_set(tmp_path, **changes)
     with pytest.raises(GtransError) as error:
         read_items(path, "contrapro", options)
-    assert str(error.value).startswith(f"{path}:2: instance 1: ")
+    assert str(error.value).startswith(f"{path}: instance 1: ")
     assert message in str(error.value)
 
 
 def test_an_example_that_occurs_twice(tmp_path: Path) -> None:
-    path, options = pronoun_set(tmp_path, "de", 1)
+    path, options = pronoun_set(tmp_path)
     first, second = json.loads(path.read_text())
     path.write_text(json.dumps([first, second, {**first, "ante distance": 2}]), encoding="utf-8")
     with pytest.raises(GtransError, match="instance 3: is the same example as instance 1; remove"):
@@ -113,14 +108,14 @@ def test_the_antecedent_is_where_the_set_says(
 ) -> None:
     """Its own mark first, then the distance; without both it is unknown."""
     changes = {"ante distance": distance, "intrasegmental": within}
-    path, options = pronoun_set(tmp_path, "de", 1, **changes)
+    path, options = pronoun_set(tmp_path, **changes)
     item = read_items(path, "contrapro", options)[0]
     assert item.groups == groups
     assert item.distance == (None if distance in (None, -1) else distance)
 
 
 def test_json_without_its_documents_is_refused(tmp_path: Path) -> None:
-    path, _ = pronoun_set(tmp_path, "de", 1)
+    path, _ = pronoun_set(tmp_path)
     with pytest.raises(GtransError, match=r"`--documents`\), or `--context 0`"):
         read_items(path, "contrapro")
 
@@ -268,70 +263,13 @@ def test_truecased_sentences_begin_with_a_capital_again(tmp_path: Path) -> None:
     assert item.as_text((str.lower, str.lower)).target == ("Eine Katze.", "Sie schläft.")
 
 
-# --- Lopes et al. -------------------------------------------------------------------------------
-
-
-def extracted(folder: Path, **changes: str) -> Path:
-    files = {
-        "current.src": "It runs.\nIt runs.\nThey go.\nThey go.\n",
-        "current.trg": "Elle court.\nIl court.\nQu'ils aillent.\nQu'elles aillent.\n",
-        "c2.context.src": "A.\nB.\n" * 2 + "\n\n" * 2,
-        "c2.context.trg": "a.\nb.\n" * 2 + "\n\n" * 2,
-        **changes,
-    }
-    for name, text in files.items():
-        (folder / f"Set.{name}").write_text(text, encoding="utf-8")
-    return folder / "Set.current.src"
-
-
-def test_the_extracted_text(tmp_path: Path) -> None:
-    path = extracted(tmp_path)
-    first, second = read_items(path, "large-pronoun", ReadOptions(None, 2))
-    assert first == Item(
-        id="1",
-        phenomenon="it:elle",
-        distance=None,
-        cue="target",
-        source=("A.", "B.", "It runs."),
-        target=("a.", "b.", "Elle court."),
-        contrastive=(("a.", "b.", "Il court."),),
-    )
-    assert (second.phenomenon, second.source) == ("they:ils", ("They go.",))
-    assert read_items(tmp_path, "large-pronoun", ReadOptions(None, 2)) == [first, second]
-    alone = read_items(path, "large-pronoun", ReadOptions(None, 0))[0]
-    assert alone.source == ("It runs.",)
-
-
-def test_contexts_of_the_extracted_text_are_as_long_as_those_of_the_json(tmp_path: Path) -> None:
-    """A file of longer contexts has nothing for the second sentence of a film."""
-    shorter = {side: "\n\n" + f"{word}.\n" * 2 for side, word in (("src", "C"), ("trg", "c"))}
-    path = extracted(tmp_path, **{f"c1.context.{side}": text for side, text in shorter.items()})
-    first, second = read_items(path, "large-pronoun", ReadOptions(None, 2))
-    assert (first.source, first.target) == (("A.", "B.", "It runs."), ("a.", "b.", "Elle court."))
-    assert (second.source, second.target) == (("C.", "They go."), ("c.", "Qu'ils aillent."))
-
-
-def test_the_context_file_of_the_script(tmp_path: Path) -> None:
-    path = extracted(tmp_path)
-    for side in ("src", "trg"):
-        (tmp_path / f"Set.c2.context.{side}").rename(tmp_path / f"Set.context.{side}")
-    assert read_items(path, "large-pronoun")[0].source == ("B.", "It runs.")
-
-
-@pytest.mark.parametrize(
-    ("changes", "context", "message"),
-    [
-        ({}, 1, "there is no file "),
-        ({"c2.context.src": "A.\n"}, 2, "src has 1 lines, but Set.c2.context.trg has 8."),
-        ({"c2.context.src": "A.\nB.\n" * 2, "c2.context.trg": "a.\nb.\n" * 2}, 2, "4 lines for"),
-        ({"c2.context.trg": "a.\nb.\na.\nx.\n" + "\n\n" * 2}, 2, ":1: has another context than"),
-        ({"current.src": "It runs.\nIt.\nThey.\nThey.\n"}, 0, ":1: must be equal to the next line"),
-    ],
-)
-def test_mistakes_of_the_extracted_text(
-    changes: dict[str, str], context: int, message: str, tmp_path: Path
-) -> None:
-    path = extracted(tmp_path, **changes)
-    with pytest.raises(GtransError) as error:
-        read_items(path, "large-pronoun", ReadOptions(None, context))
-    assert message in str(error.value)
+def test_a_template_of_contracat_is_no_contrapro(tmp_path: Path) -> None:
+    """Its first line is not the right one; the order of the pronouns gives it away, too."""
+    lines = [("a. <SEP> it is big.", f"A. <SEP> {word} ist groß.") for word in ("Er", "Sie", "Es")]
+    folder = separated(tmp_path, **separated_lines(*lines, *lines))
+    with pytest.raises(GtransError, match="er, sie and es in this order.*genders.txt"):
+        read_items(folder, "contrapro")
+    (folder / "genders.txt").write_text("f\n" * 6, encoding="utf-8")
+    for path in (folder, folder / "en.txt.gz"):
+        with pytest.raises(GtransError, match="is a template of ContraCAT.*`--format contracat`"):
+            read_items(path, "contrapro")

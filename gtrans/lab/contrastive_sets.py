@@ -1,0 +1,492 @@
+"""Readers of published contrastive sets, besides JSON lines and ContraPro.
+
+Each takes a path and :class:`ReadOptions`, and returns the items in their order. All raise
+GtransError if a file is missing or has another form; the message names the line or the entry.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from gtrans.data.documents import resolve
+from gtrans.errors import GtransError
+from gtrans.evaluation.contrastive.contrapro import (
+    GENDERS,
+    GENDERS_FILE,
+    Entry,
+    PronounSet,
+    contexts_of,
+    has_genders,
+    pronouns_of,
+    read_entries,
+    read_pronoun_json,
+    separated,
+    the_only,
+    two_sides,
+)
+from gtrans.evaluation.contrastive.items import SET, Item, ReadOptions, Sentences
+from gtrans.evaluation.contrastive.words import changed_words, words_of
+
+AnyPath = str | os.PathLike[str]
+
+
+def _joined_by_eos(text: str) -> Sentences:
+    """The sentences of ``one _eos two``, spaces or not; none if one of them is empty."""
+    sentences = tuple(part.strip() for part in text.split("_eos"))
+    return sentences if all(sentences) else ()
+
+
+# --- ContraCAT -----------------------------------------------------------------------------------
+
+_STEP = re.compile(r"\d_\w+")
+_SIZE = 3
+
+
+def read_contracat(path: AnyPath, options: ReadOptions) -> list[Item]:
+    """The templates of ContraCAT: English to German pronouns (Stojanovski et al. 2020).
+
+    "ContraCAT: Contrastive Coreference Analytical Templates for Machine Translation", COLING 2020;
+    their repository ``ContraCAT``, folder ``data/templates``. A template is a folder with
+    ``en.txt`` and ``de.txt``, lines ``context <SEP> sentence``, and ``genders.txt``. Three lines
+    make an example, with er, sie and es in this order; their line of ``genders.txt`` is the gender
+    of the right one, m, f or n. The templates in ``0_priors`` have no right one and ask which
+    pronoun is preferred: the genders there are those of the two possible antecedents in their
+    order (``mf``), or empty.
+
+    The phenomenon is the path of the template from its step on, ``1_entity_step`` or
+    ``2_coreference_step/pleonastic/rain``; examples are grouped by step and by gender.
+    """
+    path = Path(path)
+    below = [path, *path.rglob("*")] if path.is_dir() else []
+    folders = sorted(folder for folder in below if folder.is_dir() and _is_template(folder))
+    if not folders:
+        raise GtransError(
+            f"{path}: must be a folder of templates, each with en.txt and {GENDERS_FILE}."
+        )
+    return [item for folder in folders for item in _template(folder, options.context)]
+
+
+def _is_template(folder: Path) -> bool:
+    """Raises GtransError for a folder that has the texts of a template and not its genders."""
+    if has_genders(folder):
+        return True
+    if all(list(folder.glob(f"{lang}.txt*")) for lang in ("en", "de")):
+        raise GtransError(
+            f"{folder}: has en.txt and de.txt but no {GENDERS_FILE}, which says which candidates "
+            "are right; give the whole template, or folders without it."
+        )
+    return False
+
+
+def _template(folder: Path, context: int) -> list[Item]:
+    parts = folder.absolute().parts
+    steps = [place for place, part in enumerate(parts) if _STEP.fullmatch(part)]
+    name = "/".join(parts[steps[-1] :]) if steps else folder.name
+    files = [resolve(str(folder / side), "txt") for side in ("en", "de", "genders")]
+    *texts, genders = two_sides(*files)
+    sources, targets = (separated(*side) for side in zip(texts, files, strict=False))
+    if len(genders) % _SIZE:
+        raise GtransError(
+            f"{files[2]}:{len(genders)}: an example has {_SIZE} lines, the last one "
+            f"has {len(genders) % _SIZE}."
+        )
+    for number, gender in enumerate(genders, start=1):
+        if len(gender) != len(genders[0]):
+            raise GtransError(
+                f"{files[2]}:{number}: has '{gender}', but line 1 has '{genders[0]}'; the lines of "
+                "a template must be of one kind: a gender, two of them, or nothing."
+            )
+    items = []
+    for begin in range(0, len(genders), _SIZE):
+        place, end = f"{files[1]}:{begin + 1}", begin + _SIZE
+        if len({*zip(sources[begin:end], genders[begin:end], strict=True)}) > 1:
+            raise GtransError(
+                f"{place}: the lines of an example must have equal source and gender."
+            )
+        number = begin // _SIZE + 1
+        items.append(
+            _example(
+                name, number, place, sources[begin], targets[begin:end], genders[begin], context
+            )
+        )
+    return items
+
+
+def _example(
+    name: str, number: int, place: str, source: Sentences, targets: list[Sentences], gender: str,
+    context: int,
+) -> Item:  # fmt: skip
+    """The example whose translations begin at ``place``."""
+    if any(len(target) != len(source) for target in targets):
+        raise GtransError(f"{place}: must have the same number of <SEP> as its source.")
+    if not all(all(sentences) for sentences in (source, *targets)):
+        raise GtransError(f"{place}: a sentence of the example is empty.")
+    pronouns = pronouns_of([target[-1] for target in targets])
+    if sorted(pronouns) != sorted(GENDERS):
+        raise GtransError(f"{place}: the lines of an example must differ in er, sie and es.")
+    if len(gender) > 2 or len(set(gender)) < len(gender) or not set(gender) <= set("mfn"):
+        raise GtransError(
+            f"{place}: {GENDERS_FILE} has '{gender}', not m, f or n, or two of them, or nothing."
+        )
+    order = [GENDERS[pronoun] for pronoun in pronouns]
+    has_right = len(gender) == 1
+    right = order.index(gender) if has_right else 0
+    first = -(context + 1)
+    candidates = [target[first:] for target in targets]
+    return Item(
+        id=f"{name}-{number}",
+        phenomenon=name,
+        distance=1,
+        cue="target",
+        source=source[first:],
+        target=candidates[right],
+        contrastive=(*candidates[:right], *candidates[right + 1 :]),
+        right_index=right,
+        has_right=has_right,
+        labels=() if has_right else tuple(_role(of, gender) for of in order),
+        groups={"step": name.split("/")[0], "gender": gender} if has_right else {},
+    )
+
+
+def _role(gender: str, antecedents: str) -> str:
+    """What a pronoun of a prior stands for: an antecedent, or only its own gender."""
+    if not antecedents:
+        return gender
+    ordinals = {0: "first", 1: "second"}
+    return f"{ordinals.get(antecedents.find(gender), 'neither')} antecedent"
+
+
+# --- Voita et al. --------------------------------------------------------------------------------
+
+# The source of the context shows which words were elided. Only its translation shows how "you"
+# and names were translated.
+_CUES = {"ellipsis_infl": "source", "ellipsis_vp": "source"}
+
+
+def read_consistency(path: AnyPath, options: ReadOptions) -> list[Item]:
+    """The English-Russian consistency sets of Voita, Sennrich and Titov (2019).
+
+    "When a Good Translation is Wrong in Context", ACL 2019; their repository
+    ``good-translation-wrong-in-context``, folder ``consistency_testsets``: ``deixis_{dev,test}``,
+    ``lex_cohesion_{dev,test}``, ``ellipsis_infl`` and ``ellipsis_vp``, each a JSON array of
+    ``{"src": .., "dst": [..], "true_ind": n, "ctx_dist": n}`` with tokenised sentences joined
+    by ``_eos``. As in their evaluation, an instance counts as right if candidate ``true_ind`` has
+    the best score of all, and repeated candidates are kept.
+
+    The phenomenon is the name of the file without suffixes, so that the two splits of a set are
+    told apart.
+    """
+    phenomenon = Path(path).name.split(".")[0]
+    return [_instance(entry, phenomenon) for entry in read_entries(path)]
+
+
+def _instance(entry: Entry, phenomenon: str) -> Item:
+    source = _eos_sentences(entry, "src", entry.text("src"))
+    candidates = entry.value.get("dst")
+    if not isinstance(candidates, list) or len(candidates) < 2:
+        raise entry.error("'dst' must be a list of at least two candidates.")
+    targets = [_eos_sentences(entry, "dst", candidate) for candidate in candidates]
+    for target in targets:
+        if len(target) != len(source):
+            raise entry.error(
+                f"a candidate of 'dst' has {len(target)} sentences, but 'src' has {len(source)}."
+            )
+    right = entry.number("true_ind")
+    if not 0 <= right < len(targets):
+        raise entry.error(f"'true_ind' is {right}, but 'dst' has {len(targets)} candidates.")
+    distance = entry.number("ctx_dist")
+    if distance < 0:
+        raise entry.error(f"'ctx_dist' must be at least 0, but is {distance}.")
+    return Item(
+        id=f"{phenomenon}-{entry.name}",
+        phenomenon=phenomenon,
+        distance=distance,
+        cue=_CUES.get(phenomenon, "target"),
+        source=source,
+        target=targets[right],
+        contrastive=tuple(targets[:right] + targets[right + 1 :]),
+        form="tokenised",
+        right_index=right,
+    )
+
+
+def _eos_sentences(entry: Entry, key: str, text: object) -> Sentences:
+    sentences = _joined_by_eos(text) if isinstance(text, str) else ()
+    if not sentences:
+        raise entry.error(f"{key!r} has a sentence that is empty or not text.")
+    return sentences
+
+
+# --- Bawden et al. -------------------------------------------------------------------------------
+
+_FORMS = {
+    "m.sg.": ("il", "le", "lui", "celui", "mien", "tien", "sien", "un", "ce", "cet"),
+    "f.sg.": ("elle", "la", "celle", "mienne", "tienne", "sienne", "une", "cette"),
+    "m.pl.": ("ils", "eux", "ceux", "miens", "tiens", "siens"),
+    "f.pl.": ("elles", "celles", "miennes", "tiennes", "siennes"),
+}
+_FORM_OF = {word: form for form, words in _FORMS.items() for word in words}
+_ANAPHORA, _LEXICAL = "anaphora", "lexical choice"
+# By the name of the files in text: the set, and the pairs of a block.
+_TEXTS = {"anaphora": (_ANAPHORA, 4), "lexical_choice": (_LEXICAL, 2)}
+_CURRENT = (".current.en", ".current.fr")
+_LEXICAL_CUES = {"repet": "target", "disambig": "source"}
+
+
+def read_discevalmt(path: AnyPath, options: ReadOptions) -> list[Item]:
+    """The discourse sets of Bawden, Sennrich, Birch and Haddow (2018), English to French.
+
+    "Evaluating Discourse Phenomena in Neural Machine Translation", NAACL 2018; their
+    repository ``discourse-mt-test-sets``: ``anaphora.json`` and ``lexical-choice.json``, objects
+    whose keys number the blocks. A block of the first is ``{"src": [previous, current],
+    "trg": [{"correct" or "semi-correct": [..], "incorrect": [..]}, ..]}``, of the second
+    ``{"type": "repet" or "disambig", "examples": [{"src": [..], "trg": {"correct": [..],
+    "incorrect": [..]}}, ..]}``. Its script also writes them as text: ``anaphora.current.en`` and
+    ``.fr``, ``anaphora.prev.en`` and ``.fr`` (the sentence before), ``lexical_choice.*``, two lines
+    for a pair, the right one first; four pairs of anaphora are a block, or two of lexical choice.
+    The text does not say which pairs are semi-correct, or what type a block has.
+
+    Phenomena are ``anaphora``, ``anaphora, semi-correct`` (the right translation agrees with a
+    wrong antecedent), and ``lexical choice`` with its type; both sets also have a total. Pairs of
+    anaphora are grouped by the form of the French pronoun, as in the authors' table: the ``type``
+    of the pair, or where there is none, that of the first pronoun that differs from the wrong
+    translation.
+    """
+    plain = str(path).removesuffix(".gz")
+    if plain.endswith(_CURRENT):
+        return _pairs_of_lines(Path(plain[: -len(_CURRENT[0])]))
+    return [item for entry in read_entries(path) for item in _block(entry)]
+
+
+def _pairs_of_lines(prefix: Path) -> list[Item]:
+    """The pairs of the text files ``PREFIX.current.en``, .. of a set."""
+    if prefix.name not in _TEXTS:
+        raise GtransError(
+            f"{prefix}{_CURRENT[0]}: must be named {' or '.join(_TEXTS)}{_CURRENT[0]}."
+        )
+    name, size = _TEXTS[prefix.name]
+    parts = [(part, lang) for lang in ("en", "fr") for part in ("prev", "current")]
+    files = [resolve(f"{prefix}.{part}", lang) for part, lang in parts]
+    lines = list(zip(*two_sides(*files), strict=True))
+    for number, line in enumerate(lines, start=1):
+        if not all(line):
+            raise GtransError(f"{files[line.index('')]}:{number}: is empty.")
+    items = []
+    for begin in range(0, len(lines), 2):
+        pair = lines[begin : begin + 2]
+        if len(pair) < 2 or pair[0][:2] != pair[1][:2]:
+            raise GtransError(
+                f"{files[1]}:{begin + 1}: must have the same sentences as the next line, the "
+                "source of the wrong translation."
+            )
+        block, place = divmod(begin // 2, size)
+        target, wrong = (sentences[2:] for sentences in pair)
+        cue = "target" if name == _ANAPHORA else "source/target"
+        items.append(
+            _pair(f"{block + 1}", place + 1, name, name, cue, pair[0][:2], target, wrong, {})
+        )
+    return items
+
+
+def _block(entry: Entry) -> list[Item]:
+    block = entry.value
+    if not isinstance(block, dict):
+        raise entry.error("a block must be a JSON object.")
+    if "examples" in block:
+        kind = block.get("type")
+        if not isinstance(kind, str | None):
+            raise entry.error("'type' must be a text.")
+        name, phenomenon = _LEXICAL, f"{_LEXICAL}, {kind}" if kind else _LEXICAL
+        cue = _LEXICAL_CUES.get(kind or "", "source/target")
+        examples = _objects(entry, "examples", block["examples"])
+        pairs = [(example.get("src"), example.get("trg")) for example in examples]
+    else:
+        name, phenomenon, cue = _ANAPHORA, _ANAPHORA, "target"
+        pairs = [(block.get("src"), pair) for pair in _objects(entry, "trg", block.get("trg"))]
+    items = []
+    for number, (source, pair) in enumerate(pairs, start=1):
+        if not isinstance(pair, dict):
+            raise entry.error("'trg' of an example must be a JSON object.")
+        right = "correct" if "correct" in pair else "semi-correct"
+        found = _sentences(entry, "src", source)
+        target, wrong = (_sentences(entry, key, pair.get(key)) for key in (right, "incorrect"))
+        if not len(found) == len(target) == len(wrong):
+            raise entry.error(
+                "'src', 'correct' and 'incorrect' must have the same number of sentences."
+            )
+        of_pair = phenomenon if right == "correct" else f"{phenomenon}, {right}"
+        items.append(_pair(entry.name, number, name, of_pair, cue, found, target, wrong, pair))
+    return items
+
+
+def _pair(
+    block: str, number: int, name: str, phenomenon: str, cue: str,
+    source: Sentences, target: Sentences, wrong: Sentences, pair: dict[str, Any],
+) -> Item:  # fmt: skip
+    groups = {SET: name}
+    if name == _ANAPHORA:
+        groups["form"] = _form(pair.get("type"), target, wrong)
+    return Item(
+        f"{block}.{number}", phenomenon, 1, cue, source, target, (wrong,),
+        groups=groups, block=f"{name} {block}",
+    )  # fmt: skip
+
+
+def _form(kind: object, right: Sentences, wrong: Sentences) -> str:
+    """Gender and number of the pronoun: m.sg., f.sg., m.pl., f.pl., or other."""
+    if isinstance(kind, str) and kind.strip():
+        return f"{kind.strip().rstrip('.')}."
+    changed = changed_words(" ".join(right), [" ".join(wrong)])
+    return next((_FORM_OF[word] for word in changed if word in _FORM_OF), "other")
+
+
+def _objects(entry: Entry, key: str, value: object) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
+        raise entry.error(f"{key!r} must be a list of JSON objects.")
+    return value
+
+
+def _sentences(entry: Entry, key: str, value: object) -> Sentences:
+    if (
+        not isinstance(value, list)
+        or not value
+        or not all(isinstance(part, str) and part.strip() for part in value)
+    ):
+        raise entry.error(f"{key!r} must be a list of sentences, none of them empty.")
+    return tuple(part.strip() for part in value)
+
+
+# --- Lopes et al. --------------------------------------------------------------------------------
+
+_TEXT, _SIDES = ".current.src", ("src", "trg")
+_PRONOUNS = {"il": "it", "elle": "it", "ils": "they", "elles": "they"}
+
+
+def read_large_pronoun(path: AnyPath, options: ReadOptions) -> list[Item]:
+    """The large English-French pronoun sets (Lopes, Farajian, Bawden, Zhang and Martins 2020).
+
+    "Document-level Neural MT: A Systematic Comparison", EAMT 2020; their repository
+    ``Large-contrastive-pronoun-testset-EN-FR``. Two forms are published:
+
+    * the JSON file with its documents (``--documents``), as of ContraPro; segments count from 0.
+    * the extracted text, a folder or ``NAME.current.src``: ``NAME.current.src`` and ``.trg``, in
+      which every right line is followed by a wrong one, and ``NAME.cN.context.src`` and ``.trg``
+      with N lines of context for each line. (Their script itself writes ``NAME.context.src`` and
+      ``.trg``.)
+
+    Phenomena are pairs of pronouns, ``they:elles``. In the text form they are taken from the
+    first pronoun that differs, and the distance is unknown.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = the_only(path, _TEXT)
+    name = str(path).removesuffix(".gz")
+    if not name.endswith(_TEXT):
+        return read_pronoun_json(path, PronounSet("en", "fr", first_segment=0), options)
+    prefix = name.removesuffix(_TEXT)
+    sources, targets = two_sides(*(resolve(f"{prefix}.current", side) for side in _SIDES))
+    if len(sources) % 2:
+        raise GtransError(f"{path}:{len(sources)}: a right line without its wrong one.")
+    contexts = _contexts(prefix, len(sources), options.context)
+    items = []
+    for number in range(0, len(sources), 2):
+        if contexts[number] != contexts[number + 1]:
+            raise GtransError(
+                f"{path}:{number + 1}: has another context than the next line, the source of the "
+                "wrong translation."
+            )
+        if sources[number] != sources[number + 1]:
+            raise GtransError(
+                f"{path}:{number + 1}: must be equal to the next line, the source of the wrong "
+                "translation."
+            )
+        before = tuple(target for _, target in contexts[number])
+        right, wrong = targets[number : number + 2]
+        items.append(
+            Item(
+                id=str(number + 1),
+                phenomenon=_pronouns(right, wrong),
+                distance=None,
+                cue="target",
+                source=(*(source for source, _ in contexts[number]), sources[number]),
+                target=(*before, right),
+                contrastive=((*before, wrong),),
+            )
+        )
+    return items
+
+
+def _contexts(prefix: str, lines: int, wanted: int) -> list[list[tuple[str, str]]]:
+    """Source and target of up to ``wanted`` sentences before each line of the set.
+
+    ``NAME.cN.context`` has empty lines where the document has fewer than N sentences before;
+    ``NAME.cM.context`` with the largest M < N has those that are there.
+    """
+    found: list[list[tuple[str, str]]] = [[] for _ in range(lines)]
+    for size in range(wanted, 0, -1):
+        name = f"{prefix}.c{size}.context"
+        if size == wanted and not _exists(name) and _exists(f"{prefix}.context"):
+            name = f"{prefix}.context"
+        if size < wanted and not _exists(name):
+            continue
+        sides = contexts_of(name, _SIDES, lines, size)
+        for number, context in enumerate(zip(*sides, strict=True)):
+            if not found[number]:
+                found[number] = [pair for pair in zip(*context, strict=True) if all(pair)]
+    return found
+
+
+def _exists(prefix: str) -> bool:
+    return any(Path(f"{prefix}.src{suffix}").exists() for suffix in ("", ".gz"))
+
+
+def _pronouns(right: str, wrong: str) -> str:
+    for one, other in zip(words_of(right), words_of(wrong), strict=False):
+        if one != other and one in _PRONOUNS:
+            return f"{_PRONOUNS[one]}:{one}"
+    return "other"
+
+
+# --- Cai and Xiong -------------------------------------------------------------------------------
+
+_PHENOMENA = {"pron": "pronoun", "conj": "connective", "ellip": "ellipsis"}
+
+
+def read_discourse_zhen(path: AnyPath, options: ReadOptions) -> list[Item]:
+    """The Chinese-English discourse test suite of Cai and Xiong (2020).
+
+    "A Test Suite for Evaluating Discourse Phenomena in Document-level Neural Machine Translation",
+    WDLF 2020; repository ``Discourse-Phenomena-in-Document-level-Neural-Machine-Translation``:
+    ``pron``, ``conj`` and ``ellip`` with ``.zh`` and ``.en``, a line for each item, sentences
+    joined by ``_eos``. It has no wrong translations: the last sentence is translated and compared
+    with the reference (``--generate``). Where one side lacks ``_eos``, as in line 52 of
+    ``pron.zh``, the item is one sentence.
+
+    The path is one file, ``pron.zh``, or the folder of the three.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return [item for name in _PHENOMENA for item in _suite(path / name)]
+    plain = str(path).removesuffix(".gz")
+    if not plain.endswith((".zh", ".en")):
+        raise GtransError(f"{path}: must be a folder, or a file such as pron.zh next to pron.en.")
+    return _suite(Path(plain[:-3]))
+
+
+def _suite(prefix: Path) -> list[Item]:
+    files = [resolve(str(prefix), side) for side in ("zh", "en")]
+    phenomenon = _PHENOMENA.get(prefix.name, prefix.name)
+    items = []
+    for number, lines in enumerate(zip(*two_sides(*files), strict=True), start=1):
+        sides = [_joined_by_eos(line) for line in lines]
+        if not all(sides):
+            empty = files[sides.index(())]
+            raise GtransError(f"{empty}:{number}: has a sentence that is empty.")
+        source, target = sides
+        if len(source) != len(target):
+            source, target = (" ".join(source),), (" ".join(target),)
+        items.append(Item(f"{phenomenon}-{number}", phenomenon, 1, "source", source, target, ()))
+    return items

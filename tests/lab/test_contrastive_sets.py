@@ -1,0 +1,672 @@
+"""Published contrastive sets: small files by hand, mistakes, and the sets themselves."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import random
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.suites import others_long
+
+from gtrans.cli import main
+from gtrans.errors import GtransError
+from gtrans.evaluation.contrastive import (
+    Item,
+    ReadOptions,
+    by_distance,
+    by_group,
+    outcomes_of,
+    pooled,
+    preferences,
+    random_contexts,
+    read_items,
+    tabulate,
+)
+from gtrans.evaluation.contrastive.generated import Outcome, has_own_words, outcome
+from gtrans.lab import add_readers
+
+add_readers()
+
+# --- consistency --------------------------------------------------------------------------------
+
+CONSISTENT = {
+    "src": "You came . _eos You left .",
+    "dst": ["Ты пришла . _eos Вы ушли .", "Ты пришла . _eos Ты ушла .", "Вы . _eos Ты ушла ."],
+    "true_ind": 1,
+    "ctx_dist": 1,
+}
+
+
+def consistency(folder: Path, *entries: Any, name: str = "deixis_test.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(list(entries), indent=1), encoding="utf-8")
+    return path
+
+
+def test_consistency_as_published(tmp_path: Path) -> None:
+    path = consistency(tmp_path, CONSISTENT, {**CONSISTENT, "ctx_dist": 3})
+    first, second = read_items(path, "consistency")
+    assert first == Item(
+        id="deixis_test-1",
+        phenomenon="deixis_test",
+        distance=1,
+        cue="target",
+        source=("You came .", "You left ."),
+        target=("Ты пришла .", "Ты ушла ."),
+        contrastive=(("Ты пришла .", "Вы ушли ."), ("Вы .", "Ты ушла .")),
+        form="tokenised",
+        right_index=1,
+    )
+    assert (second.id, second.distance) == ("deixis_test-2", 3)
+    infl = read_items(consistency(tmp_path, CONSISTENT, name="ellipsis_infl.json"), "consistency")
+    assert (infl[0].phenomenon, infl[0].cue) == ("ellipsis_infl", "source")
+
+
+def test_only_the_best_of_a_group_counts(tmp_path: Path) -> None:
+    items = read_items(consistency(tmp_path, *[CONSISTENT] * 3), "consistency")
+    scores = [[-1.0, -2.0, -3.0], [-2.0, -3.0, -1.0], [-1.0, -1.0, -2.0]]
+    assert tabulate(items, outcomes_of(items, scores))["deixis_test"][1].right == 1
+
+
+def test_the_right_candidate_listed_twice_does_not_beat_itself(tmp_path: Path) -> None:
+    right = CONSISTENT["dst"][1]
+    twice = {**CONSISTENT, "dst": [*CONSISTENT["dst"], right]}
+    (item,) = read_items(consistency(tmp_path, twice), "consistency")
+    assert len(item.candidates) == 4
+    assert tabulate([item], outcomes_of([item], [[-1, -2, -3, -1]]))["deixis_test"][1].right == 1
+    assert tabulate([item], outcomes_of([item], [[-1, -0.5, -3, -1]]))["deixis_test"][1].right == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"src": None}, "'src' must be a text that is not empty, but is null."),
+        ({"src": "You . _eos "}, "'src' has a sentence that is empty"),
+        ({"dst": ["a _eos b"]}, "'dst' must be a list of at least two candidates."),
+        ({"dst": ["a _eos b", "a"]}, "a candidate of 'dst' has 1 sentences, but 'src' has 2."),
+        ({"true_ind": 3}, "'true_ind' is 3, but 'dst' has 3 candidates."),
+        ({"true_ind": True}, "'true_ind' must be a whole number, but is true."),
+        ({"ctx_dist": -1}, "'ctx_dist' must be at least 0, but is -1."),
+    ],
+)
+def test_a_bad_instance_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = consistency(tmp_path, CONSISTENT, {**CONSISTENT, **changes})
+    with pytest.raises(GtransError) as error:
+        read_items(path, "consistency")
+    assert str(error.value).startswith(f"{path}: instance 2: {message}")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[]", "'{}' holds no contrastive item."),
+        ("3", "{}: must hold a JSON array or object."),
+        ("[{}]", "{}: instance 1: 'src' must be a text"),
+        ("[\n{", "{}: not JSON"),
+    ],
+)
+def test_broken_json_is_named(content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "set.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(GtransError) as error:
+        read_items(path, "consistency")
+    assert str(error.value).startswith(message.replace("{}", str(path), 1))
+
+
+# --- Bawden et al. -------------------------------------------------------------
+
+
+def test_anaphora(tmp_path: Path) -> None:
+    pair = {"incorrect": ["La maison.", "Il est neuf."], "type": "f.sg"}
+    right = ["La maison.", "Elle est neuve."]
+    block = {
+        "inspired by": ["x", "y"],
+        "src": ["The house.", "It is new."],
+        "trg": [{"correct": right, **pair}, {"semi-correct": right, **pair}],
+    }
+    path = tmp_path / "anaphora.json"
+    path.write_text(json.dumps({"7": block}, indent=2), encoding="utf-8")
+    first, second = read_items(path, "discevalmt")
+    assert first == Item(
+        id="7.1",
+        phenomenon="anaphora",
+        distance=1,
+        cue="target",
+        source=("The house.", "It is new."),
+        target=tuple(right),
+        contrastive=(("La maison.", "Il est neuf."),),
+        groups={"set": "anaphora", "form": "f.sg."},
+        block="anaphora 7",
+    )
+    assert (second.id, second.phenomenon) == ("7.2", "anaphora, semi-correct")
+
+
+def test_lexical_choice(tmp_path: Path) -> None:
+    example = {
+        "src": ["What's crazy?", "Is this crazy?"],
+        "trg": {"correct": ["Dingue ?", "Ça dingue ?"], "incorrect": ["Dingue ?", "Ça fou ?"]},
+    }
+    blocks = {
+        str(number): {"type": kind, "examples": [example]}
+        for number, kind in enumerate(("repet", "disambig", "repet, disambig"), start=1)
+    }
+    path = tmp_path / "lexical-choice.json"
+    path.write_text(json.dumps(blocks), encoding="utf-8")
+    items = read_items(path, "discevalmt")
+    assert [(item.id, item.phenomenon, item.cue) for item in items] == [
+        ("1.1", "lexical choice, repet", "target"),
+        ("2.1", "lexical choice, disambig", "source"),
+        ("3.1", "lexical choice, repet, disambig", "source/target"),
+    ]
+    table = tabulate(items, outcomes_of(items, [[-1.0, -2.0], [-1.0, -2.0], [-2.0, -1.0]]))
+    assert pooled(by_distance(table).values()).cue == "source/target"
+
+
+def test_totals_of_the_two_sets(tmp_path: Path) -> None:
+    """Each has its own, and its own whole blocks."""
+    right, wrong = ["La maison.", "Elle est neuve."], ["La maison.", "Il est neuf."]
+    pairs = [{key: right, "incorrect": wrong} for key in ("correct", "semi-correct")]
+    source = ["The house.", "It is new."]
+    example = {"src": source, "trg": {"correct": right, "incorrect": wrong}}
+    files = {
+        "anaphora": {"1": {"src": source, "trg": pairs}, "2": {"src": source, "trg": pairs}},
+        "lexical-choice": {"1": {"type": "repet", "examples": [example]}},
+    }
+    items = []
+    for name, blocks in files.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(blocks), encoding="utf-8")
+        items += read_items(tmp_path / f"{name}.json", "discevalmt")
+    found = by_group(items, [True, True, False, True, True])
+    for name, whole in (("set", [(3, 4), (1, 1)]), ("whole blocks", [(1, 2), (1, 1)])):
+        counts = {value: (cell.right, cell.items) for value, cell in found[name].items()}
+        assert counts == dict(zip(("anaphora", "lexical choice"), whole, strict=True))
+
+
+def test_the_text_form(tmp_path: Path) -> None:
+    """Two lines for each pair, as the script of the authors writes them."""
+    for name, lines in {
+        "prev.en": ["The house."] * 4,
+        "current.en": ["It is new."] * 4,
+        "prev.fr": ["La maison.", "La maison.", "Le bureau.", "Le bureau."],
+        "current.fr": ["Elle est neuve.", "Il est neuf.", "Il est neuf.", "Elle est neuve."],
+    }.items():
+        for stem in ("anaphora", "lexical_choice"):
+            (tmp_path / f"{stem}.{name}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    first, second = read_items(tmp_path / "anaphora.current.en", "discevalmt")
+    assert first == Item(
+        id="1.1",
+        phenomenon="anaphora",
+        distance=1,
+        cue="target",
+        source=("The house.", "It is new."),
+        target=("La maison.", "Elle est neuve."),
+        contrastive=(("La maison.", "Il est neuf."),),
+        groups={"set": "anaphora", "form": "f.sg."},
+        block="anaphora 1",
+    )
+    assert (second.target, second.groups["form"]) == (("Le bureau.", "Il est neuf."), "m.sg.")
+    (choice, _) = read_items(tmp_path / "lexical_choice.current.fr", "discevalmt")
+    assert (choice.phenomenon, choice.block) == ("lexical choice", "lexical choice 1")
+    (tmp_path / "anaphora.prev.en").write_text("The house.\nA.\nA.\nA.\n", encoding="utf-8")
+    with pytest.raises(GtransError, match="current.en:1: must have the same sentences as the next"):
+        read_items(tmp_path / "anaphora.current.en", "discevalmt")
+    with pytest.raises(GtransError, match="must be named anaphora or lexical_choice.current.en"):
+        read_items(tmp_path / "other.current.en", "discevalmt")
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ([], "a block must be a JSON object."),
+        ({"src": ["a", "b"]}, "'trg' must be a list of JSON objects."),
+        ({"src": ["a", "b"], "trg": [{"correct": ["a", "b"]}]}, "'incorrect' must be a list of"),
+        (
+            {"src": ["a"], "trg": [{"correct": ["a", "b"], "incorrect": ["a", "c"]}]},
+            "must have the same number of sentences.",
+        ),
+        ({"examples": [{"src": ["a", "b"], "trg": []}]}, "'trg' of an example must be"),
+    ],
+)
+def test_a_bad_block_is_named(block: Any, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps({"5": block}), encoding="utf-8")
+    with pytest.raises(GtransError) as error:
+        read_items(path, "discevalmt")
+    assert str(error.value).startswith(f"{path}: instance 5: ")
+    assert message in str(error.value)
+
+
+# --- ContraCAT -----------------------------------------------------------------------------------
+
+RAIN = (("The dog ate it.", "It rained."), ("Der Hund fraß es.", "{} regnete."), "n")
+BIG = (("I saw a clock.", "It was big."), ("Ich sah eine Uhr.", "{} war groß."), "f")
+ROLE = (("The dog ate the nut.", "It was big."), ("Der Hund fraß die Nuss.", "{} war groß."), "fm")
+VERB = (("Wow!", "I said it."), ("Wow!", "Ich habe {} gesagt."), "")
+PRONOUNS = ("Er", "Sie", "Es")
+
+
+def template(folder: Path, *examples: tuple[tuple[str, str], tuple[str, str], str]) -> Path:
+    folder.mkdir(parents=True)
+    lines: dict[str, list[str]] = {"en": [], "de": [], "genders": []}
+    for source, target, gender in examples:
+        for pronoun in PRONOUNS:
+            word = pronoun if target[1].startswith("{}") else pronoun.lower().replace("er", "ihn")
+            lines["en"].append(" <SEP> ".join(source))
+            lines["de"].append(" <SEP> ".join(target).format(word))
+            lines["genders"].append(gender)
+    for name, of in lines.items():
+        text = "".join(f"{line}\n" for line in of).encode()
+        if name == "en":
+            (folder / "en.txt.gz").write_bytes(gzip.compress(text))
+        else:
+            (folder / f"{name}.txt").write_bytes(text)
+    return folder
+
+
+@pytest.fixture
+def templates(tmp_path: Path) -> Path:
+    folder = tmp_path / "templates"
+    template(folder / "2_coreference_step" / "pleonastic" / "rain", RAIN)
+    template(folder / "3_gender_step" / "big", BIG, BIG)
+    template(folder / "0_priors" / "role", ROLE)
+    template(folder / "0_priors" / "verb", VERB)
+    return folder
+
+
+def test_genders_say_which_candidate_is_right(templates: Path) -> None:
+    (item,) = read_items(templates / "2_coreference_step" / "pleonastic" / "rain", "contracat")
+    assert item == Item(
+        id="2_coreference_step/pleonastic/rain-1",
+        phenomenon="2_coreference_step/pleonastic/rain",
+        distance=1,
+        cue="target",
+        source=RAIN[0],
+        target=("Der Hund fraß es.", "Es regnete."),
+        contrastive=(("Der Hund fraß es.", "Er regnete."), ("Der Hund fraß es.", "Sie regnete.")),
+        right_index=2,
+        groups={"step": "2_coreference_step", "gender": "n"},
+    )
+    assert item.in_file_order(["right", "first", "second"]) == ["first", "second", "right"]
+    assert item.right_first(["first", "second", "right"]) == ["right", "first", "second"]
+    big = read_items(templates / "3_gender_step" / "big", "contracat")[0]
+    assert (big.target[-1], big.right_index) == ("Sie war groß.", 1)
+    bare = read_items(templates / "3_gender_step", "contracat", ReadOptions(None, 0))[0]
+    assert bare.source == ("It was big.",)
+
+
+def test_all_templates_of_a_folder(templates: Path) -> None:
+    items = read_items(templates, "contracat")
+    assert [item.phenomenon for item in items] == [
+        "0_priors/role",
+        "0_priors/verb",
+        "2_coreference_step/pleonastic/rain",
+        "3_gender_step/big",
+        "3_gender_step/big",
+    ]
+    scores = [[-1.0, -2.0, -3.0], [-1.0, -1.0, -2.0], *[[-1.0, -2.0, -3.0]] * 2, [-3.0, -2.0, -1.0]]
+    table = tabulate(items, outcomes_of(items, scores))
+    assert {name: cells[1].accuracy for name, cells in table.items()} == {
+        "2_coreference_step/pleonastic/rain": 1.0,
+        "3_gender_step/big": 0.5,
+    }
+    groups = by_group(items, outcomes_of(items, scores))
+    assert {value: cell.items for value, cell in groups["gender"].items()} == {"f": 2, "n": 1}
+    assert groups["step"]["3_gender_step"].right == 1
+
+
+def test_priors_have_no_right_candidate(templates: Path) -> None:
+    role, verb = read_items(templates / "0_priors", "contracat")
+    assert not role.has_right and not verb.has_right
+    assert role.labels == ("second antecedent", "first antecedent", "neither antecedent")
+    assert verb.labels == ("m", "f", "n")
+    assert preferences([role, verb], [[-2.0, -1.0, -3.0], [-1.0, -1.0, -2.0]]) == {
+        "0_priors/role": {"second antecedent": 0, "first antecedent": 1, "neither antecedent": 0,
+                          "tie": 0},
+        "0_priors/verb": {"m": 0, "f": 0, "n": 0, "tie": 1},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("genders.txt", "n\nn\n", "en.txt.gz has 3 lines, but genders.txt has 2."),
+        ("genders.txt", "n\nm\nn\n", "de.txt:1: the lines of an example must have equal source"),
+        ("genders.txt", "x\nx\nx\n", "de.txt:1: genders.txt has 'x', not m, f or n"),
+        ("genders.txt", "mm\nmm\nmm\n", "de.txt:1: genders.txt has 'mm', not m, f or n"),
+        ("de.txt", "a <SEP> Er.\n" * 3, "de.txt:1: the lines of an example must differ in er, sie"),
+        ("de.txt", "a <SEP> Er.\n" * 2 + "a\n", "de.txt:3: has no <SEP>"),
+        ("de.txt", "<SEP> Er.\n<SEP> Sie.\n<SEP> Es.\n", "de.txt:1: a sentence of the example is"),
+    ],
+)
+def test_a_damaged_template_is_named(name: str, text: str, message: str, templates: Path) -> None:
+    folder = templates / "2_coreference_step" / "pleonastic" / "rain"
+    (folder / name).write_text(text, encoding="utf-8")
+    with pytest.raises(GtransError) as error:
+        read_items(templates, "contracat")
+    assert message in str(error.value)
+
+
+def test_a_template_has_genders_of_one_kind(tmp_path: Path) -> None:
+    folder = template(tmp_path / "0_priors" / "mixed", VERB, ROLE)
+    with pytest.raises(GtransError) as error:
+        read_items(folder, "contracat")
+    assert str(error.value).startswith(f"{folder}/genders.txt:4: has 'fm', but line 1 has '';")
+
+
+def test_genders_may_be_gzipped_but_not_missing(templates: Path) -> None:
+    """A template is never left out."""
+    whole = read_items(templates, "contracat")
+    folder = templates / "2_coreference_step" / "pleonastic" / "rain"
+    genders = folder / "genders.txt"
+    (folder / "genders.txt.gz").write_bytes(gzip.compress(genders.read_bytes()))
+    genders.unlink()
+    assert read_items(templates, "contracat") == whole
+    (folder / "genders.txt.gz").unlink()
+    with pytest.raises(GtransError) as error:
+        read_items(templates, "contracat")
+    assert str(error.value).startswith(f"{folder}: has en.txt and de.txt but no genders.txt")
+
+
+def test_a_folder_without_templates(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(GtransError, match="must be a folder of templates, each with en.txt"):
+            read_items(path, "contracat")
+
+
+# --- Cai and Xiong ------------------------------------------------------------------------------
+
+
+def discourse(folder: Path) -> Path:
+    for name, word in (("pron", "他"), ("conj", "但"), ("ellip", "我")):
+        (folder / f"{name}.zh").write_text(f"一。_eos {word}。\n二。\n", encoding="utf-8")
+        (folder / f"{name}.en").write_text("One. _eos It.\nTwo. _eos Three.\n", encoding="utf-8")
+    return folder
+
+
+def test_the_discourse_suite(tmp_path: Path) -> None:
+    items = read_items(discourse(tmp_path), "discourse-zhen")
+    assert [item.id for item in items] == [
+        "pronoun-1", "pronoun-2", "connective-1", "connective-2", "ellipsis-1", "ellipsis-2",
+    ]  # fmt: skip
+    assert (items[0].source, items[0].target) == (("一。", "他。"), ("One.", "It."))
+    assert items[0].contrastive == ()
+    # one side without the mark: the item is one sentence
+    assert (items[1].source, items[1].target) == (("二。",), ("Two. Three.",))
+    assert read_items(tmp_path / "conj.zh", "discourse-zhen") == items[2:4]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("一。 _eos \n二。\n", "pron.zh:1: has a sentence that is empty."),
+        ("一。 _eos 他。\n", "pron.zh has 1 lines, but pron.en has 2."),
+    ],
+)
+def test_a_damaged_suite_is_named(text: str, message: str, tmp_path: Path) -> None:
+    (discourse(tmp_path) / "pron.zh").write_text(text, encoding="utf-8")
+    with pytest.raises(GtransError) as error:
+        read_items(tmp_path, "discourse-zhen")
+    assert message in str(error.value)
+    with pytest.raises(GtransError, match="a file such as pron.zh next to pron.en"):
+        read_items(tmp_path / "pron.tsv", "discourse-zhen")
+
+
+# --- Lopes et al. -------------------------------------------------------------------------------
+
+
+def extracted(folder: Path, **changes: str) -> Path:
+    files = {
+        "current.src": "It runs.\nIt runs.\nThey go.\nThey go.\n",
+        "current.trg": "Elle court.\nIl court.\nQu'ils aillent.\nQu'elles aillent.\n",
+        "c2.context.src": "A.\nB.\n" * 2 + "\n\n" * 2,
+        "c2.context.trg": "a.\nb.\n" * 2 + "\n\n" * 2,
+        **changes,
+    }
+    for name, text in files.items():
+        (folder / f"Set.{name}").write_text(text, encoding="utf-8")
+    return folder / "Set.current.src"
+
+
+def test_the_extracted_text(tmp_path: Path) -> None:
+    path = extracted(tmp_path)
+    first, second = read_items(path, "large-pronoun", ReadOptions(None, 2))
+    assert first == Item(
+        id="1",
+        phenomenon="it:elle",
+        distance=None,
+        cue="target",
+        source=("A.", "B.", "It runs."),
+        target=("a.", "b.", "Elle court."),
+        contrastive=(("a.", "b.", "Il court."),),
+    )
+    assert (second.phenomenon, second.source) == ("they:ils", ("They go.",))
+    assert read_items(tmp_path, "large-pronoun", ReadOptions(None, 2)) == [first, second]
+    alone = read_items(path, "large-pronoun", ReadOptions(None, 0))[0]
+    assert alone.source == ("It runs.",)
+
+
+def test_contexts_of_the_extracted_text_are_as_long_as_those_of_the_json(tmp_path: Path) -> None:
+    """A file of longer contexts has nothing for the second sentence of a film."""
+    shorter = {side: "\n\n" + f"{word}.\n" * 2 for side, word in (("src", "C"), ("trg", "c"))}
+    path = extracted(tmp_path, **{f"c1.context.{side}": text for side, text in shorter.items()})
+    first, second = read_items(path, "large-pronoun", ReadOptions(None, 2))
+    assert (first.source, first.target) == (("A.", "B.", "It runs."), ("a.", "b.", "Elle court."))
+    assert (second.source, second.target) == (("C.", "They go."), ("c.", "Qu'ils aillent."))
+
+
+def test_the_context_file_of_the_script(tmp_path: Path) -> None:
+    path = extracted(tmp_path)
+    for side in ("src", "trg"):
+        (tmp_path / f"Set.c2.context.{side}").rename(tmp_path / f"Set.context.{side}")
+    assert read_items(path, "large-pronoun")[0].source == ("B.", "It runs.")
+
+
+@pytest.mark.parametrize(
+    ("changes", "context", "message"),
+    [
+        ({}, 1, "there is no file "),
+        ({"c2.context.src": "A.\n"}, 2, "src has 1 lines, but Set.c2.context.trg has 8."),
+        ({"c2.context.src": "A.\nB.\n" * 2, "c2.context.trg": "a.\nb.\n" * 2}, 2, "4 lines for"),
+        ({"c2.context.trg": "a.\nb.\na.\nx.\n" + "\n\n" * 2}, 2, ":1: has another context than"),
+        ({"current.src": "It runs.\nIt.\nThey.\nThey.\n"}, 0, ":1: must be equal to the next line"),
+    ],
+)
+def test_mistakes_of_the_extracted_text(
+    changes: dict[str, str], context: int, message: str, tmp_path: Path
+) -> None:
+    path = extracted(tmp_path, **changes)
+    with pytest.raises(GtransError) as error:
+        read_items(path, "large-pronoun", ReadOptions(None, context))
+    assert message in str(error.value)
+
+
+# --- the sets themselves -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def published_sets(real_data: Path) -> Path:
+    folder = real_data / "contrastive"
+    if not folder.is_dir():
+        pytest.skip(f"no published contrastive sets: {folder} does not exist")
+    return folder
+
+
+# Instances and candidates, of the authors' repository and paper (Voita et al. 2019).
+PUBLISHED = {
+    "deixis_dev": (500, 1000),
+    "deixis_test": (2500, 5000),
+    "lex_cohesion_dev": (500, 1124),
+    "lex_cohesion_test": (1500, 3428),
+    "ellipsis_infl": (500, 2520),
+    "ellipsis_vp": (500, 5203),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_published_consistency_sets(name: str, published_sets: Path) -> None:
+    path = published_sets / "consistency-enru" / f"{name}.json.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        published = json.load(file)
+    items = read_items(path, "consistency")
+    assert (len(items), sum(len(item.candidates) for item in items)) == PUBLISHED[name]
+    for item, entry in zip(items, published, strict=True):
+        assert " _eos ".join(item.source) == entry["src"].strip()
+        assert " _eos ".join(item.target) == entry["dst"][entry["true_ind"]].strip()
+        assert len(item.candidates) == len(entry["dst"])
+        assert item.distance == entry["ctx_dist"]
+    controlled = random_contexts(items).items
+    changed = [item.source != new.source for item, new in zip(items, controlled, strict=True)]
+    assert sum(changed) > 0.9 * sum(item.context > 0 for item in items)
+
+
+@pytest.mark.long
+def test_contrapro_with_separators(published_sets: Path, tmp_path: Path) -> None:
+    folder = published_sets / "contrapro-ende"
+    items = read_items(folder, "contrapro")
+    assert (len(items), sum(len(item.candidates) for item in items)) == (12000, 36031)
+    # 4,000 for each pronoun (Mueller et al. 2018, section 3). groups.tsv is not the authors'.
+    counts = Counter(item.phenomenon for item in items)
+    assert counts == {"it:er": 4000, "it:sie": 4000, "it:es": 4000}
+    assert Counter(item.distance for item in items) == {None: 7597, 1: 3341, 0: 1062}
+    for lang in ("en", "de"):
+        shutil.copy(folder / f"{lang}.txt.gz", tmp_path)
+    alone = read_items(tmp_path, "contrapro")
+    for one, other in zip(items, alone, strict=True):
+        assert (one.id, one.phenomenon, one.candidates) == (
+            other.id, other.phenomenon, other.candidates
+        )  # fmt: skip
+
+
+def test_the_templates_of_contracat(published_sets: Path) -> None:
+    folder = published_sets / "contracat-templates-ende"
+    items = read_items(folder, "contracat")
+    counts = Counter(item.phenomenon for item in items)
+    lines = {
+        str(file.parent.relative_to(folder)): len(file.read_text().split("\n")) - 1
+        for file in folder.rglob("genders.txt")
+    }
+    assert len(lines) == 26 and {name: 3 * count for name, count in counts.items()} == lines
+    assert (len(items), sum(item.has_right for item in items)) == (36449, 33093)
+    rain = [item for item in items if item.phenomenon == "2_coreference_step/pleonastic/rain"]
+    assert len(rain) == 375 and {item.target[-1] for item in rain} == {"Es regnete."}
+    assert all(item.groups["gender"] == "n" for item in rain)
+    big = next(item for item in items if item.source[0] == "I saw a carrot.")
+    assert big.target == ("Ich sah eine Karotte.", "Sie war groß.")
+
+
+def test_the_published_discourse_suite(published_sets: Path) -> None:
+    items = read_items(published_sets / "discourse-zhen", "discourse-zhen")
+    assert Counter(item.phenomenon for item in items) == dict.fromkeys(
+        ("pronoun", "connective", "ellipsis"), 400
+    )
+    assert Counter(len(item.source) for item in items) == {2: 1199, 1: 1}
+
+
+@pytest.mark.parametrize("context", [0, 1, 2, 3])
+def test_the_large_pronoun_set(context: int, published_sets: Path) -> None:
+    folder = published_sets / "large-pronoun-enfr"
+    items = read_items(folder, "large-pronoun", ReadOptions(None, context))
+    assert Counter(item.phenomenon for item in items) == dict.fromkeys(
+        ("it:il", "it:elle", "they:ils", "they:elles"), 3500
+    )
+    # 11 examples begin a film, 23 are second, 44 third: they have what is there.
+    lengths = Counter(len(item.source) - 1 for item in items)
+    beginnings = dict(zip(range(context), (11, 23, 44), strict=False))
+    assert lengths == {**beginnings, context: 14000 - sum(beginnings.values())}
+
+
+# By format: the sets, their items with a right candidate, the accuracy that random scores have on
+# average, and the items whose candidates do not differ in words (for translations).
+JUDGED: dict[str, tuple[str, int, float, list[str]]] = {
+    "contrapro": ("contrapro-ende", 12000, (11969 / 3 + 31 / 4) / 12000, []),
+    "contracat": ("contracat-templates-ende", 33093, 1 / 3, []),
+    "large-pronoun": ("large-pronoun-enfr", 14000, 1 / 2, []),
+    "consistency": ("consistency-enru/*", 6000, 0.0, ["ellipsis_infl-402"]),
+}
+
+
+def chance(files: Iterable[Path]) -> float:
+    """From the consistency sets themselves; copies of the right candidate are no rivals."""
+    shares = []
+    for path in files:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for entry in json.load(file):
+                right = entry["dst"][entry["true_ind"]]
+                shares.append(1 / (1 + sum(text != right for text in entry["dst"])))
+    return math.fsum(shares) / len(shares)
+
+
+def lines_to(path: Path, lines: Iterable[object]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def oracle(item: Item) -> list[float]:
+    """Nothing but the texts counts: a copy of the right candidate has its score."""
+    return item.in_file_order([-1.0 - (text != item.target) for text in item.candidates])
+
+
+@pytest.mark.parametrize("kind", others_long(JUDGED, {"contrapro", "consistency"}))
+def test_an_oracle_and_random_scores(
+    kind: str, published_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, count, expected, _ = JUDGED[kind]
+    paths = sorted(published_sets.glob(name))
+    items = [item for path in paths for item in read_items(path, kind)]
+    rng = random.Random(1)
+    sets = ("contrast", "--format", kind, "--json", "--set", *map(str, paths))
+    files = {
+        "oracle": lines_to(tmp_path / "oracle", (s for item in items for s in oracle(item))),
+        "random": lines_to(
+            tmp_path / "random", (-rng.random() for item in items for _ in item.candidates)
+        ),
+    }
+    assert main([*sets, "--scores", *map(str, files.values())]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["all"]["items"], found["all"]["accuracy"]) == (count, 1.0)
+    assert found["all"]["chance"] == pytest.approx(expected or chance(paths))
+    drawn = found["others"]["random"]
+    check_random(drawn["all"])
+    for of_phenomenon in drawn["by_phenomenon"].values():
+        check_random(of_phenomenon)
+    (test,) = [drawn["mcnemar"].get("all") or next(iter(drawn["mcnemar"].values()))]
+    missed = round(count * (1 - drawn["all"]["accuracy"]))
+    assert (test["only_first"], test["only_other"]) == (missed, 0)
+
+
+@pytest.mark.parametrize("kind", others_long(JUDGED, {"consistency"}))
+def test_the_candidates_as_translations(kind: str, published_sets: Path) -> None:
+    """A reference is right, a wrong candidate is not; a tenth of the items."""
+    paths = sorted(published_sets.glob(JUDGED[kind][0]))
+    items = [item for path in paths for item in read_items(path, kind) if item.has_right]
+    assert [i.id for i in items if not has_own_words(i)] == JUDGED[kind][3]
+    for item in (item for item in items[::10] if item.rivals):
+        assert outcome(item, item.target[-1]) is Outcome.RIGHT, item
+        for rival in item.rivals:
+            assert outcome(item, item.candidates[rival][-1]) is not Outcome.RIGHT, item
+
+
+def check_random(whole: dict[str, Any]) -> None:
+    share, items = whole["chance"], whole["items"]
+    assert abs(whole["accuracy"] - share) < 4 * math.sqrt(share * (1 - share) / items)
+
+
+def test_references_of_the_discourse_suite(
+    published_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = published_sets / "discourse-zhen"
+    items = read_items(folder, "discourse-zhen")
+    file = lines_to(tmp_path / "reference", (item.target[-1] for item in items))
+    sets = ("contrast", "--format", "discourse-zhen", "--set", str(folder), "--generate", "--json")
+    assert main([*sets, "--translations", str(file)]) == 0
+    quality = json.loads(capsys.readouterr().out)["quality"]
+    assert {name: round(of["s_bleu"], 6) for name, of in quality.items()} == dict.fromkeys(
+        ("pronoun", "connective", "ellipsis"), 100
+    )
