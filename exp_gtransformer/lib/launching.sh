@@ -118,10 +118,10 @@ fit() {
   [[ $PRINT_ONLY == no ]] || return 0
   mkdir -p "$folder"
   [[ ! -f $log ]] || before=$(wc -l <"$log")
-  trap 'asked=yes' TERM USR1
+  trap 'asked=yes' TERM USR1 INT
   { printf '$ %s\n' "$(quoted "${command[@]}")" >>"$log" && exec "${command[@]}"; } 2>&1 |
-    { trap '' TERM USR1 && exec tee -a "$log"; } || status=$?
-  trap - TERM USR1
+    { trap '' TERM USR1 INT && exec tee -a "$log"; } || status=$?
+  trap - TERM USR1 INT
   new=$(tail -n "+$((before + 1))" "$log")
   if ((status == STOPPED)) || [[ $asked == yes ]] ||
     grep -q '^gtrans: SIG.*: stopped after ' <<<"$new"; then

@@ -70,7 +70,11 @@ def work(cfg: Any) -> None:
 
     from gtrans.cli.shared.quiet_log import OptionsAfterChecks
     from gtrans.decoding.loading import import_plugin
+    from gtrans.training import stopping
 
     import_plugin()
-    with OptionsAfterChecks():
-        main(cfg)
+    try:
+        with OptionsAfterChecks():
+            main(cfg)
+    finally:
+        stopping.unwatch()

@@ -1,8 +1,8 @@
-"""SIGTERM and SIGUSR1 end a training with a checkpoint, so that a job that is requeued goes on.
+"""Ctrl-C, SIGTERM and SIGUSR1 end a training with a checkpoint; the same command goes on from it.
 
 All processes end after the same update, which they agree on with the sums that fairseq exchanges
-for its log in any case. The status is :data:`STOPPED`: nothing is lost, and the same command goes
-on as if nothing had happened.
+for its log in any case. The status is :data:`STOPPED`, so that a batch system tries again, or after
+Ctrl-C :data:`INTERRUPTED`, so that a script ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from torch.multiprocessing.spawn import ProcessExitedException
 from gtrans.training.validating import around
 
 STOPPED = 75  # EX_TEMPFAIL of sysexits.h: to be tried again
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+INTERRUPTED = 128 + signal.SIGINT  # as a shell reports it
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+_OF_CTRL_C = 1 << 16  # what a process adds to the sum in place of 1, more than there are processes
 # Seconds in which several signals are one: a launcher passes on what its processes got as well.
 _TOGETHER = 2.0
 # What a checkpoint of its own kind costs is not what the user has asked for.
@@ -48,20 +50,21 @@ class _Request:
     Attributes:
         signal: the first signal; 0: none.
         time: of the first signal.
-        processes: how many had been told at the last update, in all processes the same number;
-            a tensor where it was exchanged.
+        told: the sum of what all processes had been told at the last update, 1 or ``_OF_CTRL_C``
+            each; a tensor where it was exchanged.
         master: whether this process speaks for all.
         saved: updates at the last checkpoint that this process has written.
     """
 
     signal: int = 0
     time: float = 0.0
-    processes: Any = 0
+    told: Any = 0
     master: bool = True
     saved: int = -1
 
 
 _request = _Request()
+_before: dict[int, Any] = {}
 _pipe: tuple[int, int] | None = None
 
 
@@ -83,7 +86,15 @@ def watch(trainer: Any) -> None:
     # Python calls a handler only between two steps of its own, but writes to the pipe at once.
     signal.set_wakeup_fd(_pipe[1], warn_on_full_buffer=False)
     for number in SIGNALS:
-        signal.signal(number, lambda *_: None)
+        handler = signal.signal(number, lambda *_: None)
+        _before.setdefault(number, handler)
+
+
+def unwatch() -> None:
+    """Leave signals to Python again."""
+    for number, handler in _before.items():
+        signal.signal(number, handler)
+    _before.clear()
 
 
 def _receive(pipe: int) -> None:
@@ -119,10 +130,13 @@ def summed(
     original: Callable[..., Any], trainer: Any, logged: Any, *stats: Any, ignore: bool = False
 ) -> tuple[Any, Sequence[Any]]:
     """fairseq's ``Trainer._aggregate_logging_outputs``, which adds up the requests as well."""
-    told = int(_request.signal != 0)
-    logged, sums = original(trainer, logged, *stats, told, ignore=ignore)
-    *sums, _request.processes = sums
+    logged, sums = original(trainer, logged, *stats, _told(), ignore=ignore)
+    *sums, _request.told = sums
     return logged, sums
+
+
+def _told() -> int:
+    return _OF_CTRL_C if _request.signal == signal.SIGINT else int(_request.signal != 0)
 
 
 def saved(trainer: Any) -> None:
@@ -136,15 +150,14 @@ def _then_stop(original: Callable[..., Any]) -> Callable[..., Any]:
         cfg: Any, trainer: Any, task: Any, batches: Any, subsets: Any, end_of_epoch: bool
     ) -> Any:
         losses, at_its_end = original(cfg, trainer, task, batches, subsets, end_of_epoch)
-        told = _request.signal
-        if trainer.data_parallel_world_size > 1:
-            told = int(_request.processes)
+        told = int(_request.told) if trainer.data_parallel_world_size > 1 else _told()
         if not told or at_its_end:
             return losses, at_its_end
         complete = _is_complete(trainer)
         # Between two epochs only fairseq's own checkpoint has the loss that the schedule needs.
         if complete or not end_of_epoch:
-            _stop(cfg.checkpoint, trainer, batches, complete)
+            status = INTERRUPTED if told >= _OF_CTRL_C else STOPPED
+            _stop(cfg.checkpoint, trainer, batches, complete, status)
         return losses, at_its_end
 
     return validate_and_save
@@ -163,11 +176,11 @@ def _is_complete(trainer: Any) -> bool:
     return complete
 
 
-def _stop(cfg: Any, trainer: Any, batches: Any, complete: bool) -> None:
+def _stop(cfg: Any, trainer: Any, batches: Any, complete: bool, status: int) -> None:
     """Save, unless that is done, and end.
 
     Raises:
-        SystemExit: always, with the status :data:`STOPPED`.
+        SystemExit: always, with this status.
     """
     if not complete:
         cfg = copy.deepcopy(cfg)
@@ -181,12 +194,13 @@ def _stop(cfg: Any, trainer: Any, batches: Any, complete: bool) -> None:
         torch.distributed.barrier(trainer.data_parallel_process_group)
     # torchrun shows each machine only its own processes
     if _request.master or os.environ.get("LOCAL_RANK") == "0":
-        name = signal.Signals(_request.signal or signal.SIGTERM).name
+        default = signal.SIGINT if status == INTERRUPTED else signal.SIGTERM
+        name = signal.Signals(_request.signal or default).name
         kept = "nothing is saved (--no-save)" if cfg.no_save else (
             f"the same command goes on with the checkpoint in {cfg.save_dir}"
         )  # fmt: skip
         _say(f"{name}: stopped after {trainer.get_num_updates()} updates; {kept}")
-    raise SystemExit(STOPPED)
+    raise SystemExit(status)
 
 
 def pass_on_to_workers(work: Callable[[], None]) -> None:
@@ -206,9 +220,11 @@ def pass_on_to_workers(work: Callable[[], None]) -> None:
     before = {number: signal.signal(number, pass_on) for number in SIGNALS}
     try:
         work()
+        if signal.SIGINT in received:  # torch takes it for no error of a process that it started
+            raise SystemExit(INTERRUPTED)
     except ProcessExitedException as end:
-        if end.exit_code == STOPPED:
-            raise SystemExit(STOPPED) from None
+        if end.exit_code in (STOPPED, INTERRUPTED):
+            raise SystemExit(end.exit_code) from None
         if received:
             raise SystemExit(128 + received[0]) from None
         raise

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGUSR1: a checkpoint, the status 75, and a run that goes on as if undisturbed."""
+"""SIGTERM, SIGUSR1 and Ctrl-C: a checkpoint, the status, and a run that goes on undisturbed."""
 
 from __future__ import annotations
 
@@ -58,19 +58,18 @@ def signalling(tmp_path):
 
 
 def stopped(done: Finished, after: int, name: str = "SIGTERM") -> None:
-    assert done.status == STOPPED, done.stderr
+    assert done.status == (130 if name == "SIGINT" else STOPPED), done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("gtrans: ")]
     assert "ends after this update" in lines[0]
     assert f"{name}: stopped after {after} updates; the same command goes on" in lines[-1]
 
 
-@pytest.mark.long
 def test_a_requeued_run_goes_on_exactly(tiny, stock, signalling, tmp_path):
     """With validations: the one that is due is held, and no other."""
     often = ("--validate-interval-updates", "4", "--patience", "50", *GOAL)
     log_of(train(stock, tiny.data, tmp_path / "whole", *often))
     again = partial(train, stock, tiny.data, tmp_path / "parts", *often)
-    for update, number in ((3, signal.SIGTERM), (8, signal.SIGUSR1)):
+    for update, number in ((3, signal.SIGTERM), (5, signal.SIGINT), (8, signal.SIGUSR1)):
         stopped(again(*signalling(update, number)), update, number.name)
         assert updates(tmp_path / "parts") == update
     log_of(again())
@@ -115,8 +114,8 @@ def test_all_processes_stop_after_the_same_update(tiny, stock, signalling, tmp_p
 
     for done in run(tmp_path / "whole"):
         log_of(done)
-    parts = run(tmp_path / "parts", *signalling(5, signal.SIGUSR1, rank=1))
-    assert [done.status for done in parts] == [STOPPED, STOPPED], parts[0].stderr
+    parts = run(tmp_path / "parts", *signalling(5, signal.SIGINT, rank=1))
+    assert [done.status for done in parts] == [130, 130], parts[0].stderr
     assert "stopped after 6 updates" in parts[0].stderr
     assert "stopped after" not in parts[1].stderr
     assert updates(tmp_path / "parts") == 6
