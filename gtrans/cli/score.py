@@ -31,6 +31,7 @@ from pathlib import Path
 from gtrans.cli.shared.score_options import (
     add_arguments,
     check_values,
+    compares_texts,
     margins_of,
     measured,
     not_among_the_scores,
@@ -42,7 +43,6 @@ from gtrans.cli.shared.score_texts import (
     sign_resegmented,
     standard_input_as_file,
 )
-from gtrans.cli.shared.score_tools import compares_texts, tool_scores
 from gtrans.cli.shared.score_words import (
     CONSISTENCY,
     instances,
@@ -52,7 +52,8 @@ from gtrans.cli.shared.score_words import (
 from gtrans.cli.shared.system_names import system_names
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
-from gtrans.evaluation import buckets, ctxpro, external
+from gtrans.evaluation import buckets, ctxpro
+from gtrans.evaluation.comet import comet
 from gtrans.evaluation.metrics import (
     METRICS,
     Documents,
@@ -62,7 +63,7 @@ from gtrans.evaluation.metrics import (
 )
 from gtrans.evaluation.moses_tokens import check_unescaped
 from gtrans.evaluation.report import Report, to_json, to_text
-from gtrans.evaluation.scores import Corpus, measure, tokenized_lines
+from gtrans.evaluation.scores import Corpus, Measurement, measure, tokenized_lines
 from gtrans.evaluation.segment_scores import read_segment_scores
 from gtrans.evaluation.significance import Resampling, resample
 from gtrans.evaluation.tables import to_csv, to_latex
@@ -154,31 +155,54 @@ def _json_lines(report: Report) -> str:
 
 def _score(args: argparse.Namespace, report: Report, given: Texts) -> None:
     """Everything but ctxpro."""
-    first, others = next(iter(given.references), None), given.references[1:]
-    options = metric_options(args, first or [])
-    texts = external.ToolTexts(given.sources, first, given.systems, inputs(args))
-    report.counts = {"sentences": sum(texts.shape), "documents": len(texts.shape)}
-    if others:
-        report.counts["references"] = 1 + len(others)
-    # First, so that a missing input of a tool is reported before the slow work.
+    options = metric_options(args, next(iter(given.references), []))
+    shape = [*map(len, [*given.references, given.sources or []][0])]
+    report.counts = {"sentences": sum(shape), "documents": len(shape)}
+    if len(given.references) > 1:
+        report.counts["references"] = len(given.references)
+    # First, so that what is missing is reported before the slow work.
     from_files = read_segment_scores(
-        args.segment_scores, list(texts.systems), given.counted, args.lower_is_better
+        args.segment_scores, list(given.systems), given.counted, args.lower_is_better
     )
-    of_tools = tool_scores(args, report, texts, options.target_lang, from_files)
-    if texts.references is not None:
+    of_comet = _comet(args, given)
+    for key in (*of_comet, *([ctxpro.KEY] if args.ctxpro else [])):
+        if key in from_files:
+            raise GtransError(
+                f"--segment-scores {key}=FILE: this command has a score '{key}' of its own; give "
+                "another name"
+            )
+    if given.references:
         if options.given_tokens:
-            for name, documents in texts.systems.items():
-                check_unescaped(name, documents, texts.references)
-        _measure(args, report, texts, [texts.references, *others], options)
-    report.measurements |= of_tools
+            for name, documents in given.systems.items():
+                check_unescaped(name, documents, given.references[0])
+        _measure(args, report, given, options)
+    report.measurements |= of_comet
     if args.resegment:
         sign_resegmented(report)
     report.measurements |= from_files
-    if others and (report.consistency or of_tools or report.pending):
+    if given.references[1:] and (report.consistency or of_comet):
         report.notes.append(
-            "lexical consistency, COMET, BlonDe and METEOR 1.5 read the first reference only; the "
-            f"other scores use all {1 + len(others)}"
+            "lexical consistency and COMET read the first reference only; the other scores use "
+            f"all {len(given.references)}"
         )
+
+
+def _comet(args: argparse.Namespace, given: Texts) -> dict[str, Measurement]:
+    """The scores of ``--comet`` and ``--doc-comet`` by their keys."""
+    found: dict[str, Measurement] = {}
+    for flag, models in (("--comet", args.comet), ("--doc-comet", args.doc_comet)):
+        for model in models or ():
+            if given.sources is None:
+                raise GtransError(f"{flag} needs the source; give it with --src")
+            reference = next(iter(given.references), None)
+            score = comet(model, given.sources, reference, given.systems, flag == "--doc-comet")
+            if score.key in found:
+                raise GtransError(
+                    f"{flag} {' '.join(models)}: give one model with a reference and one without "
+                    "at most"
+                )
+            found[score.key] = score
+    return found
 
 
 def _compare(args: argparse.Namespace) -> Callable[..., Resampling]:
@@ -206,14 +230,13 @@ def _resample(args: argparse.Namespace, report: Report) -> None:
 def _measure(
     args: argparse.Namespace,
     report: Report,
-    texts: external.ToolTexts,
-    references: Sequence[Documents],
+    texts: Texts,
     options: Options,
 ) -> None:
     """The metrics that compare with the references, on all of the corpus and on its parts."""
     wanted = measured(args)
     keys = [key for key in wanted if key in METRICS]
-    first, *others = references
+    first, *others = texts.references
     if args.documents_only:
         corpus = Corpus(first, [[range(len(document))] for document in first], others=others)
     else:
@@ -257,15 +280,9 @@ def _put_in_buckets(
     found = report.measurements
     compare = _compare(args) if args.test_parts else None
     if "s_bleu" in found:
-        report.buckets["by_position"] = buckets.by_position(
-            found["s_bleu"], args.positions, compare
-        )
+        report.buckets["by_position"] = buckets.by_position(found["s_bleu"], compare=compare)
         report.buckets["by_sentence_length"] = buckets.by_sentence_length(
             found["s_bleu"], token_counts(references, options), args.sentence_lengths, compare
-        )
-    if bleu := [found[key] for key in ("s_bleu", "d_bleu") if key in found]:
-        report.buckets["by_document_length"] = buckets.by_document_length(
-            bleu, [len(document) for document in references], args.document_lengths, compare
         )
 
 

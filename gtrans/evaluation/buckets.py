@@ -1,6 +1,6 @@
-"""BLEU by position in the document, by sentence length and by document length.
+"""BLEU by position in the document and by sentence length.
 
-The score of a bucket is the corpus BLEU of its sentences (or documents), from the statistics
+The score of a bucket is the corpus BLEU of its sentences, from the statistics
 that were counted for the whole corpus. Scores of small buckets are noisy, and BLEU depends on
 length for every system; so compare systems within a bucket, not buckets.
 """
@@ -19,7 +19,6 @@ from gtrans.evaluation.significance import Resampling
 
 POSITIONS_PER_BUCKET = 10
 SENTENCE_LENGTHS = (20, 40, 80)
-DOCUMENT_LENGTHS = (10, 20, 40, 80)
 
 BucketScores = dict[str, float | None]
 
@@ -34,7 +33,7 @@ class Bucket:
     Attributes:
         first: the smallest value in it (position or length, counted from 1).
         last: the largest value; None if there is no upper bound.
-        counts: its number of ``sentences`` and, for buckets of documents, of ``documents``.
+        counts: its number of ``sentences``.
         scores: by key (a metric, or ``mean_of_positions``), then by system; None for every
             system if the bucket is empty.
         resampled: by key of a metric, the systems compared within the bucket, if that was asked
@@ -82,7 +81,7 @@ def by_position(
             for system in s_bleu.statistics
         }
         counts = {"sentences": int(inside.sum())}
-        buckets.append(Bucket(first, last, counts, scores, _compared([s_bleu], inside, compare)))
+        buckets.append(Bucket(first, last, counts, scores, _compared(s_bleu, inside, compare)))
     return buckets
 
 
@@ -109,36 +108,10 @@ def by_sentence_length(
             last,
             {"sentences": int(inside.sum())},
             _scores(s_bleu, inside),
-            _compared([s_bleu], inside, compare),
+            _compared(s_bleu, inside, compare),
         )
         for first, last, inside in _intervals(lengths, bounds)
     ]
-
-
-def by_document_length(
-    measurements: Sequence[Measurement],
-    sentences: Sequence[int],
-    bounds: Sequence[int] = DOCUMENT_LENGTHS,
-    compare: Compare | None = None,
-) -> list[Bucket]:
-    """Scores by the length of a document in sentences.
-
-    Args:
-        measurements: s-BLEU and d-BLEU, or only one of them.
-        sentences: number of sentences of each document of the reference.
-        bounds: largest length in each bucket except the last, ascending.
-        compare: as for :func:`by_position`.
-    """
-    lengths = np.array(sentences)
-    buckets = []
-    for first, last, inside in _intervals(lengths, bounds):
-        scores: dict[str, BucketScores] = {}
-        for measurement in measurements:
-            scores |= _scores(measurement, inside[measurement.documents])
-        counts = {"documents": int(inside.sum()), "sentences": int(lengths[inside].sum())}
-        compared = _compared(measurements, inside, compare)
-        buckets.append(Bucket(first, last, counts, scores, compared))
-    return buckets
 
 
 def _intervals(
@@ -163,15 +136,13 @@ def _scores(measurement: Measurement, inside: NDArray[np.bool_]) -> dict[str, Bu
 
 
 def _compared(
-    measurements: Sequence[Measurement], inside: NDArray[np.bool_], compare: Compare | None
+    measured: Measurement, inside: NDArray[np.bool_], compare: Compare | None
 ) -> dict[str, Resampling]:
-    """The systems compared on a part; ``inside`` chooses segments, or whole documents."""
-    found = {}
-    for one in measurements if compare is not None else ():
-        chosen = inside if len(inside) == len(one.documents) else inside[one.documents]
-        if compare is not None and chosen.any():
-            # Documents are counted anew: those that are not there have no say.
-            _, documents = np.unique(one.documents[chosen], return_inverse=True)
-            statistics = {name: values[chosen] for name, values in one.statistics.items()}
-            found[one.key] = compare(replace(one, statistics=statistics, documents=documents))
-    return found
+    """The systems compared on some of the sentences."""
+    if compare is None or not inside.any():
+        return {}
+    # Documents are counted anew: those that are not there have no say.
+    _, documents = np.unique(measured.documents[inside], return_inverse=True)
+    statistics = {name: values[inside] for name, values in measured.statistics.items()}
+    part = replace(measured, statistics=statistics, documents=documents)
+    return {measured.key: compare(part)}

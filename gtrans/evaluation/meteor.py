@@ -1,9 +1,7 @@
-"""METEOR as a metric class of sacreBLEU, computed by nltk.
+"""nltk's METEOR (Lavie and Agarwal 2007) as a metric class of sacreBLEU.
 
-nltk implements Lavie and Agarwal (2007): exact matches, then stems, then synonyms, with one
-set of parameters for all languages. The papers report METEOR 1.5 (Denkowski and Lavie, 2014),
-which tunes its parameters per language, gives function words a lower weight and matches
-paraphrases. Its scores are higher and not comparable; the signature says so.
+It matches words, then their stems, then synonyms, with one set of parameters for all languages.
+Scores of METEOR 1.5 (Denkowski and Lavie 2014) are not comparable.
 """
 
 from __future__ import annotations
@@ -15,30 +13,16 @@ from typing import Any
 import nltk
 from nltk.stem.porter import PorterStemmer
 from nltk.stem.snowball import SnowballStemmer
-from nltk.translate.meteor_score import single_meteor_score
+from nltk.translate.meteor_score import meteor_score
 from sacrebleu.metrics.base import Metric, Score, Signature
 
-ALPHA, BETA, GAMMA = 0.9, 3.0, 0.5
-
-STEMMERS = {
-    "ar": "arabic",
-    "da": "danish",
-    "de": "german",
-    "es": "spanish",
-    "fi": "finnish",
-    "fr": "french",
-    "hu": "hungarian",
-    "it": "italian",
-    "nb": "norwegian",
-    "nl": "dutch",
-    "nn": "norwegian",
-    "no": "norwegian",
-    "pt": "portuguese",
-    "ro": "romanian",
-    "ru": "russian",
+# Languages with a stemmer of Snowball's; English has Porter's, nltk's default for METEOR.
+_SNOWBALL = {
+    "ar": "arabic", "da": "danish", "de": "german", "es": "spanish", "fi": "finnish",
+    "fr": "french", "hu": "hungarian", "it": "italian", "nb": "norwegian", "nl": "dutch",
+    "nn": "norwegian", "no": "norwegian", "pt": "portuguese", "ro": "romanian", "ru": "russian",
     "sv": "swedish",
-}
-"""Snowball's stemmers by language; English uses Porter's, nltk's default for METEOR."""
+}  # fmt: skip
 
 
 class _NoWordNet:
@@ -59,16 +43,14 @@ def stem_function(lang: str) -> tuple[str, Callable[[str], str] | None]:
     """Name of the stemmer of a language, and the stemmer; ``("", None)`` if it has none."""
     if lang == "en":
         return "porter", PorterStemmer().stem
-    if lang in STEMMERS:
-        return f"snowball-{STEMMERS[lang]}", SnowballStemmer(STEMMERS[lang]).stem
+    if lang in _SNOWBALL:
+        return f"snowball-{_SNOWBALL[lang]}", SnowballStemmer(_SNOWBALL[lang]).stem
     return "", None
 
 
 def _wordnet(lang: str) -> Any:
     """English WordNet if nltk finds it on this machine, otherwise None; nothing is downloaded."""
-    if lang != "en":
-        return None
-    for resource in ("corpora/wordnet", "corpora/wordnet.zip"):
+    for resource in ("corpora/wordnet", "corpora/wordnet.zip") if lang == "en" else ():
         try:
             nltk.data.find(resource)
         except LookupError:
@@ -84,18 +66,10 @@ class METEORSignature(Signature):
 
     def __init__(self, args: dict[str, Any]) -> None:
         super().__init__(args)
-        self.info.update(
-            {
-                "case": "lc",
-                "tok": args["tokenizer"].signature(),
-                "modules": args["modules"],
-                "alpha": ALPHA,
-                "beta": BETA,
-                "gamma": GAMMA,
-                "nltk": nltk.__version__,
-                "comparable-with-1.5": False,
-            }
-        )
+        tokenizer = args["tokenizer"].signature()
+        self.info.update({"case": "lc", "tok": tokenizer, "modules": args["modules"]})
+        self.info.update({"alpha": 0.9, "beta": 3.0, "gamma": 0.5})  # nltk's defaults
+        self.info.update({"nltk": nltk.__version__, "comparable-with-1.5": False})
 
 
 class METEOR(Metric):
@@ -112,9 +86,8 @@ class METEOR(Metric):
         super().__init__()  # type: ignore[no-untyped-call]
         self.tokenizer = tokenizer
         name, stem = stem_function(lang)
-        self._stemmer = _Stemmer(stem)
         wordnet = _wordnet(lang)
-        self._wordnet = wordnet or _NoWordNet()
+        self._words = {"stemmer": _Stemmer(stem), "wordnet": wordnet or _NoWordNet()}
         self.modules = "+".join(
             ["exact", *([f"stem[{name}]"] if stem else []), *(["wordnet"] if wordnet else [])]
         )
@@ -128,19 +101,8 @@ class METEOR(Metric):
     def _compute_segment_statistics(
         self, hypothesis: str, ref_kwargs: dict[str, Any]
     ) -> list[float]:
-        best = max(
-            single_meteor_score(
-                reference,
-                hypothesis.split(),
-                stemmer=self._stemmer,
-                wordnet=self._wordnet,
-                alpha=ALPHA,
-                beta=BETA,
-                gamma=GAMMA,
-            )
-            for reference in ref_kwargs["references"]
-        )
-        return [best, 1]
+        words: Any = self._words
+        return [meteor_score(ref_kwargs["references"], hypothesis.split(), **words), 1]
 
     def _aggregate_and_compute(self, stats: list[list[float]]) -> Score:
         return self._compute_score_from_stats([sum(column) for column in zip(*stats, strict=True)])

@@ -9,12 +9,11 @@ from typing import Any, Literal
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF, CHRFSignature
+from sacrebleu.metrics.ter import TER
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import spaced
 from gtrans.evaluation.moses_tokens import MOSES, MosesTokens, moses_tokens
-from gtrans.evaluation.repetition import Repetition
-from gtrans.evaluation.ter import FastTER
 from gtrans.languages import CHINESE, WITHOUT_SPACES
 
 Unit = Literal["sentence", "document", "instance"]
@@ -175,7 +174,7 @@ def _asian(options: Options) -> bool:
 
 def _ter(options: Options) -> Any:
     asian = _asian(options)
-    return FastTER(normalized=asian, asian_support=asian)
+    return TER(normalized=asian, asian_support=asian)
 
 
 def _meteor(options: Options) -> Any:
@@ -183,10 +182,6 @@ def _meteor(options: Options) -> Any:
     from gtrans.evaluation.meteor import METEOR
 
     return METEOR(build_bleu(options).tokenizer, options.target_lang)
-
-
-def _repetition(options: Options) -> Any:
-    return Repetition(build_bleu(options))
 
 
 METRICS: dict[str, Metric] = {
@@ -198,14 +193,11 @@ METRICS: dict[str, Metric] = {
     "d_chrf_pp": Metric("chrF2++ (documents)", "document", _d_chrf_pp),
     "ter": Metric("TER", "sentence", _ter, higher_is_better=False),
     "meteor": Metric("METEOR", "sentence", _meteor, of_words=True),
-    "repetition": Metric(
-        "repetition", "sentence", _repetition, higher_is_better=False, of_words=True
-    ),
 }
 """Every score that :func:`measure` can compute, in the order of reports."""
 
 DOCUMENT_METRICS = tuple(key for key, spec in METRICS.items() if spec.unit == "document")
 """The metrics that need no aligned sentences."""
 
-DEFAULT_METRICS = tuple(key for key in METRICS if key not in ("d_chrf_pp", "repetition"))
+DEFAULT_METRICS = tuple(key for key in METRICS if key != "d_chrf_pp")
 """The metrics that are computed by default if the sentences are aligned."""

@@ -11,7 +11,6 @@ from gtrans.evaluation.consistency import SCORES, Consistency
 from gtrans.evaluation.coverage import Coverage
 from gtrans.evaluation.ctxpro import KEY as CTXPRO
 from gtrans.evaluation.ctxpro import Accuracy
-from gtrans.evaluation.external import Instructions
 from gtrans.evaluation.metrics import METRICS
 from gtrans.evaluation.scores import Measurement
 from gtrans.evaluation.significance import Comparison, Resampling, seed
@@ -34,7 +33,6 @@ class Report:
         coverage: what resegmented translations leave out and add, by system.
         resegmented: keys of the scores of resegmented translations.
         by_rule: accuracy of ctxpro, by system and rule.
-        pending: instructions for tools that have not been run yet.
         notes: warnings about the results.
     """
 
@@ -49,7 +47,6 @@ class Report:
     coverage: dict[str, Coverage] = field(default_factory=dict)
     resegmented: set[str] = field(default_factory=set)
     by_rule: dict[str, dict[str, Accuracy]] = field(default_factory=dict)
-    pending: dict[str, Instructions] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def covered(self, key: str, system: str) -> Coverage | None:
@@ -100,11 +97,6 @@ def to_json(report: Report) -> dict[str, Any]:
         shared["lexical_consistency_of_reference"] = _consistency(
             report, report.consistency_of_reference
         )
-    if report.pending:
-        shared["not_scored_yet"] = {
-            key: {"folder": str(it.folder), "install": it.install, "commands": it.commands}
-            for key, it in report.pending.items()
-        }
     return scores | shared | {"notes": _notes(report)}
 
 
@@ -219,7 +211,6 @@ _HEADER = (
 _BUCKETS = {
     "by_position": ("sentence in its document", "sentences"),
     "by_sentence_length": ("tokens of the reference", "sentences"),
-    "by_document_length": ("sentences of the document", "documents"),
 }
 
 
@@ -253,8 +244,6 @@ def to_text(report: Report, details: bool = False) -> list[str]:
         lines.append("")
         lines.append(", ".join(f"{count} {name}" for name, count in report.counts.items()))
     lines += [f"note: {note}" for note in _notes(report)]
-    for instructions in report.pending.values():
-        lines += ["", *instructions.lines()]
     return lines
 
 

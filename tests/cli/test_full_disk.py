@@ -56,7 +56,7 @@ def files(folder: Path) -> set[str]:
         (("cxmi", "--path", "{model}", "--src", "{text}.en", "--ref", "{text}.de",
           "--output", "out", "--cpu"), 400),
         (("score", "--hyp", "{text}.de", "--ref", "{text}.de", "--src", "{text}.en",
-          "--metrics", "s_bleu", "--comet", "--external-dir", "out"), 400),
+          "--metrics", "s_bleu", "--json", "out"), 400),
         (("contrast", "--path", "{model}", "--set", "{sets}", "--output", "out", "--cpu"), 400),
         pytest.param(("make-corpus", "--out", "out"), 2000, marks=pytest.mark.long),
     ],

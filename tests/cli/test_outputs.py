@@ -27,9 +27,6 @@ def place(tiny: TinyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     (tmp_path / "hard.pt").hardlink_to(tmp_path / "run" / "model.pt")
     (tmp_path / "data.link").symlink_to("data")
     (tmp_path / "plot.png").hardlink_to(tmp_path / "run" / "model.pt")
-    external = tmp_path / "external" / "comet" / "m"
-    external.mkdir(parents=True)
-    shutil.copy(tiny.text / "test.de", external / "hyp.mine.txt")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -66,10 +63,6 @@ CONVERT = ("convert", "--from", "g-transformer", "--data", "data", "run/model.pt
             *("--output", "test.en"),
         ),
         ("analyse", "--path", "run/model.pt", "--data", "data", "--plot", "plot.png"),
-        (
-            *("score", "--hyp", "mine=external/comet/m/hyp.mine.txt", "--src", "test.en"),
-            *("--ref", "test.de", "--comet", "--comet-model", "m", "--external-dir", "external"),
-        ),
     ],
 )
 def test_an_input_is_never_the_output(

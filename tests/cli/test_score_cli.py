@@ -60,19 +60,7 @@ def test_json_of_one_system(hyp: str, ref: str, capsys: pytest.CaptureFixture[st
     assert (report["sentences"], report["documents"], report["instances"]) == (5, 2, 2)
     assert [bucket["sentences"] for bucket in report["by_position"]] == [5]
     assert [bucket["sentences"] for bucket in report["by_sentence_length"]] == [5, 0, 0, 0]
-    assert report["by_document_length"][0] == {
-        "from": 1,
-        "to": 10,
-        "documents": 2,
-        "sentences": 5,
-        "s_bleu": {"hyp.txt": expected["s_bleu"]},
-        "d_bleu": {"hyp.txt": expected["d_bleu"]},
-    }
-    empty = {"s_bleu": {"hyp.txt": None}, "d_bleu": {"hyp.txt": None}}
-    assert [bucket["documents"] for bucket in report["by_document_length"]] == [2, 0, 0, 0, 0]
-    assert report["by_document_length"][-1] == (
-        {"from": 81, "to": None, "documents": 0, "sentences": 0} | empty
-    )
+    assert report["by_sentence_length"][-1]["s_bleu"] == {"hyp.txt": None}
     assert entry["lexical_consistency"]["signature"].startswith("term:4+letters")
     # No word of four letters comes twice in a document.
     assert report["lexical_consistency_of_reference"]["score"] is None
@@ -139,9 +127,10 @@ def test_only_some_metrics(hyp: str, ref: str, capsys: pytest.CaptureFixture[str
     report = run(capsys, "--hyp", hyp, "--ref", ref, "--metrics", "chrf", "d_bleu")
     assert [key for key in of_one(report) if key in METRICS] == ["d_bleu", "chrf"]
     assert "by_position" not in report
-    assert set(report["by_document_length"][0]) >= {"d_bleu"}
     report = run(capsys, "--hyp", hyp, "--ref", ref, "--src", ref, "--metrics", "chrf")
     assert "lexical_consistency" not in of_one(report)
+    as_sacrebleu_is_used = run(capsys, "--hyp", hyp, "--ref", ref, "-m", "bleu", "chrF++", "TER")
+    assert list(of_one(as_sacrebleu_is_used)) == ["s_bleu", "chrf_pp", "ter"]
     arguments = ["--hyp", hyp, "--ref", ref, "--metrics", "lexical_consistency"]
     assert list(of_one(run(capsys, *arguments, "--src", ref))) == ["lexical_consistency"]
     assert main(["score", *arguments]) == 1
@@ -327,7 +316,6 @@ def test_mistakes_end_in_one_line_and_status_1(
         (["--hyp", hyp, hyp, "--ref", ref], "have the same name 'hyp.txt'"),
         (["--hyp", f"a b={hyp}", "--ref", ref], "'a b' cannot name a system"),
         (["--hyp", hyp, "--ref", ref, "--bootstrap-trials", "9"], "at least 40, but is 9"),
-        (["--hyp", hyp, "--ref", ref, "--positions", "0"], "at least 1, but is 0"),
         (["--hyp", hyp, "--ref", ref, "--sentence-lengths", "9", "5"], "but is 9 5"),
         (["--hyp", hyp, "--ref", ref, "--documents-only", "--comet"], "aligned sentences"),
         (

@@ -120,9 +120,6 @@ def test_mistakes_are_one_line(
         return error
 
     (tmp_path / "short").write_text("Eins.\nZwei.\n\nDrei.\n\n")
-    assert "--blonde needs the reference" in refusal(
-        *files, "--hyp", str(tmp_path / "first"), "--blonde", "--src", str(tmp_path / "first")
-    )
     assert "--ref is missing" in refusal(*files, "--hyp", str(tmp_path / "first"), "--comet")
     set_file = files[-1]
     assert set_file in refusal(*files, "--hyp", str(tmp_path / "first"), "--csv", set_file)

@@ -68,7 +68,7 @@ def test_bleu_by_hand() -> None:
 
 
 def test_perfect_match_and_nothing_translated() -> None:
-    perfect = dict.fromkeys(METRICS, 100.0) | {"ter": 0.0, "repetition": 0.0}
+    perfect = dict.fromkeys(METRICS, 100.0) | {"ter": 0.0}
     found = scores(REFERENCES)
     assert found.pop("meteor") > 99  # its chunk penalty is never quite 0
     perfect.pop("meteor")
@@ -116,7 +116,6 @@ def test_signatures_name_case_tokeniser_and_unit() -> None:
         "ter": f"nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|{version}sentence",
         "meteor": "nrefs:1|case:lc|tok:13a|modules:exact|alpha:0.9|beta:3.0|gamma:0.5"
         f"|nltk:{nltk.__version__}|comparable-with-1.5:no|{version}sentence",
-        "repetition": f"nrefs:1|case:mixed|tok:13a|words:2|{version}sentence",
     }
     assert "|case:lc|" in signatures(Options(lowercase=True))["chrf"]
     chinese = signatures(Options(target_lang="zh"))

@@ -12,7 +12,7 @@ from sacrebleu.metrics import BLEU
 
 from gtrans.data.documents import read_parallel
 from gtrans.evaluation import meteor
-from gtrans.evaluation.buckets import by_document_length, by_position, by_sentence_length
+from gtrans.evaluation.buckets import by_position, by_sentence_length
 from gtrans.evaluation.consistency import (
     Consistency,
     ConsistencyJudge,
@@ -71,17 +71,6 @@ def test_bleu_by_sentence_length() -> None:
     assert long.scores["s_bleu"]["hyp"] == bleu((0, 3), (2, 0))
 
 
-def test_bleu_by_document_length() -> None:
-    found = measured("s_bleu", "d_bleu")
-    buckets = by_document_length([*found.values()], [4, 2, 1], [1, 2, 3])
-    assert [b.counts["documents"] for b in buckets] == [1, 1, 0, 1]
-    assert [b.counts["sentences"] for b in buckets] == [1, 2, 0, 4]
-    assert buckets[1].scores["s_bleu"]["hyp"] == bleu((1, 0), (1, 1))
-    assert buckets[2].scores == {key: {"hyp": None, "perfect": None} for key in found}
-    joined = BLEU().corpus_score([" ".join(HYPOTHESES[0])], [[" ".join(REFERENCES[0])]])
-    assert buckets[3].scores["d_bleu"]["hyp"] == joined.score
-
-
 # --- METEOR ------------------------------------------------------------------------------
 
 GERMAN = ["Die Katzen liefen in den Gärten .", "Er hat geschlafen ."]
@@ -129,36 +118,6 @@ def test_wordnet_is_used_for_english_where_it_is_at_hand(
     monkeypatch.setattr(nltk.data, "find", lambda name: name)
     assert meteor.METEOR(tokenizer, "en").modules == "exact+stem[porter]+wordnet"
     assert "wordnet" not in meteor.METEOR(tokenizer, "de").modules
-
-
-# --- repetition --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("sentence", "percent"),
-    [
-        ("", 0), ("one", 0), ("the list of the names", 0), ("a a", 0),
-        ("no no no", 200 / 3),  # the second pair is the first one again
-        ("the list of the list of the list .", 100 * 5 / 9),  # from the second "the list" on
-        ("The list, the list", 0),  # case and commas are words' own
-    ],
-)  # fmt: skip
-def test_words_of_a_pair_that_the_sentence_has_had(sentence: str, percent: float) -> None:
-    corpus = Corpus([["x y z"]], [[range(1)]])
-    found = measure(corpus, {"x": [[sentence]]}, ["repetition"])["repetition"]
-    assert found.score("x") == pytest.approx(percent)
-    assert not found.higher_is_better
-    assert found.signature.startswith("nrefs:1|case:mixed|tok:13a|words:2|")
-
-
-def test_repetition_is_of_a_sentence_and_of_all_words() -> None:
-    corpus = Corpus([["x", "x"], ["x"]], [[range(2)], [range(1)]])
-    texts = {"x": [["the list .", "the list ."], ["the list the list The list"]]}
-    by_case = [
-        measure(corpus, texts, ["repetition"], options)["repetition"].score("x")
-        for options in (Options(), Options(lowercase=True))
-    ]
-    assert by_case == pytest.approx([100 * 2 / 12, 100 * 4 / 12])
 
 
 # --- lexical consistency -----------------------------------------------------------------

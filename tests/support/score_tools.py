@@ -1,4 +1,4 @@
-"""A small corpus, and calls of ``gtrans score``, for the tests of tools that it reads."""
+"""A small corpus, and calls of ``gtrans score``, for the tests of scores of other programs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,8 @@ def write_files(tmp_path: Path) -> list[str]:
     for name, content in [("src", SOURCE), ("ref", REFERENCE), ("a", SYSTEM), ("b", REFERENCE)]:
         (tmp_path / name).write_text(content, encoding="utf-8")
     names = ["--hyp", tmp_path / "a", tmp_path / "b", "--ref", tmp_path / "ref"]
-    names += ["--external-dir", tmp_path / "out", "--metrics", "s_bleu"]
+    names += ["--metrics", "s_bleu"]
     return [str(name) for name in names]
-
-
-def read(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
 def score(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from gtrans.cli.shared.score_tools import add_segment_scores, add_tools, compares_texts
 from gtrans.cli.shared.score_words import CONSISTENCY
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
-from gtrans.evaluation import buckets
+from gtrans.evaluation.buckets import SENTENCE_LENGTHS
+from gtrans.evaluation.comet import DEFAULT_MODEL
 from gtrans.evaluation.consistency import SCORES
 from gtrans.evaluation.metrics import DEFAULT_METRICS, DOCUMENT_METRICS, METRICS, TOKENIZERS
 from gtrans.evaluation.moses_tokens import MOSES
@@ -72,12 +72,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what = parser.add_argument_group("metrics, tokeniser and case")
     what.add_argument(
+        "-m",
         "--metrics",
         nargs="+",
+        type=_metric,
         choices=(*METRICS, CONSISTENCY),
         metavar="KEY",
-        help=f"compute only these of: {', '.join(METRICS)}, {CONSISTENCY} (default: all but "
-        f"d_chrf_pp and repetition, and {CONSISTENCY} only with --src; with --documents-only: "
+        help=f"compute only these of: {', '.join(METRICS)}, {CONSISTENCY}; bleu is s_bleu "
+        f"(default: all but d_chrf_pp, and {CONSISTENCY} only with --src; with --documents-only: "
         f"{' and '.join(DOCUMENT_METRICS)})",
     )
     what.add_argument(
@@ -127,8 +129,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_buckets(
         parser.add_argument_group("scores of parts of the corpus (in JSON, and with --details)")
     )
-    add_segment_scores(parser.add_argument_group("scores of other programs"))
-    add_tools(parser.add_argument_group("tools that need an environment of their own"))
+    _add_other_scores(parser.add_argument_group("other scores"))
     parser.add_argument(
         "--jobs",
         type=int,
@@ -158,6 +159,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also write all scores, intervals and tests, a line for each system and score",
     )
+
+
+def _metric(name: str) -> str:
+    """The key of a metric, which may be typed as sacreBLEU or a paper writes it: BLEU, chrF++."""
+    key = re.sub(r"chrf2?(\+\+)?", r"chrf\1", name.lower().replace("-", "_"))
+    return {"bleu": "s_bleu"}.get(key, key.replace("++", "_pp"))
 
 
 def _add_significance(group: argparse._ArgumentGroup) -> None:
@@ -249,7 +256,41 @@ def not_among_the_scores(key: str, here: Iterable[str]) -> str:
 
 def _has_other_scores(args: argparse.Namespace) -> bool:
     """Whether there are scores whose names only their files tell."""
-    return bool(args.ctxpro or any(getattr(args, tool) for tool in _TOOLS))
+    return bool(args.ctxpro or args.comet or args.doc_comet)
+
+
+def compares_texts(args: argparse.Namespace) -> bool:
+    """Whether the translations are scored beside their reference or source."""
+    return bool(args.ref or args.segment_scores or args.comet or args.doc_comet)
+
+
+def _add_other_scores(group: argparse._ArgumentGroup) -> None:
+    for flag, what in (
+        ("--comet", "COMET"),
+        ("--doc-comet", "Doc-COMET, COMET over a sentence and up to two before it"),
+    ):
+        group.add_argument(
+            flag,
+            nargs="*",
+            metavar="MODEL",
+            help=f"score with {what}: a model with a reference, one without, or both, each a name "
+            f"or a checkpoint (default: {DEFAULT_MODEL}); needs --src and unbabel-comet",
+        )
+    group.add_argument(
+        "--segment-scores",
+        nargs="+",
+        default=[],
+        metavar="NAME=FILE",
+        help="scores of a metric NAME, one a line for every sentence (or document): a FILE for "
+        "each --hyp, in their order; or one JSON object with a list of scores for every system",
+    )
+    group.add_argument(
+        "--lower-is-better",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="which NAMEs of --segment-scores are error rates",
+    )
 
 
 def _add_buckets(group: argparse._ArgumentGroup) -> None:
@@ -259,35 +300,23 @@ def _add_buckets(group: argparse._ArgumentGroup) -> None:
         help="also compare the systems within each part, with the same tests (in JSON)",
     )
     group.add_argument(
-        "--positions",
+        "--sentence-lengths",
         type=int,
-        default=buckets.POSITIONS_PER_BUCKET,
+        nargs="+",
+        default=SENTENCE_LENGTHS,
         metavar="N",
-        help="width of a bucket of positions in the document (default: %(default)s)",
+        help="upper bounds of the buckets of sentences, in reference tokens "
+        f"(default: {' '.join(map(str, SENTENCE_LENGTHS))})",
     )
-    for name, bounds, what in [
-        ("--sentence-lengths", buckets.SENTENCE_LENGTHS, "of sentences, in reference tokens"),
-        ("--document-lengths", buckets.DOCUMENT_LENGTHS, "of documents, in sentences"),
-    ]:
-        group.add_argument(
-            name,
-            type=int,
-            nargs="+",
-            default=bounds,
-            metavar="N",
-            help=f"upper bounds of the buckets {what} (default: {' '.join(map(str, bounds))})",
-        )
 
 
-# The options that write files besides what is printed: texts for tools of their own, and tables.
-_TOOLS = ("comet", "doc_comet", "blonde", "meteor15")
-_FILES = ("json", "csv", "latex", "resegment_dir")
+# The options that write files besides what is printed, and those that take a model of minutes.
+_LEFT_OUT = ("json", "csv", "latex", "resegment_dir", "comet", "doc_comet")
 
 
 def without_files(args: argparse.Namespace) -> argparse.Namespace:
-    """The same options of ``gtrans score`` without those that write files."""
-    left = dict.fromkeys(_FILES) | dict.fromkeys(_TOOLS, False)
-    return argparse.Namespace(**{**vars(args), **left})
+    """The same options of ``gtrans score`` without those that write files, and without COMET."""
+    return argparse.Namespace(**{**vars(args), **dict.fromkeys(_LEFT_OUT)})
 
 
 def check_values(args: argparse.Namespace) -> None:
@@ -300,19 +329,20 @@ def check_values(args: argparse.Namespace) -> None:
         ("max_doc_tokens", MIN_DOC_TOKENS),
         ("bootstrap_trials", MIN_BOOTSTRAP_TRIALS),
         ("randomisation_trials", 1),
-        ("positions", 1),
         ("jobs", 1),
     ]:
         if getattr(args, name) < least:
             flag = "--" + name.replace("_", "-")
             raise GtransError(f"{flag} must be at least {least}, but is {getattr(args, name)}")
-    for name in ("sentence_lengths", "document_lengths"):
-        bounds = list(getattr(args, name))
-        if bounds != sorted(set(bounds)) or bounds[0] < 1:
-            raise GtransError(
-                f"--{name.replace('_', '-')} must be ascending numbers from 1, but is "
-                f"{' '.join(map(str, bounds))}"
-            )
+    bounds = list(args.sentence_lengths)
+    if bounds != sorted(set(bounds)) or bounds[0] < 1:
+        raise GtransError(
+            "--sentence-lengths must be ascending numbers from 1, but is "
+            f"{' '.join(map(str, bounds))}"
+        )
+    for name in ("comet", "doc_comet"):
+        if getattr(args, name) == []:
+            setattr(args, name, [DEFAULT_MODEL])
     margins_of(args)
     seed()
     if not args.ref and not (args.src if compares_texts(args) else args.ctxpro):
@@ -357,7 +387,7 @@ def check_documents_only(args: argparse.Namespace, why: str) -> None:
             f"--metrics {wrong[0]} needs aligned sentences; {why} can have "
             f"{', '.join(DOCUMENT_METRICS)}"
         )
-    for name in _TOOLS:
-        if getattr(args, name):
+    for name in ("comet", "doc_comet"):
+        if getattr(args, name) is not None:
             flag = "--" + name.replace("_", "-")
             raise GtransError(f"{flag} needs aligned sentences, but {why} has none; leave it out")

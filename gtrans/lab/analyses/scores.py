@@ -6,7 +6,7 @@ memory, a number of layers or parameters. Files with one LABEL and X are seeds: 
 with the smallest and the largest; a single file has its confidence interval. FILE:SYSTEM chooses
 one of several systems of a file.
 
---by length, position or document draws BLEU of parts of the test set, from the tables of 'gtrans
+--by length or position draws BLEU of parts of the test set, from the tables of 'gtrans
 score --json'; --baseline the differences from one of the systems, with the intervals of the tests
 that 'gtrans score --test-parts' makes.
 """
@@ -25,7 +25,7 @@ EXAMPLE = (
     "the input' --plot lengths.png"
 )
 NEEDS = ()
-BY = ("x", "length", "position", "document")
+BY = ("x", "length", "position")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,10 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=BY,
         default="x",
         help="x: by the X of the files; length: of sentences; position: of a sentence in its "
-        "document; document: its length (default: %(default)s)",
+        "document (default: %(default)s)",
     )
     parser.add_argument(
-        "--baseline", metavar="LABEL", help="with --by length, position or document: differences"
+        "--baseline", metavar="LABEL", help="with --by length or position: differences"
     )
     parser.add_argument("--x-label", default="", help="what X is, for the axis")
     add_figure(parser)
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
     title = title_of(args, list(dict.fromkeys(file.label for file in files)))
     if args.by == "x":
         if args.baseline is not None:
-            raise GtransError("`--baseline` is for --by length, position or document.")
+            raise GtransError("`--baseline` is for --by length or position.")
         write(args, by_setting(files, args.values, args.x_label, title))
         return
     if len(args.values) > 1:

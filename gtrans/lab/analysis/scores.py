@@ -20,7 +20,6 @@ from gtrans.lab.analysis.figures import Figure, Kind, Panel, Point, Series, X, m
 PARTS = {
     "length": ("by_sentence_length", "tokens of the reference"),
     "position": ("by_position", "place of the sentence in its document"),
-    "document": ("by_document_length", "sentences of the document"),
 }
 
 

@@ -135,7 +135,7 @@ def test_resegmented_translations_and_no_files_besides_the_page(
     write(run / "test.finetune.en", text(joined))
     table = run / "scores.finetune.txt"
     line, rest = table.read_text().split("\n", 1)
-    extra = f"--resegment --resegment-dir split --comet --external-dir tools --csv {tmp_path}/s.csv"
+    extra = f"--resegment --resegment-dir split --comet --csv {tmp_path}/s.csv"
     write(table, f"{line} {extra}\n{rest}")
     before = set(tmp_path.rglob("*"))
     assert main(["report", str(run), "--output", "page.html"]) == 0
