@@ -129,10 +129,8 @@ def mean_of(sets: Sequence[SetScore]) -> MeanScore:
     """The mean of a system over test sets; of a single one, its own score."""
     drawn = np.mean([it.drawn for it in sets], axis=0)
     low, high = np.percentile(drawn, [2.5, 97.5])
-    # As sacreBLEU has it: as far to both sides of the mean of the trials.
-    middle, radius = float(drawn.mean()), float(high - low) / 2
     differences = [it.difference for it in sets if it.difference is not None]
     swapped = [it.swapped for it in sets if it.swapped is not None]
     p = p_value(np.mean(swapped, axis=0), float(np.mean(differences))) if swapped else None
     score = float(np.mean([it.score for it in sets]))
-    return MeanScore(score, (middle - radius, middle + radius), p)
+    return MeanScore(score, (float(low), float(high)), p)

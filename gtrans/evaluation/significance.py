@@ -42,6 +42,7 @@ Resample = Literal["document", "sentence", "none"]
 Direction = Literal["better", "worse", "even"]
 BOOTSTRAP_TRIALS = 1000
 RANDOMISATION_TRIALS = 10_000
+SIGNIFICANT = 0.05
 # Smaller differences between scores are rounding errors.
 _ROUNDING = 1e-9
 _NO_TEXT = "the statistics of the texts are given, so no text is read here"
@@ -49,16 +50,19 @@ _NO_TEXT = "the statistics of the texts are given, so no text is read here"
 
 @dataclass(frozen=True)
 class Confidence:
-    """A 95% interval by bootstrap, as sacreBLEU gives it: ``mean`` plus or minus ``radius``."""
+    """A 95% interval by bootstrap: the percentiles of the trials, so it stays within the scale.
 
+    sacreBLEU prints ``mean`` plus or minus ``radius`` of the same trials, which may leave it.
+    """
+
+    interval: tuple[float, float]
     mean: float
-    radius: float
     trials: int
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """Both ends."""
-        return self.mean - self.radius, self.mean + self.radius
+    def radius(self) -> float:
+        """Half of the interval's width."""
+        return (self.interval[1] - self.interval[0]) / 2
 
 
 @dataclass(frozen=True)
@@ -129,8 +133,9 @@ class Comparison:
 
     @property
     def sign_test_disagrees(self) -> bool:
-        """Whether more segments go the other way than the score."""
-        return {self.direction, self.sign_test.direction} == {"better", "worse"}
+        """Whether significantly more segments go the other way than the score."""
+        opposite = {self.direction, self.sign_test.direction} == {"better", "worse"}
+        return opposite and self.sign_test.p < SIGNIFICANT
 
 
 @dataclass(frozen=True)
@@ -301,10 +306,7 @@ def _paired_tests(
         for name, values in statistics.items()
     }
     drawn, _, drawn_results = _paired_test("bs", measurement, statistics, bootstrap_trials)
-    confidence = {
-        name: Confidence(float(result.mean), float(result.ci), bootstrap_trials)
-        for name, result in drawn_results.items()
-    }
+    confidence = {baseline: _confidence(drawn[1 : 1 + bootstrap_trials])}
     if not others:
         return confidence, {}
     swapped, shares, swapped_results = _paired_test("ar", measurement, statistics, swap_trials)
@@ -315,6 +317,7 @@ def _paired_tests(
     for name in others:
         observed = measurement.score(name) - measurement.score(baseline)
         of_baseline, of_system, drawn_scores = _take(drawn_scores, bootstrap_trials)
+        confidence[name] = _confidence(of_system)
         differences = of_system - of_baseline
         low, high = np.percentile(differences, [2.5, 97.5])
         bootstrap = PairedResult(
@@ -337,6 +340,14 @@ def _paired_tests(
             not_worse = NonInferiority(margin, p, swap_trials)
         paired[name] = _Paired((float(low), float(high)), bootstrap, randomisation, not_worse)
     return confidence, paired
+
+
+def _confidence(trials: NDArray[Any]) -> Confidence:
+    """The interval between the trials that sacreBLEU takes, too."""
+    outside = len(trials) // 40
+    ordered = np.sort(trials)
+    ends = float(ordered[outside]), float(ordered[len(trials) - outside - 1])
+    return Confidence(ends, float(ordered.mean()), len(trials))
 
 
 def _paired_test(

@@ -58,6 +58,24 @@ def compare(measurement: Measurement, unit: Resample = "document") -> Resampling
 # --- by hand -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("unit", ["document", "sentence"])
+def test_an_interval_stays_within_the_scale(unit: Resample) -> None:
+    """Half of the drawn corpora are perfect: to both sides of the mean, 100 would be exceeded."""
+    rows = {"x": [100.0] * 9 + [10.0], "y": [100.0] * 10, "z": [0.0] * 9 + [90.0]}
+    for name, found in compare(mean(rows), unit).confidence.items():
+        low, high = found.interval
+        assert 0 <= low <= sum(rows[name]) / 10 <= high <= 100
+
+
+def test_a_sign_test_disagrees_only_if_it_is_significant() -> None:
+    """The mean is worse, most segments are better: by chance, or not."""
+    for better, disagrees in ((4, False), (12, True)):
+        rows = {"base": [50.0] * (better + 2), "other": [51.0] * better + [0.0] * 2}
+        comparison = compare(mean(rows)).comparisons["other"]
+        assert (comparison.direction, comparison.sign_test.direction) == ("worse", "better")
+        assert comparison.sign_test_disagrees is disagrees
+
+
 def test_randomisation_approaches_the_exact_test() -> None:
     """Six documents can be swapped in 64 ways: all are tried here, most of them there."""
     a, b = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0], [4.0, 3.0, 4.5, 1.5, 4.0, 9.5]
