@@ -31,33 +31,26 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Size:
-    """Sizes of a model; encoder and decoder are equal unless ``decoder_layers`` says otherwise."""
+    """Sizes of a model; encoder and decoder are equal."""
 
     layers: int
     dim: int
     ffn: int
     heads: int
     vocabulary: int
-    decoder_layers: int | None = None
-
-    @property
-    def depth(self) -> tuple[int, int]:
-        """Layers of encoder and decoder."""
-        return self.layers, self.decoder_layers or self.layers
 
     def options(self) -> dict[str, int]:
         """The sizes as options of our models; the vocabulary is the dictionary's matter."""
         found = {"encoder_embed_dim": self.dim}
-        for side, layers in zip(("encoder", "decoder"), self.depth, strict=True):
-            found[f"{side}_layers"] = layers
+        for side in ("encoder", "decoder"):
+            found[f"{side}_layers"] = self.layers
             found[f"{side}_ffn_embed_dim"] = self.ffn
             found[f"{side}_attention_heads"] = self.heads
         return found
 
     def __str__(self) -> str:
-        encoder, decoder = self.depth
         return (
-            f"{encoder} + {decoder} layers of width {self.dim:,} "
+            f"{self.layers} + {self.layers} layers of width {self.dim:,} "
             f"({self.heads} heads, feed-forward {self.ffn:,})"
         )
 
@@ -68,15 +61,7 @@ SIZES = {
     "narrow": Size(6, 256, 1024, 8, 8000),
     "small": Size(6, 512, 1024, 4, 8000),  # gtransformer_small
     "base": Size(6, 512, 2048, 8, 32_000),  # gtransformer_base
-    "context-tiny": Size(4, 256, 1024, 4, 8000),  # bert_context_transformer_tiny
-    "context-base": Size(4, 512, 2048, 8, 8000),  # bert_context_transformer_base
-    "deep": Size(12, 512, 1024, 8, 10_000),  # table VII of GTRANS
-    "deep-narrow": Size(24, 64, 128, 2, 8000, decoder_layers=18),
-    "vocabulary": Size(2, 1024, 2048, 8, 8000),
     "web": Size(3, 256, 1024, 4, 8000),
-    "recipes": Size(3, 128, 256, 4, 500),
-    "deep-128": Size(24, 128, 256, 4, 8000, decoder_layers=18),
-    "deep-small": Size(24, 512, 1024, 8, 8000, decoder_layers=18),  # gtrans_fusion_small
 }
 
 

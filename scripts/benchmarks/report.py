@@ -34,15 +34,6 @@ the median of the ratios of the rounds.
 """
 
 
-def no_targets(rows: Rows) -> list[Target]:
-    """Of a benchmark that is only measured."""
-    return []
-
-
-def no_options(parser: argparse.ArgumentParser) -> None:
-    """Of a benchmark that has only those of all."""
-
-
 @dataclass(frozen=True)
 class Benchmark:
     """What is measured, and how it is shown.
@@ -65,10 +56,10 @@ class Benchmark:
     size: str
     measure: Callable[[argparse.Namespace, Device], Iterable[Row]]
     table: Callable[[Rows], str]
-    targets: Callable[[Rows], list[Target]] = no_targets
+    targets: Callable[[Rows], list[Target]]
+    add_options: Callable[[argparse.ArgumentParser], None]
     devices: Sequence[str] = tuple(DEVICES)
     rounds: int | None = 3
-    add_options: Callable[[argparse.ArgumentParser], None] = no_options
 
 
 # ---- results -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Measure how fast models train, translate and score, and how much memory they need.
+"""Measure how fast models train and translate, and how much memory they need.
 
     python scripts/benchmarks/run.py NAME [--size ..] [--device ..] [--rounds ..] [--out ..]
 
@@ -13,42 +13,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import authors
-import autocast
-import bert_cache
-import changed_defaults
-import checkpoints
-import chunks
-import contrast
 import decoding
-import deep_fusion
-import deep_init
-import fusion
-import loading
-import long_document
 import measuring
 import memory
-import preparing
 import report
-import shapes
 import training
-import vocabulary
 import whole_set
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
-_MODULES = (
-    *(training, autocast, decoding, long_document, whole_set, authors, memory),
-    *(checkpoints, vocabulary, shapes, chunks, contrast, bert_cache, fusion, deep_fusion),
-    *(loading, preparing),
-)
 BENCHMARKS = {
-    benchmark.name: benchmark
-    for benchmark in (
-        *(module.BENCHMARK for module in _MODULES), deep_init.GRADIENTS, deep_init.BENCHMARK,
-        changed_defaults.BENCHMARK,
-    )
-}  # fmt: skip
+    module.BENCHMARK.name: module.BENCHMARK for module in (training, decoding, whole_set, memory)
+}
 # Settings that do not say what was measured.
 _ELSEWHERE = ("name", "out", "device", "work")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from documents import Batch
-from fairseq import models, tasks, utils
+from fairseq import models, utils
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
@@ -28,48 +28,24 @@ GLOBAL_LAYERS = {f"{part}_global_layers": 2 for part in ("encoder", "decoder", "
 GROUP_ONLY = {f"{part}_top_attention": "group" for part in ("encoder", "decoder", "cross")}
 
 
-def options_of(arch: str, size: Size, **options: Any) -> Any:
-    """The options of a model of this package, as ``--arch ARCH`` with a size gives them.
-
-    Args:
-        arch: a name that ``--arch`` takes.
-        size: replaces the sizes of that name.
-        options: further options of the model.
-    """
-    model = models.ARCH_MODEL_NAME_REGISTRY[arch]
+def gtransformer(size: Size, dictionary: Dictionary, **options: Any) -> Any:
+    """An untrained G-Transformer; 2 global layers in encoder, decoder and cross-attention."""
+    torch.manual_seed(1)
+    model = models.ARCH_MODEL_NAME_REGISTRY["gtransformer_tiny"]
     cfg = OmegaConf.structured(models.MODEL_DATACLASS_REGISTRY[model])
     shared = {"share_all_embeddings": True, "dropout": 0.1, "attention_dropout": 0.0}
-    for key, value in {**size.options(), **shared, **options}.items():
+    for key, value in {**size.options(), **shared, **GLOBAL_LAYERS, **options}.items():
         cfg[key] = value
-    cfg._name = arch
-    return cfg
-
-
-def ours(arch: str, size: Size, dictionary: Dictionary, **options: Any) -> Any:
-    """An untrained model of this package, see :func:`options_of`; one dictionary for both sides."""
-    torch.manual_seed(1)
-    return models.build_model(options_of(arch, size, **options), _task(dictionary))
-
-
-def document_task(source: Dictionary, target: Dictionary, **options: Any) -> Any:
-    """``--task document_translation`` with these options."""
-    cfg = OmegaConf.structured(tasks.TASK_DATACLASS_REGISTRY["document_translation"])
-    for key, value in options.items():
-        cfg[key] = value
-    return tasks.TASK_REGISTRY["document_translation"](cfg, source, target)
-
-
-def gtransformer(size: Size, dictionary: Dictionary, **options: Any) -> Any:
-    """A G-Transformer with 2 global layers on top of encoder, decoder and cross-attention."""
-    return ours("gtransformer_tiny", size, dictionary, **{**GLOBAL_LAYERS, **options})
+    cfg._name = "gtransformer_tiny"
+    return models.build_model(cfg, _task(dictionary))
 
 
 def stock(size: Size, dictionary: Dictionary) -> nn.Module:
     """fairseq's own Transformer of the same sizes."""
     torch.manual_seed(1)
     cfg = TransformerConfig()
-    for side, layers in zip((cfg.encoder, cfg.decoder), size.depth, strict=True):
-        side.layers, side.embed_dim = layers, size.dim
+    for side in (cfg.encoder, cfg.decoder):
+        side.layers, side.embed_dim = size.layers, size.dim
         side.ffn_embed_dim, side.attention_heads = size.ffn, size.heads
     cfg.decoder.input_dim = cfg.decoder.output_dim = size.dim
     cfg.share_all_embeddings = True
