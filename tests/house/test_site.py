@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import runpy
@@ -63,25 +62,9 @@ Eq 2  :mod:`gtrans.errors`
     assert as_markdown(text).splitlines()[3:5] == ["| | |", "| --- | --- |"]
 
 
-@pytest.mark.parametrize("script", ["figures", "results_table"])
-def test_figures_and_results_are_those_of_the_code(
-    script: str, repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", [script, "--check"])
-    runpy.run_path(str(repo / "scripts" / f"{script}.py"), run_name="__main__")
-
-
-def test_a_readme_without_the_place_of_results_is_refused(
-    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(repo / "scripts"))
-    results_table = importlib.import_module("results_table")
-    readme = tmp_path / "README.md"
-    readme.write_text((repo / "README.md").read_text("utf-8").replace("end of results", "end"))
-    monkeypatch.setattr(results_table, "README", readme)
-    monkeypatch.setattr(sys, "argv", ["results_table", "--check"])
-    with pytest.raises(SystemExit, match="needs one pair of lines .* has 0"):
-        results_table.main()
+def test_figures_are_those_of_the_code(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["figures", "--check"])
+    runpy.run_path(str(repo / "scripts" / "figures.py"), run_name="__main__")
 
 
 def test_hooks_call_what_make_check_calls(repo: Path) -> None:
