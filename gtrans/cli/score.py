@@ -43,16 +43,12 @@ from gtrans.cli.shared.score_texts import (
     sign_resegmented,
     standard_input_as_file,
 )
-from gtrans.cli.shared.score_words import (
-    CONSISTENCY,
-    instances,
-    judge_consistency,
-    metric_options,
-)
+from gtrans.cli.shared.score_words import instances, metric_options
 from gtrans.cli.shared.system_names import system_names
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
-from gtrans.evaluation import buckets, ctxpro
+from gtrans.evaluation import buckets
+from gtrans.evaluation.columns import Given, chosen_columns
 from gtrans.evaluation.comet import comet
 from gtrans.evaluation.metrics import (
     METRICS,
@@ -63,6 +59,7 @@ from gtrans.evaluation.metrics import (
 )
 from gtrans.evaluation.moses_tokens import check_unescaped
 from gtrans.evaluation.report import Report, to_json, to_text
+from gtrans.evaluation.resegment import SIGNATURE
 from gtrans.evaluation.scores import Corpus, Measurement, measure, tokenized_lines
 from gtrans.evaluation.segment_scores import read_segment_scores
 from gtrans.evaluation.significance import Resampling, resample
@@ -113,15 +110,12 @@ def report_of(args: argparse.Namespace) -> Report:
     if args.resegment_dir:
         check_output_folder("--resegment-dir", args.resegment_dir)
     with standard_input_as_file(system_names(args.hyp)) as files:
-        answers = ctxpro.read_answers(args.ctxpro, files) if args.ctxpro else None
         texts = read_all(args, files) if compares_texts(args) else None
-    report = Report(list(files)) if texts is None else report_on(texts)
-    if texts is not None:
-        _score(args, report, texts)
-    if answers is not None:
-        measured = ctxpro.measure(*answers)
-        report.measurements[ctxpro.KEY] = measured
-        report.by_rule = ctxpro.by_rule(answers[0], measured)
+        report = Report(list(files)) if texts is None else report_on(texts)
+        given = Given(args, files, None, None, {}, Options())
+        if texts is not None:
+            given = replace(_score(args, report, texts), files=files)
+        _add_columns(args, report, given)
     _resample(args, report)
     return report
 
@@ -153,8 +147,8 @@ def _json_lines(report: Report) -> str:
     return f"{json_text(to_json(report))}\n"
 
 
-def _score(args: argparse.Namespace, report: Report, given: Texts) -> None:
-    """Everything but ctxpro."""
+def _score(args: argparse.Namespace, report: Report, given: Texts) -> Given:
+    """Everything but the columns of :mod:`gtrans.lab`; returns what they are measured from."""
     options = metric_options(args, next(iter(given.references), []))
     shape = [*map(len, [*given.references, given.sources or []][0])]
     report.counts = {"sentences": sum(shape), "documents": len(shape)}
@@ -165,7 +159,8 @@ def _score(args: argparse.Namespace, report: Report, given: Texts) -> None:
         args.segment_scores, list(given.systems), given.counted, args.lower_is_better
     )
     of_comet = _comet(args, given)
-    for key in (*of_comet, *([ctxpro.KEY] if args.ctxpro else [])):
+    columns = [key for column in chosen_columns(args).values() for key in column.keys]
+    for key in (*of_comet, *columns):
         if key in from_files:
             raise GtransError(
                 f"--segment-scores {key}=FILE: this command has a score '{key}' of its own; give "
@@ -180,11 +175,29 @@ def _score(args: argparse.Namespace, report: Report, given: Texts) -> None:
     if args.resegment:
         sign_resegmented(report)
     report.measurements |= from_files
-    if given.references[1:] and (report.consistency or of_comet):
+    if given.references[1:] and of_comet:
         report.notes.append(
-            "lexical consistency and COMET read the first reference only; the other scores use "
+            "COMET reads the first reference only; the other scores use "
             f"all {len(given.references)}"
         )
+    reference = next(iter(given.references), None)
+    return Given(args, {}, given.sources, reference, given.systems, options)
+
+
+def _add_columns(args: argparse.Namespace, report: Report, given: Given) -> None:
+    """The scores of :mod:`gtrans.lab` whose options are given."""
+    for column in chosen_columns(args).values():
+        found = column.measure(given)
+        for measurement in found.measurements:
+            if args.resegment and column.aligned:
+                report.resegmented.add(measurement.key)
+                marked = f"{measurement.signature}|{SIGNATURE}"
+                measurement = replace(measurement, signature=marked)
+            report.measurements[measurement.key] = measurement
+        report.notes += found.notes
+        if found.measurements:
+            report.column_details[column.keys[0]] = found.details
+        report.column_lines += [found.lines] if found.lines else []
 
 
 def _comet(args: argparse.Namespace, given: Texts) -> dict[str, Measurement]:
@@ -234,8 +247,7 @@ def _measure(
     options: Options,
 ) -> None:
     """The metrics that compare with the references, on all of the corpus and on its parts."""
-    wanted = measured(args)
-    keys = [key for key in wanted if key in METRICS]
+    keys = measured(args)
     first, *others = texts.references
     if args.documents_only:
         corpus = Corpus(first, [[range(len(document))] for document in first], others=others)
@@ -247,8 +259,6 @@ def _measure(
     report.notes += _notes_on_text(texts.systems, keys, options)
     report.measurements = measure(corpus, texts.systems, keys, options, args.jobs)
     _put_in_buckets(args, report, first, options)
-    if texts.sources is not None and CONSISTENCY in wanted:
-        judge_consistency(args, report, texts.sources, first, texts.systems, options)
 
 
 def _notes_on_text(

@@ -7,10 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gtrans.evaluation.buckets import Bucket
-from gtrans.evaluation.consistency import SCORES, Consistency
 from gtrans.evaluation.coverage import Coverage
-from gtrans.evaluation.ctxpro import KEY as CTXPRO
-from gtrans.evaluation.ctxpro import Accuracy
 from gtrans.evaluation.metrics import METRICS
 from gtrans.evaluation.scores import Measurement
 from gtrans.evaluation.significance import Comparison, Resampling, seed
@@ -27,12 +24,11 @@ class Report:
         measurements: the metrics, by key.
         resampled: confidence intervals and comparisons, by key of the metric.
         buckets: scores of parts of the corpus, by key of their table.
-        consistency: lexical consistency, by system.
-        consistency_of_reference: that of the reference.
-        consistency_signature: the signature of both.
         coverage: what resegmented translations leave out and add, by system.
         resegmented: keys of the scores of resegmented translations.
-        by_rule: accuracy of ctxpro, by system and rule.
+        column_details: what the scores of :mod:`gtrans.evaluation.columns` are made of, by key and
+            system.
+        column_lines: their tables.
         notes: warnings about the results.
     """
 
@@ -41,23 +37,15 @@ class Report:
     measurements: dict[str, Measurement] = field(default_factory=dict)
     resampled: dict[str, Resampling] = field(default_factory=dict)
     buckets: dict[str, list[Bucket]] = field(default_factory=dict)
-    consistency: dict[str, Consistency] = field(default_factory=dict)
-    consistency_of_reference: Consistency | None = None
-    consistency_signature: str = ""
     coverage: dict[str, Coverage] = field(default_factory=dict)
     resegmented: set[str] = field(default_factory=set)
-    by_rule: dict[str, dict[str, Accuracy]] = field(default_factory=dict)
+    column_details: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    column_lines: list[list[str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def covered(self, key: str, system: str) -> Coverage | None:
         """What a resegmented system leaves out and adds, if a score is one of resegmented text."""
         return self.coverage.get(system) if key in self.resegmented else None
-
-    def without_pairs(self) -> dict[str, str]:
-        """Key and label of each lexical consistency without tests: a system has no pair for it."""
-        if not self.consistency:
-            return {}
-        return {key: label for key, (label, _) in SCORES.items() if key not in self.measurements}
 
     def margin(self, key: str) -> float | None:
         """The margin of the tests of non-inferiority, if a score has them."""
@@ -93,10 +81,6 @@ def to_json(report: Report) -> dict[str, Any]:
             | _tests_of(report, bucket)
             for bucket in buckets
         ]
-    if report.consistency_of_reference is not None:
-        shared["lexical_consistency_of_reference"] = _consistency(
-            report, report.consistency_of_reference
-        )
     return scores | shared | {"notes": _notes(report)}
 
 
@@ -130,22 +114,8 @@ def _system(report: Report, name: str) -> dict[str, Any]:
             )
     if name in report.coverage:
         entry["resegmented"] = asdict(report.coverage[name])
-    if name in report.by_rule:
-        entry[CTXPRO]["rules"] = {
-            rule: {"score": found.score} | asdict(found)
-            for rule, found in report.by_rule[name].items()
-        }
-    if name in report.consistency:
-        of_first = entry.pop("lexical_consistency_with_first", {})
-        tests = entry.pop("lexical_consistency", {}) | {
-            f"{part}_with_first": of_first[part]
-            for part in ("confidence", "comparison")
-            if part in of_first
-        }
-        entry["lexical_consistency"] = tests | _consistency(report, report.consistency[name])
-        covered = report.covered("lexical_consistency", name)
-        if covered is not None:
-            entry["lexical_consistency"] |= {"omitted": covered.omitted, "added": covered.added}
+    for key, details in report.column_details.items():
+        entry[key] |= details.get(name, {})
     return entry
 
 
@@ -188,11 +158,6 @@ def _comparison(
     }
 
 
-def _consistency(report: Report, value: Consistency) -> dict[str, Any]:
-    scores = {"score": value.score, "score_with_first": value.score_with_first}
-    return scores | {"signature": report.consistency_signature} | value.counts
-
-
 # --- text -------------------------------------------------------------------------------
 
 _HEADER = (
@@ -217,26 +182,17 @@ _BUCKETS = {
 def to_text(report: Report, details: bool = False) -> list[str]:
     """The report as lines: scores, signatures, counts; with ``details``, the buckets."""
     rows: list[tuple[str, ...]] = [_HEADER]
-    for key, measurement in report.measurements.items():
+    for measurement in report.measurements.values():
         rows += _score_rows(report, measurement)
-        if key in SCORES:
-            rows.append(_of_reference(report, key))
-    for key, label in report.without_pairs().items():
-        for number, (name, found) in enumerate(report.consistency.items()):
-            cells = ["" if number else label, name, _share(SCORES[key][1](found))]
-            rows.append((*cells, *_covered(report, key, name, len(cells))))
-        rows.append(_of_reference(report, key))
     if len(report.systems) == 1:
         rows = [(label, "", *cells) for label, _, *cells in rows]
-    lines = _aligned(rows) if len(rows) > 1 else []
+    lines = aligned_rows(rows) if len(rows) > 1 else []
     if details:
         for key, buckets in report.buckets.items():
             lines += ["", *_bucket_lines(report, key, buckets)]
-        if report.by_rule:
-            lines += ["", *_rule_lines(report)]
-    signatures = [(m.label, m.signature) for k, m in report.measurements.items() if k not in SCORES]
-    if report.consistency:
-        signatures.append(("lexical consistency", report.consistency_signature))
+        for table in report.column_lines:
+            lines += ["", *table]
+    signatures = [(m.label, m.signature) for m in report.measurements.values()]
     width = max((len(label) for label, _ in signatures), default=0)
     if signatures:
         lines += ["", *(f"{label:<{width}}  {signature}" for label, signature in signatures)]
@@ -245,12 +201,6 @@ def to_text(report: Report, details: bool = False) -> list[str]:
         lines.append(", ".join(f"{count} {name}" for name, count in report.counts.items()))
     lines += [f"note: {note}" for note in _notes(report)]
     return lines
-
-
-def _of_reference(report: Report, key: str) -> tuple[str, ...]:
-    """The row of the reference's lexical consistency."""
-    found = report.consistency_of_reference
-    return ("  of the reference", "", _share(None if found is None else SCORES[key][1](found)))
 
 
 def _score_rows(report: Report, measurement: Measurement) -> list[tuple[str, ...]]:
@@ -344,20 +294,10 @@ def _bucket_lines(report: Report, key: str, buckets: Sequence[Bucket]) -> list[s
             found = (bucket.scores[label][name] for name in report.systems)
             cells += ["-" if score is None else f"{score:.2f}" for score in found]
         rows.append(tuple(cells))
-    return _aligned(rows, left=1)
+    return aligned_rows(rows, left=1)
 
 
-def _rule_lines(report: Report) -> list[str]:
-    rows: list[tuple[str, ...]] = [
-        ("rule", "examples", *(f"{CTXPRO}: {name}" for name in report.systems))
-    ]
-    for rule, found in report.by_rule[report.systems[0]].items():
-        scores = (report.by_rule[name][rule].score for name in report.systems)
-        rows.append((rule, str(found.examples), *(f"{score:.2f}" for score in scores)))
-    return _aligned(rows, left=1)
-
-
-def _aligned(rows: Sequence[tuple[str, ...]], left: int = 2) -> list[str]:
+def aligned_rows(rows: Sequence[tuple[str, ...]], left: int = 2) -> list[str]:
     """The lines of a table, its first ``left`` columns flush left; empty columns are omitted."""
     columns = max(map(len, rows))
     cells = [[*row, *[""] * (columns - len(row))] for row in rows]

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.consistency import SCORES
 from gtrans.evaluation.metrics import METRICS
 from gtrans.evaluation.scores import Measurement
 from gtrans.identity.json_files import parse_json
@@ -53,7 +52,7 @@ def read_segment_scores(
         name, equals, path = argument.partition("=")
         if not equals or not path or not re.fullmatch(r"[\w.+-]+", name):
             raise GtransError(f"{_FLAG} {argument}: give NAME=FILE, such as metricx=scores.txt")
-        if name in (*METRICS, *SCORES):
+        if name in METRICS:
             raise GtransError(f"{_FLAG} {argument}: '{name}' is a metric of this command")
         files.setdefault(name, []).append(path)
     if unknown := sorted(set(lower_is_better) - files.keys()):

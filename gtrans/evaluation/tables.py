@@ -6,7 +6,6 @@ import csv
 import io
 import re
 
-from gtrans.evaluation.consistency import SCORES
 from gtrans.evaluation.report import Report
 from gtrans.evaluation.scores import Measurement
 
@@ -21,32 +20,13 @@ _COLUMNS = (
 
 
 def to_csv(report: Report) -> str:
-    """A line for each score of each system, with a header; numbers are not rounded.
-
-    The lexical consistency of the reference has lines without a system.
-    """
+    """A line for each score of each system, with a header; numbers are not rounded."""
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     for key, measurement in report.measurements.items():
         for name in report.systems:
             writer.writerow(_csv_row(report, key, measurement, name))
-    for key, (label, score) in SCORES.items():
-        consistency = dict(report.consistency) if key in report.without_pairs() else {}
-        if report.consistency_of_reference is not None:
-            consistency[""] = report.consistency_of_reference
-        for name, found in consistency.items():
-            writer.writerow(
-                {
-                    "system": name,
-                    "metric": key + ("" if name else "_of_reference"),
-                    "name": label + ("" if name else " of the reference"),
-                    "unit": "document",
-                    "score": score(found),
-                    "signature": report.consistency_signature,
-                }
-                | _shares(report, key, name)
-            )
     return text.getvalue()
 
 
@@ -89,13 +69,10 @@ def to_latex(report: Report) -> str:
 
     It needs the package ``booktabs``. The best score of a column is bold; a dagger marks a
     significant difference from the first system. Signatures are comments above the table. What
-    resegmented systems leave out and add stands in the last columns, the lexical consistency of the
-    reference in the last row.
+    resegmented systems leave out and add stands in the last columns.
     """
     columns = list(report.measurements.items())
-    lines = [f"% {it.label}: {it.signature}" for key, it in columns if key not in SCORES]
-    if report.consistency:
-        lines.append(f"% lexical consistency: {report.consistency_signature}")
+    lines = [f"% {it.label}: {it.signature}" for _, it in columns]
     several = len(report.systems) > 1
     if several:
         lines.append(
@@ -109,33 +86,20 @@ def to_latex(report: Report) -> str:
                 f"% {measurement.label}: $\\circ$: p < 0.05 that it is worse than that of "
                 f"{report.systems[0]} by less than {margin:g}"
             )
-    shares = [SCORES[key] for key in report.without_pairs()]
     heads = []
     for _, measurement in columns:
         arrow = "" if measurement.higher_is_better else r" $\downarrow$"
         heads.append(_escaped(measurement.label) + arrow)
-    heads += [label for label, _ in shares]
     heads += [r"omitted (\%)", r"added (\%)"] if report.coverage else []
     lines += [rf"\begin{{tabular}}{{l{'r' * len(heads)}}}", r"\toprule"]
     lines += [" & ".join(["system", *heads]) + r" \\", r"\midrule"]
     for name in report.systems:
         cells = [_cell(report, key, measurement, name) for key, measurement in columns]
-        for _, score in shares:
-            cells.append(_share(score(report.consistency[name])))
         if report.coverage:
             covered = report.coverage[name]
             cells += [f"{covered.omitted:.1f}", f"{covered.added:.1f}"]
         lines.append(" & ".join([_escaped(name), *cells]) + r" \\")
-    if (reference := report.consistency_of_reference) is not None:
-        cells = [_share(SCORES[key][1](reference)) if key in SCORES else "" for key, _ in columns]
-        cells += [_share(score(reference)) for _, score in shares]
-        cells += ["", ""] if report.coverage else []
-        lines += [r"\midrule", " & ".join(["reference", *cells]) + r" \\"]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
-
-
-def _share(value: float | None) -> str:
-    return "--" if value is None else f"{value:.2f}"
 
 
 def _cell(report: Report, key: str, measurement: Measurement, name: str) -> str:

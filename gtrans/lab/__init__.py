@@ -26,3 +26,12 @@ def add_readers() -> None:
     READERS["discevalmt"] = sets.read_discevalmt
     READERS["large-pronoun"] = sets.read_large_pronoun
     READERS["discourse-zhen"] = sets.read_discourse_zhen
+
+
+def add_columns() -> None:
+    """Add the columns of ``gtrans score``."""
+    from gtrans.evaluation.columns import COLUMNS
+    from gtrans.lab import ctxpro, lexical_consistency
+
+    COLUMNS["--ctxpro"] = ctxpro.COLUMN
+    COLUMNS["--lexical-consistency"] = lexical_consistency.COLUMN

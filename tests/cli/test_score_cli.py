@@ -61,10 +61,6 @@ def test_json_of_one_system(hyp: str, ref: str, capsys: pytest.CaptureFixture[st
     assert [bucket["sentences"] for bucket in report["by_position"]] == [5]
     assert [bucket["sentences"] for bucket in report["by_sentence_length"]] == [5, 0, 0, 0]
     assert report["by_sentence_length"][-1]["s_bleu"] == {"hyp.txt": None}
-    assert entry["lexical_consistency"]["signature"].startswith("term:4+letters")
-    # No word of four letters comes twice in a document.
-    assert report["lexical_consistency_of_reference"]["score"] is None
-    assert report["lexical_consistency_of_reference"]["pairs"] == 0
     assert report["notes"] == ["an interval from 2 documents is rough, and often too narrow"]
 
 
@@ -127,14 +123,8 @@ def test_only_some_metrics(hyp: str, ref: str, capsys: pytest.CaptureFixture[str
     report = run(capsys, "--hyp", hyp, "--ref", ref, "--metrics", "chrf", "d_bleu")
     assert [key for key in of_one(report) if key in METRICS] == ["d_bleu", "chrf"]
     assert "by_position" not in report
-    report = run(capsys, "--hyp", hyp, "--ref", ref, "--src", ref, "--metrics", "chrf")
-    assert "lexical_consistency" not in of_one(report)
     as_sacrebleu_is_used = run(capsys, "--hyp", hyp, "--ref", ref, "-m", "bleu", "chrF++", "TER")
     assert list(of_one(as_sacrebleu_is_used)) == ["s_bleu", "chrf_pp", "ter"]
-    arguments = ["--hyp", hyp, "--ref", ref, "--metrics", "lexical_consistency"]
-    assert list(of_one(run(capsys, *arguments, "--src", ref))) == ["lexical_consistency"]
-    assert main(["score", *arguments]) == 1
-    assert "give it with --src" in capsys.readouterr().err
 
 
 def test_another_number_of_sentences_is_scored_by_documents_on_request(

@@ -119,7 +119,7 @@ def test_documents_that_cannot_be_told_are_refused(
     same = ["--hyp", free, "--ref", ref, "--resegment"]
     assert "give one of them" in error(capsys, *same, "--documents-only")
     assert "needs the reference" in error(
-        capsys, "--hyp", free, "--src", ref, "--ctxpro", "x", "--resegment"
+        capsys, "--hyp", free, "--src", ref, "--segment-scores", "x=y", "--resegment"
     )
     one = write(tmp_path / "one", text([[s for d in REFERENCES for s in d]]))
     paragraphs = write(tmp_path / "paragraphs", text(TRANSLATIONS))  # boundaries are no documents

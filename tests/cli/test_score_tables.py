@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -45,24 +44,16 @@ def test_a_sign_test_against_the_change_says_so(
 def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hyp, ref = write(tmp_path / "h", text(HYPOTHESES)), write(tmp_path / "r", text(REFERENCES))
     arguments = ["score", "--hyp", f"our_s={hyp}", f"human={ref}", "--ref", ref]
-    arguments += ["--metrics", "s_bleu", "ter", "lexical_consistency", "--src", ref, "--json"]
+    arguments += ["--metrics", "s_bleu", "ter", "--json"]
     latex, table = tmp_path / "t.tex", tmp_path / "t.csv"
     assert main([*arguments, "--latex", str(latex), "--csv", str(table)]) == 0
     report = json.loads(capsys.readouterr().out)
     with table.open(newline="") as file:
         rows = {(row["system"], row["metric"]): row for row in csv.DictReader(file)}
-    assert len(rows) == 10
-    of_reference = report["lexical_consistency_of_reference"]
-    assert (
-        rows.pop(("", "lexical_consistency_of_reference"))["signature"]
-        == (of_reference["signature"])
-    )
-    assert rows.pop(("", "lexical_consistency_with_first_of_reference"))["score"] == ""
+    assert len(rows) == 4
     for (name, key), row in rows.items():
-        key, first, _ = key.partition("_with_first")
         entry = report["systems"][name][key]
-        value = entry[f"score{first}"]
-        assert row["score"] == ("" if value is None else str(value))
+        assert row["score"] == str(entry["score"])
         assert row["signature"] == entry["signature"]
         if comparison := entry.get("comparison"):
             assert row["difference"] == str(comparison["difference"])
@@ -70,14 +61,11 @@ def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             assert row["sign_direction"] == comparison["sign_test"]["direction"] == "better"
     lines = latex.read_text().splitlines()
     assert lines[0] == f"% s-BLEU: {rows['human', 's_bleu']['signature']}"
-    consistency = "lexical consistency & lexical consistency with the first"
-    assert rf"system & s-BLEU & TER $\downarrow$ & {consistency} \\" in lines
+    assert r"system & s-BLEU & TER $\downarrow$ \\" in lines
     score = report["systems"]["our_s"]["s_bleu"]["score"]
     assert any(line.startswith(rf"our\_s & {score:.2f} & ") for line in lines)
-    assert any(line.startswith(r"human & \textbf{100.00} & \textbf{0.00} & --") for line in lines)
-    assert lines[-4:] == [
-        r"\midrule", r"reference &  &  & -- & -- \\", r"\bottomrule", r"\end{tabular}"
-    ]  # fmt: skip
+    assert any(line.startswith(r"human & \textbf{100.00} & \textbf{0.00}") for line in lines)
+    assert lines[-2:] == [r"\bottomrule", r"\end{tabular}"]
 
     for flag, path in [("--csv", ref), ("--latex", hyp), ("--csv", str(tmp_path))]:
         assert main([*arguments, flag, path]) == 1
@@ -109,18 +97,12 @@ def test_json_stands_beside_what_is_printed(
 def test_shares_of_text_stand_in_tables_beside_what_is_resegmented(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Scores of another program and of ctxpro are not of resegmented text."""
+    """Scores of another program are not of resegmented text."""
     hyp = write(tmp_path / "h", text([HYPOTHESES[0][:2], HYPOTHESES[1]]))
     ref = write(tmp_path / "r", text(REFERENCES))
     scores = write(tmp_path / "m", "1\n2\n")
-    rules = [{"rule": "R", "expected": "x"} for _ in range(2)]
-    evalset = write(tmp_path / "set", json.dumps(rules))
     latex, table = tmp_path / "t.tex", tmp_path / "t.csv"
     arguments = ["score", "--hyp", f"a={hyp}", "--latex", str(latex), "--csv", str(table)]
-    arguments += ["--ctxpro", evalset]
-    assert main(arguments) == 0
-    assert r"system & ctxpro \\" in latex.read_text()
-    capsys.readouterr()
     arguments += ["--resegment", "--ref", ref, "--segment-scores", f"m={scores}", "--json"]
     assert main([*arguments, "--metrics", "s_bleu"]) == 0
     entry = json.loads(capsys.readouterr().out)["systems"]["a"]
@@ -129,11 +111,10 @@ def test_shares_of_text_stand_in_tables_beside_what_is_resegmented(
     with table.open(newline="") as file:
         rows = {row["metric"]: row for row in csv.DictReader(file)}
     assert (rows["s_bleu"]["omitted"], rows["s_bleu"]["added"]) == (str(omitted), "0.0")
-    for key in ("m", "ctxpro"):
-        assert rows[key]["omitted"] == "" and "omitted" not in entry[key]
-        assert "resegmented" not in entry[key]["signature"]
+    assert rows["m"]["omitted"] == "" and "omitted" not in entry["m"]
+    assert "resegmented" not in entry["m"]["signature"]
     lines = latex.read_text().splitlines()
-    assert r"system & s-BLEU & m & ctxpro & omitted (\%) & added (\%) \\" in lines
+    assert r"system & s-BLEU & m & omitted (\%) & added (\%) \\" in lines
     assert any(line.endswith(rf" & {omitted:.1f} & 0.0 \\") for line in lines)
 
 
@@ -201,7 +182,6 @@ def test_a_wrong_margin_is_one_line(
     ("words", "message"),
     [
         (["--non-inferior", "1", "--documents-only"], "chrf is not among the scores here"),
-        (["--non-inferior", "lexical_consistency=1"], "lexical_consistency is not among"),
         (["--non-inferior", "1", "--metrics", "s_bleu"], "chrf is not among the scores here"),
         (
             ["--non-inferior", "1", "--metrics", "s_bleu", "--segment-scores", "m=x", "m=y"],
@@ -237,45 +217,6 @@ def test_words_of_an_option_that_is_given_twice_are_added_up(
         comparison = found[name]["comparison"]
         assert comparison["difference"] == -6 and comparison["direction"] == "better"
         assert comparison["non_inferiority"]["margin"] == 1
-
-
-def test_lexical_consistency_has_intervals_and_tests(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sources = [
-        ["the bank opened .", "a bank closed .", "no bank stayed ."],
-        ["the river rose .", "that river fell ."],
-    ]
-    targets = [
-        ["die Bank öffnete .", "eine Bank schloss .", "keine Bank blieb ."],
-        ["der Fluss stieg .", "dieser Fluss sank ."],
-    ]
-    varied = [[*targets[0][:2], "keine Sparkasse blieb ."], targets[1]]
-    ref, src = write(tmp_path / "r", text(targets)), write(tmp_path / "s", text(sources))
-    table, latex = tmp_path / "t.csv", tmp_path / "t.tex"
-    arguments = ["score", "--hyp", f"same={ref}", f"varied={write(tmp_path / 'v', text(varied))}"]
-    arguments += ["--ref", ref, "--src", src, "--metrics", "s_bleu", "lexical_consistency"]
-    arguments += ["--csv", str(table), "--latex", str(latex)]
-    assert main(arguments) == 0
-    rows = [re.split(r"  +", line.strip()) for line in capsys.readouterr().out.splitlines()]
-    assert next(row[3] for row in rows if row[:2] == ["varied", "50.00"]) == "-50.00"
-    assert ["of the reference", "100.00"] in rows
-    assert main([*arguments, "--non-inferior", "lexical_consistency=60", "--json"]) == 0
-    entry = json.loads(capsys.readouterr().out)["systems"]["varied"]["lexical_consistency"]
-    assert entry["score"] == 50 and (entry["consistent"], entry["pairs"]) == (2, 4)
-    # Of two drawn documents: a quarter have 1 of 3 pairs, half 2 of 4, a quarter all.
-    assert entry["confidence"]["interval"] == pytest.approx([100 / 3, 100])
-    assert entry["comparison"]["difference"] == -50
-    assert entry["comparison"]["non_inferiority"]["margin"] == 60
-    assert entry["comparison_with_first"]["difference"] == pytest.approx(-100 / 3)
-    assert entry["confidence"]["units"] == entry["confidence_with_first"]["units"] == 2
-    with table.open(newline="") as file:
-        by_key = {(row["system"], row["metric"]): row for row in csv.DictReader(file)}
-    p = entry["comparison"]["paired_randomisation"]["p"]
-    assert by_key["varied", "lexical_consistency"]["p_randomisation"] == str(p)
-    assert by_key["", "lexical_consistency_of_reference"]["score"] == "100.0"
-    lines = latex.read_text().splitlines()
-    assert r"reference &  & 100.00 & 100.00 \\" in lines
 
 
 @pytest.mark.parametrize("seed", ["abc", "-1", "", "1.5"])

@@ -94,36 +94,6 @@ def test_instances_of_chinese_are_measured_in_characters(
     assert signature.endswith("|unit:instance(512,words+characters)")
 
 
-def test_consistency_needs_words(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chinese = write(tmp_path / "zh", "银行今天开门了。\n银行明天关门。\n我们去银行。\n")
-    japanese = write(tmp_path / "ja", "銀行はきょう開いた。\n銀行はあした閉まる。\n銀行へ行く。\n")
-    ref = write(tmp_path / "ref", "The bank opened.\nThe bank closes.\nWe go to the bank.\n")
-    files = ["--hyp", ref, "--ref", ref, "--target-lang", "en", "--resample", "none"]
-    asked = ["--metrics", "s_bleu", "lexical_consistency"]
-    report = run(capsys, *files, "--src", japanese)
-    assert "lexical_consistency" not in report["of_one"]
-    assert report["notes"] == [
-        "no lexical consistency: the source is written without spaces between words"
-    ]
-    assert main(["score", *files, "--src", japanese, *asked]) == 1
-    assert "lexical_consistency has no words" in capsys.readouterr().err
-    entry = run(capsys, *files, "--src", chinese, *asked)["of_one"]["lexical_consistency"]
-    assert "term:2+letters" in entry["signature"] and "|source:jieba|" in entry["signature"]
-    assert (entry["score"], entry["pairs"]) == (100, 3)  # the bank, in three sentences
-    monkeypatch.setattr("gtrans.cli.shared.score_words.find_spec", lambda name: None)
-    report = run(capsys, *files, "--src", chinese)
-    assert "whose words need jieba" in report["notes"][0]
-    # A Chinese translation without --target-lang is one word for 13a.
-    report = run(capsys, "--hyp", chinese, "--ref", chinese, "--src", ref, "--resample", "none")
-    assert "--target-lang chooses" not in report["notes"][0]
-    assert report["notes"][0].startswith(
-        "s-BLEU, d-BLEU, d-BLEU (instances), TER, METEOR: words are "
-    )
-    assert "no lexical consistency: the reference is written without" in report["notes"][1]
-
-
 def test_tokens_of_moses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Tokenised BLEU is that of sacreBLEU on the tokens, of sentences and of whole documents."""
     references = [[*REFERENCES[0], "It's 3.5%, isn't it (Mr. Smith)?"], REFERENCES[1]]

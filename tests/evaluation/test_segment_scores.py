@@ -74,7 +74,6 @@ def test_mistakes(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixtur
         ([f"m={good}", f"m={tmp_path / 'none'}"], "none: No such file"),
         ([good], "give NAME=FILE"),
         ([f"s_bleu={good}", f"s_bleu={good}"], "'s_bleu' is a metric of this command"),
-        ([f"lexical_consistency={good}"], "'lexical_consistency' is a metric of this command"),
         ([f"m={good}", f"m={lines(tmp_path / 'x', ['1', 'x'])}"], "score 2 is 'x', which is no"),
         ([f"m={good}", f"m={lines(tmp_path / 'n', ['nan'])}"], "score 1 is 'nan'"),
         ([f"m={good}", f"m={lines(tmp_path / 'l', ['1', '1e308'])}"], "score 2 is '1e308'"),

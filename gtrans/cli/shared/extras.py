@@ -29,3 +29,10 @@ def add_lab_readers() -> None:
     found = lab()
     if found is not None:
         found.add_readers()
+
+
+def add_lab_columns() -> None:
+    """Add its columns of ``gtrans score`` to :mod:`gtrans.evaluation.columns`."""
+    found = lab()
+    if found is not None:
+        found.add_columns()

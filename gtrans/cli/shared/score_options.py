@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from gtrans.cli.shared.score_words import CONSISTENCY
+from gtrans.cli.shared.extras import add_lab_columns
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
 from gtrans.evaluation.buckets import SENTENCE_LENGTHS
+from gtrans.evaluation.columns import COLUMNS, chosen_columns
 from gtrans.evaluation.comet import DEFAULT_MODEL
-from gtrans.evaluation.consistency import SCORES
 from gtrans.evaluation.metrics import DEFAULT_METRICS, DOCUMENT_METRICS, METRICS, TOKENIZERS
 from gtrans.evaluation.moses_tokens import MOSES
 from gtrans.evaluation.significance import BOOTSTRAP_TRIALS, RANDOMISATION_TRIALS, seed
@@ -27,6 +27,7 @@ MIN_BOOTSTRAP_TRIALS = 40  # a 95% interval leaves out the outermost fortieth on
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans score``."""
+    add_lab_columns()
     files = parser.add_argument_group("files")
     files.add_argument(
         "--hyp",
@@ -41,14 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="the reference, or several; --ctxpro needs none, and with --src neither do "
-        "--segment-scores and COMET without reference",
+        help="the reference, or several; with --src, --segment-scores and COMET without reference "
+        "need none",
     )
     files.add_argument(
         "--src",
         metavar="FILE",
-        help="the source; needed for lexical consistency and COMET; with it, the length of a "
-        "sentence in an instance is that of its longer side",
+        help="the source; needed for COMET; with it, the length of a sentence in an instance is "
+        "that of its longer side",
     )
     files.add_argument(
         "--documents-only",
@@ -76,25 +77,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--metrics",
         nargs="+",
         type=_metric,
-        choices=(*METRICS, CONSISTENCY),
+        choices=METRICS,
         metavar="KEY",
-        help=f"compute only these of: {', '.join(METRICS)}, {CONSISTENCY}; bleu is s_bleu "
-        f"(default: all but d_chrf_pp, and {CONSISTENCY} only with --src; with --documents-only: "
-        f"{' and '.join(DOCUMENT_METRICS)})",
+        help=f"compute only these of: {', '.join(METRICS)}; bleu is s_bleu (default: all but "
+        f"d_chrf_pp; with --documents-only: {' and '.join(DOCUMENT_METRICS)})",
     )
-    what.add_argument(
-        "--ctxpro",
-        metavar="EVALSET",
-        help="look for the expected words of this set of ctxpro's (the JSON file of its evalsets, "
-        "gzipped or not); each translated document is one example of the set",
-    )
+    for flag, column in COLUMNS.items():
+        what.add_argument(flag, **column.settings)
     what.add_argument(
         "--target-lang",
         default="",
         metavar="LANG",
         help="language of the translations (de, zh_CN, Chinese, ..); it chooses the BLEU tokeniser "
-        "(sacreBLEU's for zh, ja and ko, otherwise 13a) and the stemmer of METEOR and lexical "
-        "consistency (default: the target language of --data, if given)",
+        "(sacreBLEU's for zh, ja and ko, otherwise 13a) and the stemmer of METEOR "
+        "(default: the target language of --data, if given)",
     )
     what.add_argument(
         "--tokenize",
@@ -214,11 +210,11 @@ def margins_of(args: argparse.Namespace) -> dict[str, float]:
     for word in args.non_inferior:
         key, _, number = word.rpartition("=")
         key = key or DEFAULT_MARGIN_METRIC
-        if key not in (known := (*METRICS, *SCORES, *named)) and not _has_other_scores(args):
+        if key not in (known := (*METRICS, *named)) and not _has_other_scores(args):
             raise GtransError(
                 f"--non-inferior {word}: there is no metric '{key}', only {', '.join(known)}"
             )
-        if key in (*METRICS, *SCORES) and key not in (here := (*measured(args), *named)):
+        if key in METRICS and key not in (here := (*measured(args), *named)):
             raise GtransError(not_among_the_scores(key, here))
         margin = float(number) if _MARGIN.fullmatch(number) else math.nan
         if not margin < math.inf:
@@ -238,9 +234,7 @@ def measured(args: argparse.Namespace) -> list[str]:
     if not args.ref:
         return []
     keys = args.metrics or (DOCUMENT_METRICS if args.documents_only else DEFAULT_METRICS)
-    found = [key for key in keys if key != CONSISTENCY]
-    wanted = CONSISTENCY in args.metrics if args.metrics else not args.documents_only
-    return [*found, *(SCORES if wanted and args.src else ())]
+    return list(keys)
 
 
 def not_among_the_scores(key: str, here: Iterable[str]) -> str:
@@ -256,7 +250,7 @@ def not_among_the_scores(key: str, here: Iterable[str]) -> str:
 
 def _has_other_scores(args: argparse.Namespace) -> bool:
     """Whether there are scores whose names only their files tell."""
-    return bool(args.ctxpro or args.comet or args.doc_comet)
+    return bool(chosen_columns(args) or args.comet or args.doc_comet)
 
 
 def compares_texts(args: argparse.Namespace) -> bool:
@@ -345,15 +339,18 @@ def check_values(args: argparse.Namespace) -> None:
             setattr(args, name, [DEFAULT_MODEL])
     margins_of(args)
     seed()
-    if not args.ref and not (args.src if compares_texts(args) else args.ctxpro):
+    columns = chosen_columns(args)
+    for flag, column in columns.items():
+        if column.aligned and not (args.ref and args.src):
+            raise GtransError(f"{flag} needs the reference and the source; give --ref and --src")
+        if column.aligned and args.hyp_tokens:
+            raise GtransError(f"{flag} needs plain text; leave --hyp-tokens out")
+    if not args.ref and not (args.src if compares_texts(args) else columns):
         raise GtransError(
-            "--ref is missing; --ctxpro needs none, and with --src neither do --segment-scores and "
-            "COMET without reference"
+            "--ref is missing; with --src --segment-scores and COMET without reference need none"
         )
     if not args.ref and args.metrics:
         raise GtransError(f"--metrics {args.metrics[0]} needs the reference; give it with --ref")
-    if CONSISTENCY in (args.metrics or ()) and not args.src:
-        raise GtransError(f"--metrics {CONSISTENCY} needs the source; give it with --src")
     if args.hyp_tokens:
         _check_tokens(args)
     if args.documents_only:
@@ -387,7 +384,7 @@ def check_documents_only(args: argparse.Namespace, why: str) -> None:
             f"--metrics {wrong[0]} needs aligned sentences; {why} can have "
             f"{', '.join(DOCUMENT_METRICS)}"
         )
-    for name in ("comet", "doc_comet"):
-        if getattr(args, name) is not None:
-            flag = "--" + name.replace("_", "-")
-            raise GtransError(f"{flag} needs aligned sentences, but {why} has none; leave it out")
+    tools = [f"--{name.replace('_', '-')}" for name in ("comet", "doc_comet")
+             if getattr(args, name) is not None]  # fmt: skip
+    for flag in [*tools, *(f for f, column in chosen_columns(args).items() if column.aligned)]:
+        raise GtransError(f"{flag} needs aligned sentences, but {why} has none; leave it out")

@@ -15,7 +15,7 @@ from gtrans.cli.shared.system_names import system_names
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.decoding.translation_record import read_record
 from gtrans.errors import GtransError
-from gtrans.evaluation.consistency import SCORES
+from gtrans.evaluation.columns import chosen_columns, value_of
 from gtrans.evaluation.coverage import write_documents
 from gtrans.evaluation.document_ids import read_identified
 from gtrans.evaluation.hypotheses import has_a_line_for_each_document
@@ -48,7 +48,8 @@ def standard_input_as_file(files: Mapping[str, str]) -> Iterator[dict[str, str]]
 
 def inputs(args: argparse.Namespace) -> list[str]:
     """The files that the command reads."""
-    texts = (*args.ref, args.src, args.ctxpro, *system_names(args.hyp).values())
+    sets = [value for flag in chosen_columns(args) if (value := value_of(args, flag)) is not True]
+    texts = (*args.ref, args.src, *sets, *system_names(args.hyp).values())
     scores = [argument.partition("=")[2] for argument in args.segment_scores]
     return [path for path in (*texts, *scores) if path and path != STANDARD_STREAM]
 
@@ -85,9 +86,7 @@ def sign_resegmented(report: Report) -> None:
         key: replace(measurement, signature=f"{measurement.signature}|{SIGNATURE}")
         for key, measurement in report.measurements.items()
     }
-    report.resegmented = {*report.measurements, *SCORES}
-    if report.consistency_signature:
-        report.consistency_signature += f"|{SIGNATURE}"
+    report.resegmented = set(report.measurements)
 
 
 def _notice_free_translations(args: argparse.Namespace, files: Mapping[str, str]) -> None:

@@ -1,29 +1,15 @@
-"""What a word is, for instances and lexical consistency of ``gtrans score``."""
+"""What a word is, for instances of ``gtrans score``."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from gtrans.data.instances import split_instances
-from gtrans.errors import GtransError
-from gtrans.evaluation.characters import is_chinese, is_written_without_spaces, spaced
-from gtrans.evaluation.consistency import ConsistencyJudge, measurements, signature
-from gtrans.evaluation.metrics import (
-    Documents,
-    Options,
-    build_bleu,
-    counts_words_by_spaces,
-    with_words,
-)
-from gtrans.evaluation.report import Report
+from gtrans.evaluation.characters import is_written_without_spaces, spaced
+from gtrans.evaluation.metrics import Documents, Options
 from gtrans.evaluation.scores import Corpus
 from gtrans.languages import WITHOUT_SPACES, known_language, language_code
-
-CONSISTENCY = "lexical_consistency"
 
 
 def prepared_languages(data_dir: str) -> tuple[str, str]:
@@ -86,57 +72,3 @@ def _lengths(documents: Documents, data_dir: str | None, lang: str) -> tuple[lis
     if is_written_without_spaces(documents):
         return [[len(spaced(line).split()) for line in lines] for lines in documents], "characters"
     return [[len(line.split()) for line in lines] for lines in documents], "words"
-
-
-def judge_consistency(
-    args: argparse.Namespace,
-    report: Report,
-    sources: Documents,
-    references: Documents,
-    systems: Mapping[str, Documents],
-    options: Options,
-) -> None:
-    """Put the lexical consistency of all systems into the report.
-
-    Without words there are no terms: the score is left out with a note.
-
-    Raises:
-        GtransError: it was asked for by name.
-    """
-    tokenizer = build_bleu(options).tokenizer
-    segment: Any = None
-    reason = ""
-    if is_written_without_spaces(sources):
-        if not is_chinese(sources):
-            reason = "the source is written without spaces between words"
-        elif find_spec("jieba") is None:
-            reason = "the source is Chinese, whose words need jieba: pip install jieba"
-        else:
-            segment = _jieba()
-    if options.without_spaces and counts_words_by_spaces("s_bleu", options):
-        reason = (
-            "the reference is written without spaces between words, which "
-            f"the tokeniser {tokenizer.signature()} does not find; give --target-lang"
-        )
-    if reason and args.metrics:
-        raise GtransError(f"--metrics {CONSISTENCY} has no words: {reason}")
-    if reason:
-        report.notes.append(f"no lexical consistency: {reason}")
-        return
-    report.consistency_signature = signature(
-        tokenizer.signature(), options.target_lang, "jieba" if segment else ""
-    )
-    words = with_words(references, options)
-    judge = ConsistencyJudge(sources, words, tokenizer, options.target_lang, segment)
-    report.consistency_of_reference = judge.judge_reference()
-    report.consistency = {
-        name: judge.judge(with_words(documents, options)) for name, documents in systems.items()
-    }
-    report.measurements |= measurements(report.consistency, report.consistency_signature)
-
-
-def _jieba() -> Any:
-    """The segmenter of ``gtrans prepare``; imported on demand, because it starts slowly."""
-    from gtrans.text.chinese_words import words
-
-    return words

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import os
 import string
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gtrans.data.documents import iterate_raw_lines, read_documents
 from gtrans.errors import GtransError
+from gtrans.evaluation.columns import Column, Found, Given
 from gtrans.evaluation.contrastive.contrapro import read_entries
 from gtrans.evaluation.document_ids import read_identified
+from gtrans.evaluation.report import aligned_rows
 from gtrans.evaluation.scores import Measurement
 
 KEY = "ctxpro"
@@ -42,19 +43,6 @@ class Example:
     expected: str
 
 
-@dataclass(frozen=True)
-class Accuracy:
-    """How many of some examples are right; ``score`` is in percent."""
-
-    right: int
-    examples: int
-
-    @property
-    def score(self) -> float:
-        """Between 0 and 100."""
-        return 100 * self.right / self.examples
-
-
 def read_examples(path: str | os.PathLike[str]) -> list[Example]:
     """The examples of a set, in order; the file may be gzipped.
 
@@ -65,20 +53,6 @@ def read_examples(path: str | os.PathLike[str]) -> list[Example]:
     if not examples:
         raise GtransError(f"{path} has no examples; give a file of ctxpro's evalsets")
     return examples
-
-
-def read_answers(
-    evalset: str | os.PathLike[str], files: Mapping[str, str | os.PathLike[str]]
-) -> tuple[list[Example], dict[str, list[str]]]:
-    """The examples of a set, and for each system the last translated sentence of every example.
-
-    Raises:
-        GtransError: as for :func:`read_examples` and :func:`read_translations`.
-    """
-    examples = read_examples(evalset)
-    return examples, {
-        name: read_translations(path, len(examples), evalset) for name, path in files.items()
-    }
 
 
 def is_right(sentence: str, expected: str) -> bool:
@@ -116,44 +90,54 @@ def read_translations(
     return [document[-1] if document else "" for document in documents]
 
 
-def measure(examples: Sequence[Example], systems: Mapping[str, Sequence[str]]) -> Measurement:
-    """The share of right translations in percent.
+def measure(given: Given) -> Found:
+    """The share of right translations in percent, of all examples and by rule.
 
-    Args:
-        examples: those of a set.
-        systems: for each system the last translated sentence of every example.
+    Raises:
+        GtransError: as for :func:`read_examples` and :func:`read_translations`.
     """
-    statistics = {
-        name: np.array(
-            [
-                (is_right(sentence, example.expected), 1)
-                for sentence, example in zip(sentences, examples, strict=True)
-            ],
-            dtype=np.float64,
-        )
-        for name, sentences in systems.items()
-    }
-    return Measurement(
+    evalset = given.args.ctxpro
+    examples = read_examples(evalset)
+    rights = {}
+    for name, path in given.files.items():
+        sentences = read_translations(path, len(examples), evalset)
+        pairs = zip(sentences, examples, strict=True)
+        rights[name] = np.array([is_right(it, example.expected) for it, example in pairs], float)
+    measurement = Measurement(
         key=KEY,
         label="ctxpro",
         unit="document",
         higher_is_better=True,
         signature="match:word|case:lc|punct:no|sentence:last line|unit:example",
-        statistics=statistics,
+        statistics={name: np.stack([it, np.ones_like(it)], 1) for name, it in rights.items()},
         documents=np.arange(len(examples)),
         compute=lambda sums: 100 * sums[0] / sums[1],
     )
-
-
-def by_rule(examples: Sequence[Example], measured: Measurement) -> dict[str, dict[str, Accuracy]]:
-    """For each system the accuracy by rule, in the order of the set."""
     numbers: dict[str, list[int]] = {}
     for number, example in enumerate(examples):
         numbers.setdefault(example.rule, []).append(number)
-    return {
+    rules = {
         name: {
-            rule: Accuracy(int(statistics[chosen, 0].sum()), len(chosen))
+            rule: {"score": 100 * found[chosen].mean(), "right": int(found[chosen].sum()),
+                   "examples": len(chosen)}
             for rule, chosen in numbers.items()
         }
-        for name, statistics in measured.statistics.items()
-    }
+        for name, found in rights.items()
+    }  # fmt: skip
+    rows: list[tuple[str, ...]] = [("rule", "examples", *(f"ctxpro: {name}" for name in rights))]
+    for rule, chosen in numbers.items():
+        scores = (f"{of_system[rule]['score']:.2f}" for of_system in rules.values())
+        rows.append((rule, str(len(chosen)), *scores))
+    details = {name: {"rules": of_system} for name, of_system in rules.items()}
+    return Found([measurement], [], details, aligned_rows(rows, left=1))
+
+
+COLUMN = Column(
+    keys=(KEY,),
+    settings={
+        "metavar": "EVALSET",
+        "help": "look for the expected words of this set of ctxpro's (the JSON file of its "
+        "evalsets, gzipped or not); each translated document is one example of the set",
+    },
+    measure=measure,
+)

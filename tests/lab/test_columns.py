@@ -1,4 +1,4 @@
-"""``gtrans score --ctxpro``: the expected word in the last sentence, counted again by hand."""
+"""Columns of ``gtrans score`` that the lab adds: ctxpro and lexical consistency."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sacrebleu.metrics import BLEU
+from support.score_corpus import text, write
 
 from gtrans.cli import main
-from gtrans.evaluation.ctxpro import is_right, read_examples
+from gtrans.data.documents import read_parallel
+from gtrans.lab.ctxpro import is_right, read_examples
+from gtrans.lab.lexical_consistency import Consistency, ConsistencyJudge, signature
 
 EXAMPLES = [("DO.ELL", "glaube"), ("DO.ELL", "Geht's"), ("FORM", "sie"), ("FORM", "zu Haus")]
 FIRST = [["Ja.", "Das glaube ich."], ["Geht’s?"], ["Ich sehe Sie!"], ["So.", "Er ist zu, Haus."]]
@@ -127,7 +131,7 @@ def test_mistakes_are_one_line(
     assert re.search("short has 2 documents .* has 4 examples", error)
     (tmp_path / "bad.json").write_text('[\n{"rule": "A"}]')
     error = refusal("--ctxpro", str(tmp_path / "bad.json"), "--hyp", str(tmp_path / "first"))
-    assert "bad.json:2" in error
+    assert "bad.json: instance 1" in error
     assert "'expected'" in error
     (tmp_path / "none.json").write_text("[]")
     assert "no examples" in refusal(
@@ -149,3 +153,121 @@ def test_the_published_sets_are_read_and_their_references_are_right(real_data: P
             for entry, example in zip(entries, examples, strict=True)
         ]
         assert sum(right) / len(right) > 0.97
+
+
+# --- lexical consistency -------------------------------------------------------------------------
+
+SOURCES = [
+    ["the bank opened .", "a bank closed .", "no bank stayed ."],
+    ["the river rose .", "that river fell ."],
+]
+TARGETS = [
+    ["die Bank öffnete .", "eine Bank schloss .", "keine Bank blieb ."],
+    ["der Fluss stieg .", "dieser Fluss sank ."],
+]
+VARIED = [[*TARGETS[0][:2], "keine Sparkasse blieb ."], TARGETS[1]]
+
+
+def judge(translations: list[list[str]], lang: str = "") -> Consistency:
+    return ConsistencyJudge(SOURCES, TARGETS, BLEU().tokenizer, lang).judge(translations)
+
+
+def test_consistency_by_hand() -> None:
+    # "bank" in three sentences has three pairs, "river" one.
+    of_reference = ConsistencyJudge(SOURCES, TARGETS, BLEU().tokenizer).judge_reference()
+    assert judge(TARGETS) == of_reference == Consistency((3, 1), (3, 1), 2)
+    # The third sentence has another word: one pair of "bank" is left. It is the only
+    # word of its sentence that nothing else explains, so it counts as a translation.
+    assert judge(VARIED) == Consistency((1, 1), (3, 1), 2)
+    assert judge(VARIED).score == 50
+    empty = judge([["" for _ in document] for document in TARGETS])
+    assert empty == Consistency((0, 0), (0, 0), 0) and empty.score is None
+
+
+def test_inflected_forms_are_the_same_where_the_language_has_a_stemmer() -> None:
+    inflected = [TARGETS[0], ["der Fluss stieg .", "dieses Flusses Pegel sank ."]]
+    assert (judge(inflected).score, judge(inflected, "de").score) == (75, 100)
+    assert "|stem:snowball-german|" in signature("13a", "de")
+    assert "|stem:no|" in signature("13a", "xx")
+
+
+@pytest.mark.parametrize(
+    ("document", "pairs"),
+    [
+        ([["an ox ate .", "an ox ran ."]], 0),  # short
+        ([["bank bank ."], ["bank ."]], 0),  # twice in a sentence, but once in a document
+        ([[f"which word{i} ." for i in range(11)]], 0),  # frequent
+        ([[f"which word{i} ." for i in range(10)]], 45),
+    ],
+)
+def test_what_is_a_term(document: list[list[str]], pairs: int) -> None:
+    found = ConsistencyJudge(document, document, BLEU().tokenizer).judge(document)
+    assert sum(found.pairs) == pairs
+
+
+def test_the_column_has_intervals_and_tests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref, src = write(tmp_path / "r", text(TARGETS)), write(tmp_path / "s", text(SOURCES))
+    table = tmp_path / "t.csv"
+    hyps = ["--hyp", f"same={ref}", f"varied={write(tmp_path / 'v', text(VARIED))}"]
+    arguments = ["score", *hyps, "--ref", ref, "--metrics", "s_bleu", "--lexical-consistency"]
+    assert main(arguments) == 1
+    assert "--lexical-consistency needs the reference and the source" in capsys.readouterr().err
+    arguments += ["--src", src, "--csv", str(table)]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    rows = [re.split(r"  +", line.strip()) for line in out.splitlines()]
+    assert next(row[3] for row in rows if row[:2] == ["varied", "50.00"]) == "-50.00"
+    assert "note: lexical consistency of the reference: 100.00" in out
+    assert main([*arguments, "--non-inferior", "lexical_consistency=60", "--json"]) == 0
+    entry = json.loads(capsys.readouterr().out)["systems"]["varied"]["lexical_consistency"]
+    assert entry["score"] == 50 and (entry["consistent"], entry["pairs"]) == (2, 4)
+    # Of two drawn documents: a quarter have 1 of 3 pairs, half 2 of 4, a quarter all.
+    assert entry["confidence"]["interval"] == pytest.approx([100 / 3, 100])
+    assert entry["comparison"]["difference"] == -50
+    assert entry["comparison"]["non_inferiority"]["margin"] == 60
+    with table.open(newline="") as file:
+        by_key = {(row["system"], row["metric"]): row for row in csv.DictReader(file)}
+    p = entry["comparison"]["paired_randomisation"]["p"]
+    assert by_key["varied", "lexical_consistency"]["p_randomisation"] == str(p)
+
+
+def test_consistency_needs_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chinese = write(tmp_path / "zh", "银行今天开门了。\n银行明天关门。\n我们去银行。\n")
+    japanese = write(tmp_path / "ja", "銀行はきょう開いた。\n銀行はあした閉まる。\n銀行へ行く。\n")
+    ref = write(tmp_path / "ref", "The bank opened.\nThe bank closes.\nWe go to the bank.\n")
+    asked = ("--target-lang", "en", "--resample", "none", "--metrics", "s_bleu")
+    asked = ("--hyp", ref, "--ref", ref, *asked, "--lexical-consistency")
+    report = score(capsys, *asked, "--src", japanese)
+    assert list(report["systems"]["ref"]) == ["s_bleu"]
+    assert report["notes"] == [
+        "no lexical consistency: the source is written without spaces between words"
+    ]
+    report = score(capsys, *asked, "--src", chinese)
+    entry = report["systems"]["ref"]["lexical_consistency"]
+    assert "term:2+letters" in entry["signature"] and "|source:jieba|" in entry["signature"]
+    assert (entry["score"], entry["pairs"]) == (100, 3)  # the bank, in three sentences
+
+
+def test_consistency_falls_with_the_share_of_other_words(real_data: Path) -> None:
+    folder = real_data / "newstest"
+    pairs = read_parallel(folder / "newstest2021.refA.en.gz", folder / "newstest2021.refA.de.gz")
+    sources, references = [list(column) for column in zip(*pairs, strict=True)]
+
+    def varied(every: int) -> list[list[str]]:
+        words = iter(range(10**9))
+        return [
+            [
+                " ".join(
+                    f"{word[:-1]}xq" if len(word) > 4 and next(words) % every == 0 else word
+                    for word in text.split()
+                )
+                for text in document
+            ]
+            for document in references
+        ]
+
+    judge = ConsistencyJudge(sources, references, BLEU().tokenizer, "de")
+    scores = [judge.judge(it).score or 0.0 for it in (references, varied(10), varied(3))]
+    assert scores[0] > scores[1] + 4 > scores[2] + 8
