@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable
 
-_NUMBER = re.compile(r"[+-]?(\d+(_\d+)*\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 
 def whole(least: int | None = None, most: int | None = None) -> Callable[[str], int]:
@@ -29,9 +29,9 @@ def whole(least: int | None = None, most: int | None = None) -> Callable[[str], 
 
 
 def real(
-    least: float | None = None, most: float | None = None, above: float | None = None
+    least: float | None = None, above: float | None = None, below: float | None = None
 ) -> Callable[[str], float]:
-    """Finite numbers from ``least``, or ``above`` a number, to ``most``."""
+    """Finite numbers from ``least``, or ``above`` a number, and ``below`` another."""
 
     def parse(word: str) -> float:
         try:
@@ -40,16 +40,18 @@ def real(
             raise argparse.ArgumentTypeError(f"'{word}' is no number") from None
         if not math.isfinite(value):
             raise argparse.ArgumentTypeError(f"'{word}' is no finite number")
-        _check(value, least, most, above)
+        _check(value, least, above=above, below=below)
         return value
 
     return parse
 
 
-def several(one: Callable[[str], float]) -> Callable[[str], list[float]]:
+def several(
+    one: Callable[[str], float], count: int | None = None
+) -> Callable[[str], list[float]]:
     """Numbers with commas between them, also in brackets, as fairseq's lists are written.
 
-    fairseq evaluates such words as Python; nothing but numbers is let through.
+    fairseq evaluates such words as Python; nothing but ``count`` numbers is let through.
     """
 
     def parse(word: str) -> list[float]:
@@ -57,22 +59,26 @@ def several(one: Callable[[str], float]) -> Callable[[str], list[float]]:
         if inner[:1] + inner[-1:] in ("()", "[]"):
             inner = inner[1:-1]
         parts = [part.strip() for part in inner.rstrip(",").split(",")]
-        for part in parts:
-            if not _NUMBER.fullmatch(part) and part.lower() not in ("nan", "inf", "-inf"):
-                raise argparse.ArgumentTypeError(
-                    f"'{word}' are no numbers; write them as 0.9,0.98 or (0.9, 0.98)"
-                )
+        if count not in (None, len(parts)) or not all(map(_NUMBER.fullmatch, parts)):
+            many = "numbers with commas between them" if count is None else f"{count} numbers"
+            raise argparse.ArgumentTypeError(f"must be {many}, such as 0.9,0.98, but is {word}")
         return [one(part) for part in parts]
 
     return parse
 
 
 def _check(
-    value: float, least: float | None, most: float | None, above: float | None = None
+    value: float,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
 ) -> None:
-    if least is not None and value < least:
-        raise argparse.ArgumentTypeError(f"must be at least {least}, but is {value}")
-    if above is not None and value <= above:
-        raise argparse.ArgumentTypeError(f"must be above {above}, but is {value}")
-    if most is not None and value > most:
-        raise argparse.ArgumentTypeError(f"must be at most {most}, but is {value}")
+    for holds, limit, words in (
+        (least is None or value >= least, least, "at least"),
+        (most is None or value <= most, most, "at most"),
+        (above is None or value > above, above, "above"),
+        (below is None or value < below, below, "below"),
+    ):
+        if not holds:
+            raise argparse.ArgumentTypeError(f"must be {words} {limit}, but is {value}")

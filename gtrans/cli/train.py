@@ -11,8 +11,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
+from gtrans.cli import VERBOSE
+from gtrans.cli.shared.train_words import check_words
 from gtrans.libraries import ENGINE
 
 EXAMPLE = (
@@ -31,6 +34,10 @@ def hand_over(argv: Sequence[str]) -> None:
     Raises:
         GtransError: a mistake in the options, the data or the run folder.
     """
+    hydra = any(word.partition("=")[0] in _OF_HYDRA for word in argv)
+    asks = bool(_HELP & set(argv))
+    if not (hydra or asks):
+        check_words(argv)
     # Imported on demand: torch and fairseq need seconds. fairseq's command is first, because it
     # sets the log up.
     import fairseq_cli.train  # noqa: F401
@@ -40,41 +47,40 @@ def hand_over(argv: Sequence[str]) -> None:
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
     from fairseq.distributed import utils as distributed_utils
 
-    if any(word.partition("=")[0] in _OF_HYDRA for word in argv):
-        if not _HELP & set(argv):
-            from gtrans.cli.shared.hydra_front import train
+    if hydra and not asks:
+        from gtrans.cli.shared.hydra_front import train
 
-            train(argv)
-            return
-        argv = ["--help"]
+        train(argv)
+        return
 
     from gtrans.cli.shared.fairseq_commands import parse
-    from gtrans.errors import GtransError
+    from gtrans.training.limits import check_limits
 
-    args = parse(sys.modules[__name__], options.get_training_parser, argv, trains=True)
-    if args.max_tokens is None and args.batch_size is None:
-        raise GtransError("`--max-tokens` is missing: the largest batch (or give `--batch-size`).")
+    words = ["--help"] if asks and hydra else [word for word in argv if word != VERBOSE]
+    args = parse(sys.modules[__name__], options.get_training_parser, words, trains=True)
     cfg = convert_namespace_to_omegaconf(args)
+    check_limits(cfg)
     with ExitStack() as stack:
         if cfg.common.use_plasma_view:
             server = PlasmaStore(path=cfg.common.plasma_path)
             stack.callback(server.server.kill)
         if args.profile:
             stack.enter_context(torch.cuda.profiler.profile())
-        distributed_utils.call_main(cfg, work)
+        distributed_utils.call_main(cfg, partial(work, verbose=VERBOSE in argv))
 
 
-def work(cfg: Any) -> None:
+def work(cfg: Any, verbose: bool) -> None:
     """What each process of the training does; a new one has not imported the plugin yet."""
     from fairseq_cli.train import main
 
-    from gtrans.cli.shared.quiet_log import OptionsAfterChecks
+    from gtrans.cli.shared.short_log import short_log
     from gtrans.decoding.loading import import_plugin
-    from gtrans.training import stopping
+    from gtrans.training import saving, stopping
 
     import_plugin()
     try:
-        with OptionsAfterChecks():
+        with short_log(verbose):
             main(cfg)
+        saving.check_end()
     finally:
         stopping.unwatch()

@@ -25,6 +25,7 @@ from gtrans.tasks.parts.eval_bleu import SCORES, how_to_translate, logged_scores
 from gtrans.tasks.split_files import split_pair
 from gtrans.training.folder import LAST, RunFolder
 from gtrans.training.launch import is_training
+from gtrans.training.limits import check_limits
 
 
 def check_first(task: Any, root: Any) -> None:
@@ -44,6 +45,7 @@ def check_first(task: Any, root: Any) -> None:
         refuse_unsupported(root.generation)
     if not is_training(root):
         return
+    check_limits(root)
     if task.get("overlap"):
         raise GtransError(
             f"`--overlap {task.overlap}` is for decoding; in training leave it out (`--recut` lets "

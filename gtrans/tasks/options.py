@@ -21,6 +21,7 @@ from gtrans.errors import GtransError
 from gtrans.models.base.contract import DocumentModel, reads_plain_documents
 from gtrans.modules.steps import STEPS
 from gtrans.tasks.run_options import SampleConfig, ValidationConfig, selection_of
+from gtrans.text.data_folder import check_data_folder
 from gtrans.text.prepared_folder import check_recorded
 
 
@@ -132,8 +133,7 @@ def data_folders(cfg: Any) -> list[str]:
     if not folders:
         raise GtransError("no data folder is given; name the one that `gtrans prepare` wrote.")
     for folder in folders:
-        if not os.path.isdir(folder):
-            raise GtransError(f"{folder}: there is no such data folder.")
+        check_data_folder(Path(folder))
     return folders
 
 

@@ -17,7 +17,7 @@ from gtrans.checkpoint_contents import check_shapes, check_values, reading
 from gtrans.checkpoints import read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
-from gtrans.training import made_from, settings, stopping, validating
+from gtrans.training import made_from, saving, settings, stopping, validating
 from gtrans.training.folder import LAST, RunCheckpoint, RunFolder
 from gtrans.training.made_from import MadeFrom
 from gtrans.training.state import forget, judged_otherwise, resuming
@@ -102,10 +102,46 @@ def load_checkpoint(original: Callable[..., Any], cfg: Any, trainer: Any, **furt
             # fairseq adds the suffix of this process's checkpoints itself.
             cfg.restore_file = plan.resume.removesuffix(f"{trainer.checkpoint_suffix}.pt") + ".pt"
             cfg.finetune_from_model = None
+    if trainer.is_data_parallel_master:
+        for line in _summary(cfg, trainer, plan):
+            logger.info(line)
     validating.follow_options(trainer)
     stopping.watch(trainer)  # here, as all processes have just waited for each other
     with resuming(trainer, cfg):
-        return original(cfg, trainer, **further)
+        found = original(cfg, trainer, **further)
+    saving.begin(trainer)
+    return found
+
+
+def _summary(cfg: Any, trainer: Any, plan: Plan) -> list[str]:
+    """What a training is, in a few lines of its log."""
+    options, task = trainer.cfg, trainer.task
+    sizes = " + ".join(str(len(one)) for one in (task.source_dictionary, task.target_dictionary))
+    kinds = {
+        name: options[name].get("_name") for name in ("optimizer", "lr_scheduler", "criterion")
+    }
+    rate, warmup = options.optimization.lr[0], options.lr_scheduler.get("warmup_updates", 0)
+    halves = (options.common.amp and "amp", options.common.bf16 and "bf16",
+              options.common.fp16 and "fp16")  # fmt: skip
+    tokens, rows = options.dataset.max_tokens, options.dataset.batch_size
+    batch = f"{tokens} tokens" if tokens else f"{rows} units"
+    unit = getattr(getattr(task, "cfg", None), "unit", None)
+    goals = {"--max-update": "max_update", "--max-epoch": "max_epoch"}
+    ends = [f"{flag} {options.optimization[name]}" for flag, name in goals.items()
+            if options.optimization[name]]  # fmt: skip
+    starts = [f"{flag} {file['path']}" for flag, file in plan.made_from.get("start", {}).items()]
+    start = f"goes on from {plan.resume}" if plan.resume else " ".join(starts) or "from scratch"
+    return [
+        f"model: {settings.group_of(options, 'model').get('_name')}, vocabulary {sizes}"
+        f"{f', unit {unit}' if unit else ''}",
+        f"loss: {kinds['criterion']}; {kinds['optimizer']}, learning rate {rate:g} "
+        f"({kinds['lr_scheduler']}, {warmup} warm-up updates)",
+        f"batch: {batch} x --update-freq {options.optimization.update_freq[0]} x "
+        f"{trainer.data_parallel_world_size} on {trainer.device.type}, "
+        f"{next(filter(None, halves), 'fp32')}; seed {options.common.seed}; "
+        f"until {' or '.join(ends) or '--patience, or for ever'}",
+        f"start: {start}; checkpoints: {cfg.save_dir} (--verbose shows all options)",
+    ]
 
 
 def _agreed(trainer: Any, work: Callable[[], Plan]) -> Plan:

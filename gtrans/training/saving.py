@@ -16,6 +16,7 @@ from gtrans.checkpoints import write_checkpoint
 from gtrans.errors import GtransError
 from gtrans.identity.files import copy_file
 from gtrans.training import stopping
+from gtrans.training.folder import RunFolder
 from gtrans.training.state import state_of
 
 
@@ -53,6 +54,33 @@ def save_checkpoint(
     return returned
 
 
+def begin(trainer: Any) -> None:
+    """Say that a training begins, or goes on from a checkpoint."""
+    _running[:] = [trainer]
+    stopping.saved(trainer)
+
+
+def check_end() -> None:
+    """Refuse to call a training finished that is lost; to be called when fairseq's loop has ended.
+
+    Raises:
+        GtransError: a parameter is not finite, or no checkpoint has the last updates.
+    """
+    if not _running or not _running[0].is_data_parallel_master:
+        return
+    trainer = _running.pop()
+    _check_finite(trainer, None)
+    options, updates = trainer.cfg.checkpoint, trainer.get_num_updates()
+    lost = updates - stopping.saved_updates()
+    kept = RunFolder(Path(options.save_dir), trainer.checkpoint_suffix).checkpoints()
+    if not options.no_save and (lost > 0 or not kept):
+        raise GtransError(
+            f"--save-dir {options.save_dir}: the training has ended after {updates} updates, but "
+            f"{'the last ' + str(lost) + ' are in no checkpoint' if lost else 'made none'}; lower "
+            "--save-interval, or leave out --no-last-checkpoints and --no-epoch-checkpoints."
+        )
+
+
 def _check_finite(trainer: Any, val_loss: float | None) -> None:
     """Raises GtransError for a model that is of no use any more."""
     broken = next(
@@ -71,6 +99,9 @@ def _check_finite(trainer: Any, val_loss: float | None) -> None:
             "so training ends and nothing more is saved; lower --lr, or give a longer "
             "--warmup-updates or a --clip-norm."
         )
+
+
+_running: list[Any] = []  # the trainer of the training that runs in this process
 
 
 class _WholeCopies(PathManager):

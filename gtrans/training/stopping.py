@@ -144,6 +144,11 @@ def saved(trainer: Any) -> None:
     _request.saved = trainer.get_num_updates()
 
 
+def saved_updates() -> int:
+    """The updates of the last checkpoint that this process has written or read."""
+    return _request.saved
+
+
 def _then_stop(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def validate_and_save(

@@ -15,7 +15,7 @@ import pytest
 from support.suites import others_long
 
 from gtrans.cli import main
-from gtrans.cli.shared.dispatch import _Parser, all_commands, module_of
+from gtrans.cli.shared.dispatch import Parser, all_commands, module_of
 from gtrans.errors import working_on
 from gtrans.evaluation.contrastive.results_file import LOWER
 
@@ -173,7 +173,7 @@ def options() -> list[tuple[str, argparse.Action]]:
         parts = [f"{module.PARTS_IN}.{part}" for part in getattr(module, "PARTS", ())]
         for name, one in [(command, module), *((it, importlib.import_module(it)) for it in parts)]:
             if hasattr(one, "add_arguments"):
-                parser = _Parser()
+                parser = Parser()
                 one.add_arguments(parser)
                 found += [(name, action) for action in parser._actions if action.option_strings]
     return found
@@ -184,7 +184,7 @@ def test_an_option_for_several_words_keeps_all_of_them_when_given_again() -> Non
     assert len(several) > 30
     for name, action in several:
         given = argparse.Namespace(**{action.dest: action.default})
-        parser = _Parser(exit_on_error=False)
+        parser = Parser(exit_on_error=False)
         for words in (["a"], ["b", "c"]):
             action(parser, given, words, action.option_strings[0])
         assert getattr(given, action.dest) == ["a", "b", "c"], (name, action.option_strings)

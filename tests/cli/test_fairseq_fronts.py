@@ -142,14 +142,6 @@ def test_the_mistake_that_a_worker_finds_is_one_line(repo, tmp_path):
     ("command", "message"),
     [
         (("train", "no-data", *TRAINING), "no-data: there is no such data folder."),
-        (("train", "no-data"), "`--arch` is missing; `gtrans options` lists the architectures."),
-        (("train", "no-data", "--config-dirr", "C"), "`--config-dirr`: there is no such option; "),
-        (
-            ("train", "no-data", "--arch", "gtransformer_tiny", "--decoder-embed-dim", "8"),
-            "`--decoder-embed-dim`: there is no such option; both sides have the width that `--enc",
-        ),
-        (("train",), "DATA is missing: the folder that `gtrans prepare` wrote."),
-        (("train", "no-data", "--arch", "gtransformer_tiny"), "`--max-tokens` is missing: "),
         (("train", "no-data", "--user-dir", "/no-plugin"), "`--user-dir` cannot be imported: /no-"),
         (("generate", "no-data"), "`--path` is missing: the checkpoint, or several: A.pt:B.pt."),
         (("generate", "no-data", "--path", "no.pt"), "no.pt: there is no such checkpoint (`--pa"),

@@ -35,7 +35,7 @@ ARCH = ("--arch", "gtransformer_tiny")
             ("--arch", "gtrans_fusion_tiny", "--criterion", "chunked_cross_entropy"),
             "`--criterion chunked_cross_entropy` is for one prediction of every word, but the dec",
         ),
-        (("--arch", "transformer"), "`--arch transformer` is fairseq's own; `gtrans options` l"),
+        ((*ARCH, "--lr", "0.25"), "`--lr` is missing: the highest learning rate, such as `--lr"),
     ],
 )
 def test_both_doors_refuse_alike_and_load_nothing(options, message, tiny, tmp_path, capsys):

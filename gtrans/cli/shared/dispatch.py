@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -42,7 +43,7 @@ COMMANDS = {
 _MISTYPED = 2  # as argparse ends
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """A parser that loses nothing in silence, neither output nor words, as argparse does.
 
     Its help is a program's output like any other: a closed pipe or a full disk shows. And an option
@@ -56,9 +57,8 @@ class _Parser(argparse.ArgumentParser):
             self.register("action", name, _Store)
 
     def error(self, message: str) -> NoReturn:
-        """End with status 2 and one line, which names the nearest choice."""
-        way_out = f"`{self.prog} --help` lists everything"
-        self.exit(_MISTYPED, f"gtrans: error: {printable(with_suggestion(message))} ({way_out})\n")
+        """End with status 2 and one line, which names the nearest option or choice."""
+        end_mistyped(self, message)
 
     def set_usage(self) -> None:
         """Make the usage of the arguments that are declared."""
@@ -73,6 +73,16 @@ class _Parser(argparse.ArgumentParser):
         stream = file or sys.stderr
         if message and stream is not None:
             stream.write(message)
+
+
+def end_mistyped(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    """argparse's ``error``: status 2 and one line, without the usage."""
+    unknown = re.match(r"unrecognized arguments: (-[^\s=]*)", message)
+    if unknown is not None:
+        message += did_you_mean(unknown[1], parser._option_string_actions)
+    way_out = f"`{parser.prog} --help` lists everything"
+    print(f"gtrans: error: {printable(with_suggestion(message))} ({way_out})", file=sys.stderr)
+    sys.exit(_MISTYPED)
 
 
 class _Store(argparse.Action):
@@ -139,7 +149,7 @@ def dispatch(argv: Sequence[str]) -> None:
 
 def _overview() -> argparse.ArgumentParser:
     lines = "\n".join(f"  {name:<14}{text}" for name, text in all_commands().items())
-    parser = _Parser(
+    parser = Parser(
         prog="gtrans",
         description="Document-level machine translation on fairseq.",
         epilog=f"commands:\n{lines}\n\n"
@@ -153,7 +163,7 @@ def _overview() -> argparse.ArgumentParser:
 
 def _run(module: ModuleType, command: str, argv: Sequence[str]) -> None:
     """Read the options of a subcommand and run it."""
-    parser = _Parser(
+    parser = Parser(
         prog=f"gtrans {command}",
         description=module.__doc__,
         epilog=f"example:\n  {module.EXAMPLE}",

@@ -6,17 +6,17 @@ import argparse
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields
-from difflib import get_close_matches
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 from fairseq import options, utils
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
-from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
 
 import gtrans
+from gtrans.cli.shared.dispatch import end_mistyped
 from gtrans.decoding.loading import TASK, import_plugin
 from gtrans.errors import GtransError
 from gtrans.options.catalogue import architectures
@@ -29,11 +29,6 @@ from gtrans.options.rendering import (
 )
 
 _HELP = {"-h", "--help"}
-_CONFIGURATION = ("--config-dir", "--config-name", "--config-path")
-# Options of fairseq's Transformer that this project's models do not have, and what does it here.
-_ELSEWHERE = {
-    "--decoder-embed-dim": "both sides have the width that `--encoder-embed-dim` sets",
-}
 
 
 def parse(
@@ -57,8 +52,7 @@ def parse(
         trains: the command makes a model, and does not read its options from a checkpoint.
 
     Raises:
-        GtransError: ``--user-dir`` cannot be imported, or ``--arch`` is missing or unknown in
-            training.
+        GtransError: ``--user-dir`` cannot be imported, or ``--arch`` is missing in training.
     """
     _end_with_the_reader_of_the_log()
     # fairseq composes options with hydra, which logs what it does in between.
@@ -73,51 +67,20 @@ def parse(
         utils.import_user_module(given)
     except (FileNotFoundError, ImportError) as error:
         raise GtransError(f"`--user-dir` cannot be imported: {error}") from error
-    if given.arch is not None and given.arch not in {*ARCH_MODEL_REGISTRY, *MODEL_REGISTRY}:
-        raise GtransError(
-            f"`--arch {given.arch}`: there is no such architecture; `gtrans options` lists all of "
-            "this project."
-        )
-    if given.arch in architectures():
-        for flag in sorted({word.partition("=")[0] for word in words} & _ELSEWHERE.keys()):
-            raise GtransError(f"`{flag}`: there is no such option; {_ELSEWHERE[flag]}.")
     parser = make_parser(default_task=TASK)
     parser.prog = f"gtrans {command.__name__.rpartition('.')[2]}"
-    usage = f"{parser.prog} DATA [OPTION ...]"
-    parser.usage = f"{usage}; '{parser.prog} --help' explains the options"
+    parser.error = partial(end_mistyped, parser)  # type: ignore[method-assign]
     parser.set_defaults(user_dir=gtrans.__path__[0])
     add(parser)
-    known, unknown = parser.parse_known_args(words)
+    known, _ = parser.parse_known_args(words)
     if len(words) < len(argv):
-        parser.usage = usage
+        parser.usage = f"{parser.prog} DATA [OPTION ...]"
         print(_help(command, parser, known, trains))
         parser.exit()
     if known.arch is None:
-        _refuse_unknown(unknown)
-        if not words:
-            raise GtransError("DATA is missing: the folder that `gtrans prepare` wrote.")
         raise GtransError("`--arch` is missing; `gtrans options` lists the architectures.")
     parsed: argparse.Namespace = options.parse_args_and_arch(parser, words)
     return parsed
-
-
-def _refuse_unknown(words: Sequence[str]) -> None:
-    """Refuse an option that no task, system, criterion, .. has, as long as ``--arch`` is open.
-
-    Raises:
-        GtransError: there is such an option in ``words``.
-    """
-    known = set(_CONFIGURATION)
-    registries = (registry["dataclass_registry"] for registry in REGISTRIES.values())
-    for registered in (TASK_DATACLASS_REGISTRY, MODEL_DATACLASS_REGISTRY, *registries):
-        for schema in filter(None, registered.values()):
-            known |= {f"--{field.name.replace('_', '-')}" for field in fields(schema)}
-    for word in words:
-        flag = word.partition("=")[0]
-        if flag.startswith("--") and not any(option.startswith(flag) for option in known):
-            close = get_close_matches(flag, known, 1)
-            hint = f"do you mean {close[0]}?" if close else "`gtrans train --help` lists all."
-            raise GtransError(f"`{flag}`: there is no such option; {hint}")
 
 
 def _help(

@@ -17,10 +17,13 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 import gtrans
-from gtrans.cli.shared.quiet_log import OptionsAfterChecks
+from gtrans.cli import VERBOSE
+from gtrans.cli.shared.short_log import short_log
 from gtrans.decoding.loading import import_plugin
 from gtrans.errors import GtransError, mistake_in
 from gtrans.tasks.hydra import check_configuration, leave_exceptions
+from gtrans.training import saving, stopping
+from gtrans.training.limits import check_limits
 
 _FAIRSEQS = "pkg://fairseq.config"
 
@@ -33,7 +36,7 @@ def train(argv: Sequence[str]) -> None:
     Raises:
         GtransError: a mistake in the options, the data or the run folder.
     """
-    given, words = _read(argv)
+    given, words = _read([word for word in argv if word != VERBOSE])
     check_configuration(given.config_name, _loader(given))
     import_plugin()
     leave_exceptions()
@@ -51,7 +54,7 @@ def train(argv: Sequence[str]) -> None:
     def work(cfg: Any) -> None:
         """Keep a mistake from hydra, which would print all KEY=VALUE before it."""
         try:
-            _work(cfg)
+            _work(cfg, VERBOSE in argv)
         except Exception as error:
             if mistake_in(error) is None and not isinstance(error, OmegaConfBaseException):
                 raise
@@ -99,7 +102,7 @@ def _loader(given: argparse.Namespace) -> ConfigLoaderImpl:
     return ConfigLoaderImpl(folders)
 
 
-def _work(cfg: Any) -> None:
+def _work(cfg: Any, verbose: bool) -> None:
     """Train with the options that hydra has put together.
 
     Raises:
@@ -109,8 +112,13 @@ def _work(cfg: Any) -> None:
         raise GtransError(
             "dataset.max_tokens is missing: the largest batch (or give dataset.batch_size)."
         )
-    with OptionsAfterChecks():
-        _hydra_main(cfg)
+    check_limits(cfg)
+    try:
+        with short_log(verbose):
+            _hydra_main(cfg)
+        saving.check_end()
+    finally:
+        stopping.unwatch()
 
 
 def _line(error: BaseException) -> str:
