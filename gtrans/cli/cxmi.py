@@ -10,32 +10,18 @@ on sentences). The 95% interval is a bootstrap over documents. --output writes t
 every sentence.
 
 With --random-context the model also reads every sentence in a context that is not its own, which
-shows whether the true one helps more than any other would. Of --tokens it has no values.
-
-With --tokens every word of the reference has its own value. For the words that gain at least
---threshold, the words of the context that decided them are named: gradients suspect them, and
-they are replaced by other words of the text to see whether the model still prefers the
-reference's word. See docs/evaluation.md.
+shows whether the true one helps more than any other would. See docs/evaluation.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gtrans.cli.shared.cxmi_output import (
-    line,
-    random_line,
-    sentence_entries,
-    word_entries,
-    word_lines,
-    words_in_short,
-    write,
-)
 from gtrans.cli.shared.model_options import (
     add_instances,
     add_model_files,
@@ -45,8 +31,8 @@ from gtrans.cli.shared.model_options import (
 )
 from gtrans.data.documents import read_parallel
 from gtrans.errors import GtransError
-from gtrans.evaluation.cxmi import Sentence, corpus_cxmi
-from gtrans.identity.files import check_output
+from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
+from gtrans.identity.files import atomic_writer, check_output
 from gtrans.libraries import ENGINE
 from gtrans.messages import about_interval, json_text, print_lines, say
 
@@ -60,8 +46,6 @@ EXAMPLE = (
     "--src corpus/test.en --ref corpus/test.de --output cxmi.tsv"
 )
 NEEDS = ENGINE
-THRESHOLD = 0.3
-SUSPECTS = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,29 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--output",
         metavar="FILE",
-        help="write one line per sentence, with --tokens one per word: JSON if FILE ends in "
-        ".jsonl, otherwise values separated by tabs",
-    )
-    words = parser.add_argument_group("words")
-    words.add_argument(
-        "--tokens",
-        action="store_true",
-        help="also the gain of every word of the reference, and which words of the context decided "
-        "those that gain",
-    )
-    words.add_argument(
-        "--threshold",
-        type=float,
-        metavar="NATS",
-        help="least gain of a word whose context is looked at; inf: look at none "
-        f"(default: {THRESHOLD})",
-    )
-    words.add_argument(
-        "--suspects",
-        type=int,
-        metavar="N",
-        help="most words of the context that are replaced, one after the other, until the model "
-        f"prefers another word; more find more and take longer (default: {SUSPECTS})",
+        help="write one line per sentence: JSON if FILE ends in .jsonl, otherwise values separated "
+        "by tabs",
     )
     parser.add_argument(
         "--context",
@@ -156,13 +119,6 @@ def run(args: argparse.Namespace) -> None:
             )
     if args.without_data is not None and args.without is None:
         raise GtransError("`--without-data` is the folder of `--without`, which is missing.")
-    for flag in ("threshold", "suspects"):
-        if getattr(args, flag) is not None and not args.tokens:
-            raise GtransError(f"`--{flag}` is for the words of `--tokens`, which is missing.")
-    if args.threshold is not None and math.isnan(args.threshold):
-        raise GtransError("`--threshold` must be a number of nats or inf, but is nan.")
-    if args.suspects is not None and args.suspects < 1:
-        raise GtransError(f"`--suspects` must be at least 1, but is {args.suspects}.")
     if args.output:
         check_output("--output", args.output, _inputs(args))
     documents = read_parallel(args.src, args.ref)
@@ -170,14 +126,10 @@ def run(args: argparse.Namespace) -> None:
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.decoding.context_use import Side, Text, alone, in_random_context, token_scores
     from gtrans.decoding.loading import load_models, set_instances, split_paths
-    from gtrans.lab.analysis.word_gains import gains
     from gtrans.text.prepared_folder import load_pipeline
 
     def loaded(paths: str, data: str | None) -> tuple[list[Any], Any, Text]:
-        # Gradients of a memory reach back to the beginning of the document.
-        models, task = load_models(
-            split_paths(paths), data, {"memory_bptt": -1}, cpu=args.cpu, fp16=args.fp16
-        )
+        models, task = load_models(split_paths(paths), data, cpu=args.cpu, fp16=args.fp16)
         set_instances(task, args.max_doc_tokens, args.overlap)
         source = Side(task.source_encoder(), [source for source, _ in documents])
         pipeline = load_pipeline(task.data_folder, task.cfg.target_lang)
@@ -185,47 +137,29 @@ def run(args: argparse.Namespace) -> None:
         return models, task, Text(source, target, args.context)
 
     models, task, text = loaded(args.path, args.data)
-    scores = token_scores(models, task, text, args.max_tokens, rivals=args.tokens)
+    scores = token_scores(models, task, text, args.max_tokens)
     bare, bare_task, bare_text = models, task, text
     if args.without is not None:
         bare, bare_task, bare_text = loaded(args.without, args.without_data or args.data)
-        symbols, bare_symbols = (it.target_dictionary.symbols for it in (task, bare_task))
-        if args.tokens and (
-            bare_text.target.encoded != text.target.encoded or bare_symbols != symbols
-        ):
-            raise GtransError(
-                f"`--tokens` compares words piece by piece, but `--without` {args.without} has "
-                "another vocabulary, or other pieces, than `--path`; give a model of the same "
-                "data folder."
-            )
-    without = alone(bare, bare_task, bare_text, args.max_tokens, rivals=args.tokens)
+    without = alone(bare, bare_task, bare_text, args.max_tokens)
     sentences = list(_sentences(scores, without))
     result = corpus_cxmi(sentences, args.seed)
     units = result.documents if result.documents > 1 else result.sentences
     for note in about_interval(units, result.resampled) if result.interval else ():
         say(note)
     report = {**asdict(result), "unit": str(task.cfg.unit)}
-    lines = [line(result)]
-    entries = sentence_entries(sentences)
+    lines = [_line(result)]
+    entries = _entries(sentences)
     if args.random_context:
         found_random = in_random_context(models, task, text, args.max_tokens)
         of_random = list(_sentences(found_random, without))
         random = corpus_cxmi(of_random, args.seed)
         true = corpus_cxmi(list(_sentences(scores, found_random)), args.seed)
         report |= {"random_context": asdict(random), "above_random_context": asdict(true)}
-        lines.append(random_line(random, true))
-        entries = sentence_entries(sentences, of_random)
-    if args.tokens:
-        threshold = THRESHOLD if args.threshold is None else args.threshold
-        found = gains(
-            models, task, text, (scores, without), threshold, args.max_tokens,
-            args.suspects or SUSPECTS,
-        )  # fmt: skip
-        entries = word_entries(found, text)
-        report["words"] = words_in_short(found, threshold)
-        lines += word_lines(found, text, threshold)
+        lines.append(_random_line(random, true))
+        entries = _entries(sentences, of_random)
     if args.output:
-        write(args.output, entries)
+        write_entries(args.output, entries)
     if args.json:
         print(json_text(report))
     else:
@@ -241,6 +175,60 @@ def _sentences(
             yield Sentence(
                 document, place, len(one), float(one[:, 0].sum()), float(other[:, 0].sum())
             )
+
+
+def _entries(
+    sentences: Sequence[Sentence], in_random: Sequence[Sentence] = ()
+) -> Iterator[dict[str, Any]]:
+    """The values of every sentence by the name of their column.
+
+    ``in_random``: the same sentences in a random context.
+    """
+    columns = ("document", "sentence", "tokens", "with_context", "without_context", "cxmi")
+    for number, sentence in enumerate(sentences):
+        entry: dict[str, Any] = {column: getattr(sentence, column) for column in columns}
+        if in_random:
+            entry["random_context"] = in_random[number].with_context
+        yield entry
+
+
+def write_entries(path: str, entries: Iterable[dict[str, Any]]) -> None:
+    """A line per entry: JSON objects where ``path`` ends in .jsonl, otherwise cells and a head."""
+    with atomic_writer(path) as file:
+        for number, entry in enumerate(entries):
+            if path.endswith(".jsonl"):
+                file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+            else:
+                if not number:
+                    file.write("\t".join(entry) + "\n")
+                cells = (f"{it:.6f}" if isinstance(it, float) else str(it) for it in entry.values())
+                file.write("\t".join(cells) + "\n")
+
+
+def _line(result: Cxmi) -> str:
+    """The result as text."""
+    ends = _interval(result)
+    interval = f" (95% interval {ends}, {result.resampled} resampled)" if ends else ""
+    return (
+        f"CXMI {result.value:.4f} nats per sentence{interval}, {result.per_token:.5f} per token; "
+        f"{result.sentences} sentences, {result.documents} documents"
+    )
+
+
+def _interval(result: Cxmi) -> str:
+    if result.interval is None:
+        return ""
+    low, high = result.interval
+    return f"{low:.4f} to {high:.4f}"
+
+
+def _random_line(random: Cxmi, true: Cxmi) -> str:
+    """What a context that is not the sentence's own brings, and the true one more than it."""
+    ends = [f" ({_interval(it)})" if it.interval else "" for it in (random, true)]
+    return (
+        f"in a random context {random.value:.4f} nats per sentence{ends[0]}; the true one has "
+        f"{true.value:.4f} more{ends[1]}"
+    )
 
 
 def _inputs(args: argparse.Namespace) -> list[str | Path]:

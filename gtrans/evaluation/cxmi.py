@@ -7,13 +7,8 @@ Machine Translation", ACL 2021, section 2.2:
                      = 1/N sum_i log q(y_i | x_i, C_i) - log q(y_i | x_i)
 
 over the N sentence pairs of a held-out corpus, in nats per sentence; the ``y_i`` are the
-references. Each summand is the pointwise CXMI (P-CXMI) of a sentence. It is the sum of those of
-its words (Fernandes, Yin, Liu, Martins and Neubig, "When Does Translation Require Context?", ACL
-2023, section 2.2), a word's being
-
-    log q(y_t | y_<t, x, C) - log q(y_t | y_<t, x)
-
-summed over its pieces. This module imports neither torch nor fairseq.
+references. Each summand is the pointwise CXMI (P-CXMI) of a sentence. This module imports neither
+torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -24,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 
 TRIALS = 1000
-END = "</s>"
 
 
 @dataclass(frozen=True)
@@ -39,31 +33,6 @@ class Sentence:
 
     document: int
     sentence: int
-    tokens: int
-    with_context: float
-    without_context: float
-
-    @property
-    def cxmi(self) -> float:
-        """The gain in log-probability through context."""
-        return self.with_context - self.without_context
-
-
-@dataclass(frozen=True)
-class Word:
-    """A word of the reference.
-
-    Attributes:
-        document, sentence, word: numbers from 1, each within the one before.
-        text: as the user wrote it; :data:`END` for the end mark of the sentence.
-        tokens: how many pieces it has.
-        with_context, without_context: its log-probability, in nats.
-    """
-
-    document: int
-    sentence: int
-    word: int
-    text: str
     tokens: int
     with_context: float
     without_context: float

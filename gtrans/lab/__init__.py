@@ -11,6 +11,7 @@ COMMANDS = {
     "get-corpus": "make a corpus of the papers ready, from its published files",
     "corpus-report": "count a corpus: documents, instances, types, unknown words, overlap",
     "analyse": "measure attention, gates, gradients, memory and cost of models; draw figures",
+    "deciding-words": "name the words of the context that decided words of the reference",
     "report": "write one page of HTML about finished runs: scores, curves, a document reader",
 }
 """Name and help of each command; ``gtrans.lab.NAME`` has it, as in :mod:`gtrans.cli`."""

@@ -15,11 +15,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support.pretrained_models import fairseq_model, frame_of, hugging_face_model
+from support.synthetic_corpus import write_corpus
 from support.tiny_models import StockCommands
 
 from gtrans.cli import main
 from gtrans.decoding.loading import load_models
-from gtrans.lab.synthetic.writing import write_corpus
 from gtrans.tasks.options import read_dictionary
 from gtrans.text.byte_bpe_pipeline import ByteBpePipeline
 from gtrans.text.moses_pipeline import MosesPipeline
@@ -67,7 +67,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
     folder = tmp_path_factory.mktemp("bart")
     text, published, other = folder / "text", folder / "bart.base", folder / "bart-base"
-    write_corpus(text, 1, 200, 2)
+    write_corpus(text)
     for lang in ("en", "de"):
         documents = (text / f"valid.{lang}").read_text().split("\n\n")
         (text / f"test.{lang}").write_text("\n\n".join(documents[:2]) + "\n")

@@ -112,7 +112,6 @@ def test_other_commands_refuse(
     output = tmp_path / "out"
     commands = [
         ["translate", *model, "--split", "valid", "--output", str(output), "--cpu"],
-        ["analyse", *model, "--cpu"],
     ]
     for command in commands:
         assert main(command) == 1

@@ -80,8 +80,8 @@ def test_an_interruption_of_the_work_is_one_line(monkeypatch, capsys, tmp_path):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gtrans.lab.make_corpus.run", interrupted)
-    assert main(["make-corpus", "--out", str(tmp_path / "corpus")]) == 130
+    monkeypatch.setattr("gtrans.cli.show.run", interrupted)
+    assert main(["show", str(tmp_path)]) == 130
     assert capsys.readouterr().err == "gtrans: interrupted\n"
 
 

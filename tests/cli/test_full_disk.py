@@ -40,25 +40,12 @@ def files(folder: Path) -> set[str]:
     ("command", "size"),
     [
         (("average", "{model}", "{model}", "--output", "out.pt"), 4096),
-        pytest.param(
-            ("analyse", *("--path", "{model}", "--data", "{data}", "--plot", "out.png")), 4096,
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            ("analyse", *("--path", "{model}", "--data", "{data}", "--plot", "out.pdf")), 4096,
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            ("analyse", *("--path", "{model}", "--data", "{data}", "--plot", "out.svg")), 4096,
-            marks=pytest.mark.long,
-        ),
         (("translate", "--path", "{model}", "--input", "{text}.en", "--output", "out", *FAST), 600),
         (("cxmi", "--path", "{model}", "--src", "{text}.en", "--ref", "{text}.de",
           "--output", "out", "--cpu"), 400),
         (("score", "--hyp", "{text}.de", "--ref", "{text}.de", "--src", "{text}.en",
           "--metrics", "s_bleu", "--json", "out"), 400),
         (("contrast", "--path", "{model}", "--set", "{sets}", "--output", "out", "--cpu"), 400),
-        pytest.param(("make-corpus", "--out", "out"), 2000, marks=pytest.mark.long),
     ],
     ids=lambda value: f"{value[0]}-{value[-1]}" if isinstance(value, tuple) else "",
 )  # fmt: skip
@@ -82,7 +69,7 @@ def test_a_file_that_is_too_large_for_the_disk(
     assert "cannot be written (the file is too large for the disk or its limit)" in line
     if command[0] == "translate":  # finished batches are kept for the next run
         assert files(tmp_path) <= {"out.partial"}
-    elif command[0] != "make-corpus":
+    else:
         assert not files(tmp_path)
 
 

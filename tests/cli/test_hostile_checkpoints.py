@@ -35,9 +35,6 @@ MODEL_COMMANDS: dict[str, Argv] = {
         *("cxmi", "--path", str(path), "--src", str(world.text / "test.en")),
         *("--ref", str(world.text / "test.de"), "--output", str(out)),
     ],
-    "analyse": lambda world, path, out: [
-        *("analyse", "--path", str(path), "--data", str(world.data), "--split", "test"),
-    ],
     "convert": lambda world, path, out: [
         *("convert", "--from", "gtrans", "--extend-positions", "2000", str(path), str(out)),
     ],
@@ -290,7 +287,7 @@ def test_finite_parameters_with_scores_that_are_not(
     for tensor in huge["model"].values():
         tensor.fill_(3e38)
     torch.save(huge, path)
-    for argv in (MODEL_COMMANDS[name] for name in ("translate", "contrast", "cxmi", "analyse")):
+    for argv in (MODEL_COMMANDS[name] for name in ("translate", "contrast", "cxmi")):
         capsys.readouterr()
         assert main(argv(tiny, path, tmp_path / "out")) == 1
         streams = capsys.readouterr()

@@ -224,20 +224,6 @@ def start_from(
     )  # fmt: skip
 
 
-def test_words_are_compared_within_one_vocabulary(
-    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The same pieces in another order have other ids."""
-    folder = shutil.copytree(tiny.data, tmp_path / "other")
-    reorder(folder)
-    path = tiny.checkpoints["document"]
-    assert start_from(tiny, folder, path, tmp_path / "saved").status == 0
-    files = ["--src", tiny.text / "valid.en", "--ref", tiny.text / "valid.de", "--cpu"]
-    without = ["--without", tmp_path / "saved" / "checkpoint_last.pt", "--without-data", folder]
-    line = refusal(["cxmi", "--tokens", "--path", path, *files, *without], capsys)
-    assert "`--without`" in line and "has another vocabulary" in line
-
-
 def test_rows_follow_their_symbols(tiny: TinyWorld, tmp_path: Path) -> None:
     """The vocabulary is the checkpoint's own, wherever the folder that it names leads to now."""
     folder = shutil.copytree(tiny.data, tmp_path / "other")

@@ -13,13 +13,13 @@ import pytest
 import torch
 from support.folders import binarised_again
 from support.pretrained_models import LANGS, fairseq_model, frame_of, vocabulary
+from support.synthetic_corpus import write_corpus
 from support.tiny_models import StockCommands
 
 from gtrans.checkpoints import read_checkpoint
 from gtrans.cli import main
 from gtrans.conversion.languages import MBART25
 from gtrans.decoding.loading import load_models
-from gtrans.lab.synthetic.writing import write_corpus
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.sentencepiece_pipeline import SentencePiecePipeline
 from gtrans.text.subword_model import read_pieces
@@ -65,7 +65,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
     folder = tmp_path_factory.mktemp("mbart")
     text, published, data = folder / "text", folder / "mbart.cc25", folder / "data"
-    write_corpus(text, 1, 200, 2)
+    write_corpus(text)
     for lang in ("en", "de"):
         (text / f"test.{lang}").write_text(
             "\n\n".join((text / f"valid.{lang}").read_text().split("\n\n")[:2]) + "\n"

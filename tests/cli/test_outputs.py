@@ -62,7 +62,6 @@ CONVERT = ("convert", "--from", "g-transformer", "--data", "data", "run/model.pt
             *("contrast", "--path", "run/model.pt", "--set", "x", "--scores", "test.en"),
             *("--output", "test.en"),
         ),
-        ("analyse", "--path", "run/model.pt", "--data", "data", "--plot", "plot.png"),
     ],
 )
 def test_an_input_is_never_the_output(

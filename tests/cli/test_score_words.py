@@ -125,7 +125,7 @@ def test_tokens_of_moses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "1 sentences of e have '&apos;', an escape of Moses" in capsys.readouterr().err
     for options, part in [
         (files[4:6], "--hyp-tokens needs --tokenize moses"),
-        (files[4:], "all but s_bleu, d_bleu, d_bleu_instance, meteor, repetition need plain text"),
+        (files[4:], "all but s_bleu, d_bleu, d_bleu_instance, meteor need plain text"),
         ([*files[4:], "--metrics", "ter"], "need plain text"),
     ]:
         assert main(["score", *files[:4], *options, "--hyp-tokens"]) == 1

@@ -93,6 +93,7 @@ def test_is_scored_on_a_contrastive_set(case, checkpoint, prepared_with_bert, tm
 
 @pytest.mark.parametrize("case", others_long(cases(), first_cases()[::2]), indirect=True)
 def test_is_analysed(case, checkpoint, prepared_with_bert, capsys):
+    pytest.importorskip("gtrans.lab")
     flags = ["--data", str(prepared_with_bert), "--units", "3", "--json"]
     assert main(["analyse", "--path", str(checkpoint), *flags]) == 0
     (found,) = json.loads(capsys.readouterr().out)

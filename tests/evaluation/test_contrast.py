@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.contrast_items import SPLIT, Split, as_line, generated, small_item, vocabulary_of
+from support.contrast_items import (
+    CUES,
+    DISTANCES,
+    PHENOMENA,
+    SPLIT,
+    Split,
+    as_line,
+    generated,
+    small_item,
+    vocabulary_of,
+)
 from support.untrained import task_for, untrained
 
 from gtrans.cli import main
@@ -21,8 +30,6 @@ from gtrans.decoding.contrast import score_items
 from gtrans.decoding.force_decode import score_documents
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import outcomes_of, read_items, tabulate, wilson_interval
-from gtrans.lab.synthetic.contrastive import generate_items
-from gtrans.lab.synthetic.grammar import CUES, DISTANCES, PHENOMENA
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -58,21 +65,6 @@ def test_right_means_strictly_the_highest():
     assert table["pronoun"][2].accuracy == table["ellipsis"][1].accuracy == 1.0
     with pytest.raises(ValueError, match="item win has 3 scores"):
         outcomes_of(items[:1], [[-1, -2, -3]])
-
-
-def test_items_of_the_embedded_corpus_are_read_as_written(tmp_path: Path):
-    path = tmp_path / "set.jsonl"
-    written = list(generate_items(random.Random(1), "formality", 2, 4))
-    text = "\n".join(json.dumps(item.as_json(), ensure_ascii=False) for item in written)
-    path.write_text(f"{text}\n\n", encoding="utf-8")
-    read = read_items(path)
-    assert [(i.id, i.source, i.target) for i in read] == [
-        (i.id, i.source, i.target) for i in written
-    ]
-    for item in read:
-        assert (item.phenomenon, item.distance, item.cue) == ("formality", 2, "target")
-        assert item.context == len(item.source) - 1
-        assert item.candidates == (item.target, *item.contrastive)
 
 
 BAD_LINES = [

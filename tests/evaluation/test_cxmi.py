@@ -193,52 +193,9 @@ def test_another_model_may_stand_for_no_context(
         assert one["without_context"] == pytest.approx(other["with_context"], abs=1e-4)
 
 
-def test_words_add_up_to_sentences_and_name_their_context(
-    cxmi: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
-    cxmi("document", "--output", str(tmp_path / "sentences.jsonl"))
-    flags = ("--tokens", "--threshold", "0.0002")
-    status, out, _ = cxmi("document", *flags, "--output", str(tmp_path / "words.jsonl"))
-    assert (status, "gain 0.0002 nats or more" in out) == (0, True)
-    sentences, words = (
-        [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
-        for name in ("sentences", "words")
-    )
-    sums: dict[tuple[int, int], float] = {}
-    for word in words:
-        place = word["document"], word["sentence"]
-        sums[place] = sums.get(place, 0.0) + word["cxmi"]
-    assert list(sums.values()) == pytest.approx([one["cxmi"] for one in sentences], abs=1e-6)
-    texts = (tmp_path / "few.de").read_text(encoding="utf-8").split()
-    assert "".join(word["text"] for word in words if word["text"] != "</s>") == "".join(texts)
-    looked_at = [word for word in words if word["cxmi"] >= 0.0002 and word["text"] != "</s>"]
-    assert looked_at
-    assert [word for word in words if word["decided_by"] is not None] == looked_at
-    for word in looked_at:
-        for decider in word["decided_by"]:
-            assert decider["sentence"] != word["sentence"]
-            assert decider["replaced_by"] != decider["text"]
-    _, out, _ = cxmi("document", *flags, "--output", str(tmp_path / "words.tsv"), "--json")
-    found = json.loads(out)["words"]
-    assert (found["words"], found["gain"]) == (len(words), len(looked_at))
-    best = found["forms"][0]
-    of_best = [word["cxmi"] for word in words if word["text"] == best["text"]]
-    assert (best["count"], best["cxmi"]) == (len(of_best), pytest.approx(sum(of_best)))
-    gained = [form["cxmi"] for form in found["forms"]]
-    assert gained == sorted(gained, reverse=True) and len(gained) == 20
-    head, *rows = (tmp_path / "words.tsv").read_text().splitlines()
-    assert head.split("\t")[-1] == "decided_by"
-    assert len(rows) == len(words)
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--threshold", "1"), "`--threshold` is for the words of `--tokens`, which is missing."),
-        (
-            ("--tokens", "--threshold", "nan"),
-            "`--threshold` must be a number of nats or inf, but is nan.",
-        ),
         (("--max-tokens", "0"), "`--max-tokens` must be at least 1, but is 0."),
         (("--context", "0"), "`--context` must be at least 1, but is 0."),
         (

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.synthetic_corpus import write_corpus
 from support.tiny_bert import write_bert
 
 
@@ -29,10 +30,9 @@ def device() -> str:
 def corpus(device: str, repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with the word pieces of a tiny BERT."""
     from gtrans.cli import main
-    from gtrans.lab.synthetic.writing import write_corpus
 
     folder = tmp_path_factory.mktemp("gpu")
-    write_corpus(folder / "text", 1, 200, 2)
+    write_corpus(folder / "text")
     bert = write_bert(repo, folder / "bert")
     command = ["prepare", "--source-lang", "en", "--target-lang", "de", "--bpe-merges", "300"]
     for split in ("train", "valid"):

@@ -125,6 +125,6 @@ def test_recipes_and_configurations_are_copied_out(repo, site, tmp_path):
 
 
 def test_the_page_of_reports_is_in_it(site: Path, repo: Path) -> None:
-    place = Path("gtrans", "report", "page")
+    place = Path("gtrans", "lab", "page", "template")
     parts = {file.name: file.read_bytes() for file in (repo / place).iterdir()}
     assert parts and {file.name: file.read_bytes() for file in (site / place).iterdir()} == parts

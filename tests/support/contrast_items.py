@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from gtrans.evaluation.contrastive import Item
-from gtrans.lab.synthetic.contrastive import generate_items
-from gtrans.lab.synthetic.grammar import CUES, DISTANCES, PHENOMENA
+from gtrans.evaluation.contrastive import Item, read_items
+from support import synthetic_corpus
+
+DISTANCES = (1, 2, 3, 4)
+CUES = {"pronoun": "source", "formality": "target", "ellipsis": "source", "lexical": "target"}
+PHENOMENA = tuple(CUES)
 
 
 class Split:
@@ -23,17 +27,19 @@ SPLIT = (Split(), Split())
 
 
 def generated(number: int, phenomena: Sequence[str] = PHENOMENA) -> list[Item]:
-    """Items of the embedded corpus, as they are read back from its files."""
-    rng = random.Random(1)
+    """The first items of each phenomenon and distance of the synthetic corpus, at most ten."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "items.jsonl"
+        path.write_text(synthetic_corpus.items(), encoding="utf-8")
+        every = read_items(path)
     return [
-        Item(
-            found.id, phenomenon, distance, CUES[phenomenon], found.source, found.target,
-            ((*found.target[:-1], found.wrong),),
-        )
+        item
         for phenomenon in phenomena
         for distance in DISTANCES
-        for found in generate_items(rng, phenomenon, distance, number)
-    ]  # fmt: skip
+        for item in [it for it in every if (it.phenomenon, it.distance) == (phenomenon, distance)][
+            :number
+        ]
+    ]
 
 
 def vocabulary_of(items: Sequence[Item]) -> tuple[list[str], list[str]]:

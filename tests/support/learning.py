@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from gtrans.cli import main
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class LearningWorld:
     def prepare(self) -> None:
         """Write and prepare the corpus."""
         corpus = self.folder / "corpus"
+        pytest.importorskip("gtrans.lab")
         made = ["make-corpus", "--seed", "1", "--docs", "4000", "--pair", "en-de"]
         assert main([*made, "--out", str(corpus)]) == 0
         splits = [x for split in ("train", "valid", "test") for x in (f"--{split}", corpus / split)]

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from support import command_server
+from support.synthetic_corpus import write_corpus
 
 PLUGIN = "gtrans"
 TINY = (
@@ -145,13 +146,12 @@ def stock(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stoc
 
 @pytest.fixture(scope="session")
 def tiny(stock: StockCommands, tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
-    """A corpus from ``gtrans make-corpus`` and models after a few updates."""
+    """The synthetic corpus and models after a few updates."""
     from gtrans.cli import main
-    from gtrans.lab.synthetic.writing import write_corpus
 
     folder = tmp_path_factory.mktemp("tiny")
     text, data = folder / "text", folder / "data"
-    write_corpus(text, 1, 200, 2)
+    write_corpus(text)
     for lang in ("en", "de"):
         shutil.copy(text / f"valid.{lang}", text / f"test.{lang}")
         documents = (text / f"test.{lang}").read_text(encoding="utf-8").strip().split("\n\n")

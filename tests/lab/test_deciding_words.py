@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,12 @@ from support.suites import others_long
 from support.tiny_models import TinyWorld
 from support.untrained import task_for, untrained
 
+from gtrans.cli import main
 from gtrans.data.documents import read_documents
 from gtrans.decoding.context_use import Side, Text, alone, token_scores
 from gtrans.decoding.force_decode import Rows, score_tokens
-from gtrans.lab.analysis.replacements import Vocabulary
-from gtrans.lab.analysis.word_gains import gains, words_with_scores
-from gtrans.lab.analysis.word_gradients import Question, word_gradients
-from gtrans.lab.substitutes import Substitutes
+from gtrans.lab.deciders import Question, Substitutes, Vocabulary, word_gradients
+from gtrans.lab.deciding_words import gains, words_with_scores
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.words import words_of
 
@@ -174,3 +174,51 @@ def test_words_are_those_of_the_user(sentence: str, expected: list[str], tiny: T
         range(len(encoded.split()))
     )
     assert words.with_other({0: "X", len(expected) - 1: "Y"}).strip()[0] == "X"
+
+
+def test_words_add_up_to_sentences_and_name_their_context(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for lang in ("en", "de"):
+        text = (tiny.text / f"test.{lang}").read_text(encoding="utf-8")
+        few = "\n\n".join(text.strip().split("\n\n")[:4])
+        (tmp_path / f"few.{lang}").write_text(few + "\n", encoding="utf-8")
+
+    def call(command: str, output: str, *more: str) -> str:
+        files = ("--src", str(tmp_path / "few.en"), "--ref", str(tmp_path / "few.de"))
+        path = ("--path", str(tiny.checkpoints["document"]), "--data", str(tiny.data))
+        flags = ("--cpu", "--output", str(tmp_path / output), *more)
+        assert main([command, *path, *files, *flags]) == 0
+        return capsys.readouterr().out
+
+    call("cxmi", "sentences.jsonl")
+    flags = ("--threshold", "0.0002")
+    assert "gain 0.0002 nats or more" in call("deciding-words", "words.jsonl", *flags)
+    sentences, words = (
+        [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+        for name in ("sentences", "words")
+    )
+    sums: dict[tuple[int, int], float] = {}
+    for word in words:
+        place = word["document"], word["sentence"]
+        sums[place] = sums.get(place, 0.0) + word["cxmi"]
+    assert list(sums.values()) == pytest.approx([one["cxmi"] for one in sentences], abs=1e-6)
+    texts = (tmp_path / "few.de").read_text(encoding="utf-8").split()
+    assert "".join(word["text"] for word in words if word["text"] != "</s>") == "".join(texts)
+    looked_at = [word for word in words if word["cxmi"] >= 0.0002 and word["text"] != "</s>"]
+    assert looked_at
+    assert [word for word in words if word["decided_by"] is not None] == looked_at
+    for word in looked_at:
+        for decider in word["decided_by"]:
+            assert decider["sentence"] != word["sentence"]
+            assert decider["replaced_by"] != decider["text"]
+    found = json.loads(call("deciding-words", "words.tsv", *flags, "--json"))
+    assert (found["words"], found["gain"]) == (len(words), len(looked_at))
+    best = found["forms"][0]
+    of_best = [word["cxmi"] for word in words if word["text"] == best["text"]]
+    assert (best["count"], best["cxmi"]) == (len(of_best), pytest.approx(sum(of_best)))
+    gained = [form["cxmi"] for form in found["forms"]]
+    assert gained == sorted(gained, reverse=True) and len(gained) == 20
+    head, *rows = (tmp_path / "words.tsv").read_text().splitlines()
+    assert head.split("\t")[-1] == "decided_by"
+    assert len(rows) == len(words)
