@@ -11,14 +11,37 @@ that translates sentence by sentence scores 50% on the contrastive sets.
 from __future__ import annotations
 
 import argparse
+import json
+import random
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from gtrans.errors import GtransError
-from gtrans.lab.synthetic.writing import MIN_DOCS, PAIR, SPLITS, write_corpus
+from gtrans.identity.files import check_output_folder, replacing, unwritable
+from gtrans.identity.json_files import read_object
+from gtrans.lab.synthetic import (
+    CUES,
+    DISTANCES,
+    PHENOMENA,
+    Document,
+    Item,
+    generate_document,
+    generate_items,
+)
 from gtrans.messages import print_lines
 
 EXAMPLE = "gtrans make-corpus --seed 1 --docs 4000 --pair en-de --out corpus"
 NEEDS = ()
+GRAMMAR_VERSION = 1
+"""Increases whenever the same seed gives other bytes."""
+
+PAIR = "en-de"
+MIN_DOCS = 200
+_RECORD = "corpus.json"
+SPLITS = ("train", "valid", "test")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,3 +94,161 @@ def run(args: argparse.Namespace) -> None:
         total = sum(contrastive["items"].values())
         print(f"contrastive/{phenomenon}: {total} items, cue on the {contrastive['cue']} side")
     print_lines(f"written to {args.out}")
+
+
+def write_corpus(
+    out: Path, seed: int, docs: int, items: int = 400, join: int = 1
+) -> dict[str, Any]:
+    """Write the corpus of ``seed`` into the folder ``out``; returns the contents of corpus.json.
+
+    ``docs`` counts the documents of the three splits together, ``items`` the contrastive
+    items per phenomenon and distance. ``join`` documents are written as one; the last of a
+    split may be shorter. Files of an earlier run are replaced, each as a
+    whole, after everything has been written; other files in ``out`` stay as they are.
+
+    Raises:
+        GtransError: a number is impossible, ``out`` cannot be written, or it has files of these
+            names that are not of an earlier run.
+    """
+    if docs < MIN_DOCS:
+        raise GtransError(
+            f"`--docs` must be at least {MIN_DOCS}, but is {docs}: valid and test take at least 50 "
+            "documents each."
+        )
+    if items < 2 or items % 2:
+        raise GtransError(
+            f"`--items` must be even and at least 2, but is {items}; items come in pairs."
+        )
+    if join < 1:
+        raise GtransError(f"`--join` must be at least 1, but is {join}.")
+    check_output_folder("--out", out)
+    sets = {
+        phenomenon: [
+            item
+            for distance in DISTANCES
+            for item in generate_items(
+                _stream(seed, "contrastive", phenomenon, distance), phenomenon, distance, items
+            )
+        ]
+        for phenomenon in PHENOMENA
+    }
+    splits = _splits(seed, docs, [item for items_of in sets.values() for item in items_of])
+
+    files: dict[str, str] = {}
+    for split, documents in splits.items():
+        files[f"{split}.en"] = _plain_text([document.source for document in documents], join)
+        files[f"{split}.de"] = _plain_text([document.target for document in documents], join)
+    for phenomenon, items_of in sets.items():
+        lines = [json.dumps(item.as_json(), ensure_ascii=False) for item in items_of]
+        files[f"contrastive/{phenomenon}.jsonl"] = "\n".join(lines) + "\n"
+    summary: dict[str, Any] = {
+        "grammar_version": GRAMMAR_VERSION,
+        "seed": seed,
+        "docs": docs,
+        "items": items,
+        **({"join": join} if join > 1 else {}),
+        "pair": PAIR,
+        "splits": {split: _counts(documents, join) for split, documents in splits.items()},
+        "distances": list(DISTANCES),
+        "contrastive": {
+            phenomenon: {
+                "cue": CUES[phenomenon],
+                "items": {
+                    str(distance): sum(item.distance == distance for item in items_of)
+                    for distance in DISTANCES
+                },
+            }
+            for phenomenon, items_of in sets.items()
+        },
+    }
+    files[_RECORD] = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
+    _write_all(out, files)
+    return summary
+
+
+def _stream(*names: object) -> random.Random:
+    # Every document and set has a generator of its own, so that sets do not depend on `--docs`.
+    # Seeding with a string goes through SHA-512, not through hash(): equal everywhere.
+    return random.Random("/".join(map(str, names)))
+
+
+def _splits(seed: int, docs: int, items: Iterable[Item]) -> dict[str, list[Document]]:
+    """Documents of the splits: all different, none with the source of an item in it."""
+    taken = {item.source for item in items}
+    lengths = sorted({len(source) for source in taken})
+    held_out = min(200, max(50, docs // 20))
+    sizes = {"valid": held_out, "test": held_out, "train": docs - 2 * held_out}
+    seen: set[tuple[str, ...]] = set()
+    splits: dict[str, list[Document]] = {}
+    # Held-out documents come first: a training document that is equal to one is drawn anew.
+    for split, size in sizes.items():
+        splits[split] = []
+        for index in range(size):
+            rng = _stream(seed, split, index)
+            while True:
+                document = generate_document(rng)
+                source = tuple(document.source)
+                if source not in seen and taken.isdisjoint(_runs(source, lengths)):
+                    break
+            seen.add(source)
+            splits[split].append(document)
+    return {split: splits[split] for split in SPLITS}
+
+
+def _runs(source: tuple[str, ...], lengths: Sequence[int]) -> set[tuple[str, ...]]:
+    return {
+        source[start : start + length]
+        for length in lengths
+        for start in range(len(source) - length + 1)
+    }
+
+
+def _plain_text(documents: Sequence[list[str]], join: int) -> str:
+    joined = (documents[at : at + join] for at in range(0, len(documents), join))
+    return "\n\n".join("\n".join(chain(*parts)) for parts in joined) + "\n"
+
+
+def _counts(documents: Sequence[Document], join: int) -> dict[str, Any]:
+    links = [link for document in documents for link in document.links]
+    return {
+        "documents": -(-len(documents) // join),
+        "sentences": sum(len(document.sentences) for document in documents),
+        "phenomena": {
+            phenomenon: {
+                str(distance): sum(
+                    (link.phenomenon, link.distance) == (phenomenon, distance) for link in links
+                )
+                for distance in DISTANCES
+            }
+            for phenomenon in PHENOMENA
+        },
+    }
+
+
+def _check_own(out: Path, files: dict[str, str]) -> None:
+    """Raises GtransError if a file that would be replaced is not of an earlier call."""
+    with suppress(FileNotFoundError, GtransError):
+        if "grammar_version" in read_object(out / _RECORD):
+            return
+    for name, text in files.items():
+        path = out / name
+        # A call that was killed has left some of its own.
+        if path.exists() and (path.is_dir() or path.read_bytes() != text.encode()):
+            raise GtransError(
+                f"{path}: this file is not of `gtrans make-corpus`; give another --out, or remove "
+                "it first."
+            )
+
+
+def _write_all(out: Path, files: dict[str, str]) -> None:
+    """Write ``files`` (relative path -> text), or leave every old file as it was."""
+    _check_own(out, files)
+    paths = [out / name for name in files]
+    for path in paths:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(path, error) from error
+    with replacing(*paths) as temporary:
+        for path, text in zip(temporary, files.values(), strict=True):
+            path.write_bytes(text.encode("utf-8"))

@@ -1,5 +1,43 @@
-"""The grammar of the generated corpus: sentence templates, and documents made of them.
+"""A generated English-German document corpus that cannot be translated line by line.
 
+Four phenomena make a German sentence depend on earlier ones. The nearest sentence with the cue
+is 1, 2, 3 or 4 sentences back:
+
+``pronoun`` (cue on the source side)
+    `It was heavy.` becomes *Er*, *Sie* or *Es war schwer.*, depending on the gender of the
+    thing that was mentioned last. There is no other thing and no other `it` in between.
+``ellipsis`` (source side)
+    `The boy did too.` becomes *Der Junge lachte auch.* German repeats the verb of the last
+    sentence in which somebody did something; the sentences in between only have forms of `be`.
+``formality`` (target side only)
+    `You are late.` becomes *Du bist* or *Sie sind*; a document keeps to one of the two. Only
+    the earlier German sentences show which. (Plural *ihr* is not in the grammar.)
+``lexical`` (target side only)
+    `The guard was tired.` becomes *Der Wächter* or *Die Wache*, two translations of one
+    English word ("words of free choice"); a document keeps to one of the two.
+
+The first `you` and the first word of free choice in a document are chosen at random (half of
+the documents have a `you`, most have a word of free choice). All other German sentences follow
+from the English document. Sentences are short and regular, with a few differences in word order
+(perfect tense, infinitives, subordinate clauses, inversion) and small vocabularies, so that a
+small model learns the corpus quickly. Contrastive items are documents of the same grammar that
+end with the phenomenon.
+
+Why a sentence-level system cannot beat chance on the contrastive items
+----------------------------------------------------------------------
+Items come in pairs of twins. Twins have the same last source sentence S and the same two
+candidates X and Y for it. X is right in one twin, Y in the other, because their contexts have
+different cues and are otherwise the same. A system that sees no other sentence gives the score
+f(S, X) to X and f(S, Y) to Y in *both* twins. It prefers the same candidate twice and is
+therefore right exactly once: its accuracy is exactly 50%, whatever f depends on (frequency,
+length or any other prior). If the scores are tied, they are tied in both twins: the accuracy is
+still 50% if a tie counts as one half, and lower if it counts as an error. A system that chooses
+at random has an expected accuracy of 50%. The same argument holds for a system that sees the
+whole *source* document and is tested on ``formality`` or ``lexical``, because the source
+documents of these twins are identical.
+
+How a document is made
+----------------------
 A document is made in three steps. A *plan* gives every sentence a role and records the
 *links* between a sentence that needs context and the nearest sentence with its cue.
 Then a template is drawn for every role, and a word for every field of the template. A
@@ -12,13 +50,193 @@ is how contrastive twins are made.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from itertools import combinations, count
 from string import Formatter
 
-from gtrans.lab.synthetic.lexicon import DU, FREE_CHOICES, POOLS, SIE, Entry
+# --- words ---------------------------------------------------------------------------------------
+#
+# All lists are tuples, so that drawing from them depends on the random stream alone.
+# What each list leaves out matters as much as what it holds:
+#
+# * things can be bought, seen, dirty or old, and no person is called `it`, so `it` always
+#   has a thing as its antecedent;
+# * qualities fit a thing and nothing else: with `strange` or `cold`, `it` could as well
+#   be the whole event or the weather;
+# * persons stand in the nominative only (names also as objects), so weak nouns such as
+#   *der Junge* need no second form;
+# * words of free choice name persons, hence never compete for the antecedent of `it`.
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word with one German form."""
+
+    en: str
+    de: str
+
+
+@dataclass(frozen=True)
+class Noun:
+    """A noun phrase; ``he`` and ``him`` are the German pronouns that stand for it."""
+
+    en: str
+    nom: str
+    acc: str
+    gender: str
+    he: str
+    him: str
+
+
+@dataclass(frozen=True)
+class Act:
+    """A transitive verb in past tense and past participle."""
+
+    past: str
+    participle: str
+    past_de: str
+    participle_de: str
+
+
+@dataclass(frozen=True)
+class Address:
+    """A German form of `you` (nominative) with the verbs that agree with it."""
+
+    you: str
+    are: str
+    were: str
+    have: str
+    can: str
+    must: str
+    know: str
+
+
+Entry = Word | Noun | Act | Address
+
+_ARTICLE = {"m": ("der", "den"), "f": ("die", "die"), "n": ("das", "das")}
+_PRONOUN = {"m": ("er", "ihn"), "f": ("sie", "sie"), "n": ("es", "es")}
+
+
+def _words(pairs: str) -> tuple[Word, ...]:
+    return tuple(Word(*pair.split("/")) for pair in pairs.split())
+
+
+def _noun(en: str, de: str, gender: str) -> Noun:
+    nominative, accusative = _ARTICLE[gender]
+    return Noun(f"the {en}", f"{nominative} {de}", f"{accusative} {de}", gender, *_PRONOUN[gender])
+
+
+def _nouns(gender: str, pairs: str) -> tuple[Noun, ...]:
+    split = (pair.split("/") for pair in pairs.split())
+    return tuple(_noun(en, de, gender) for en, de in split)
+
+
+def _name(name: str, gender: str) -> Noun:
+    return Noun(name, name, name, gender, *_PRONOUN[gender])
+
+
+def _choice(entry: str) -> tuple[Noun, Noun]:
+    en, masculine, feminine = entry.split("/")
+    return _noun(en, masculine, "m"), _noun(en, feminine, "f")
+
+
+GENDERS = ("m", "f", "n")
+
+THINGS = (
+    *_nouns("m", "table/Tisch chair/Stuhl suitcase/Koffer key/Schlüssel"),
+    *_nouns("m", "carpet/Teppich hat/Hut ring/Ring coat/Mantel"),
+    *_nouns("f", "lamp/Lampe clock/Uhr bag/Tasche bottle/Flasche"),
+    *_nouns("f", "vase/Vase guitar/Gitarre box/Kiste chain/Kette"),
+    *_nouns("n", "book/Buch knife/Messer picture/Bild bed/Bett"),
+    *_nouns("n", "piano/Klavier radio/Radio dress/Kleid sofa/Sofa"),
+)
+"""Possible antecedents of `it`, eight of each gender."""
+
+NAMES = (
+    *(_name(name, "f") for name in ("Anna", "Maria", "Lena", "Julia")),
+    *(_name(name, "m") for name in ("Paul", "Peter", "Karl", "Felix")),
+)
+
+PERSONS = (
+    *NAMES,
+    *_nouns("m", "man/Mann boy/Junge king/König uncle/Onkel father/Vater"),
+    *_nouns("f", "woman/Frau queen/Königin aunt/Tante mother/Mutter"),
+    *_nouns("n", "girl/Mädchen"),
+)
+
+FREE_CHOICES = (
+    _choice("guard/Wächter/Wache"),
+    _choice("assistant/Helfer/Hilfskraft"),
+    _choice("expert/Fachmann/Fachkraft"),
+    _choice("celebrity/Star/Berühmtheit"),
+)
+"""Persons with two German names of one meaning; a document keeps to one.
+
+The names differ in gender, so the choice shows in the article as well: words that differ
+in nothing but themselves look all but equal to a model that was trained on sentences.
+"""
+
+STATES = _words(
+    "tired/müde hungry/hungrig thirsty/durstig sick/krank happy/glücklich sad/traurig "
+    "angry/wütend nervous/nervös proud/stolz ready/bereit quiet/ruhig alone/allein "
+    "outside/draußen upstairs/oben"
+)
+"""What a person can be. Forms of `be` never serve as the antecedent of `did too`."""
+
+QUALITIES = _words(
+    "old/alt heavy/schwer expensive/teuer dirty/schmutzig dusty/staubig valuable/wertvoll "
+    "broken/kaputt small/klein colourful/bunt"
+)
+"""What a thing, and only a thing, can be."""
+
+VERBS = _words(
+    "laughed/lachte cried/weinte slept/schlief waited/wartete danced/tanzte sang/sang "
+    "smiled/lächelte worked/arbeitete yawned/gähnte coughed/hustete sneezed/nieste whistled/pfiff"
+)
+"""Intransitive verbs, third person singular past: what `did too` can stand for."""
+
+ACTS = tuple(
+    Act(*forms.split("/"))
+    for forms in (
+        "bought/bought/kaufte/gekauft",
+        "sold/sold/verkaufte/verkauft",
+        "found/found/fand/gefunden",
+        "brought/brought/brachte/gebracht",
+        "cleaned/cleaned/reinigte/gereinigt",
+        "hid/hidden/versteckte/versteckt",
+        "kept/kept/behielt/behalten",
+        "stole/stolen/stahl/gestohlen",
+    )
+)
+
+SPEECH = _words("said/sagte knew/wusste believed/glaubte thought/dachte")
+TIMES = _words("yesterday/gestern later/später then/dann")
+FREQUENCIES = _words("often/oft never/nie always/immer")
+DEGREES = _words("really/wirklich quite/ziemlich")
+
+DU = Address("du", "bist", "warst", "hast", "kannst", "musst", "kennst")
+SIE = Address("Sie", "sind", "waren", "haben", "können", "müssen", "kennen")
+
+POOLS: dict[str, tuple[Entry, ...]] = {
+    "thing": THINGS,
+    "name": NAMES,
+    "person": PERSONS,
+    "state": STATES,
+    "quality": QUALITIES,
+    "verb": VERBS,
+    "act": ACTS,
+    "speech": SPEECH,
+    "time": TIMES,
+    "frequency": FREQUENCIES,
+    "degree": DEGREES,
+}
+"""Template field -> words it can be filled with."""
+
+
+# --- grammar -------------------------------------------------------------------------------------
 
 DISTANCES = (1, 2, 3, 4)
 
@@ -371,3 +589,89 @@ def generate_document(
                 break
         sentences.append(sentence)
     return Document(tuple(sentences), tuple(sorted(plan.links, key=lambda link: link.use)))
+
+
+# --- contrastive items ---------------------------------------------------------------------------
+
+# An item has up to this many sentences before the one with its cue, which makes it as
+# long as a training document can be: 2 to 8 sentences.
+_LEAD = 3
+
+_GENDER_PAIRS = tuple(combinations(GENDERS, 2))
+
+
+@dataclass(frozen=True)
+class Item:
+    """A source document, its right translation, and one with a wrong last sentence."""
+
+    id: str
+    phenomenon: str
+    distance: int
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    wrong: str
+
+    def as_json(self) -> dict[str, object]:
+        """Return the line of the JSONL file, keys in the order of the format."""
+        return {
+            "id": self.id,
+            "phenomenon": self.phenomenon,
+            "distance": self.distance,
+            "cue": CUES[self.phenomenon],
+            "source": list(self.source),
+            "target": list(self.target),
+            "contrastive": [[*self.target[:-1], self.wrong]],
+        }
+
+
+def generate_items(
+    rng: random.Random, phenomenon: str, distance: int, number: int
+) -> Iterator[Item]:
+    """Yield ``number`` items (an even number), all different, twins next to each other."""
+    seen: set[tuple[str, ...]] = set()
+    serial = count()
+    for pair in range(number // 2):
+        while True:
+            length = distance + 1 + rng.randint(0, _LEAD)
+            document = generate_document(rng, length, (phenomenon, distance))
+            twins = _twins(rng, document, _GENDER_PAIRS[pair % len(_GENDER_PAIRS)])
+            texts = [(*twin.source, *twin.target) for twin in twins]
+            if seen.isdisjoint(texts):
+                break
+        seen.update(texts)
+        for right, other in (twins, twins[::-1]):
+            yield Item(
+                id=f"{phenomenon}-d{distance}-{next(serial):04d}",
+                phenomenon=phenomenon,
+                distance=distance,
+                source=tuple(right.source),
+                target=tuple(right.target),
+                wrong=other.target[-1],
+            )
+
+
+def _twins(
+    rng: random.Random, document: Document, genders: tuple[str, str]
+) -> tuple[Document, Document]:
+    """``document`` with two cues for its last sentence (``genders`` is for pronouns)."""
+    link = document.links[-1]
+    cue = document.sentences[link.cue].words
+    if link.phenomenon == "formality":
+        old: Entry = cue["you"]
+        pair: tuple[Entry, Entry] = (DU, SIE)
+    elif link.phenomenon == "lexical":
+        old = cue["person"]
+        pair = next(choice for choice in FREE_CHOICES if old in choice)
+    elif link.phenomenon == "ellipsis":
+        old = cue["verb"]
+        pair = (old, rng.choice([verb for verb in VERBS if not document.holds(verb)]))
+    else:
+        old = cue["thing"]
+        # A third thing: one that the document names elsewhere would become ambiguous.
+        first, second = (rng.choice(_unnamed(document, gender)) for gender in genders)
+        pair = (first, second)
+    return document.replaced(old, pair[0]), document.replaced(old, pair[1])
+
+
+def _unnamed(document: Document, gender: str) -> list[Noun]:
+    return [thing for thing in THINGS if thing.gender == gender and not document.holds(thing)]
