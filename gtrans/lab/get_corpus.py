@@ -1,9 +1,8 @@
 """Make a corpus of the papers ready: OUT/NAME/{train,dev,test}.LANG, from its published files.
 
-With --from, the files or archives are read from a folder, nothing is downloaded, and nothing but
-the files that are needed is taken out of an archive. Without it, the archives are downloaded first,
-into OUT/downloads or --downloads; an interrupted download goes on, and its checksum is kept and
-compared. None of the addresses could be tried where this was written.
+The files or archives are read from a folder; nothing but the files that are needed is taken out of
+an archive. --list NAME says what is needed and where it is, for `wget -c` or a browser; the
+addresses could not be tried where this was written.
 
 Text is as published: one sentence per line, an empty line between documents. OUT/NAME/corpus.json
 has the counts of what was kept and dropped, and the digests of the files that were read. The names
@@ -14,23 +13,61 @@ a corpus of one's own, DIR/{train,dev,test}.LANG.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
+from filecmp import cmp
 from pathlib import Path
 from textwrap import wrap
+from typing import Any, TextIO
 
 from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
-from gtrans.identity.files import check_output_folder
-from gtrans.lab.corpora.assembling import RECORD, Made, Wanted, assemble
-from gtrans.lab.corpora.catalogue import Corpus, Form, corpus_named, read_corpora
-from gtrans.lab.corpora.cleaning import EMPTY, Cleaning
-from gtrans.lab.corpora.lines import BOUNDARIES, Boundary
+from gtrans.identity.digests import digest, fingerprint
+from gtrans.identity.files import (
+    atomic_writer,
+    check_output_folder,
+    copy_file,
+    locked,
+    replacing,
+)
+from gtrans.identity.json_files import read_object
+from gtrans.lab.corpora import (
+    EMPTY,
+    Cleaner,
+    Cleaning,
+    Corpus,
+    Counts,
+    Finder,
+    Form,
+    Part,
+    corpus_named,
+    read_corpora,
+)
+from gtrans.lab.corpus_readers import (
+    BOUNDARIES,
+    Boundary,
+    Pairs,
+    read_articles,
+    read_columns,
+    read_groups,
+    read_lines,
+    read_set,
+    read_talks,
+    read_units,
+    references_of,
+)
 from gtrans.languages import known_language
-from gtrans.messages import json_text, print_lines
+from gtrans.messages import json_text, print_lines, say
+from gtrans.version import __version__
 
 EXAMPLE = "gtrans get-corpus iwslt17 --from selective-attn/data --out texts"
 NEEDS = ()
+RECORD = "corpus.json"
+TRAIN, DEV = "train", "dev"
+_UNPACKED = ".unpacked-"
 _WIDTH = 96
 
 
@@ -52,12 +89,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DIR",
         help="folder with the published files or archives (.tgz, .tar.*, .zip, files also .gz)",
-    )
-    source.add_argument(
-        "--downloads",
-        type=Path,
-        metavar="DIR",
-        help="folder for downloads (default: OUT/downloads)",
     )
     source.add_argument(
         "--form", default="", metavar="NAME", help="which form (default: the first that is there)"
@@ -107,15 +138,17 @@ def run(args: argparse.Namespace) -> None:
         else:
             print_lines(*(_described(chosen[0]) if args.name else _overview(chosen)))
         return
-    if not args.name or args.out is None:
-        raise GtransError("give the NAME of a corpus and `--out DIR`; `--list` has all names")
+    if not args.name or args.out is None or args.source is None:
+        raise GtransError(
+            "give the NAME of a corpus, `--from DIR` with its files and `--out DIR`; `--list` has "
+            "all names, `--list NAME` the files"
+        )
     corpus = corpus_named(args.name)
     wanted = _wanted(args, corpus)
-    check_output_folder("--out", args.out, [args.source] if args.source else [])
-    source = args.source or _downloaded(args, wanted)
-    made = assemble(wanted, source)
+    check_output_folder("--out", args.out, [args.source])
+    made = assemble(wanted, args.source)
     if args.json:
-        print(json_text({name: counts.as_json() for name, counts in made.splits.items()}))
+        print(json_text({name: asdict(counts) for name, counts in made.splits.items()}))
     else:
         print_lines(*_summary(made), f"written to {wanted.folder} ({RECORD} has the counts)")
 
@@ -132,10 +165,9 @@ def _wanted(args: argparse.Namespace, corpus: Corpus) -> Wanted:
             )
         corpus = _with_boundary(corpus, args.boundary)
     splits = [name for name in (args.splits or "").split(",") if name]
-    form = args.form or ("" if args.source else corpus.forms[0].name)
-    if form:
-        corpus.form(form)
-    return Wanted(corpus, args.out / args.name, pairs, splits, form, _cleaning(args, corpus))
+    if args.form:
+        corpus.form(args.form)
+    return Wanted(corpus, args.out / args.name, pairs, splits, args.form, _cleaning(args, corpus))
 
 
 def _cleaning(args: argparse.Namespace, corpus: Corpus) -> Cleaning:
@@ -187,37 +219,375 @@ def _pairs(args: argparse.Namespace, corpus: Corpus) -> list[tuple[str, str]]:
     return [by_name[name] for name in dict.fromkeys(chosen)]
 
 
-def _downloaded(args: argparse.Namespace, wanted: Wanted) -> Path:
-    """The folder of the archives, which are fetched if they are not there.
+# ---- reading and writing -------------------------------------------------------------------------
+
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be made of a corpus.
+
+    Attributes:
+        corpus: the corpus.
+        folder: where it is written.
+        pairs: source and target languages.
+        splits: names; empty: all.
+        form: name; empty: the first that is complete.
+        cleaning: of training text; of others only what is empty is cleaned.
+    """
+
+    corpus: Corpus
+    folder: Path
+    pairs: Sequence[tuple[str, str]]
+    splits: Sequence[str]
+    form: str
+    cleaning: Cleaning
+
+
+@dataclass
+class Made:
+    """What was made.
+
+    Attributes:
+        form: which form was read.
+        splits: counts by split, and by pair if there are several.
+        files: digests of what was read, by its first name in the catalogue.
+    """
+
+    form: str
+    splits: dict[str, Counts] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+
+_Found = Mapping[Sequence[str], Path]
+
+
+def assemble(wanted: Wanted, source: Path) -> Made:
+    """Read a corpus from a folder and write it.
+
+    Args:
+        wanted: what is to be made.
+        source: the folder with its files or archives.
 
     Raises:
-        GtransError: there is no address that a program can fetch, or a download fails.
+        GtransError: a file is missing or is not as its form has it, or nothing can be written.
     """
-    from gtrans.lab.corpora.download import download
+    wanted.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return _assemble(wanted, source)
+    except BaseException:
+        with suppress(OSError):
+            wanted.folder.rmdir()  # if nothing is in it
+        raise
 
-    corpus = wanted.corpus
-    form = corpus.form(wanted.form)
-    by_hand = [home.url for home in form.homes if home.by_hand]
-    if by_hand or not form.homes:
-        at = f" from {' and '.join(by_hand)}" if by_hand else f" ({corpus.licence})"
+
+def _assemble(wanted: Wanted, source: Path) -> Made:
+    with locked(wanted.folder), ExitStack() as stack:
+        for left in wanted.folder.glob(f"{_UNPACKED}*"):  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        temporary = tempfile.TemporaryDirectory(prefix=_UNPACKED, dir=wanted.folder)
+        finder = Finder(source, Path(stack.enter_context(temporary)))
+        form, found = _choose(wanted, finder)
+        before = _recorded(wanted)
+        made = Made(form.name)
+        for languages in wanted.pairs:
+            _write_pair(wanted, form, found, languages, made, before)
+            groups = _groups_of(wanted, form, [languages])
+            made.files |= {names[0]: _digest(found[names]) for names in groups}
+            _record(wanted, made, languages, before)
+        for folder, names in form.copies.items():
+            copied = finder.find([(name,) for name in names], form.archives)
+            _copy_all(wanted.folder / folder, copied)
+    return made
+
+
+def _digest(path: Path) -> str:
+    """Of a file, or of all files of a folder."""
+    if path.is_file():
+        return digest(path)
+    return fingerprint({file.name: digest(file) for file in sorted(path.iterdir())})
+
+
+def _splits(wanted: Wanted, form: Form) -> list[str]:
+    """The splits to write.
+
+    Raises:
+        GtransError: the form has not one that is asked for.
+    """
+    known = wanted.corpus.splits(form)
+    for split in wanted.splits:
+        if split not in known:
+            raise GtransError(
+                f"`--splits` '{split}': {wanted.corpus.name} in the form {form.name} has "
+                f"{', '.join(known)}"
+            )
+    if wanted.corpus.hold_out and (TRAIN in wanted.splits) != (DEV in wanted.splits):
         raise GtransError(
-            f"{corpus.name} cannot be fetched by a program; get its files yourself{at}, and give "
-            f"their folder with `--from` (`gtrans get-corpus --list {corpus.name}` names them)"
+            f"`--splits`: {TRAIN} and {DEV} of {wanted.corpus.name} are made together"
         )
-    homes = [home for home in form.homes if not home.years or corpus.year in home.years]
-    if not homes:
-        years = ", ".join(year for home in form.homes for year in home.years)
-        raise GtransError(
-            f"no address of {corpus.name} is known, only of the years {years}; get its files "
-            "yourself, and give their folder with `--from`"
-        )
-    folder = Path(args.downloads or args.out / "downloads")
-    folder.mkdir(parents=True, exist_ok=True)
-    for home in homes:
-        if wanted.splits and home.splits and not set(home.splits) & set(wanted.splits):
+    return [split for split in known if not wanted.splits or split in wanted.splits]
+
+
+def _groups_of(
+    wanted: Wanted, form: Form, pairs: Sequence[tuple[str, str]]
+) -> list[tuple[str, ...]]:
+    """The alternatives of all files that are needed for these pairs."""
+    return [
+        group
+        for source, target in pairs
+        for split in _splits(wanted, form)
+        for part in form.splits.get(split, ())
+        for group in part.patterns(split, source, target, wanted.corpus.year)
+    ]
+
+
+def _choose(wanted: Wanted, finder: Finder) -> tuple[Form, _Found]:
+    """The form that is read, and its files.
+
+    Raises:
+        GtransError: no form is complete.
+    """
+    forms = [wanted.corpus.form(wanted.form)] if wanted.form else wanted.corpus.forms
+    best: tuple[int, Form, list[tuple[str, ...]]] | None = None
+    for form in forms:
+        groups = _groups_of(wanted, form, wanted.pairs)
+        found = finder.find(groups, form.archives)
+        missing = [group for group in groups if group not in found]
+        if not missing:
+            return form, found
+        if best is None or len(found) > best[0]:
+            best = len(found), form, missing
+    assert best is not None, "every corpus has a form"
+    _, form, missing = best
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    raise GtransError(
+        f"`--from` has no file {' or '.join(missing[0])}{more}, in no archive either; "
+        f"{wanted.corpus.name} in the form {form.name} needs it (`--splits` leaves splits out, "
+        "`gtrans get-corpus --list NAME` says what is needed)"
+    )
+
+
+def _pairs_of(
+    part: Part, paths: Sequence[Path], languages: tuple[str, str], split: str
+) -> Pairs:
+    """What the reader of a part yields."""
+    source, target = languages
+    first, last = paths[0], paths[-1]
+    if part.reader == "lines":
+        return read_lines(first, last, part.boundary)
+    if part.reader == "talks":
+        return read_talks(first, last, part.headings)
+    if part.reader == "columns":
+        return read_columns(first, reverse=source > target)
+    if part.reader == "units":
+        return read_units(first, source, target)
+    reader = {"sets": read_set, "articles": read_articles, "groups": read_groups}[part.reader]
+    return reader(first, last)
+
+
+def _joined(
+    parts: Sequence[Part], found: _Found, split: str, languages: tuple[str, str], year: str
+) -> Pairs:
+    """The pairs of all parts of a split, one after the other.
+
+    Raises:
+        GtransError: a part has none.
+    """
+    for number, part in enumerate(parts):
+        if number:
+            yield None
+        paths = [found[group] for group in part.patterns(split, *languages, year)]
+        empty = True
+        for pair in _pairs_of(part, paths, languages, split):
+            empty = empty and not (pair and any(pair[:2]))
+            yield pair
+        if empty and len(parts) > 1:
+            raise GtransError(f"{paths[0]}: no sentence pair of the {split} text is in it")
+
+
+def _write_pair(
+    wanted: Wanted,
+    form: Form,
+    found: _Found,
+    languages: tuple[str, str],
+    made: Made,
+    before: Mapping[str, Any],
+) -> None:
+    """All splits of a language pair with their references, together or not at all.
+
+    ``before``: the record of earlier calls and pairs.
+
+    Raises:
+        GtransError: another pair, which has been made, would lose its text.
+    """
+    several = f".{'-'.join(languages)}" if wanted.corpus.others else ""
+    splits = _splits(wanted, form)
+    paths = [wanted.folder / f"{split}{several}.{lang}" for split in splits for lang in languages]
+    references = _references(wanted, form, found, languages)
+    paths += [
+        wanted.folder / f"{split}{several}.ref{number + 1}.{languages[1]}"
+        for split, number, *_ in references
+    ]
+    with replacing(*paths, inputs=found.values()) as temporary, ExitStack() as stack:
+        files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
+        sides = {split: files[2 * n : 2 * n + 2] for n, split in enumerate(splits)}
+        for split, parts in form.splits.items():
+            if split not in splits:
+                continue
+            year = wanted.corpus.year
+            pairs = _joined(parts, found, split, languages, year)
+            name = f"{split}{several}"
+            cleaner = Cleaner(
+                _cleaning_of(wanted, split), *languages, f"{wanted.corpus.name} {name}"
+            )
+            say(f"{name}: {form.title}")
+            if split == TRAIN and wanted.corpus.hold_out:
+                held = _hold_out(cleaner.clean(pairs), wanted.corpus.hold_out, sides)
+                made.splits |= {f"{key}{several}": counts for key, counts in held.items()}
+                made.splits[name].dropped = cleaner.counts.dropped
+                made.splits[name].dropped_documents = cleaner.counts.dropped_documents
+            else:
+                _write(cleaner.clean(pairs), *sides[split])
+                made.splits[name] = cleaner.counts
+        further = files[2 * len(splits) :]
+        for file, (split, number, source, target) in zip(further, references, strict=True):
+            pairs_written = made.splits[f"{split}{several}"].pairs
+            _write_reference(file, number, source, target, pairs_written)
+        if not several:
+            for file in files:
+                file.flush()
+            _check_others(languages, before, dict(zip(paths, temporary, strict=True)))
+
+
+def _check_others(
+    languages: tuple[str, str], before: Mapping[str, Any], new: Mapping[Path, Path]
+) -> None:
+    """Whether a language that two pairs share, in one file, has the same text in both.
+
+    ``new``: by the file, the one that takes its place.
+    """
+    for pair in before.get("pairs", []):
+        shared = {*pair.split("-")} & {*languages}
+        if len(shared) != 1:
             continue
-        download(home.url, folder / home.file, home.md5)
-    return folder
+        for path, written in new.items():
+            of_both = path.suffix[1:] in shared and path.is_file()
+            if of_both and not cmp(path, written, shallow=False):
+                raise GtransError(
+                    f"{path} is of the pair {pair}, and {'-'.join(languages)} has another text "
+                    "there; give another --out"
+                )
+
+
+def _cleaning_of(wanted: Wanted, split: str) -> Cleaning:
+    """Limits and duplicates concern training text alone: tests stay what they are."""
+    return wanted.cleaning if split == TRAIN else Cleaning(empty=wanted.cleaning.empty)
+
+
+def _write(pairs: Pairs, source: TextIO, target: TextIO) -> None:
+    for pair in pairs:
+        left, right = pair[:2] if pair else ("", "")
+        source.write(f"{left}\n")
+        target.write(f"{right}\n")
+
+
+def _hold_out(pairs: Pairs, every: int, sides: Mapping[str, Sequence[TextIO]]) -> dict[str, Counts]:
+    """Write every so-many-th pair to ``dev``, the others to ``train``."""
+    counts = {TRAIN: Counts(), DEV: Counts()}
+    begun: set[str] = set()  # splits that have a pair of this document
+    number = 0
+    for pair in pairs:
+        if pair is None:
+            begun.clear()
+            continue
+        number += 1
+        split = DEV if number % every == 0 else TRAIN
+        found = counts[split]
+        if split not in begun:
+            if found.documents:
+                _write(iter([None]), *sides[split])
+            found.documents += 1
+            begun.add(split)
+        found.pairs += 1
+        _write(iter([pair]), *sides[split])
+    return counts
+
+
+def _references(
+    wanted: Wanted, form: Form, found: _Found, languages: tuple[str, str]
+) -> list[tuple[str, int, Path, Path]]:
+    """The second and further references of test sets: split, number from 1, and their files."""
+    references = []
+    for split in _splits(wanted, form):
+        parts = form.splits.get(split, ())
+        if len(parts) != 1 or parts[0].reader != "sets":
+            continue
+        files = parts[0].patterns(split, *languages, wanted.corpus.year)
+        source, target = (found[group] for group in files)
+        numbers = range(1, len(references_of(target)))
+        references += [(split, number, source, target) for number in numbers]
+    return references
+
+
+def _write_reference(file: TextIO, number: int, source: Path, target: Path, pairs: int) -> None:
+    """A further reference of a test set, of which ``pairs`` sentences are written.
+
+    Raises:
+        GtransError: it would not be that of these sentences.
+    """
+    lines = 0
+    for pair in read_set(source, target, number):
+        lines += pair is not None
+        if pair is not None and not all(pair[:2]):
+            line = pair.places[-1][1]
+            raise GtransError(f"{target}:{line}: reference {number + 1} lacks a sentence")
+        file.write(f"{pair[1] if pair else ''}\n")
+    if lines != pairs:
+        raise GtransError(
+            f"{target}: reference {number + 1} has {lines} sentences, but {pairs} of the first are "
+            "written"
+        )
+
+
+def _copy_all(folder: Path, found: Mapping[Sequence[str], Path]) -> None:
+    if found:
+        folder.mkdir(exist_ok=True)
+    for path in found.values():
+        copy_file(path, folder / path.name)
+
+
+def _recorded(wanted: Wanted) -> dict[str, Any]:
+    """What the record says of earlier calls.
+
+    Raises:
+        GtransError: it is damaged.
+    """
+    with suppress(FileNotFoundError):
+        found = read_object(wanted.folder / RECORD, "; remove it")
+        if found.get("corpus") == wanted.corpus.name:
+            return found
+    return {}
+
+
+def _record(
+    wanted: Wanted, made: Made, languages: tuple[str, str], record: dict[str, Any]
+) -> None:
+    """Add what was made to the ``record`` of earlier calls and pairs, and write it."""
+    pair = "-".join(languages)
+    splits = {
+        name: asdict(counts)
+        | {"form": made.form, "cleaning": asdict(_cleaning_of(wanted, name.split(".")[0]))}
+        for name, counts in made.splits.items()
+    }
+    record |= {
+        "corpus": wanted.corpus.name,
+        "pairs": list(dict.fromkeys([*record.get("pairs", []), pair])),
+        "splits": record.get("splits", {}) | splits,
+        "read": record.get("read", {}) | made.files,
+        "written by": f"gtrans {__version__}",
+    }
+    with atomic_writer(wanted.folder / RECORD) as file:
+        file.write(f"{json_text(record)}\n")
 
 
 # ---- what is printed -----------------------------------------------------------------------------
@@ -240,7 +610,7 @@ def _overview(corpora: list[Corpus]) -> Iterator[str]:
             corpus.licence, _home(corpus.forms[0]),
         ])  # fmt: skip
     yield from aligned(rows, set(range(len(rows[0]))))
-    yield "untried: a public address that could not be tried; `--from DIR` is the tested way."
+    yield "untried: a public address that could not be tried where this was written."
 
 
 def _home(form: Form) -> str:
@@ -257,16 +627,14 @@ def _described(corpus: Corpus) -> Iterator[str]:
     if corpus.says:
         said = ", ".join(f"{split} {size}" for split, size in corpus.says.items())
         yield from _text(f"the papers say: {said}")
-    if corpus.tables:
-        tables = ", ".join(corpus.tables)
-        yield from _text(f"counts in the papers: {tables} (gtrans corpus-report --corpus)")
-    rules = ", ".join(f"{name} {value}" for name, value in corpus.cleaning.as_json().items())
+    rules = ", ".join(f"{name} {value}" for name, value in asdict(corpus.cleaning).items())
     yield from _text(f"cleaning: {rules}")
     for form in corpus.forms:
         yield f"  form {form.name}: {form.title}"
         for home in form.homes:
             how = "by hand" if home.by_hand else "untried"
-            yield f"    {home.url} ({how}) -> {home.file}"
+            known = f", MD5 {home.md5}" if home.md5 else ""
+            yield f"    {home.url} ({how}{known}) -> {home.file}"
         source, target = next(iter(corpus.pairs()))
         for split, parts in form.splits.items():
             names = [

@@ -52,7 +52,6 @@ def test_the_usage_can_be_typed_as_it_stands(capsys):
         "usage: gtrans trim-vocab CKPT [-h] --data DIR --out DIR [--splits NAME [NAME ...]] "
         "[--verbose]"
     )
-    assert help_of(["report"], capsys).startswith("usage: gtrans report [NAME=]RUN [")
 
 
 def test_version(capsys):
@@ -92,9 +91,6 @@ def test_mistyped_command_is_one_line_and_status_2(capsys):
 LIGHT = [
     "gtrans",
     "gtrans.cli",
-    "gtrans.lab.corpora.assembling",
-    "gtrans.lab.corpora.report",
-    "gtrans.lab.synthetic.writing",
     "gtrans.data.documents",
     "gtrans.errors",
     "gtrans.evaluation",
@@ -102,7 +98,7 @@ LIGHT = [
     "gtrans.identity.step_record",
     "gtrans.text.preparation",
 ]
-LIGHT_COMMANDS = ["make-corpus", "get-corpus", "corpus-report", "prepare", "score"]
+LIGHT_COMMANDS = ["prepare", "score"]
 
 
 @pytest.mark.parametrize("module", [*LIGHT, *(module_of(name).__name__ for name in LIGHT_COMMANDS)])

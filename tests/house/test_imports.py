@@ -34,11 +34,6 @@ MAY_IMPORT = {
         *("errors", "identity", "languages", "libraries", "messages"),
         *("data.binarised", "data.documents", "modules.bert"),
     },
-    "lab.synthetic": {"errors", "identity"},
-    "lab.corpora": {
-        *("errors", "experiments", "identity", "languages", "messages", "shipped"),
-        *("data.documents", "data.instances", "text.prepared_folder"),
-    },
     "training": {
         *("checkpoint_contents", "checkpoints", "data.unit_options", "data.vocabulary", "errors"),
         *("identity", "model_identity", "models.base.contract", "optim.amp", "text"),

@@ -7,12 +7,17 @@ from pathlib import Path
 import pytest
 
 from gtrans.errors import GtransError
-from gtrans.lab.corpora.lines import read_columns, read_lines
-from gtrans.lab.corpora.pairs import Pairs
-from gtrans.lab.corpora.sets import read_set, references_of
-from gtrans.lab.corpora.subtitles import read_groups
-from gtrans.lab.corpora.talks import read_talks
-from gtrans.lab.corpora.units import read_articles, read_units
+from gtrans.lab.corpus_readers import (
+    Pairs,
+    read_articles,
+    read_columns,
+    read_groups,
+    read_lines,
+    read_set,
+    read_talks,
+    read_units,
+    references_of,
+)
 
 BOM = "\ufeff"
 

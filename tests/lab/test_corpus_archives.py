@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gtrans.errors import GtransError
-from gtrans.lab.corpora.archives import Finder
+from gtrans.lab.corpora import Finder
 
 
 def tgz(path: Path, members: dict[str, bytes]) -> Path:
@@ -90,24 +90,6 @@ def test_two_that_differ_are_refused(tmp_path: Path) -> None:
         found(tmp_path / "in", tmp_path / "out", "x.en")
     (tmp_path / "in" / "c" / "x.en").unlink()
     assert found(tmp_path / "in", tmp_path / "out", "x.en") == {"x.en": b"one"}
-
-
-@pytest.mark.parametrize("make", [tgz, zipped])
-def test_two_in_archives_that_differ_are_refused(make, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    end = "zip" if make is zipped else "tgz"
-    inner = tgz(tmp_path / "inner.tgz", {"de-en/x.en": b"one"}).read_bytes()
-    first = make(tmp_path / "in" / f"2017.{end}", {"texts/de-en.tgz": inner})
-    make(tmp_path / "in" / f"iwslt14.{end}", {"de-en/x.en": b"two", "nc/x.en.gz": b"", "a/b": b""})
-    with pytest.raises(GtransError, match=r"2017.*de-en/x\.en and .*iwslt14.* differ"):
-        found(tmp_path / "in", tmp_path / "out", "de-en/x.en")
-    # The archive of the corpus counts first, and the same text twice is no question.
-    ours = Finder(tmp_path / "in", tmp_path / "ours").find([("de-en/x.en",)], [f"iwslt14.{end}"])
-    assert [path.read_bytes() for path in ours.values()] == [b"two"]
-    make(first, {"de-en/x.en": b"two", "a/c": b""})
-    assert found(tmp_path / "in", tmp_path / "same", "de-en/x.en") == {"de-en/x.en": b"two"}
-    with pytest.raises(GtransError, match="both could be a/"):
-        found(tmp_path / "in", tmp_path / "folders", "a/")
 
 
 @pytest.mark.parametrize("name", ["x.tgz", "x.zip", "x.tar"])

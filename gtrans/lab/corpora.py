@@ -1,0 +1,560 @@
+"""The corpora of the papers: what is known of them, and their text in the form of this project.
+
+``exp_gtransformer/corpora.yaml`` has the corpora. A corpus can come in several forms: that of its
+publisher, or as others have split it. A form says where its archives are and of which files each
+split consists.
+
+Files are found in a folder as they are, gzipped, or inside archives. Nothing of an archive is
+unpacked by its own names: of each file that is wanted, the bytes are copied to a name that is given
+here. Links and devices in an archive count for nothing.
+
+A pair that is dropped by cleaning leaves the boundaries between documents where they are; a
+document of which nothing is left disappears.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import re
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Literal, get_args
+
+import yaml
+
+from gtrans.errors import GtransError
+from gtrans.identity.files import binary_writer
+from gtrans.lab.corpus_readers import (
+    BOUNDARIES,
+    Boundary,
+    Pair,
+    Pairs,
+)
+from gtrans.messages import say
+from gtrans.shipped import shipped
+
+# --- cleaning -------------------------------------------------------------------------------------
+
+Empty = Literal["drop", "refuse"]
+EMPTY = get_args(Empty)
+Words = Literal["words", "moses"]
+
+# Turns a sentence and its language into a number of words.
+Counter = Callable[[str, str], int]
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What is asked of a pair.
+
+    Attributes:
+        empty: a pair with an empty side is dropped, or ends the command.
+        max_words: longest sentence of either side; 0: no limit.
+        max_ratio: the longer side has at most this many times the words of the shorter one; 0: no
+            limit.
+        unit: what a word is: what stands between white space, or what the Moses tokeniser makes.
+        drop_duplicates: whether a pair that has occurred is dropped.
+    """
+
+    empty: Empty = "refuse"
+    max_words: int = 0
+    max_ratio: float = 0.0
+    unit: Words = "words"
+    drop_duplicates: bool = False
+
+
+@dataclass
+class Counts:
+    """What became of the pairs of a split.
+
+    Attributes:
+        documents, pairs: that are kept.
+        dropped: pairs by reason.
+        dropped_documents: documents of which no pair is left.
+    """
+
+    documents: int = 0
+    pairs: int = 0
+    dropped: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(
+            ("empty on both sides", "empty on one side", "too long", "ratio", "duplicate"), 0
+        )
+    )
+    dropped_documents: int = 0
+
+
+class Cleaner:
+    """Applies a cleaning to a split; its counts are complete when :meth:`clean` has ended.
+
+    Attributes:
+        counts: of all that went through.
+    """
+
+    def __init__(self, cleaning: Cleaning, source_lang: str, target_lang: str, what: str) -> None:
+        """Make one.
+
+        Args:
+            cleaning: what is asked of a pair.
+            source_lang: language of the left side.
+            target_lang: language of the right side.
+            what: the split, for error messages.
+        """
+        self.counts = Counts()
+        self._cleaning = cleaning
+        self._languages = (source_lang, target_lang)
+        self._what = what
+        self._count: Counter = _white_space if cleaning.unit == "words" else _moses()
+        self._seen: set[bytes] = set()
+
+    def clean(self, pairs: Pairs) -> Pairs:
+        """The pairs that are kept, with the boundaries between documents that still have one.
+
+        Raises:
+            GtransError: a pair is empty on a side, and such pairs are refused; or no pair is left.
+        """
+        number, kept, lost = 0, 0, 0
+        for pair in pairs:
+            if pair is None:
+                self._end_document(kept, lost)
+                kept = lost = 0
+                continue
+            number += 1
+            reason = self._objection(pair)
+            if reason is not None:
+                self.counts.dropped[reason] += 1
+                lost += 1
+                continue
+            if not kept and self.counts.documents:
+                yield None
+            kept += 1
+            self.counts.pairs += 1
+            yield pair
+        self._end_document(kept, lost)
+        if not self.counts.pairs:
+            raise GtransError(f"{self._what}: no sentence pair is left of {number}")
+
+    def _end_document(self, kept: int, lost: int) -> None:
+        if kept:
+            self.counts.documents += 1
+        elif lost:
+            self.counts.dropped_documents += 1
+
+    def _objection(self, pair: Pair) -> str | None:
+        """Why a pair is dropped; None: it is kept."""
+        texts = (pair.source, pair.target)
+        if not all(texts):
+            sides = "both sides" if not any(texts) else "one side"
+            if self._cleaning.empty == "refuse":
+                text = f" ('{(pair.source or pair.target)[:60]}')" if any(texts) else ""
+                places = " and ".join(f"{path}:{line}" for path, line in pair.places)
+                raise GtransError(
+                    f"{places}: a pair of {self._what}{text} is empty on {sides}; `--empty drop` "
+                    "leaves such pairs out and counts them"
+                )
+            return f"empty on {sides}"
+        limits = self._cleaning
+        if limits.max_words or limits.max_ratio:
+            lengths = [self._count(*side) for side in zip(texts, self._languages, strict=True)]
+            if limits.max_words and max(lengths) > limits.max_words:
+                return "too long"
+            if limits.max_ratio and max(lengths) > limits.max_ratio * min(lengths):
+                return "ratio"
+        if limits.drop_duplicates:
+            key = blake2b("\t".join(texts).encode(), digest_size=12).digest()
+            if key in self._seen:
+                return "duplicate"
+            self._seen.add(key)
+        return None
+
+
+def _white_space(sentence: str, _: str) -> int:
+    return len(sentence.split())
+
+
+def _moses() -> Counter:
+    """Counts what the Moses tokeniser makes."""
+    from sacremoses import MosesTokenizer  # starts slowly
+
+    tokenisers: dict[str, Any] = {}
+
+    def count(sentence: str, lang: str) -> int:
+        if lang not in tokenisers:
+            tokenisers[lang] = MosesTokenizer(lang)
+        return len(tokenisers[lang].tokenize(sentence))
+
+    return count
+
+
+# --- what is known --------------------------------------------------------------------------------
+
+FILE = "exp_gtransformer/corpora.yaml"
+OWN = "own"
+_NEWSTEST = re.compile(r"newstest(20\d\d)")
+
+Reader = Literal["lines", "columns", "talks", "sets", "units", "articles", "groups"]
+
+
+@dataclass(frozen=True)
+class Home:
+    """A public address.
+
+    None of them could be tried where this was written.
+
+    Attributes:
+        url: the address.
+        file: how the download is called.
+        md5: checksum that others have published; empty: none is known.
+        by_hand: it is a page, or asks something, so a program cannot fetch it.
+    """
+
+    url: str
+    file: str
+    md5: str = ""
+    by_hand: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """The files of a part of a split, and what reads them; see the head of the file.
+
+    Attributes:
+        reader: what reads them.
+        source: alternatives for the file of the source language, or of both.
+        target: alternatives for that of the target language; empty: there is one file.
+        part: for the braces ``{part}`` of the alternatives.
+        boundary: of ``lines``: what lies between two documents.
+        headings: of ``talks``: whether titles and descriptions are sentences.
+    """
+
+    reader: Reader
+    source: tuple[str, ...]
+    target: tuple[str, ...] = ()
+    part: str = ""
+    boundary: Boundary = "none"
+    headings: bool = False
+
+    def patterns(self, split: str, source: str, target: str, year: str) -> list[tuple[str, ...]]:
+        """The alternatives of each file of a split and language pair."""
+        low, high = sorted((source, target))
+        names = {
+            "part": self.part, "split": split, "source": source, "target": target, "year": year,
+            "pair": f"{source}-{target}", "joined": source + target, "swapped": target + source,
+            "low": low, "high": high,
+        }  # fmt: skip
+        sides = [(self.source, source), (self.target, target)]
+        return [
+            tuple(name.format(**names, lang=lang) for name in alternatives)
+            for alternatives, lang in sides
+            if alternatives
+        ]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way in which a corpus is distributed.
+
+    Attributes:
+        name: for ``--form``.
+        title: what it is.
+        homes: where its archives are.
+        splits: their parts, which are joined; documents end where parts end.
+        copies: folders, and names of files that are copied to them.
+        note: what there is to know.
+    """
+
+    name: str
+    title: str
+    homes: tuple[Home, ...]
+    splits: Mapping[str, tuple[Part, ...]]
+    copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def archives(self) -> list[str]:
+        """The names of its archives as they are downloaded."""
+        return [home.file for home in self.homes]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus.
+
+    Attributes:
+        name: as the recipes call it.
+        also: its other names, such as that in the catalogue of experiments.
+        title: what it is.
+        papers: numbers of the papers that use it.
+        source, target: its languages; empty: the user says.
+        others: languages that each are a pair with ``target``; empty: it is one pair.
+        licence: in a few words.
+        size: of the training text, in a few words.
+        says: sizes of splits as papers give them in their text.
+        cleaning: that of the papers.
+        hold_out: every so-many-th training pair is in ``dev``; 0: none.
+        forms: the first whose files are there is read.
+        year: of a test set of WMT.
+    """
+
+    name: str
+    title: str
+    papers: tuple[str, ...]
+    source: str
+    target: str
+    licence: str
+    size: str
+    cleaning: Cleaning
+    forms: tuple[Form, ...]
+    also: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    says: Mapping[str, str] = field(default_factory=dict)
+    hold_out: int = 0
+    year: str = ""
+
+    def splits(self, form: Form) -> list[str]:
+        """The splits that a form makes."""
+        made = list(form.splits)
+        return [*made[:1], "dev", *made[1:]] if self.hold_out else made
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Its language pairs, source and target."""
+        return [(other, self.target) for other in self.others] or [(self.source, self.target)]
+
+    def form(self, name: str) -> Form:
+        """One of its forms.
+
+        Raises:
+            GtransError: there is none of this name.
+        """
+        for form in self.forms:
+            if form.name == name:
+                return form
+        names = ", ".join(form.name for form in self.forms)
+        raise GtransError(f"`--form` '{name}': {self.name} comes as {names}")
+
+
+def read_corpora(path: Path | None = None) -> list[Corpus]:
+    """All corpora; ``path``: another file than the project's own.
+
+    Raises:
+        GtransError: the file is missing or not as described above.
+    """
+    where = shipped(FILE) if path is None else path
+    try:
+        return [_corpus(entry) for entry in yaml.safe_load(where.read_text(encoding="utf-8"))]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise GtransError(f"{where}: not readable ({' '.join(str(error).split())}).") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise GtransError(f"{where}: not a list of corpora ({error}).") from None
+
+
+def corpus_named(name: str, corpora: list[Corpus] | None = None) -> Corpus:
+    """The corpus of a name, the recipes' or the experiments'.
+
+    Raises:
+        GtransError: there is none.
+    """
+    every = read_corpora() if corpora is None else corpora
+    match = _NEWSTEST.fullmatch(name)
+    for corpus in every:
+        if name in (corpus.name, *corpus.also) and corpus.name != "newstest":
+            return corpus
+        if match is not None and corpus.name == "newstest":
+            return replace(corpus, name=name, year=match[1])
+    raise GtransError(
+        f"there is no corpus '{name}'; `gtrans get-corpus --list` names all (newstest: with its "
+        f"year, such as newstest2016; a corpus of one's own: {OWN})"
+    )
+
+
+def _corpus(entry: dict[str, Any]) -> Corpus:
+    values = dict(entry)
+    forms = tuple(map(_form, values.pop("forms")))
+    cleaning = Cleaning(**values.pop("cleaning"))
+    for key in ("papers", "also", "others"):
+        values[key] = tuple(values.get(key, ()))
+    return Corpus(**values, cleaning=cleaning, forms=forms)
+
+
+def _form(entry: dict[str, Any]) -> Form:
+    values = dict(entry)
+    homes = tuple(Home(**home) for home in values.pop("homes"))
+    splits = {name: tuple(map(_part, parts)) for name, parts in values.pop("splits").items()}
+    copies = {name: tuple(files) for name, files in values.pop("copies", {}).items()}
+    return Form(**values, homes=homes, splits=splits, copies=copies)
+
+
+def _part(entry: dict[str, Any]) -> Part:
+    if entry["reader"] not in get_args(Reader):
+        raise ValueError(f"there is no reader {entry['reader']!r}")
+    if entry.get("boundary", "none") not in BOUNDARIES:
+        raise ValueError(f"there is no boundary {entry['boundary']!r}")
+    source, target = (tuple(entry.get(side, ())) for side in ("source", "target"))
+    return Part(**{**entry, "source": source, "target": target})
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+_TAR = (".tgz", ".tar.gz", ".tar", ".tar.bz2", ".tar.xz")
+ARCHIVES = (*_TAR, ".zip")
+_DEPTH = 3  # of archives inside archives; WIT3's have one
+_DAMAGED = (
+    *(tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, OSError),
+    RuntimeError,  # a zip file with a password
+)
+
+
+class Finder:
+    """Looks for files in a folder and in the archives of it.
+
+    A pattern is the end of a path, such as ``IWSLT2017/train.en``; one that begins with ``./`` is a
+    file of the folder itself. A folder can be meant as well, by a pattern that ends in ``/``.
+
+    Args:
+        folder: where to look.
+        unpacked: a folder for what is found in archives.
+
+    Raises:
+        GtransError: there is no such folder.
+    """
+
+    def __init__(self, folder: Path, unpacked: Path) -> None:
+        if not folder.is_dir():
+            raise GtransError(f"`--from` '{folder}': there is no such folder")
+        self._folder = folder
+        self._unpacked = unpacked
+        self._files = sorted(path for path in folder.rglob("*") if path.is_file())
+        self._taken: dict[str, Path] = {}
+        self._origins: dict[str, str] = {}  # the archive of a folder
+
+    def find(
+        self, wanted: Iterable[Sequence[str]], homes: Collection[str] = ()
+    ) -> dict[Sequence[str], Path]:
+        """The files or folders that are wanted; those that are nowhere are left out.
+
+        What is not packed counts first, then the archives of ``homes``, then all others.
+
+        Args:
+            wanted: the alternatives for each, the best first.
+            homes: names of archives that are known to be those of the corpus.
+
+        Raises:
+            GtransError: two different files fit a pattern, or an archive cannot be read.
+        """
+        groups = list(dict.fromkeys(map(tuple, wanted)))
+        for pattern in (pattern for group in groups for pattern in group):
+            if pattern not in self._taken:
+                self._look(pattern)
+        archives = [path for path in self._files if path.name.lower().endswith(ARCHIVES)]
+        for path in sorted(archives, key=lambda path: path.name not in homes):
+            found = self._taken.keys()
+            missing = [name for group in groups if not found & {*group} for name in group]
+            if missing:
+                self._open(path, missing, str(path), _DEPTH)
+        taken = {
+            group: [self._taken[name] for name in group if name in self._taken] for group in groups
+        }
+        return {group: paths[0] for group, paths in taken.items() if paths}
+
+    def _look(self, pattern: str) -> None:
+        """Look for a file or folder that is not packed."""
+        if pattern.startswith("./"):
+            fits = [p for n in ("", ".gz") if (p := self._folder / f"{pattern}{n}").is_file()][:1]
+        elif pattern.endswith("/"):
+            fits = sorted({p.parent for p in self._files if _fits(p.parent, pattern)})
+        else:
+            fits = [path for path in self._files if _fits(path, pattern)]
+        if len(fits) > 1 and (pattern.endswith("/") or len({*map(_contents, fits)}) > 1):
+            raise GtransError(
+                f"'{fits[0]}' and '{fits[1]}' differ, and both could be {pattern}; leave one in "
+                "`--from`"
+            )
+        if fits:
+            self._taken[pattern] = fits[0]
+
+    def _open(self, path: Path, wanted: Sequence[str], shown: str, depth: int) -> None:
+        """Take what is wanted out of an archive, and out of archives inside it."""
+        try:
+            for name, stream in _members(path):
+                member = PurePosixPath(name)
+                fits = next((pattern for pattern in wanted if _inside(name, pattern)), None)
+                if member.name in ("", ".", ".."):
+                    continue
+                if fits is not None:
+                    self._take(fits, f"{shown}: {member.parent}", member.name, stream)
+                elif depth > 1 and member.name.lower().endswith(ARCHIVES):
+                    inner = self._unpacked / f"archive-{depth}" / member.name
+                    _copy(stream, inner)
+                    self._open(inner, wanted, f"{shown}: {name}", depth - 1)
+                    inner.unlink()
+        except _DAMAGED as error:
+            raise GtransError(
+                f"{shown}: not readable as an archive ({error}); fetch it anew"
+            ) from None
+
+    def _take(self, pattern: str, origin: str, name: str, stream: IO[bytes]) -> None:
+        """Copy a file that is wanted, or one of a folder that is wanted; the first counts."""
+        is_folder = pattern.endswith("/")
+        if pattern not in self._taken:
+            folder = self._unpacked / f"{len(self._taken)}"
+            self._taken[pattern] = folder if is_folder else folder / name
+            self._origins[pattern] = origin
+        elif not is_folder or origin != self._origins[pattern]:
+            say(f"{origin}/{name} is left out; {pattern} was found before")
+            return
+        target = self._taken[pattern]
+        _copy(stream, target / name if is_folder else target)
+
+
+def _copy(stream: IO[bytes], target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with binary_writer(target) as file:
+        shutil.copyfileobj(stream, file, 1 << 20)
+
+
+def _members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """Name and contents of every file in an archive, once through."""
+    if path.name.lower().endswith(".zip"):
+        with zipfile.ZipFile(path) as packed:
+            for entry in packed.infolist():
+                if not entry.is_dir():
+                    with packed.open(entry) as stream:
+                        yield entry.filename, stream
+        return
+    with tarfile.open(path, "r|*") as archive:
+        for member in archive:
+            found = archive.extractfile(member) if member.isreg() else None
+            if found is not None:
+                yield member.name, found
+
+
+def _fits(path: Path | PurePosixPath, pattern: str) -> bool:
+    """Whether a path ends in a pattern, gzipped or not."""
+    text = f"{path.absolute() if isinstance(path, Path) else f'/{path}'}"
+    return f"{text}/".endswith(f"/{pattern}") or text.endswith((f"/{pattern}", f"/{pattern}.gz"))
+
+
+def _inside(name: str, pattern: str) -> bool:
+    """Whether a member of an archive is what a pattern asks for, or in the folder it asks for."""
+    if pattern.endswith("/"):
+        return _fits(PurePosixPath(name).parent, pattern)
+    return not pattern.startswith("./") and _fits(PurePosixPath(name), pattern)
+
+
+def _contents(path: Path) -> str:
+    """Digest of what is in a file, unpacked, to tell whether two are the same."""
+    found = hashlib.sha256()
+    try:
+        with gzip.open(path) if path.name.endswith(".gz") else open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                found.update(block)
+    except _DAMAGED as error:
+        raise GtransError(f"{path}: cannot be read ({error}); fetch it anew") from None
+    return found.hexdigest()
