@@ -37,8 +37,7 @@ test: check ## check, then the test suite without the long experiments (ARGS='-k
 test-all: check ## everything, long experiments included
 	$(PYTEST) --durations 10 $(ARGS)
 
-generated: env ## what follows from the code anew: configs/*.yaml and figures of docs/
-	$(BIN)/gtrans options --write
+generated: env ## what follows from the code anew: figures of docs/
 	$(BIN)/python scripts/figures.py
 
 docs: env ## the documentation as a site, in build/site; a broken link is an error

@@ -24,13 +24,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 SHORT_RECIPE = (
-    "experiments/exp_gtransformer/run-randinit.sh --train-prefix text/train "
+    "exp_gtransformer/run-randinit.sh --train-prefix text/train "
     "--valid-prefix text/valid --test-prefix text/test --bpe-merges 300 --gpus 0 "
     "--document-updates 3 --max-tokens 600 --arch gtransformer_tiny --beam 1 --out out"
 )
 SHORT_CONFIGURATION = (
-    "fairseq-hydra-train --config-dir experiments/configs --config-name gtransformer_sentence "
-    "common.user_dir={package} task.data={here}/data model._name=gtransformer_tiny "
+    "fairseq-hydra-train --config-dir {package}/shipped/configs "
+    "--config-name gtransformer_sentence common.user_dir={package} task.data={here}/data "
+    "model._name=gtransformer_tiny "
     "optimization.max_update=3 dataset.max_tokens=600 common.cpu=true "
     "checkpoint.save_dir={here}/hydra hydra.run.dir={here}/hydra/log"
 )
@@ -103,9 +104,9 @@ class User:
                      for name in ("text/test.en", "test.de")]  # fmt: skip
         if sentences[0] != sentences[1]:
             raise SystemExit(f"{sentences[0]} lines became {sentences[1]}")
-        self.types("gtrans recipes --output experiments")
-        self.types(SHORT_RECIPE)
         package = self.types('cd / && python -c "import gtrans; print(gtrans.__path__[0])"').strip()
+        self.types(f"cp -r {shlex.quote(package)}/shipped/exp_gtransformer .")
+        self.types(SHORT_RECIPE)
         self.types(SHORT_CONFIGURATION.format(package=package, here=shlex.quote(str(self.here))))
         self.types("gtrans show document/checkpoint_best.pt")
 

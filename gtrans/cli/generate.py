@@ -33,7 +33,7 @@ def hand_over(argv: Sequence[str]) -> None:
     from gtrans.errors import GtransError
 
     # fairseq-generate declares an architecture, too, for tasks that ask the model for options.
-    args = parse(
+    args, _ = parse(
         sys.modules[__name__],
         options.get_generation_parser,
         argv,

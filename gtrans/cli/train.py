@@ -1,9 +1,9 @@
 """Train a model: fairseq-train with the tasks and models of this project.
 
-All options are fairseq-train's; no --user-dir is needed, and --task is document_translation
+--config NAME reads a file of configs/, --config FILE one of your own; options on the command line
+win. All options are fairseq-train's; no --user-dir is needed, and --task is document_translation
 unless it is given. torchrun and fairseq's own start of one worker for each device work as with
-fairseq-train. With --config-dir DIR --config-name NAME, the options are those of
-fairseq-hydra-train, KEY=VALUE, and paths are relative to the current folder.
+fairseq-train.
 """
 
 from __future__ import annotations
@@ -15,16 +15,13 @@ from functools import partial
 from typing import Any
 
 from gtrans.cli import VERBOSE
+from gtrans.cli.shared.config_file import take_config
 from gtrans.cli.shared.train_words import check_words
 from gtrans.libraries import ENGINE
 
-EXAMPLE = (
-    "gtrans train data-bin --arch gtransformer_base --save-dir checkpoints --optimizer adam "
-    "--lr 5e-4 --lr-scheduler inverse_sqrt --max-tokens 4096"
-)
+EXAMPLE = "gtrans train data-bin --config tiny --save-dir checkpoints"
 NEEDS = ENGINE
 
-_OF_HYDRA = ("--config-name", "-cn", "--config-dir", "-cd", "--config-path", "-cp")
 _HELP = {"-h", "--help"}
 
 
@@ -34,10 +31,10 @@ def hand_over(argv: Sequence[str]) -> None:
     Raises:
         GtransError: a mistake in the options, the data or the run folder.
     """
-    hydra = any(word.partition("=")[0] in _OF_HYDRA for word in argv)
-    asks = bool(_HELP & set(argv))
-    if not (hydra or asks):
-        check_words(argv)
+    config, own = take_config(argv)
+    words = own if config is None else config.words(own)
+    if not _HELP & set(argv):
+        check_words(words)
     # Imported on demand: torch and fairseq need seconds. fairseq's command is first, because it
     # sets the log up.
     import fairseq_cli.train  # noqa: F401
@@ -47,17 +44,17 @@ def hand_over(argv: Sequence[str]) -> None:
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
     from fairseq.distributed import utils as distributed_utils
 
-    if hydra and not asks:
-        from gtrans.cli.shared.hydra_front import train
-
-        train(argv)
-        return
-
     from gtrans.cli.shared.fairseq_commands import parse
     from gtrans.training.limits import check_limits
 
-    words = ["--help"] if asks and hydra else [word for word in argv if word != VERBOSE]
-    args = parse(sys.modules[__name__], options.get_training_parser, words, trains=True)
+    words = [word for word in words if word != VERBOSE]
+    of_file = words[: len(words) - len(own)] if config is not None else []
+    args, unread = parse(
+        sys.modules[__name__], options.get_training_parser, words, trains=True, may_leave=of_file
+    )
+    if config is not None:
+        config.check_unread(unread, own)
+        config.share_batch(args, own)
     cfg = convert_namespace_to_omegaconf(args)
     check_limits(cfg)
     with ExitStack() as stack:

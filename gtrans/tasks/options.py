@@ -315,4 +315,4 @@ def model_class(cfg: Any) -> type[DocumentModel]:
     problem = f"there is no model '{name}'"
     if registered is not None:
         problem = f"`--arch {name}` is fairseq's own"
-    raise GtransError(f"{problem}; `gtrans options` lists those of this project.")
+    raise GtransError(f"{problem}; `gtrans train --help` lists those of this project.")

@@ -365,7 +365,7 @@ def test_configurations_train(
         "hydra_train", "--config-dir", repo / "configs", "--config-name", config,
         f"common.user_dir={repo / 'gtrans'}", f"task.data={world.data}", *start,
         f"checkpoint.save_dir={tmp_path / 'file'}", f"hydra.run.dir={tmp_path / 'hydra'}",
-        *(f"model.{name}={size}" for name, size in sizes.items()), "common.cpu=true",
+        *(f"++model.{name}={size}" for name, size in sizes.items()), "common.cpu=true",
         "dataset.max_tokens=512", "dataset.num_workers=0", "dataset.disable_validation=true",
         "optimization.max_update=2", *(["optimizer._name=two_rate_adam"] if not start else []),
     )  # fmt: skip

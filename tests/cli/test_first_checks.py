@@ -192,57 +192,17 @@ def test_paths_are_those_of_the_folder_in_which_hydra_is_started(tiny, tmp_path)
     done = hydra(
         tiny, tmp_path, f"task.data={data}", f"task.init_from={start}", "common.cpu=true",
         "model._name=gtransformer_tiny", "dataset.disable_validation=true",
-        "optimization.max_update=1", "checkpoint.save_dir=saved", "model.encoder_layers=2",
-        "model.decoder_layers=2", "model.encoder_embed_dim=32", "model.encoder_ffn_embed_dim=64",
-        "model.decoder_ffn_embed_dim=64", "model.encoder_attention_heads=2",
-        "model.decoder_attention_heads=2", "model.encoder_global_layers=1",
-        "model.decoder_global_layers=1", "model.cross_global_layers=1", "dataset.num_workers=0",
+        "optimization.max_update=1", "checkpoint.save_dir=saved", "++model.encoder_layers=2",
+        "++model.decoder_layers=2", "++model.encoder_embed_dim=32",
+        "++model.encoder_ffn_embed_dim=64",
+        "++model.decoder_ffn_embed_dim=64", "++model.encoder_attention_heads=2",
+        "++model.decoder_attention_heads=2", "++model.encoder_global_layers=1",
+        "++model.decoder_global_layers=1", "++model.cross_global_layers=1", "dataset.num_workers=0",
     )  # fmt: skip
     assert done.status == 0, done.stderr
     assert updates(tmp_path / "hydra" / "saved") == 1
 
 
-def test_a_configuration_that_is_not_there_is_one_line(tiny, tmp_path, capsys):
+def test_a_configuration_that_is_not_there_is_one_line(tiny, tmp_path):
     done = hydra(tiny, tmp_path, config="nofile")
     assert refusal(done).startswith("`--config-name nofile`: there is no nofile.yaml in ")
-    configs = str(REPO / "configs")
-    for options, message in (
-        (("--config-dir", configs, "--config-name", "nofile"), refusal(done)),
-        (("--config-dir", configs), "`--config-name` is missing: "),
-        (("--config-name", "gtransformer_sentence"), "`--config-name gtransformer_sentence`: ther"),
-        (("-cp", configs, "-cn", "nofile"), "`--config-name nofile`: there is no nofile.yaml in "),
-        (("-cd", configs, "-cn", "x", "--foo"), "`--foo`: there is no such option beside a conf"),
-        (("-cd", str(tmp_path / "no"), "-cn", "x"), f"`--config-dir {tmp_path}/no`: there is no "),
-    ):
-        assert main(["train", *options]) == 1
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"gtrans: error: {message}")
-
-
-@pytest.mark.long
-def test_help_beside_a_configuration_is_that_of_the_command(capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["train", "--config-dir", "configs", "--config-name", "gtransformer_sentence", "-h"])
-    assert end.value.code == 0
-    text = capsys.readouterr().out
-    assert text.startswith("usage: gtrans train DATA [OPTION ...]\n") and "${" not in text
-
-
-@pytest.mark.long
-def test_a_configuration_is_trained_in_the_folder_where_one_is(tiny, tmp_path):
-    """No ``common.user_dir``, and mistakes of hydra are one line, too."""
-    (tmp_path / "data").symlink_to(tiny.data)
-    arguments = ["train", "task.data=data", "--config-dir", str(REPO / "configs"),
-                 "--config-name", "gtransformer_sentence"]  # fmt: skip
-    for override, message in (
-        ("model.droput=1", "gtrans: error: Could not override 'model.droput'. "),
-        ("task.init_from=no.pt", f"gtrans: error: --init-from {tmp_path}/no.pt: there is no such "),
-    ):
-        done = subprocess.run(
-            [sys.executable, "-m", "gtrans", *arguments, override],
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(REPO)},
-            capture_output=True, text=True, timeout=100, check=False,
-        )  # fmt: skip
-        assert done.returncode == 1 and "Traceback" not in done.stderr
-        assert done.stdout == "" and done.stderr.startswith(message)
-        assert len(done.stderr.splitlines()) == 1

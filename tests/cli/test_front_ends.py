@@ -7,13 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
-from support.folders import REPO
 from support.runs import log_of
 from support.suites import others_long
 
@@ -80,7 +77,7 @@ def hydra(
         "hydra_train", "--config-dir", repo / "configs", "--config-name", config,
         f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}",
         f"checkpoint.save_dir={save}", f"hydra.run.dir={save}.hydra",
-        "model._name=gtransformer_tiny", *(f"model.{k}={v}" for k, v in sizes.items()),
+        "model._name=gtransformer_tiny", *(f"++model.{k}={v}" for k, v in sizes.items()),
         "common.cpu=true", "common.log_format=json", "common.log_interval=1",
         "dataset.max_tokens=512", "dataset.num_workers=0", "dataset.disable_validation=true",
         f"optimization.max_update={updates}", *overrides,
@@ -143,7 +140,7 @@ def test_command_line_and_configuration_give_the_same_model(config, tiny, repo, 
 @pytest.mark.long
 def test_a_preset_gives_its_sizes_in_a_configuration(tiny, repo, tmp_path):
     """Only the layers are given here: widths are those of gtransformer_tiny."""
-    overrides = ("model.encoder_global_layers=1", "model.decoder_global_layers=1")
+    overrides = ("++model.encoder_global_layers=1", "++model.decoder_global_layers=1")
     done = hydra(tiny, repo, "gtransformer_randinit", tmp_path, *overrides, sizes=LAYERS, updates=1)
     log_of(done)
     model = read(tmp_path / "checkpoint_last.pt")["model"]
@@ -155,79 +152,12 @@ def test_a_preset_gives_its_sizes_in_a_configuration(tiny, repo, tmp_path):
 
 
 # Task options that concern windows only; configurations of other units do without them.
-OF_WINDOWS = {f"context_{name}" for name in ("before", "after", "kind", "sentence", "redraw")}
-
-
-@pytest.mark.parametrize("path", sorted((REPO / "configs").glob("*.yaml")), ids=lambda p: p.stem)
-def test_configurations_name_every_option(path):
-    """Each file is the manual of its model and of the task, as far as they have to do with it."""
-    from fairseq.models import (
-        ARCH_MODEL_NAME_REGISTRY,
-        ARCH_MODEL_REGISTRY,
-        MODEL_DATACLASS_REGISTRY,
-    )
-    from omegaconf import OmegaConf
-
-    from gtrans.decoding.loading import import_plugin
-    from gtrans.models.base.presets import DocumentModelConfig
-    from gtrans.tasks.document_translation import DocumentTranslationConfig
-
-    import_plugin()
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    model = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[content["model"]["_name"]]]
-    by_the_task = {field.name for field in fields(DocumentModelConfig)} | {
-        field.name for field in fields(model) if field.metadata.get("help") == "set by the task"
-    }
-    options = {field.name for field in fields(model)} - by_the_task
-    assert set(content["model"]) == options | {"_name"}
-    elsewhere = {"dataset_impl", "train_subset", "valid_subset", "seed", "update_freq"}
-    arch = content["model"]["_name"]
-    if ARCH_MODEL_REGISTRY[arch].instance_context is None:
-        elsewhere.add("instance_context")
-    if content["task"]["unit"] != "document":  # no stream here is of instances
-        elsewhere |= {"overlap", "recut", "max_doc_tokens"}
-    if content["task"]["unit"] != "stream":
-        elsewhere |= {"stream_of", "min_window", "max_window"}
-    if ARCH_MODEL_REGISTRY[arch].bert_use(OmegaConf.create(content["model"])) is None:
-        elsewhere |= {"bert_cache", "bert_cache_gb"}
-    if content["task"]["unit"] != "window":
-        elsewhere |= OF_WINDOWS | {"context_sides"}
-    options = {field.name for field in fields(DocumentTranslationConfig)} - elsewhere
-    assert set(content["task"]) == options | {"_name"}
-    lines = path.read_text(encoding="utf-8").splitlines()
-    for number, (line, following) in enumerate(zip(lines, [*lines[1:], ""], strict=True), 1):
-        if re.match(r"  \w+: ", line) and "_name" not in line:
-            # The meaning of a long key stands below it.
-            told = "# " in line or following.startswith(" " * 30 + "    # ")
-            assert told, f"{path.name}:{number}: no meaning"
-
-
-def test_configurations_differ_only_where_the_recipes_do(repo):
-    contents = [
-        yaml.safe_load((repo / "configs" / f"{config}.yaml").read_text()) for config in CONFIGS
-    ]
-    differing = {
-        f"{group}.{key}": tuple(content[group][key] for content in contents)
-        for group in contents[0]
-        for key in contents[0][group]
-        if len({str(content[group][key]) for content in contents}) > 1
-    }
-    assert differing == {
-        "task.unit": ("sentence", "document", "document"),
-        "task.word_dropout": (0.0, 0.3, 0.1),
-        "task.word_dropout_epochs": (0, 30, 40),
-        "task.init_from": (None, None, "???"),
-        "model.doc_mode": ("full", "partial", "partial"),
-        "optimizer._name": ("adam", "adam", "two_rate_adam"),
-    }
-
-
 TYPOS = [
     ("model.droput=0.1", "Key 'droput' is not in struct"),
     ("+model.droput=0.1", "Key 'droput' not in 'GTransformerConfig'"),
     ("task.max_doc_token=9", "Key 'max_doc_token' is not in struct"),
     ("+task.max_doc_token=9", "Key 'max_doc_token' not in 'DocumentTranslationConfig'"),
-    ("model.doc_mode=half", "Invalid value 'half', expected one of [partial, full]"),
+    ("+model.doc_mode=half", "Invalid value 'half', expected one of [partial, full]"),
     ("task.unit=chapter", "Invalid value 'chapter', expected one of [sentence, window, "),
 ]
 

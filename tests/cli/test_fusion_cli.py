@@ -174,7 +174,7 @@ def test_the_configuration_gives_the_same_model(
     tmp_path: Path,
 ) -> None:
     """configs/gtrans_fusion.yaml with hydra, with the sizes and the length of these tests."""
-    sizes = [f"model.{k[2:].replace('-', '_')}={v}" for k, v in zip(SIZES[::2], SIZES[1::2])]  # noqa: B905
+    sizes = [f"++model.{k[2:].replace('-', '_')}={v}" for k, v in zip(SIZES[::2], SIZES[1::2])]  # noqa: B905
     done = tiny.run(
         "hydra_train", "--config-dir", repo / "configs", "--config-name", "gtrans_fusion",
         f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}",

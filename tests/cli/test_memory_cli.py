@@ -79,7 +79,7 @@ def test_configuration_and_command_line_give_the_same_model(tiny, repo, tmp_path
         "hydra_train", "--config-dir", repo / "configs", "--config-name", "memory_transformer",
         f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}", f"task.init_from={start}",
         f"checkpoint.save_dir={tmp_path / 'file'}", f"hydra.run.dir={tmp_path / 'hydra'}",
-        "model._name=memory_transformer_tiny", *(f"model.{k}={v}" for k, v in SIZES.items()),
+        "model._name=memory_transformer_tiny", *(f"++model.{k}={v}" for k, v in SIZES.items()),
         "model.learned_positions=false", "model.layernorm_embedding=false",
         "model.no_scale_embedding=false", "model.activation_fn=relu", "common.cpu=true",
         "common.log_format=json", "common.log_interval=1", "dataset.max_tokens=512",

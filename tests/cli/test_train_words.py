@@ -23,7 +23,7 @@ CASES = {
     "nowhere": "nowhere: there is no such data folder",
     "TEXT/train.en --lr 1": "TEXT/train.en: this is a file and no data folder; prepare it first",
     "TEXT": "TEXT: this is no data folder (it has train.de, train.en); prepare it first",
-    "DATA": "`--arch` is missing: the model, such as gtransformer_base",
+    "DATA": "`--arch` is missing, or `--config NAME`",
     "DATA --arch gtransformer_bse": "did you mean gtransformer_base?",
     "DATA --arch gtransformer_base": "`--optimizer` is missing, such as `--optimizer adam`",
     "DATA --arch gtransformer_base --optimizer adam": "`--lr` is missing",

@@ -269,7 +269,7 @@ def test_command_line_and_configuration_give_the_same_model(
         f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}",
         f"checkpoint.save_dir={tmp_path / 'file'}", f"hydra.run.dir={tmp_path / 'hydra'}",
         f"model._name={config}_tiny",
-        *(f"model.{flag[2:].replace('-', '_')}={value}" for flag, value in sizes),
+        *(f"++model.{flag[2:].replace('-', '_')}={value}" for flag, value in sizes),
         "common.cpu=true", "common.log_format=json", "common.log_interval=1",
         "dataset.max_tokens=1024", "dataset.num_workers=0", "dataset.disable_validation=true",
         "optimization.max_update=2",

@@ -29,7 +29,7 @@ from typing import Any
 
 from gtrans import __version__
 from gtrans.cli import main as gtrans
-from gtrans.options.catalogue import models
+from gtrans.cli.shared.fairseq_commands import architectures
 
 REPO = Path(__file__).resolve().parent.parent.parent
 SIZES = (
@@ -129,7 +129,10 @@ def systems() -> dict[str, tuple[str, ...]]:
     """The variants, and each class that has none, with the defaults of its smallest sizes."""
     found = dict(VARIANTS)
     named = {word for options in VARIANTS.values() for word in options}
-    for names in models().values():
+    models: dict[type, list[str]] = {}
+    for arch, model in architectures().items():
+        models.setdefault(model, []).append(arch)
+    for names in models.values():
         if not named & set(names):
             smallest = next((name for name in names if name.endswith("_tiny")), names[0])
             found[names[0]] = (*DOCUMENT, "--arch", smallest, *SIZES, SHARED, *CROSS_ENTROPY)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -93,35 +92,12 @@ def test_help_needs_neither_torch_nor_fairseq(words, site, tmp_path):
     assert done.returncode == 0 and done.stdout.startswith("usage: gtrans")
 
 
-def test_recipes_and_configurations_are_copied_out(repo, site, tmp_path):
-    listed = gtrans(site, tmp_path, "recipes", hidden="torch fairseq")
-    assert "  run-finetune.sh " in listed.stdout and "  gtransformer_sentence " in listed.stdout
-    done = gtrans(site, tmp_path, "recipes", "--output", "mine", hidden="torch fairseq")
-    assert done.returncode == 0, done.stderr
-    assert "gtrans train --config-dir mine/configs --config-name NAME" in done.stdout
+def test_configurations_and_scripts_are_in_it(repo, site):
     for name in ("exp_gtransformer", "configs"):
         here = {path.relative_to(repo) for path in (repo / name).rglob("*") if path.is_file()}
-        copied = (tmp_path / "mine" / name).rglob("*")
-        assert here == {path.relative_to(tmp_path / "mine") for path in copied if path.is_file()}
-    with_bert = subprocess.run(
-        ["mine/exp_gtransformer/run-bert.sh", "--data", "t", "--corpus", "nc2016",
-         "--out", "out", "--make-bert", "2x64", "--dry-run"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    (program,) = re.findall(r"^\$ \S+ (\S+\.py) ", with_bert.stdout, re.MULTILINE)
-    made = subprocess.run([sys.executable, program, "--help"], capture_output=True, text=True)
-    assert program.startswith(f"{tmp_path}/mine/") and made.returncode == 0, made.stderr
-    again = gtrans(site, tmp_path, "recipes", "--output", "mine")
-    assert again.returncode == 1 and "give a new folder" in again.stderr
-
-    recipe = subprocess.run(
-        ["mine/exp_gtransformer/run-finetune.sh", "--data", "t", "--corpus", "nc2016",
-         "--out", "out", "--dry-run"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert recipe.returncode == 0, recipe.stderr
-    assert "gtrans train out/data --source-lang en" in recipe.stdout
-    assert str(repo) not in recipe.stdout.replace(str(Path(sys.executable).parent), "")
+        there = site / "gtrans" / "shipped"
+        found = (path for path in (there / name).rglob("*") if path.is_file())
+        assert here == {path.relative_to(there) for path in found}
 
 
 def test_the_page_of_reports_is_in_it(site: Path, repo: Path) -> None:

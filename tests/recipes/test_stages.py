@@ -211,35 +211,3 @@ def test_the_bert_of_a_sentence_model_without_one(script, stand_ins):
     assert " --reuse old " in prepare and prepare.endswith(" --bert B")
     prepare, *_ = commands(script("run-bert", *PLACE, *existing, "--dry-run"))
     assert "--bert" not in prepare, "that of the folder, if it has one"
-
-
-def test_no_option_of_a_document_model_ends_its_sentence_model(repo):
-    """All that it lacks are in one pattern, and no option that every model has."""
-    from gtrans.options.catalogue import model_options, section_options, task_options
-
-    text = (repo / "exp_gtransformer" / "lib" / "stages.sh").read_text(encoding="utf-8")
-    words = re.search(r'DOCUMENT_ONLY="(.*?)"', text, re.DOTALL)[1]
-    pattern = re.compile(words.replace("\\\n", ""))
-    flags = {
-        arch: {option.flag for option in model_options(f"{arch}_base")}
-        for arch in (
-            "gtransformer", "memory_transformer", "han_transformer", "flat_transformer",
-            "document_aware_transformer", "bert_context_transformer",
-        )
-    }  # fmt: skip
-    started = [
-        ("memory_transformer", "gtransformer"), ("han_transformer", "gtransformer"),
-        ("document_aware_transformer", "flat_transformer"),
-        ("document_aware_transformer", "bert_context_transformer"),
-    ]  # fmt: skip
-    for model, sentence in started:
-        for flag in flags[model] - flags[sentence]:
-            assert pattern.fullmatch(flag), (model, flag)
-    tasks = {option.flag for option in task_options(None)}
-    for flag in ("--min-window", "--max-window", "--context-before", "--sentence-marks"):
-        assert flag in tasks and pattern.fullmatch(flag)
-    sections = ("common", "optimization", "dataset", "checkpoint", "distributed_training")
-    stock = {option.flag for section in sections for option in section_options(section, None)}
-    assert "--memory-efficient-fp16" in stock and "--dropout" in flags["gtransformer"]
-    for flag in (*stock, "--dropout", "--positions", "--word-dropout", "--encoder-layers"):
-        assert not pattern.fullmatch(flag), flag

@@ -57,7 +57,7 @@ def _options_of(parser: argparse.ArgumentParser) -> dict[str, Any]:
 
 def _kind(action: argparse.Action) -> Any:
     if action.nargs == 0:
-        return "flag"
+        return "flag" if action.const else "off"
     if action.choices:
         return [str(choice) for choice in action.choices]
     if action.dest in _LISTS:

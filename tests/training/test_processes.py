@@ -145,9 +145,9 @@ def test_a_configuration_file_goes_on_with_the_run_of_a_command_line(tiny, stock
         "--config-dir", repo / "configs", "--config-name", "gtransformer_randinit",
         f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}", "common.cpu=true",
         f"checkpoint.save_dir={folder}", f"hydra.run.dir={tmp_path / 'hydra'}",
-        "model._name=gtransformer_tiny", *(f"model.{key}={size}" for key, size in sizes.items()),
-        "model.encoder_global_layers=1", "model.decoder_global_layers=1",
-        "model.cross_global_layers=1", "dataset.max_tokens=512", "optimization.lr=[0.003]",
+        "model._name=gtransformer_tiny", *(f"++model.{key}={size}" for key, size in sizes.items()),
+        "++model.encoder_global_layers=1", "++model.decoder_global_layers=1",
+        "++model.cross_global_layers=1", "dataset.max_tokens=512", "optimization.lr=[0.003]",
         "optimization.update_freq=[1]", "dataset.disable_validation=true",
     ]  # fmt: skip
     done = stock("hydra_train", *override, "optimization.max_update=3", "common.seed=7")

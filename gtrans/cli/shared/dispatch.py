@@ -31,13 +31,11 @@ COMMANDS = {
     "score": "score translations: BLEU, chrF, TER, METEOR; confidence intervals, significance",
     "contrast": "measure a model's accuracy on contrastive sets, by phenomenon and distance",
     "cxmi": "measure how much context raises the probability of the reference",
-    "options": "list the architectures, or explain the options of one of them",
     "show": "say what a checkpoint, a prepared or run folder, or a translation was made from",
     "average": "average checkpoints of one training run",
     "convert": "convert a checkpoint of another program",
     "trim-vocab": "reduce a pretrained model to the subword pieces that a corpus uses",
     "reproduce": "make the tables and figures of the papers, or list what each needs",
-    "recipes": "list the papers' scripts and configurations, or copy them to a folder",
 }
 
 _MISTYPED = 2  # as argparse ends

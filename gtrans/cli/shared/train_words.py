@@ -25,7 +25,7 @@ TABLE = Path(__file__).with_name("train_options.json")
 TASK = "document_translation"
 _KINDS = {"int": whole(), "float": real(), "list": several(real()), "str": str}
 _MISSING = {
-    "arch": "`--arch` is missing: the model, such as gtransformer_base; `gtrans options` lists all",
+    "arch": "`--arch` is missing, or `--config NAME`; `gtrans train --help` lists both",
     "optimizer": "`--optimizer` is missing, such as `--optimizer adam`",
     "lr": "`--lr` is missing: the highest learning rate, such as `--lr 5e-4`",
 }
@@ -41,7 +41,7 @@ def check_words(argv: Sequence[str]) -> None:
         SystemExit: with status 2: there is no such option or choice, or a value is out of range.
         GtransError: the data folder, the architecture or a setting is missing or wrong.
     """
-    table = json.loads(TABLE.read_text(encoding="utf-8"))
+    table = _table()
     parser = Parser(prog="gtrans train", add_help=False, conflict_handler="resolve")
     parser.add_argument("data", nargs="?")
     parser.add_argument(VERBOSE, action="store_true")
@@ -67,7 +67,7 @@ def check_words(argv: Sequence[str]) -> None:
 
 
 def _declare(parser: Parser, names: list[str], kind: Any) -> None:
-    if kind == "flag":
+    if kind in ("flag", "off"):
         parser.add_argument(*names, action="store_true")
     elif isinstance(kind, list):
         parser.add_argument(*names, choices=kind)
@@ -81,7 +81,7 @@ def _check_arch(arch: str | None, table: dict[str, Any]) -> None:
         return
     raise GtransError(
         f"`--arch {arch}`: this project has no such architecture"
-        f"{did_you_mean(arch, table['architectures'])} (`gtrans options` lists all)"
+        f"{did_you_mean(arch, table['architectures'])} (`gtrans train --help` lists all)"
     )
 
 
@@ -90,7 +90,24 @@ def _are_new(argv: Sequence[str], parser: argparse.ArgumentParser) -> bool:
     flags = {word.partition("=")[0] for word in argv if word.startswith("--")}
     known = parser._option_string_actions
     unknown = [flag for flag in flags if not any(name.startswith(flag) for name in known)]
-    return any(f" {flag[2:].replace('-', '_')}:" in _sources() for flag in unknown)
+    return any(declared_in_sources(flag[2:].replace("-", "_")) for flag in unknown)
+
+
+def options_table() -> dict[str, Any]:
+    """All options of a training: by their flags ``flag``, ``off``, a type, or the choices."""
+    found: dict[str, Any] = _table()["options"]
+    return found
+
+
+def declared_in_sources(name: str) -> bool:
+    """Whether a module declares an option, which may be younger than the table."""
+    return f" {name}:" in _sources()
+
+
+@cache
+def _table() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return found
 
 
 @cache

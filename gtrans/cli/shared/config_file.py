@@ -1,0 +1,210 @@
+"""``gtrans train --config``: a file of configs/, or one of the user's own, as options of training.
+
+The file is one of fairseq-hydra-train: sections with keys. They become words in front of those of
+the command line, which therefore win.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from gtrans.cli.shared.train_words import TASK, declared_in_sources, options_table
+from gtrans.errors import GtransError, did_you_mean
+from gtrans.messages import say
+from gtrans.shipped import shipped
+
+FOLDER = "configs"
+FLAG = "--config"
+_MISSING = "???"
+_SECTIONS = (
+    *("common", "task", "model", "criterion", "optimizer", "lr_scheduler", "optimization"),
+    *("dataset", "distributed_training", "checkpoint", "ema", "bmuf"),
+)
+# Flags that choose another class than the _name of a section.
+_CHOICES = {"task": "--task", "model": "--arch", "criterion": "--criterion",
+            "optimizer": "--optimizer", "lr_scheduler": "--lr-scheduler"}  # fmt: skip
+# Only fairseq-hydra-train needs it.
+_IGNORED = {("common", "user_dir")}
+_BATCH = ("--max-tokens", "--batch-size", "--update-freq")
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """A configuration file.
+
+    Attributes:
+        path: the file.
+        sections: by section, its keys and values.
+    """
+
+    path: Path
+    sections: dict[str, dict[str, Any]]
+
+    def words(self, argv: Sequence[str]) -> list[str]:
+        """The options of the file as words of the command line, then those of ``argv``.
+
+        Raises:
+            GtransError: a section or key that does not exist, or a value ``???`` that ``argv``
+                does not have.
+        """
+        kinds = {flag: kind for flags, kind in options_table().items() for flag in flags.split()}
+        given = {word.partition("=")[0] for word in argv}
+        ours = (
+            self.sections.get("task", {}).get("_name", TASK) == TASK and "--user-dir" not in given
+        )
+        words: list[str] = []
+        for section, values in self.sections.items():
+            if section not in _SECTIONS:
+                hint = did_you_mean(section, _SECTIONS)
+                raise GtransError(f"{self.path}: there is no section '{section}'{hint}.")
+            for key, value in values.items():
+                flag = _flag(key)
+                if key == "_name":
+                    if section not in _CHOICES:
+                        raise GtransError(f"{self.path}: the section '{section}' has no '_name'.")
+                    words.append(f"{_CHOICES[section]}={value}")
+                elif (section, key) in _IGNORED or value is None:
+                    continue
+                elif key == "data":
+                    if value != _MISSING and not (argv and not argv[0].startswith("-")):
+                        words.append(str(value))
+                elif ours and flag not in kinds and not declared_in_sources(key):
+                    close = did_you_mean(key, [known[2:].replace("-", "_") for known in kinds])
+                    raise GtransError(
+                        f"{self.path}: {section}.{key}: there is no such option{close}."
+                    )
+                elif value == _MISSING:
+                    if flag not in given and not {"-h", "--help"} & given:
+                        raise GtransError(f"`{flag}` is missing; {self.path} leaves it open.")
+                elif isinstance(value, bool):
+                    # The flag of an option that is on by default turns it off.
+                    words += [flag] if value != (kinds.get(flag) == "off") else []
+                else:
+                    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+                    # argparse takes a word with a space for DATA where it does not know the option
+                    words.append(f"{flag}={text.replace(', ', ',')}")
+        return [*words, *argv]
+
+    def check_unread(self, unread: Sequence[str], argv: Sequence[str]) -> None:
+        """Say which keys the classes do not have that ``argv`` chooses in place of the file's.
+
+        Raises:
+            GtransError: ``argv`` chooses no others, so that it is a mistake in the file.
+        """
+        if not unread:
+            return
+        keys = ", ".join(word.partition("=")[0] for word in unread)
+        if not {word.partition("=")[0] for word in argv} & {*_CHOICES.values(), "-a"}:
+            raise GtransError(f"{self.path}: {keys}: not an option of what the file chooses.")
+        say(f"{self.path}: {keys} left out: not an option of what is chosen instead")
+
+    def share_batch(self, args: argparse.Namespace, argv: Sequence[str]) -> None:
+        """Divide the batches of an update, which are those of one device, among all processes.
+
+        Nothing is done where ``argv`` has a size of batches. What cannot be divided by whole
+        batches makes them smaller, so that an update has as many tokens (documents) as in the file.
+
+        Raises:
+            GtransError: they cannot be divided.
+        """
+        workers = _workers(args)
+        if workers == 1 or any(word.partition("=")[0] in _BATCH for word in argv):
+            return
+        size, unit = (args.batch_size, "units") if args.batch_size else (args.max_tokens, "tokens")
+        total = size * int(args.update_freq[0])
+        batches = -(-int(args.update_freq[0]) // workers)
+        each, rest = divmod(total, batches * workers)
+        if rest:
+            raise GtransError(
+                f"{workers} processes cannot share the {total} {unit} of an update ({self.path}); "
+                "give `--update-freq` and `--max-tokens` (or `--batch-size`)."
+            )
+        args.update_freq = [batches]
+        if unit == "units":
+            args.batch_size = args.batch_size_valid = each
+        else:
+            args.max_tokens = args.max_tokens_valid = each
+        say(f"an update has {total} {unit}: {workers} processes, {each} {unit}, {batches} batches")
+
+
+def take_config(argv: Sequence[str]) -> tuple[ConfigFile | None, list[str]]:
+    """The configuration that ``--config`` names, and the other words.
+
+    Raises:
+        GtransError: no or several names, no such file, or a file that is no configuration.
+    """
+    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    early.add_argument(FLAG, action="append", nargs="?", default=[])
+    found, rest = early.parse_known_args(list(argv))
+    if not found.config:
+        return None, rest
+    if len(found.config) > 1 or not found.config[0]:
+        raise GtransError(
+            f"`{FLAG}` takes one name or file; `gtrans train --help` lists the names."
+        )
+    path = find_config(found.config[0])
+    return ConfigFile(path, read_config(path)), rest
+
+
+def config_names() -> list[str]:
+    """The names of the project's own configurations."""
+    folder = shipped(FOLDER)
+    return sorted(
+        path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml")
+    )
+
+
+def find_config(name: str) -> Path:
+    """The file of a configuration: one of the user's own, or the project's of that name.
+
+    Raises:
+        GtransError: there is none.
+    """
+    own = Path(name)
+    for path in (own, shipped(FOLDER) / f"{name}.yaml"):
+        if path.is_file():
+            return path
+    if own.suffix in (".yaml", ".yml"):
+        raise GtransError(f"`{FLAG} {name}`: there is no such file.")
+    names = config_names()
+    hint = did_you_mean(name, names) or f"; there are {', '.join(names)}"
+    raise GtransError(f"`{FLAG} {name}`: there is no such configuration{hint}.")
+
+
+def read_config(path: Path) -> dict[str, dict[str, Any]]:
+    """The sections of a configuration.
+
+    Raises:
+        GtransError: it cannot be read, or is no configuration.
+    """
+    try:
+        values = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException) as error:
+        raise GtransError(f"{path}: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict) or not all(isinstance(x, dict) for x in values.values()):
+        raise GtransError(
+            f"{path}: a configuration has sections with keys, such as 'model:' with '_name:'."
+        )
+    return {str(section): dict(group) for section, group in values.items()}
+
+
+def _workers(args: argparse.Namespace) -> int:
+    from gtrans.training.launch import launched
+
+    found = launched(os.environ)
+    if found is not None:
+        return found.size
+    return 1 if args.cpu else int(args.distributed_world_size)
+
+
+def _flag(key: str) -> str:
+    return f"--{key.replace('_', '-')}"

@@ -1,1 +1,0 @@
-"""The options of this project, explained from where they are defined."""
