@@ -276,6 +276,7 @@ def _check_access(path: Path) -> None:
 
 def _concerns(error: OSError, files: tuple[Path, ...]) -> bool:
     """Whether an error is about writing one of ``files``; one without a name is."""
-    if isinstance(error.filename, str | bytes):
-        return Path(os.fsdecode(error.filename)) in files
+    names = [name for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+    if names:  # that of a copy names both
+        return any(Path(os.fsdecode(name)) in files for name in names)
     return error.errno is not None and not isinstance(error, _OF_STREAMS)

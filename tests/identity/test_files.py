@@ -119,6 +119,9 @@ def test_a_full_disk(tmp_path: Path):
         target = tmp_path / "out"
         target.write_text("old")
         refused(lambda: write(target, "x" * 100_000), f"{target}: cannot be written (the disk is")
+        large = tmp_path.parent / "large"
+        large.write_text("x" * 100_000)
+        refused(lambda: copy_file(large, target), f"{target}: cannot be written (the disk is")
         assert target.read_text() == "old"
         assert names(tmp_path) == ["out"]
         subprocess.run(["mount", "-o", "remount,ro", tmp_path], check=True)
