@@ -31,7 +31,7 @@ def error(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return lines[-1]
 
 
-class Interrupted(Exception):
+class Interrupted(BaseException):
     """What ends a run in the tests."""
 
 
