@@ -17,7 +17,7 @@ from gtrans.libraries import require
 
 SUFFIXES: Mapping[str, Sequence[str]] = {
     "text": (".txt", ".text"),
-    "markdown": (".md", ".markdown"),
+    "markdown": (".md", ".markdown", ".mdx"),
     "html": (".html", ".htm", ".xhtml"),
     "docx": (".docx",),
     "jsonl": (".jsonl",),
@@ -65,10 +65,12 @@ class Reader:
         lang: language of the text, whose rules split it into sentences.
         split_sentences: the lines and rows of plain text, JSON lines and tables are running text,
             not sentences. Text of the other formats always is.
+        target: the language of the translation, for what a page says of its own.
     """
 
-    def __init__(self, lang: str, split_sentences: bool) -> None:
+    def __init__(self, lang: str, split_sentences: bool, target: str | None = None) -> None:
         self._lang = lang
+        self._target = target
         self._split_sentences = split_sentences
 
     def read(self, path: Path, name: str) -> DocumentFile:
@@ -78,8 +80,12 @@ class Reader:
             GtransError: it cannot be read or is not of this format.
         """
         if _is_running(name, self._split_sentences):
-            return _RUNNING[name].read(str(path), splitter(self._lang))
-        return _SENTENCES[name].read(str(path), as_one)
+            found = _RUNNING[name].read(str(path), splitter(self._lang))
+        else:
+            found = _SENTENCES[name].read(str(path), as_one)
+        if self._target is not None:
+            found.languages = self._lang, self._target
+        return found
 
 
 def packer(path: Path) -> Callable[[bytes], bytes]:

@@ -4,13 +4,39 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar
 
 from gtrans.formats.inline import Block, Splitter
 from gtrans.languages import language_code
 
-MOVED = "markup inside a word has moved to its end, or marks the whole word"
+LOST, MOVED, KEPT = "emphasis lost", "markup moved", "not translated"
+LINKS = "links to translated headings"
+"""Kinds of notes."""
+
+
+_MOVED = " from inside a word to its end or around it"
+
+
+@dataclass(frozen=True)
+class Note:
+    """What could not be kept, or was not translated.
+
+    Attributes:
+        where: the file, and its line or the begin of the text.
+        kind: one of those above; a summary counts them.
+        detail: what follows the kind.
+        count: of how many places it tells.
+    """
+
+    where: str
+    kind: str
+    detail: str = ""
+    count: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.kind}{self.detail}"
 
 
 class DocumentFile(ABC):
@@ -19,7 +45,8 @@ class DocumentFile(ABC):
     Attributes:
         path: the file, for messages.
         documents: its documents, each a list of blocks.
-        lost: after :meth:`translated`, a line for each place where markup could not be kept.
+        notes: after :meth:`translated`, what of it could not be kept or was not translated.
+        languages: of the source and the target; None if they are not known.
         libraries: that its format needs.
     """
 
@@ -28,7 +55,8 @@ class DocumentFile(ABC):
     def __init__(self, path: str) -> None:
         self.path = path
         self.documents: list[list[Block]] = []
-        self.lost: list[str] = []
+        self.notes: list[Note] = []
+        self.languages: tuple[str, str] | None = None
 
     @classmethod
     @abstractmethod
@@ -69,9 +97,11 @@ class DocumentFile(ABC):
             return [self.path for sentences in self.sentences for _ in sentences]
         return [f"{self.path}:{line}" for line in lines]
 
-    def moved(self, blocks: Iterable[tuple[int, Block]]) -> list[str]:
-        """A line for each block, with its line from 0, in which markup inside a word moved."""
-        return [f"{self.path}:{line + 1}: {MOVED}" for line, block in blocks if block.moved]
+    def note_moved(self, blocks: Iterable[tuple[int, Block]]) -> None:
+        """Note each of the blocks, with its line from 0, in which markup inside a word moved."""
+        self.notes += [
+            Note(f"{self.path}:{line + 1}", MOVED, _MOVED) for line, block in blocks if block.moved
+        ]
 
     @abstractmethod
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:

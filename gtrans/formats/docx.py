@@ -6,22 +6,28 @@ Only the text of paragraphs (``w:t``) is replaced. Every other part of the file 
 from __future__ import annotations
 
 import io
+import posixpath
 import re
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from itertools import chain
 from typing import Any
 
+from gtrans.data.documents import read_bytes
 from gtrans.errors import GtransError
-from gtrans.formats.document_file import MOVED, DocumentFile
-from gtrans.formats.inline import Block, Mark, Splitter, with_addresses_marked
+from gtrans.formats.document_file import KEPT, MOVED, DocumentFile, Note
+from gtrans.formats.inline import Block, Mark, Splitter
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_MAIN = "word/document.xml"
-# The parts that have text, in the order in which they are read.
-_PARTS = re.compile(r"word/(document|header\d*|footer\d*|footnotes|endnotes)\.xml")
+_RELATION = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
+# The parts with text that is translated, by what they are to the main part (ECMA-376, 11.3).
+_TRANSLATED = ("header", "footer", "footnotes", "endnotes")
+# Text of other parts, which stays, by a part of their names.
+_TEXT = re.compile(rb"<(?:\w+:)?[tv](?: [^>]*)?>[^<]*[A-Za-z\x80-\xff]")
+_STAYS = {
+    "chart": "charts", "diagrams/": "SmartArt", "comments": "comments", "glossary/": "glossary",
+}  # fmt: skip
 _CODE = re.compile(r"code|preformatted|verbatim", re.IGNORECASE)
 _BREAKS = {f"{_W}{name}" for name in ("br", "cr", "ptab", "tab")}
 _PROPERTIES = {f"{_W}{name}" for name in ("pPr", "rPr", "sdtPr", "sdtEndPr", "smartTagPr")}
@@ -45,13 +51,13 @@ _HIDDEN = {
     )
 }
 _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_DRAWN = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
+_SHAPES = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+_HYPHEN, _NO_BREAK = f"{_W}noBreakHyphen", "\u2011"
+_REFERENCES = (f"{_W}footnoteReference", f"{_W}endnoteReference")
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LARGEST = 1 << 30  # bytes, unpacked
-# What zipfile raises for bytes that are no archive.
-_DAMAGE = (
-    zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError,
-    struct.error,
-)  # fmt: skip
 
 
 class Docx(DocumentFile):
@@ -62,35 +68,14 @@ class Docx(DocumentFile):
     @classmethod
     def read(cls, path: str, split: Splitter) -> Docx:
         """See :meth:`DocumentFile.read`."""
-        from lxml import etree
-
         found = cls(path)
+        contents = read_bytes(path)
         try:
-            with zipfile.ZipFile(path) as archive:
-                if sum(member.file_size for member in archive.infolist()) > _LARGEST:
-                    raise GtransError(f"'{path}' unpacks to more than 1 GiB; give a smaller file")
-                found.members = [(one, archive.read(one)) for one in archive.infolist()]
-            names = {member.filename: contents for member, contents in found.members}
-            if _MAIN not in names:
-                raise GtransError(f"'{path}' is no DOCX file: it has no {_MAIN}")
-            for name in sorted(filter(_PARTS.fullmatch, names), key=lambda name: name != _MAIN):
-                parser = etree.XMLParser(resolve_entities=False, no_network=True)
-                found.parts[name] = etree.fromstring(names[name], parser)
-                if not found.parts[name].tag.startswith(_W):
-                    raise GtransError(
-                        f"'{path}' is not in the usual form of DOCX ({name}; Strict Open XML is "
-                        "another); save it as 'Word document (.docx)' first"
-                    )
+            found._unpack(contents)
         except GtransError:
             raise
-        except FileNotFoundError:
-            raise GtransError(f"there is no file '{path}'; check the path") from None
-        except _DAMAGE as error:
-            raise GtransError(f"'{path}' is no DOCX file, or damaged ({error})") from None
-        except etree.XMLSyntaxError as error:
-            raise GtransError(f"'{path}' is damaged ({error})") from None
-        except OSError as error:
-            raise GtransError(f"cannot read '{path}': {error.strerror or error}") from None
+        except Exception as error:  # whatever the libraries say of bytes that are no DOCX
+            raise GtransError(f"'{path}' is no DOCX file, or damaged ({error})") from error
         blocks: list[Block] = []
         for root in found.parts.values():
             repeated = _repeated(root)
@@ -109,16 +94,72 @@ class Docx(DocumentFile):
         self.members: list[tuple[zipfile.ZipInfo, bytes]] = []
         self.parts: dict[str, Any] = {}
         self.twins: list[tuple[Any, Any]] = []  # elements, and those whose text they have
+        self.staying: set[str] = set()  # what of the text is not translated
+
+    def _unpack(self, contents: bytes) -> None:
+        """Find the parts that have text."""
+        from lxml import etree
+
+        archive = zipfile.ZipFile(io.BytesIO(contents))
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > _LARGEST:
+            raise GtransError(f"'{self.path}' unpacks to more than 1 GiB; give a smaller file")
+        for member in members:
+            # Other methods are none of DOCX (ECMA-376 part 2, C.3), and unpack without a limit.
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise zipfile.BadZipFile(f"'{member.filename}' is packed in an unknown way")
+            with archive.open(member) as file:  # reads no more than the size that it says
+                self.members.append((member, file.read(member.file_size)))
+                file.read(1)  # compares the checksum
+        by_name = {member.filename: data for member, data in self.members}
+        parser = etree.XMLParser(no_network=True, remove_comments=True, remove_pis=True)
+
+        def related(part: str) -> Iterator[tuple[str, str]]:
+            """What a part has a relation to, by the kind of it."""
+            folder, name = posixpath.split(part)
+            data = by_name.get(posixpath.join(folder, "_rels", f"{name}.rels"))
+            for one in () if data is None else etree.fromstring(data, parser).iter(_RELATION):
+                target = posixpath.join("/", folder, one.get("Target", ""))
+                kind = one.get("Type", "").rpartition("/")[2]
+                yield kind, posixpath.normpath(target).lstrip("/")
+
+        main = next((name for kind, name in related("") if kind == "officeDocument"), "")
+        if main not in by_name:
+            raise GtransError(f"'{self.path}' is no DOCX file: it has no main document")
+        others = sorted(name for kind, name in related(main) if kind in _TRANSLATED)
+        for name in [main, *(name for name in others if name in by_name)]:
+            root = self.parts[name] = etree.fromstring(by_name[name], parser)
+            if not root.tag.startswith(_W):
+                raise GtransError(
+                    f"'{self.path}' is not in the usual form of DOCX ({name}; Strict Open XML is "
+                    "another); save it as 'Word document (.docx)' first"
+                )
+            for hyphen in root.iter(_HYPHEN):
+                hyphen.tag, hyphen.text = f"{_W}t", _NO_BREAK
+                hyphen.set(_HYPHEN, "")
+            for element in root.iter(f"{_DRAWN}docPr", f"{_SHAPES}t"):
+                text = element.text or element.get("descr") or element.get("title") or ""
+                if any(map(str.isalpha, text)):
+                    drawn = element.tag == f"{_SHAPES}t"
+                    self.staying.add("drawings" if drawn else "alternative texts of pictures")
+        for name in by_name.keys() - self.parts.keys():
+            kind = next((kind for part, kind in _STAYS.items() if part in name), None)
+            if kind and name.endswith(".xml") and _TEXT.search(by_name[name]):
+                self.staying.add(kind)
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
         from lxml import etree
 
-        self.lost = []
+        self.notes = []
+        if self.staying:
+            self.notes = [Note(self.path, KEPT, f": {', '.join(sorted(self.staying))}")]
         for block, found in self.by_block(translations):
             _write(block.translated(found, joint))
             if block.moved:
-                self.lost.append(f"{self.path}: '{block.text[:40]}': {MOVED}")
+                self.notes.append(
+                    Note(f"{self.path}: '{block.text[:40]}'", MOVED, " to the end of a word")
+                )
         for element, original in self.twins:
             element.text = original.text
             element.set(_SPACE, "preserve")
@@ -127,7 +168,7 @@ class Docx(DocumentFile):
             for member, contents in self.members:
                 if member.filename in self.parts:
                     contents = etree.tostring(
-                        self.parts[member.filename],
+                        _with_hyphens(self.parts[member.filename]),
                         xml_declaration=True,
                         encoding="UTF-8",
                         standalone=True,
@@ -170,9 +211,9 @@ def _content(paragraph: Any) -> Iterator[str | Mark]:
             texts.append(element)
             look = now
         elif element.tag not in _AROUND_RUNS:
-            yield Mark(
-                "point", None, breaks=element.tag in _BREAKS, hidden=element.tag in _HIDDEN
-            )
+            hidden = element.tag in _HIDDEN
+            leads = not hidden and element.tag not in _REFERENCES
+            yield Mark("point", None, element.tag in _BREAKS, hidden, leads=leads)
     if texts:
         yield from _marked(texts)
 
@@ -202,7 +243,7 @@ def _marked(texts: list[Any]) -> Iterator[str | Mark]:
     place = texts[0].getparent().find(f"{_W}rPr/{_W}vertAlign")
     script = place is not None and place.get(f"{_W}val") in ("subscript", "superscript")
     yield Mark("open", texts, script=script)
-    yield from with_addresses_marked("".join(element.text or "" for element in texts))
+    yield "".join(element.text or "" for element in texts)
     yield Mark("close", None)
 
 
@@ -234,8 +275,8 @@ def _write(items: Sequence[str | Mark]) -> None:
             last.set(_SPACE, "preserve")
             for element in others:
                 element.text = ""
-        elif not isinstance(item, Mark) or isinstance(item.what, str):
-            words = item if isinstance(item, str) else item.what
+        elif not isinstance(item, Mark):
+            words = _NO_XML.sub("\ufffd", item)
             if attached:
                 last.text += words
             else:
@@ -244,3 +285,20 @@ def _write(items: Sequence[str | Mark]) -> None:
             attached = False
     if waiting and last is not None:
         last.text += waiting
+
+
+def _with_hyphens(root: Any) -> Any:
+    """A copy of a part in which hyphens that do not break a line are elements, as Word has them."""
+    copied = deepcopy(root)
+    for text in list(copied.iter(f"{_W}t")):
+        first, *others = (text.text or "").split(_NO_BREAK)
+        text.text = first
+        for words in reversed(others):
+            following = deepcopy(text)
+            following.text = words
+            text.addnext(following)
+            text.addnext(text.makeelement(_HYPHEN))
+    for text in list(copied.iter(f"{_W}t")):
+        if text.attrib.pop(_HYPHEN, None) is not None and not text.text:
+            text.getparent().remove(text)
+    return copied

@@ -1,7 +1,8 @@
 """HTML.
 
-The file is taken apart into tags and text, and put together again with other text: tags,
-attributes, comments, scripts, and white space between blocks stay byte for byte.
+The file is taken apart into tags and text, and put together again with other text: comments,
+scripts, tags but for their texts (``alt``, ``title``, ..) and ``lang``, and white space between
+blocks stay byte for byte.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 import codecs
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from html.parser import HTMLParser
-from itertools import accumulate, groupby, pairwise
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Literal
 
 from gtrans.data.documents import read_bytes, read_text
 from gtrans.errors import GtransError
-from gtrans.formats.document_file import DocumentFile
-from gtrans.formats.inline import Block, Mark, Splitter, with_addresses_marked
+from gtrans.formats.document_file import KEPT, DocumentFile, Note
+from gtrans.formats.inline import Block, Mark, Splitter
+from gtrans.languages import language_code
+
+# ---- tags and text -------------------------------------------------------------------------------
 
 # Tags that stand in running text; every other one ends a block.
 INLINE = frozenset({
@@ -34,7 +39,11 @@ VOID = frozenset({
 # What is inside is not text, or not to be translated.
 _LEFT_ALONE = frozenset({
     "code", "kbd", "samp", "var", "tt", "math", "svg", "pre", "script", "style", "textarea",
-    "template", "object", "iframe",
+    "template", "object", "iframe", "xmp",
+})  # fmt: skip
+# What is inside has no tags (HTML, 13.2.5: "RCDATA", "RAWTEXT", "script data").
+_WITHOUT_TAGS = frozenset({
+    "script", "style", "textarea", "title", "iframe", "xmp", "noembed", "noframes",
 })  # fmt: skip
 _AFTER_P = frozenset({
     "address", "article", "aside", "blockquote", "center", "details", "dialog", "dir", "div",
@@ -56,93 +65,85 @@ _ENDED_BY = {
     **dict.fromkeys(("rb", "rt", "rp"), frozenset({"rb", "rt", "rp"})),
 }
 """Elements whose end tag may be left out (HTML, 13.1.2.4), and the tags whose begin ends them."""
+_ENDING = frozenset[str]().union(*_ENDED_BY.values())
 _NEED_NO_END = _ENDED_BY.keys() | {"html", "head", "body"}
 
+# A tag or a comment ends where browsers end it (HTML, 13.2.5); what template engines replace is
+# never taken apart, wherever it stands. Python's own parser ends a tag in an attribute that has no
+# end, so that what is written in it becomes a tag.
+_TEMPLATE = (
+    r"\{\{\{.{0,400}?\}\}\}|\{\{.{0,400}?\}\}|\{%.{0,400}?%\}|\{#.{0,400}?#\}|<%.{0,400}?%>"
+    r"|<\?(?:php|=).*?\?>"
+)
+_VALUE = "|".join(rf"{q}(?:{_TEMPLATE}|[^{q}])*+(?:{q}|\Z)" for q in "\"'")
+_ATTRIBUTE = (
+    rf"(?P<key>{_TEMPLATE}|[^\s/>][^\s/>=]*+)(?:\s*+=\s*+(?P<value>{_VALUE}|"
+    rf"(?:{_TEMPLATE}|[^\s\"'>])(?:{_TEMPLATE}|[^\s>])*+))?+"
+)
+_ATTRIBUTES = re.compile(_ATTRIBUTE, re.DOTALL)
+_WITHOUT_NAMES = re.sub(r"\?P<\w+>", "?:", _ATTRIBUTE)
+_PART = re.compile(
+    rf"(?P<template>{_TEMPLATE})"
+    r"|(?P<other><!--(?:-?>|.*?(?:--!?>|\Z))|<[!?][^>]*+>?|</[^A-Za-z][^>]*+>?)"
+    rf"|<(?P<end>/?)(?P<name>[A-Za-z][^\s/>]*+)(?:[\s/]*+{_WITHOUT_NAMES})*+[\s/]*+(?P<closed>>?)",
+    re.DOTALL,
+)
+_TEMPLATES = re.compile(f"({_TEMPLATE})", re.DOTALL)
 
-@dataclass(frozen=True)
+_TEXTS = frozenset({"alt", "title", "placeholder", "aria-label", "aria-description"})
+_TEXTS_OF = {"track": "label", "option": "label", "optgroup": "label"}
+_DESCRIPTIONS = frozenset({
+    "description", "og:title", "og:description", "og:image:alt", "twitter:title",
+    "twitter:description", "twitter:image:alt",
+})  # fmt: skip
+
+
+@dataclass(eq=False)
 class Part:
     """A part of the file.
 
     Attributes:
-        kind: ``begin``, ``end`` or ``empty`` of tags, ``text``, ``declaration``, ``other`` (such
-            as a comment), or ``whole``: elements with their contents that are left alone.
+        kind: ``begin`` or ``end`` of a tag, ``text``, ``template``, ``other`` (such as a comment),
+            or ``whole``: elements with their contents that are left alone.
         name: of the tag, or of the first element of a whole.
         raw: as it is in the file.
-        translate: of a begin: what it says itself, by ``translate`` or ``notranslate``.
+        changes: the values of its attributes that change, with their places and quotes: texts that
+            are translated, and None for languages.
     """
 
     kind: str
     name: str
     raw: str
-    translate: bool | None = None
+    changes: dict[tuple[int, int], Block | None] = field(default_factory=dict)
 
-
-class _Parts(HTMLParser):
-    """Finds where the parts of a file begin."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=False)
-        lengths = (len(line) + 1 for line in text.split("\n"))
-        self._lines = [0, *accumulate(lengths)]
-        self._begins: list[tuple[int, Part]] = []
-        self._text = text
-        self.feed(text)
-        self.close()
-
-    def parts(self) -> list[Part]:
-        """The parts, which together are the file."""
-        begins = [*self._begins, (len(self._text), Part("", "", ""))]
-        if begins[0][0]:
-            begins.insert(0, (0, Part("other", "", "")))
-        found: list[Part] = []
-        for (begin, part), (end, _) in pairwise(begins):
-            raw = self._text[begin:end]
-            if part.kind == "text" and found and found[-1].kind == "text":
-                raw = found.pop().raw + raw
-            found.append(replace(part, raw=raw))
+    def attributes(self) -> dict[str, tuple[str, tuple[int, int]]]:
+        """The attributes of a tag: what is written, and where; the first of a name counts."""
+        found: dict[str, tuple[str, tuple[int, int]]] = {}
+        for one in _ATTRIBUTES.finditer(self.raw.removesuffix(">"), len(self.name) + 1):
+            found.setdefault(one["key"].lower(), (one["value"] or "", one.span("value")))
         return found
 
-    def _add(self, kind: str, name: str = "", translate: bool | None = None) -> None:
-        line, column = self.getpos()
-        self._begins.append((self._lines[line - 1] + column, Part(kind, name, "", translate)))
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        said = dict(reversed(attrs))  # the first of two counts
-        value = (said["translate"] or "").lower() if "translate" in said else "not said"
-        translate = {"no": False, "yes": True, "": True}.get(value)
-        if "notranslate" in (said.get("class") or "").split():
-            translate = False
-        self._add("begin", tag, translate)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in VOID:
-            self.handle_starttag(tag, attrs)
-        else:
-            self._add("empty", tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._add("end", tag)
-
-    def handle_data(self, data: str) -> None:
-        self._add("text")
-
-    def handle_entityref(self, name: str) -> None:
-        self._add("text")
-
-    def handle_charref(self, name: str) -> None:
-        self._add("text")
-
-    def handle_comment(self, data: str) -> None:
-        self._add("other")
-
-    def handle_decl(self, decl: str) -> None:
-        self._add("declaration")
-
-    def handle_pi(self, data: str) -> None:
-        self._add("other")
-
-    def unknown_decl(self, data: str) -> None:
-        self._add("other")
+def _parts(text: str) -> Iterator[Part]:
+    """The parts, which together are the text."""
+    done, place = 0, 0
+    while found := _PART.search(text, place):
+        if found.start() > done:
+            yield Part("text", "", text[done : found.start()])
+        done = place = found.end()
+        if found["name"] is None:
+            yield Part("template" if found["template"] else "other", "", found[0])
+            continue
+        name = found["name"].lower()
+        if not found["closed"]:
+            yield Part("unclosed", name, found[0])
+            continue
+        yield Part("end" if found["end"] else "begin", name, found[0])
+        if name in _WITHOUT_TAGS and not found["end"]:
+            end = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(text, place)
+            place = end.start() if end else len(text)
+    if done < len(text):
+        yield Part("text", "", text[done:])
 
 
 @dataclass(eq=False)
@@ -159,20 +160,20 @@ class Parts:
 
     Attributes:
         parts: together they are the file; stretches of it that are left alone are one part.
-        unended: elements that are left alone and have no end tag: the line, from 0, and the name.
-
-    Raises:
-        AssertionError: it is no HTML.
+        unended: for each element that is left alone and has no end tag, and for a tag that does
+            not end: the line, from 0, and the name.
     """
 
     def __init__(self, text: str) -> None:
         self._open: list[_Element] = []
+        self._names: Counter[str] = Counter()  # of those
+        self._ending: list[int] = []  # the places of those that end others, or may end without tag
         self.unended: list[tuple[int, str]] = []
         self._line = 0
-        self.parts = list(self._together(_Parts(text).parts()))
+        self.parts = list(self._together(_parts(text)))
         self._close(0, None)
 
-    def _together(self, parts: Sequence[Part]) -> Iterator[Part]:
+    def _together(self, parts: Iterator[Part]) -> Iterator[Part]:
         """The parts, with what is left alone as one."""
         for alone, found in groupby(map(self._with_alone, parts), key=lambda pair: pair[0]):
             if alone is None:
@@ -186,16 +187,19 @@ class Parts:
         if part.kind == "begin":
             self._end_before(part.name)
             element = _Element(part.name, self._line)
-            element.alone = self._alone(element, part.translate)
-            alone = element.alone
+            alone = element.alone = self._alone(element, _translate(part))
             if part.name not in VOID:
+                if part.name not in INLINE or part.name in _ENDED_BY:
+                    self._ending.append(len(self._open))
                 self._open.append(element)
-        elif part.kind == "end":
-            names = [element.name for element in self._open]
-            if part.name in names:
-                place = len(names) - 1 - names[::-1].index(part.name)
-                alone = self._open[place].alone
-                self._close(place, part.name)
+                self._names[part.name] += 1
+        elif part.kind == "end" and self._names[part.name]:
+            place = next(n for n in reversed(range(len(self._open)))
+                         if self._open[n].name == part.name)  # fmt: skip
+            alone = self._open[place].alone
+            self._close(place, part.name)
+        elif part.kind == "unclosed":
+            self.unended.append((self._line, part.name))
         self._line += part.raw.count("\n")
         return alone, part
 
@@ -203,28 +207,200 @@ class Parts:
         within = self._open[-1].alone if self._open else None
         if element.name in _LEFT_ALONE or translate is False:
             return within or element
-        return None if translate and not self._in_code() else within
-
-    def _in_code(self) -> bool:
-        return any(element.name in _LEFT_ALONE for element in self._open)
+        in_code = any(self._names[name] for name in _LEFT_ALONE)
+        return None if translate and not in_code else within
 
     def _end_before(self, name: str) -> None:
         """Close the element that ends where another begins."""
-        for place in reversed(range(len(self._open))):
+        if name not in _ENDING:
+            return
+        for place in reversed(self._ending):
             over = self._open[place].name
             if name in _ENDED_BY.get(over, ()):
                 self._close(place, over)
-            elif over not in INLINE and over not in _ENDED_BY:
+            elif over not in _ENDED_BY:
                 return
 
     def _close(self, place: int, name: str | None) -> None:
         """Close the elements from one on; it is ended by ``name``, the others have no end tag."""
-        for element in self._open[place:]:
-            ended = element is self._open[place] and element.name == name
+        for number, element in enumerate(self._open[place:]):
+            self._names[element.name] -= 1
+            ended = number == 0 and element.name == name
             if element.alone is element and not ended and element.name not in _NEED_NO_END:
                 self.unended.append((element.line, element.name))
         del self._open[place:]
+        while self._ending and self._ending[-1] >= place:
+            self._ending.pop()
 
+
+def _translate(part: Part) -> bool | None:
+    """What a begin tag says itself of being translated: ``translate`` or ``notranslate``."""
+    if "translate" not in part.raw:
+        return None
+    said = part.attributes()
+    if "notranslate" in said.get("class", ("", 0))[0].strip("\"'").split():
+        return False
+    value = said.get("translate", ("not said", 0))[0].strip("\"'").lower()
+    return {"no": False, "yes": True, "": True}.get(value)
+
+
+# ---- texts ---------------------------------------------------------------------------------------
+
+
+class HtmlText:
+    """HTML as what stays and what is translated, in order.
+
+    Args:
+        text: the HTML.
+        split: turns running text into sentences.
+
+    Attributes:
+        blocks: what is translated: texts, and before each those of its attributes.
+        lines: the line of each of them, from 0.
+        unended: what is wrong with tags that do not end, with their lines.
+    """
+
+    def __init__(self, text: str, split: Splitter) -> None:
+        parts = Parts(text)
+        self.blocks: list[Block] = []
+        self.lines: list[int] = []
+        self.unended = [
+            (line, f": <{name}> has no end, and what it holds stays as it is")
+            for line, name in parts.unended
+        ]
+        self._pieces: list[Part | Block] = []
+        self._split = split
+        self._line = 0
+        run: list[Part] = []
+        for part in parts.parts:
+            if part.kind in ("text", "other", "template") or (
+                part.name in INLINE and part.kind != "unclosed"
+            ):
+                run.append(part)
+                continue
+            self._add(run)
+            run = []
+            self._find_texts(part, self._line)
+            self._pieces.append(part)
+            self._line += part.raw.count("\n")
+        self._add(run)
+
+    def translated(
+        self,
+        translations: Iterator[Sequence[str]],
+        joint: str,
+        languages: tuple[str, str] | None = None,
+    ) -> str:
+        """The HTML with other sentences.
+
+        Args:
+            translations: of the sentences of each block.
+            joint: what stands between two sentences of a block.
+            languages: of the source and the target, for attributes ``lang``.
+        """
+        items = {id(one): one.translated(next(translations), joint) for one in self.blocks}
+
+        def of_block(block: Block) -> str:
+            return "".join(
+                html.escape(item, quote=False) if isinstance(item, str) else of_part(item.what)
+                for item in items[id(block)]
+            )
+
+        def of_part(part: Part) -> str:
+            text = part.raw
+            for (begin, end), block in reversed(part.changes.items()):
+                quote = text[begin] if text[begin] in "\"'" else '"'
+                new = _language(text[begin:end], part.name == "html", languages)
+                if block is not None:
+                    new = of_block(block).replace(quote, f"&#{ord(quote)};")
+                if new is not None:
+                    text = f"{text[:begin]}{quote}{new}{quote}{text[end:]}"
+            return text
+
+        return "".join(
+            of_block(piece) if isinstance(piece, Block) else of_part(piece)
+            for piece in self._pieces
+        )
+
+    def _add(self, run: Sequence[Part]) -> None:
+        """The parts between two tags of blocks; white space around them stays."""
+        line = self._line
+        for part in run:
+            self._find_texts(part, line)
+            line += part.raw.count("\n")
+        block = Block([item for part in run for item in _content(part)], self._split)
+        if block.sentences:
+            raw = "".join(part.raw for part in run)
+            words = raw.strip()
+            before, _, behind = raw.partition(words)
+            self.lines.append(self._line + before.count("\n"))
+            self.blocks.append(block)
+            self._pieces += [Part("text", "", before), block, Part("text", "", behind)]
+        else:
+            self._pieces += run
+        self._line = line
+
+    def _find_texts(self, part: Part, line: int) -> None:
+        """Find the attributes of a tag that are text, or say the language of one."""
+        if part.kind != "begin" or "=" not in part.raw:
+            return
+        said = part.attributes()
+        texts = {*_TEXTS, _TEXTS_OF.get(part.name)}
+        if part.name == "meta" and _of(said, "name", _of(said, "property")) in _DESCRIPTIONS:
+            texts.add("content")
+        if part.name == "input" and _of(said, "type") in ("submit", "button", "reset"):
+            texts.add("value")
+        for key, (value, place) in said.items():
+            if key in ("lang", "xml:lang") and value:
+                part.changes[place] = None
+            elif key in texts and value:
+                block = Block(list(_text(_unquoted(value))), self._split)
+                if block.sentences:
+                    part.changes[place] = block
+                    self.blocks.append(block)
+                    self.lines.append(line)
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if value[0] in "\"'" else value
+
+
+def _of(said: Mapping[str, tuple[str, tuple[int, int]]], key: str, default: str = "") -> str:
+    """The value of an attribute in lower case."""
+    value = said[key][0] if key in said else ""
+    return _unquoted(value).strip().lower() if value else default
+
+
+def _language(value: str, is_page: bool, languages: tuple[str, str] | None) -> str | None:
+    """What an attribute ``lang`` becomes: of the page, or of text in the source language."""
+    if languages is None:
+        return None
+    source, target = languages
+    here = language_code(_unquoted(value).strip())
+    if not is_page and (here is None or here != language_code(source)):
+        return None
+    return target.replace("_", "-").removesuffix("-XX")
+
+
+def _text(raw: str) -> Iterator[str | Mark]:
+    """A text without the escapes of HTML, but for what template engines replace."""
+    for number, piece in enumerate(_TEMPLATES.split(raw)):
+        yield Mark("point", Part("template", "", piece)) if number % 2 else html.unescape(piece)
+
+
+def _content(part: Part) -> Iterator[str | Mark]:
+    if part.kind == "text":
+        yield html.unescape(part.raw)
+    elif part.kind in ("begin", "end") and part.name not in VOID:
+        kind: Literal["open", "close"] = "open" if part.kind == "begin" else "close"
+        yield Mark(kind, part, script=kind == "open" and part.name in ("sub", "sup"))
+    else:
+        hidden = part.kind == "other" or part.name == "wbr"
+        leads = part.name in ("img", "input", "svg")
+        yield Mark("point", part, part.name == "br", hidden, leads=leads)
+
+
+# ---- files ---------------------------------------------------------------------------------------
 
 _CHARSET = re.compile(
     rb"<meta\b[^>]*?\bcharset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml\b[^>]*?\bencoding\s*=\s*[\"']([\w.:-]+)",
@@ -248,101 +424,6 @@ _BYTE_ORDER_MARKS = {
 }  # fmt: skip
 
 
-class HtmlText:
-    """HTML as what stays and what is translated, in order.
-
-    Args:
-        text: the HTML.
-        split: turns running text into sentences.
-
-    Attributes:
-        pieces: together they are the HTML.
-        lines: the line of each block among them, from 0.
-        unended: a message for each element that is left alone and has no end, with its line.
-
-    Raises:
-        GtransError: it is none.
-    """
-
-    def __init__(self, text: str, split: Splitter) -> None:
-        try:
-            parts = Parts(text)
-        except AssertionError as error:  # so the parser tells of a declaration it cannot read
-            raise GtransError(f"it is no HTML ({error})") from None
-        self.pieces: list[str | Block] = []
-        self.lines: list[int] = []
-        self.unended = [
-            (line, f"<{name}> has no end, so what it holds is not translated")
-            for line, name in parts.unended
-        ]
-        self._split = split
-        self._line = 0
-        run: list[Part] = []
-        for part in parts.parts:
-            if part.kind in ("text", "other") or part.name in INLINE:
-                run.append(part)
-                continue
-            self._add(run)
-            run = []
-            self._keep(part.raw)
-        self._add(run)
-
-    @property
-    def blocks(self) -> list[Block]:
-        """What is translated."""
-        return [piece for piece in self.pieces if isinstance(piece, Block)]
-
-    def translated(self, translations: Iterator[Sequence[str]], joint: str) -> str:
-        """The HTML with other sentences; ``translations`` has those of each block."""
-        return "".join(
-            _written(piece, next(translations), joint) if isinstance(piece, Block) else piece
-            for piece in self.pieces
-        )
-
-    def _keep(self, raw: str) -> None:
-        if raw:
-            self.pieces.append(raw)
-            self._line += raw.count("\n")
-
-    def _add(self, run: Sequence[Part]) -> None:
-        """The parts between two tags of blocks; white space around them stays."""
-        raw = "".join(part.raw for part in run)
-        block = Block([item for part in run for item in _content(part)], self._split)
-        if not block.sentences:
-            self._keep(raw)
-            return
-        words = raw.strip()
-        before, _, behind = raw.partition(words)
-        self._keep(before)
-        self.lines.append(self._line)
-        self.pieces.append(block)
-        self._line += words.count("\n")
-        self._keep(behind)
-
-
-def _content(part: Part) -> Iterator[str | Mark]:
-    if part.kind == "text":
-        for item in with_addresses_marked(html.unescape(part.raw)):
-            # One that is escaped is a point as well, so it is written as it was.
-            if isinstance(item, Mark):
-                item = Mark("point", html.escape(item.what, quote=False))
-            yield item
-    elif part.kind in ("begin", "end") and part.name not in VOID:
-        kind = "open" if part.kind == "begin" else "close"
-        script = kind == "open" and part.name in ("sub", "sup")
-        yield Mark(kind, part.raw, script=script)  # type: ignore[arg-type]
-    else:
-        hidden = part.kind == "other" or part.name == "wbr"
-        yield Mark("point", part.raw, part.name == "br", hidden)
-
-
-def _written(block: Block, translations: Sequence[str], joint: str) -> str:
-    return "".join(
-        html.escape(item, quote=False) if isinstance(item, str) else item.what
-        for item in block.translated(translations, joint)
-    )
-
-
 class Html(DocumentFile):
     """HTML, in the charset that it declares."""
 
@@ -362,10 +443,7 @@ class Html(DocumentFile):
                     f"{path}:{line}: not {charset}, as which its charset is read; mend the "
                     "declaration, or convert the file"
                 ) from None
-        try:
-            found = cls(path, HtmlText(text, split), charset, mark)
-        except GtransError as error:
-            raise GtransError(f"'{path}': {error}; mend it, or translate its text") from None
+        found = cls(path, HtmlText(text, split), charset, mark)
         found.documents = [found.html.blocks]
         return found
 
@@ -381,9 +459,12 @@ class Html(DocumentFile):
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
-        found = self.html.translated((one for _, one in self.by_block(translations)), joint)
-        self.lost = [f"{self.path}:{line + 1}: {told}" for line, told in self.html.unended]
-        self.lost += self.moved(zip(self.html.lines, self.html.blocks, strict=True))
+        by_block = (one for _, one in self.by_block(translations))
+        found = self.html.translated(by_block, joint, self.languages)
+        self.notes = [
+            Note(f"{self.path}:{line + 1}", KEPT, told) for line, told in self.html.unended
+        ]
+        self.note_moved(zip(self.html.lines, self.html.blocks, strict=True))
         return self.mark + found.encode(self.charset, "xmlcharrefreplace")
 
 

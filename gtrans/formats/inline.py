@@ -32,6 +32,8 @@ class Mark:
         breaks: it ends a line, so that no sentence goes on behind it.
         hidden: a point that readers do not see, such as a comment.
         script: the begin of a sub- or superscript.
+        leads: where it begins a line it stays there, as a picture or a box to tick does; other
+            points (code, a placeholder) are words of a sentence.
     """
 
     kind: Literal["open", "close", "point"]
@@ -39,6 +41,7 @@ class Mark:
     breaks: bool = False
     hidden: bool = False
     script: bool = False
+    leads: bool = False
 
     @property
     def is_seen(self) -> bool:
@@ -49,8 +52,8 @@ class Mark:
 Content = Sequence[str | Mark]
 
 
-class Scripts(tuple[str | Mark, ...]):
-    """What a sub- or superscript consists of that is a point."""
+class Verbatim(tuple[str | Mark, ...]):
+    """What a point consists of that was text: a placeholder, an address, a sub- or superscript."""
 
 
 # ---- words and symbols -------------------------------------------------------------------------
@@ -60,7 +63,7 @@ _IDEOGRAPHS = "\u2e80-\u312f\u31a0-\u9fff\uf900-\ufaff"
 # Ideographs and kana are words of their own; a word may have joined parts; other symbols stand
 # alone.
 _UNIT = re.compile(
-    f"[{_IDEOGRAPHS}]|[^\\W{_IDEOGRAPHS}]+(?:['’-][^\\W{_IDEOGRAPHS}]+)*|[^\\w\\s]"
+    f"[{_IDEOGRAPHS}]|[^\\W{_IDEOGRAPHS}]+(?:['’\u2011-][^\\W{_IDEOGRAPHS}]+)*|[^\\w\\s]"
 )
 _LETTER = re.compile(f"[^\\W{_IDEOGRAPHS}]")
 
@@ -68,6 +71,11 @@ _LETTER = re.compile(f"[^\\W{_IDEOGRAPHS}]")
 def is_part_of_word(letter: str) -> bool:
     """Whether a character is one of a word that white space ends."""
     return _LETTER.fullmatch(letter) is not None
+
+
+def as_read(text: str) -> str:
+    """A text as a model reads it: all its white space and hyphens are ordinary ones."""
+    return re.sub(r"\s", " ", text).replace("\u2011", "-")
 
 
 class Units:
@@ -101,8 +109,8 @@ class Units:
         return len(self.places)
 
     def words(self, begin: int, end: int) -> list[str]:
-        """Some of the units."""
-        return [self.text[slice(*place)] for place in self.places[begin:end]]
+        """Some of the units, as a model reads them."""
+        return [as_read(self.text[slice(*place)]) for place in self.places[begin:end]]
 
     def before(self, offset: int) -> int:
         """How many end at or before an offset."""
@@ -127,8 +135,9 @@ class Units:
             return ""
         return self.text[self.places[number - 1][1] : self.places[number][0]]
 
-    def with_spaces_of(self, source: Units, same: Mapping[int, int]) -> Units:
-        """A copy with the white space of another text between units that are neighbours in both.
+    def with_letters_of(self, source: Units, same: Mapping[int, int]) -> Units:
+        """A copy with the hyphens of another text in units that stand in both, and its white space
+        between those that are neighbours in both.
 
         Args:
             source: the other text.
@@ -136,6 +145,7 @@ class Units:
         """
         letters = list(self.text)
         for there, here in same.items():
+            letters[slice(*self.places[here])] = source.text[slice(*source.places[there])]
             if here and same.get(there - 1) == here - 1 and self.gap(here) == " ":
                 gap = source.gap(there)
                 letters[self.places[here][0] - 1] = gap if len(gap) == 1 and gap.isspace() else " "
@@ -147,6 +157,7 @@ class Units:
 # ---- white space beside marks ------------------------------------------------------------------
 
 
+_ENDING = re.compile(r"[^\W\d_]{1,2}\b")
 _ORDINARY = " \t\r\n\f"
 
 
@@ -238,7 +249,11 @@ def _beside_seen(
         if apart and not any(spaces[one + 1 : other + 1]) and not breaks:
             spaces[other] = " "
     held_before = is_part_of_word(source.text[: marks[first].offset][-1:])
-    held_after = is_part_of_word(source.text[marks[last].offset :].lstrip()[:1])
+    behind_it = source.text[marks[last].offset :].lstrip()
+    held_after = is_part_of_word(behind_it[:1])
+    if _ENDING.match(behind_it):  # that of "{0}s" is no word to hold to; but it may be there again
+        following = source.begun(marks[last].offset)
+        held_after = source.words(following, following + 1) == target.words(number, number + 1)
     if number == 0:
         spaces[: first + 1] = [""] * (first + 1)
     elif any(spaces[: first + 1]) or breaks or held_before or target.is_symbol(number - 1):
@@ -252,7 +267,7 @@ def _beside_seen(
         pass
     else:
         spaces[behind] = gap
-    if gap and not any(spaces) and not breaks:
+    if gap and not any(spaces) and not breaks and not (held_before and held_after):
         spaces[behind if held_before else _slot(marks[: first + 1], 0)] = gap
     return spaces
 
@@ -264,6 +279,9 @@ def _slot(marks: Sequence[Placed], begin: int) -> int:
 
 
 # ---- places of marks ---------------------------------------------------------------------------
+
+
+_LONG = 500  # words and symbols of a sentence
 
 
 class _Place(NamedTuple):
@@ -316,34 +334,55 @@ def place(
     source = Units([text])
     target = Units([translation for _, translation in sentences], joint)
     anchors, ends = _Anchors(), 0
+    edges: dict[int, int] = {}  # where sentences begin and end, here and there
     for ((begin, end), _), count in zip(sentences, target.counts, strict=True):
         first, last = source.begun(begin), source.begun(end)
         begins, ends = ends, ends + count
         matcher = SequenceMatcher(
-            None, source.words(first, last), target.words(begins, ends), autojunk=False
+            None,
+            source.words(first, last),
+            target.words(begins, ends),
+            autojunk=max(last - first, count) > _LONG,  # or the same word over and over takes hours
         )
         for i, j, size in matcher.get_matching_blocks():
             anchors.add(first + i, begins + j)
             anchors.add(first + i + size, begins + j + size)
             anchors.same |= {first + i + n: begins + j + n for n in range(size)}
         anchors.add(last, ends)
+        edges |= {first: begins, last: ends}
     anchors.add(len(source), len(target))
-    places, moved = _places(source, target, marks, anchors)
-    return _written(source, target.with_spaces_of(source, anchors.same), marks, places), moved
+    places, moved = _places(source, target, marks, anchors, edges)
+    return _written(source, target.with_letters_of(source, anchors.same), marks, places), moved
 
 
 def _places(
-    source: Units, target: Units, marks: Sequence[Placed], anchors: _Anchors
+    source: Units,
+    target: Units,
+    marks: Sequence[Placed],
+    anchors: _Anchors,
+    edges: Mapping[int, int],
 ) -> tuple[list[_Place], bool]:
     """The place of each mark in the translation; see :func:`place`."""
     inside = [source.inside(one.offset) for one in marks]
     pairs = _pairs(marks)
     here, filled = _beside_words(source, marks, inside, pairs, anchors)
+    # What marks whole sentences marks their whole translations.
+    whole = {
+        number
+        for both in pairs.items()
+        if here[both[0]] < here[both[1]]
+        and all(inside[number] is None and here[number] in edges for number in both)
+        for number in both
+    }
     wanted = [
-        _Place(anchors.same[unit], one.offset - source.places[unit][0])
+        _Place(edges[place])
+        if (leads and place in edges) or number in whole
+        else _Place(anchors.same[unit], one.offset - source.places[unit][0])
         if unit in anchors.same
         else _Place(_near(source, target, one, place, anchors))
-        for one, unit, place in zip(marks, inside, here, strict=True)
+        for number, (one, unit, place, leads) in enumerate(
+            zip(marks, inside, here, _leading(marks), strict=True)
+        )
     ]
     begins = {end: begin for begin, end in filled.items()}
     least = _Place(0)
@@ -363,6 +402,22 @@ def _places(
         for one, unit in zip(marks, inside, strict=True)
     )
     return wanted, moved
+
+
+def _leading(marks: Sequence[Placed]) -> list[bool]:
+    """Which marks are breaks of lines, or begin a line and stay there with all before them."""
+    found, begin = [], 0
+    for one in marks:
+        at_begin = one.offset == begin
+        begin = one.offset if one.mark.breaks else begin
+        # The end of what begins and ends before the first word stays with its begin.
+        stays = one.mark.breaks or (at_begin and (one.mark.leads or one.mark.kind == "close"))
+        found.append((at_begin, stays))
+    leading, later = [], False
+    for at_begin, stays in reversed(found):
+        later = stays or (later and at_begin)
+        leading.append(later)
+    return leading[::-1]
 
 
 def _pairs(marks: Sequence[Placed]) -> dict[int, int]:
@@ -478,6 +533,18 @@ Splitter = Callable[[str], list[str]]
 """Turns running text into its sentences, without white space at their ends."""
 
 _ADDRESS = re.compile(r"(?:https?://|ftp://|www\.|mailto:)[^\s<>\"]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+# What programs put in the place of names and numbers: {{ x }}, {% if %}, {0}, ${x}, <%= x %>, %1$s,
+# %NAME%, {n, plural, one {..}}; a character \0 stands for a point between texts.
+_IN_BRACES = r"(?:[^{}\0]|\{(?:[^{}\0]|\{[^{}\0]*\})*\}){0,999}"
+PLACEHOLDER = re.compile(
+    r"\{\{\{[^\0]{0,400}?\}\}\}|\{\{[^\0]{0,400}?\}\}|\{%[^\0]{0,400}?%\}|\{#[^\0]{0,400}?#\}"
+    r"|<%[^\0]{0,400}?%>|<\?\w[^\0]{0,400}?\?>"
+    rf"|[$#]\{{{_IN_BRACES}\}}|\{{\s*[\w.]+\s*,{_IN_BRACES}\}}"
+    r"|\{[\w.$\[\]-]*(?:![rsa])?(?::[^{}\s\0]*)?\}"
+    r"|(?<![\w%])%(?:\d+\$|\(\w+\))?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|[qjzt])?[diouxXeEfgGcs@](?!\w)"
+    r"|%[A-Za-z_]\w*%|%%"
+)
+_NOWHERE = (1 << 62, 1 << 62)
 _AFTER_ADDRESS = ".,;:!?)]}'\"*_"
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
@@ -506,43 +573,81 @@ def _address(text: str) -> str:
     return text[:end]
 
 
+def with_addresses_kept(content: Content) -> Iterator[str | Mark]:
+    """A text in which web and mail addresses are points of their own text."""
+    for item in content:
+        if isinstance(item, Mark):
+            yield item
+            continue
+        for part in with_addresses_marked(item):
+            yield Mark("point", Verbatim([part.what])) if isinstance(part, Mark) else part
+
+
+def with_placeholders_kept(content: Content) -> Iterator[str | Mark]:
+    """A text in which placeholders are points; they may have marks inside, as Word makes them."""
+    pieces = [
+        item if isinstance(item, str) else "\0" if item.is_seen else "" for item in content
+    ]
+    spans = (found.span() for found in PLACEHOLDER.finditer("".join(pieces)))
+    begin, end = next(spans, _NOWHERE)
+    offset, held = 0, list[str | Mark]()
+    for item, piece in zip(content, pieces, strict=True):
+        if isinstance(item, Mark):
+            if begin < offset < end:
+                held.append(item)
+            else:
+                yield item
+            offset += len(piece)
+            continue
+        while item:
+            cut = (begin if offset < begin else end) - offset
+            part, item = item[:cut], item[cut:]
+            if offset < begin:
+                yield part
+            else:
+                held.append(part)
+            offset += len(part)
+            if offset == end:
+                yield Mark("point", Verbatim(held))
+                held, (begin, end) = [], next(spans, _NOWHERE)
+
+
 def with_scripts_as_points(content: Content) -> Iterator[str | Mark]:
     """A text in which sub- and superscripts that are attached to a word are points.
 
     As text they would change it: 10<sup>6</sup> is not 106, and the number of a note no word.
     """
-    attached, skipped = False, 0
-    for number, item in enumerate(content, start=1):
-        if number <= skipped:
+    ends, opened, spaces = dict[int, int](), list[int](), [0]  # texts with white space
+    for number, item in enumerate(content):
+        spaces.append(spaces[-1] + (isinstance(item, str) and bool(re.search(r"\s", item))))
+        if isinstance(item, Mark) and item.kind == "open":
+            opened.append(number)
+        elif isinstance(item, Mark) and item.kind == "close" and opened:
+            ends[opened.pop()] = number
+    attached, behind = False, 0
+    for number, item in enumerate(content):
+        if number < behind:
             continue
         if isinstance(item, str):
             attached = not item[-1:].isspace() if item else attached
-        elif item.script and attached:
-            count, text = _length_of_script(content[number:])
-            if count and not re.search(r"\s", text):
-                skipped = number + count
-                yield Mark("point", Scripts(content[number - 1 : skipped]))
+        elif item.script and attached and number in ends:
+            if spaces[number] == spaces[ends[number]]:
+                behind = ends[number] + 1
+                yield Mark("point", Verbatim(content[number:behind]), script=True)
                 continue
         elif item.is_seen:
             attached = False
         yield item
 
 
-def _length_of_script(items: Content) -> tuple[int, str]:
-    """How many items belong to a script that has begun, and its text; 0 if it has no end."""
-    depth, text = 1, ""
-    for number, item in enumerate(items, start=1):
-        if isinstance(item, str):
-            text += item
-            continue
-        depth += {"open": 1, "close": -1}.get(item.kind, 0)
-        if not depth:
-            return number, text
-    return 0, ""
-
-
 class Block:
     """Running text with marks.
+
+    Args:
+        content: text and marks.
+        split: finds the sentences of a text.
+        addresses: they are not translated.
+        placeholders: they are not translated; without it, ``content`` has marks for them already.
 
     Attributes:
         text: the text without marks, with single spaces.
@@ -550,14 +655,24 @@ class Block:
         moved: after :meth:`translated`, whether markup inside a word could not stay there.
     """
 
-    def __init__(self, content: Content, split: Splitter) -> None:
+    def __init__(
+        self,
+        content: Content,
+        split: Splitter,
+        addresses: bool = True,
+        placeholders: bool = True,
+    ) -> None:
         self._text = ""  # with the kinds of its spaces
         self._marks: list[Placed] = []
         self._breaks: list[int] = []
         self.moved = False
+        if placeholders:
+            content = list(with_placeholders_kept(content))
+        if addresses:
+            content = list(with_addresses_kept(content))
         self._read(content)
-        self.text = re.sub(r"\s", " ", self._text)
-        self._spans = list(self._split(split))
+        self.text = as_read(self._text)
+        self._spans = self._split(split)
         self.sentences = [self.text[slice(*span)] for span in self._spans if self._counts(span)]
 
     def _read(self, content: Content) -> None:
@@ -595,21 +710,29 @@ class Block:
         """Go on with a text; ``gap``: the white space before and behind the marks ``seen``."""
         before, behind = gap
         if seen and not behind:
-            # Without its point, "the <code>x</code>, then" is "the, then".
+            # Without its point, "the <code>x</code>, then" is "the, then", and "a<img>b" "a b".
             wanted = bool(before and words[0].isalnum()) or any(one.breaks for one in seen)
+            apart = is_part_of_word(self._text[-1:]) and is_part_of_word(words[0])
+            wanted |= apart and not all(one.script for one in seen)
             before = (before or " ") if wanted else ""
         if self._text:
             self._text += one_space(behind or before)
         self._text += words
 
-    def _split(self, split: Splitter) -> Iterator[tuple[int, int]]:
+    def _split(self, split: Splitter) -> list[tuple[int, int]]:
+        """The spans of the sentences; what no space divides is one, but for full-width stops."""
+        found: list[tuple[int, int]] = []
         begin = 0
         for end in [*self._breaks, len(self.text)]:
+            first = len(found)
             for sentence in split(self.text[begin:end]):
-                found = self.text.index(sentence, begin)
-                begin = found + len(sentence)
-                yield found, begin
+                place = self.text.index(sentence, begin)
+                begin = place + len(sentence)
+                if len(found) > first and found[-1][1] == place and self.text[place - 1].isascii():
+                    place, _ = found.pop()
+                found.append((place, begin))
             begin = end
+        return found
 
     def _counts(self, span: tuple[int, int]) -> bool:
         return any(letter.isalpha() for letter in self.text[slice(*span)])
@@ -629,7 +752,7 @@ class Block:
         items, self.moved = place(self._text, self._marks, pairs, joint)
         written: list[str | Mark] = []
         for item in items:
-            if isinstance(item, Mark) and isinstance(item.what, Scripts):
+            if isinstance(item, Mark) and isinstance(item.what, Verbatim):
                 written += item.what
             else:
                 written.append(item)

@@ -1,4 +1,5 @@
-"""Markdown: CommonMark with tables, strikethrough, footnotes, definition lists, math, front matter.
+"""Markdown: CommonMark with tables, strikethrough, footnotes, definition lists, math, front matter;
+MDX, where what is JavaScript stays.
 
 Only the lines of paragraphs, headings and cells are written anew, each of them on one line; all
 others stay byte for byte. After every block its inline markup is parsed again: what Markdown
@@ -8,18 +9,26 @@ cannot express in the translation is given up and reported.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from gtrans.data.documents import read_text
-from gtrans.errors import GtransError
-from gtrans.formats.document_file import DocumentFile
+from gtrans.formats.document_file import KEPT, LINKS, LOST, DocumentFile, Note
 from gtrans.formats.html import HtmlText
-from gtrans.formats.inline import Block, Mark, Splitter, joined, with_addresses_marked
+from gtrans.formats.inline import (
+    PLACEHOLDER,
+    Block,
+    Mark,
+    Splitter,
+    joined,
+    with_addresses_marked,
+)
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -34,12 +43,31 @@ EMPHASES = ("em", "strong", "s")
 TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)")
 # Containers (:::), tags of templates and lists of attributes that have a line of their own.
 _STRUCTURE = re.compile(r":::.*|(?:\{%.*?%\}\s*)+|\{[:#.][^{}]*\}")
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{[:#.][^{}\n]*\}", re.DOTALL)
+_ATTRIBUTES = re.compile(r"\{[:#.][^{}\n]*\}")
 _TOML = "+++"
+_NESTING = 100
+"""Levels of blocks inside each other; a quotation is one, a list two."""
+
+# MDX: imports and exports until an empty line, {expressions}, and tags whose attributes are some.
+_MODULE = re.compile(
+    r"import\s+(?:.*\sfrom\s+)?['\"].*['\"];?|import\s*\{|import\s+\w+\s*,\s*\{|export\s*[{*].*"
+    r"|export\s+(?:default\s+)?(?:async\s+)?(?:const|let|var|function|class)\b.*|export\s+default\s+\S+"
+)
+_BRACES = r"\{[^{}]*\}"
+for _ in range(5):
+    _BRACES = rf"\{{(?:[^{{}}]|{_BRACES})*+\}}"
+_JSX_TAG = (
+    r"</?(?:[A-Za-z][\w.:-]*"
+    rf"(?:\s+(?:[\w:-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|{_BRACES}))?|{_BRACES}))*+\s*/?)?>"
+)
+_EXPRESSION = re.compile(_BRACES)
+_JSX = re.compile(_JSX_TAG)
+_ONLY_JSX = re.compile(rf"(?:(?:{_JSX_TAG}|{_BRACES})\s*)++")
+_JSX_LINES = 40
 
 
 @cache
-def parser() -> MarkdownIt:
+def parser(mdx: bool = False) -> MarkdownIt:
     """CommonMark with tables, strikethrough, footnotes, definition lists, math and the like."""
     from markdown_it import MarkdownIt
     from mdit_py_plugins.admon import admon_plugin
@@ -48,7 +76,7 @@ def parser() -> MarkdownIt:
     from mdit_py_plugins.footnote import footnote_plugin
     from mdit_py_plugins.front_matter import front_matter_plugin
 
-    found = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    found = MarkdownIt("commonmark", {"maxNesting": _NESTING}).enable(["table", "strikethrough"])
     for plugin in (front_matter_plugin, footnote_plugin, deflist_plugin, admon_plugin):
         found.use(plugin)
     # "$5 for one, $50 for all" is no math.
@@ -56,7 +84,14 @@ def parser() -> MarkdownIt:
     found.block.ruler.before("front_matter", "toml", _toml)
     ended = ["paragraph", "reference", "blockquote", "list"]
     found.block.ruler.before("fence", "structure", _structure, {"alt": ended})
-    found.inline.ruler.before("escape", "template", _template)
+    found.block.ruler.before("structure", "module", _module)
+    found.inline.add_terminator_char("#")
+    found.inline.ruler.after("text", "template", _template)
+    if mdx:  # it has neither, but tags among Markdown
+        found.disable(["code", "html_block"])
+        found.block.ruler.before("structure", "jsx", _jsx_lines, {"alt": ended})
+        found.inline.ruler.after("text", "jsx", _jsx)
+        found.inline.ruler.after("text", "expression", _expression)
     remember_places(found)
     return found
 
@@ -82,32 +117,77 @@ def _toml(state: StateBlock, first: int, end: int, silent: bool) -> bool:
 
 def _structure(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     """A line that is no text."""
-    line = _line(state, first)
-    if state.is_code_block(first) or not _STRUCTURE.fullmatch(line):
+    if state.is_code_block(first) or not _STRUCTURE.fullmatch(_line(state, first)):
         return False
+    return _pushed(state, first, first + 1, silent)
+
+
+def _module(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Lines ``import`` and ``export``, up to an empty one outside of all brackets."""
+    if state.level or state.is_code_block(first) or not _MODULE.match(_line(state, first)):
+        return False
+    last, depth = first, 0
+    while last < end and (depth > 0 or _line(state, last)):
+        depth += sum({"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(one, 0)
+                     for one in _line(state, last))  # fmt: skip
+        last += 1
+    return _pushed(state, first, last, silent)
+
+
+def _jsx_lines(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Lines that hold nothing but tags and expressions."""
+    text = ""
+    if _line(state, first)[:1] not in ("<", "{"):
+        return False
+    for last in range(first, min(end, first + _JSX_LINES)):
+        text += f"{_line(state, last)}\n"
+        if _ONLY_JSX.fullmatch(text):
+            return _pushed(state, first, last + 1, silent)
+    return False
+
+
+def _pushed(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     if not silent:
         token = state.push("structure", "", 0)
-        token.content, token.map, token.hidden = line, [first, first + 1], True
-        state.line = first + 1
+        token.content = "\n".join(_line(state, number) for number in range(first, end))
+        token.map, token.hidden = [first, end], True
+        state.line = end
     return True
 
 
 def _template(state: StateInline, silent: bool) -> bool:
     """``{{ name }}`` and the like, which another program replaces."""
-    found = _TEMPLATE.match(state.src, state.pos, state.posMax)
-    if not found:
+    return _matched(state, silent, "template", PLACEHOLDER, _ATTRIBUTES)
+
+
+def _expression(state: StateInline, silent: bool) -> bool:
+    return _matched(state, silent, "template", _EXPRESSION)
+
+
+def _jsx(state: StateInline, silent: bool) -> bool:
+    """A tag of JSX that is none of HTML."""
+    found = _JSX.match(state.src, state.pos, state.posMax)
+    if not found or not ("{" in found[0] or found[0] in ("<>", "</>")):
         return False
-    if not silent:
-        token = state.push("template", "", 0)
-        token.content, token.hidden = found[0], True
-    state.pos = found.end()
-    return True
+    return _matched(state, silent, "html_inline", _JSX)
 
 
-def outline(text: str) -> list[tuple[str, ...]]:
+def _matched(
+    state: StateInline, silent: bool, kind: str, *patterns: re.Pattern[str]
+) -> bool:
+    matches = (one.match(state.src, state.pos, state.posMax) for one in patterns)
+    found = next(filter(None, matches), None)
+    if found and not silent:
+        token = state.push(kind, "", 0)
+        token.content, token.hidden = found[0], kind == "template"
+    state.pos = found.end() if found else state.pos
+    return found is not None
+
+
+def outline(text: str, mdx: bool = False) -> list[tuple[str, ...]]:
     """The tree of a Markdown text: its blocks and inline markup, in order, without words."""
     found: list[tuple[str, ...]] = []
-    for token in parser().parse(text):
+    for token in parser(mdx).parse(text):
         if token.type == "inline":
             found += inline_outline(token)
         elif token.type == "html_block":
@@ -179,11 +259,15 @@ def _remember_environment(state: Any) -> None:
 # ---- inline markup -----------------------------------------------------------------------------
 
 
-_SPECIAL = re.compile(r"[\\`*_\[\]<~$]|&(?=#?\w+;)|\{(?=[{%:#.])")
-_AT_BEGIN = re.compile(r"[#>+=:-]|!!!|\?\?\?|\d+(?=[.)])")
+_SPECIAL = re.compile(
+    r"[\\`*\[\]~${]|(?<![^\W_])_|_(?![^\W_])|<(?=[\w/!?%])|&(?=#?\w+;)|#(?=\{)"
+    r"|(?<![\w%])%(?=[\w(+#.@-])"
+)
+_SPECIAL_IN_MDX = re.compile(_SPECIAL.pattern.replace(r"<(?=[\w/!?%])", "<"))
+_AT_BEGIN = re.compile(r"[>=:]|#{1,6}(?=\s|\Z)|[+-](?=\s|\Z|-)|!!!|\?\?\?|\d+(?=[.)](?:\s|\Z))")
 _HASHES_AT_END = re.compile(r"#+\Z")
 _TASK = re.compile(r"\[[ xX]\]\s+")
-_ALERT = re.compile(r"\[!\w+\]")
+_ALERT = re.compile(r"\[!\w+\][+-]?(?=\s|\Z)")
 _CODE_TAGS = ("code", "kbd", "samp", "var", "pre", "tt")
 
 
@@ -197,8 +281,10 @@ class Place:
     behind: str
     further: str  # what is before a second line
     in_table: bool
+    is_paragraph: bool
     token: Token
     block: Block
+    mdx: bool
 
     def lines(self) -> list[tuple[int, Block]]:
         """Its block and the line of that, from 0."""
@@ -222,7 +308,7 @@ def reparsed(text: str, place: Place, without: Sequence[str] = ()) -> list[tuple
     if place.in_table:
         plain = plain.replace("\\|", "|")
     environment: dict[str, Any] = place.token.meta["environment"]
-    token = parser().parseInline(plain, environment)[0]
+    token = parser(place.mdx).parseInline(plain, environment)[0]
     return inline_outline(token, without)
 
 
@@ -232,12 +318,17 @@ def content(token: Token, parent: str, further: str) -> Iterator[str | Mark]:
     if children and children[0].type == "text":
         begin = children[0].content
         if parent == "list_item_open" and (found := _TASK.match(begin)):
-            yield Mark("point", found[0].rstrip() + " ")
+            yield Mark("point", found[0].rstrip() + " ", leads=True)
             begin = begin[found.end() :]
             children[0] = children[0].copy(content=begin)
-        elif len(children) > 1 and children[1].type == "softbreak" and _ALERT.fullmatch(begin):
-            yield Mark("point", f"{begin}\n{further}", breaks=True)
-            children = children[2:]
+        elif parent == "blockquote_open" and (found := _ALERT.match(begin)):
+            title = begin[found.end() :].lstrip()
+            if not title and len(children) > 1 and children[1].type == "softbreak":
+                yield Mark("point", f"{begin}\n{further}", breaks=True)
+                children = children[2:]
+            else:
+                yield Mark("point", f"{found[0]} " if title else begin, leads=True)
+                children[0] = children[0].copy(content=title)
     code = ""  # the tag of inline HTML that is left alone
     skipped = False
     for child in children:
@@ -272,9 +363,12 @@ def content(token: Token, parent: str, further: str) -> Iterator[str | Mark]:
             if raw.endswith("/>") or tag[2].lower() in ("br", "img", "input", "wbr", "hr"):
                 kind = "point"
             breaks, script = tag[2].lower() == "br", tag[2].lower() in ("sub", "sup")
-            yield Mark(kind, raw, breaks, script=script and kind == "open")  # type: ignore[arg-type]
+            leads = tag[2].lower() in ("img", "input")
+            opens = kind == "open"
+            yield Mark(kind, raw, breaks, False, script and opens, leads)  # type: ignore[arg-type]
         elif raw:
-            yield Mark("point", raw, hidden=raw.startswith("<!--"))
+            leads = child.type == "image"
+            yield Mark("point", raw, hidden=raw.startswith("<!--"), leads=leads)
 
 
 def written(items: Sequence[str | Mark], place: Place) -> str:
@@ -284,12 +378,12 @@ def written(items: Sequence[str | Mark], place: Place) -> str:
         if isinstance(item, Mark):
             parts.append(str(item.what))
             continue
-        text = _SPECIAL.sub(r"\\\g<0>", item)
+        text = (_SPECIAL_IN_MDX if place.mdx else _SPECIAL).sub(r"\\\g<0>", item)
         if not place.in_table:  # even "\|" above a line of hyphens would make a table
             text = text.replace("|", "&#124;")
         if number == len(items) - 1:
             text = _HASHES_AT_END.sub(r"\\\g<0>", text)
-        if not parts or parts[-1].endswith(f"\n{place.further}"):
+        if place.is_paragraph and (not parts or parts[-1].endswith(f"\n{place.further}")):
             found = _AT_BEGIN.match(text)
             if found and found[0].isdigit():
                 text = f"{found[0]}\\{text[found.end() :]}"  # 1\. is no list
@@ -304,7 +398,22 @@ def written(items: Sequence[str | Mark], place: Place) -> str:
 
 
 _TAG_OF_ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?)\s*\S+\s")
-_NOT_TRANSLATED = "not translated, to keep its markup"
+_NO_PARAGRAPH = ("heading_open", "th_open", "td_open")  # no block can begin in their text
+_TO_KEEP = ", to keep its markup"
+# How web addresses name headings: GitHub, and Python's Markdown.
+_NO_SLUG, _NO_SLUG_ASCII = re.compile(r"[^\w\- ]"), re.compile(r"[^\w\s-]", re.ASCII)
+_ADDRESS = re.compile(r"""\shref\s*=\s*["']?([^\s"'>]+)""", re.IGNORECASE)
+_LABEL = re.compile(r"""\s(?:alt|title)\s*=\s*["']?[^"'>]*[^\W\d_]""", re.IGNORECASE)
+_COUNT = re.compile(r"[-_]\d+\Z")
+_PAGE = re.compile(r"[^:#]*\.(?:md|mdx|markdown)#.")
+
+
+def _slugs(heading: str) -> set[str]:
+    """The names that a heading without a name of its own has in addresses."""
+    github = _NO_SLUG.sub("", heading.strip().lower()).replace(" ", "-")
+    ascii_only = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
+    python = re.sub(r"[-\s]+", "-", _NO_SLUG_ASCII.sub("", ascii_only).strip().lower())
+    return {github, python}
 
 
 @dataclass
@@ -321,9 +430,14 @@ class _HtmlPlace:
         both = zip(self.html.lines, self.html.blocks, strict=True)
         return [(self.first + line, block) for line, block in both]
 
-    def text(self, translations: Iterator[Sequence[str]], joint: str) -> str:
+    def text(
+        self,
+        translations: Iterator[Sequence[str]],
+        joint: str,
+        languages: tuple[str, str] | None,
+    ) -> str:
         """Its lines, of which there may be fewer in a translation."""
-        lines = self.html.translated(translations, joint).split("\n")
+        lines = self.html.translated(translations, joint, languages).split("\n")
         return "\n".join(map("".join, zip(self.before, lines, strict=False)))
 
 
@@ -340,7 +454,13 @@ class Markdown(DocumentFile):
         first = re.search("\r\n|\r|\n", text)
         found.newline = first[0] if first else "\n"
         found.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        found.outline = outline("\n".join(found.lines))
+        text = "\n".join(found.lines)
+        found.mdx = path.lower().removesuffix(".gz").endswith(".mdx")
+        found.outline = outline(text, found.mdx)
+        kept = (code for kind, *_, code in found.outline if kind == "structure")
+        if not found.mdx and any(map(_MODULE.match, kept)):  # a page that imports is MDX, too
+            found.mdx = True
+            found.outline = outline(text, True)
         found._find(split)
         found.places.sort(key=lambda place: place.first)
         spots: list[Place | _HtmlPlace] = [*found.places, *found.html]
@@ -356,7 +476,10 @@ class Markdown(DocumentFile):
         self.places: list[Place] = []
         self.html: list[_HtmlPlace] = []
         self.order: list[tuple[int, Block]] = []
-        self.unread: list[str] = []  # messages about text that stays as it is
+        self.mdx = False
+        self.unread: list[Note] = []  # about text that stays as it is
+        self.links: list[str] = []  # addresses with the name of a heading
+        self.headings: dict[int, set[str]] = {}  # of each place, by its first line
 
     def lines_of_sentences(self) -> list[int]:
         """See :meth:`DocumentFile.lines_of_sentences`."""
@@ -364,9 +487,23 @@ class Markdown(DocumentFile):
 
     def _find(self, split: Splitter) -> None:
         """Find the blocks of running text and of HTML."""
-        tokens = parser().parse("\n".join(self.lines))
+        tokens = parser(self.mdx).parse("\n".join(self.lines))
         cell, row = 0, -1
+        labels = 0
         for number, token in enumerate(tokens):
+            deep = token.nesting == 1 and token.level + 1 >= _NESTING
+            if deep and tokens[number + 1].nesting == -1:
+                where = f"{self.path}:{token.map[0] + 1}" if token.map else self.path
+                self.unread.append(Note(where, KEPT, ": it is nested too deep"))
+            if token.type == "html_block":
+                self.links += _ADDRESS.findall(token.content)
+            for child in token.children or ():
+                label = child.content if child.type == "image" else child.attrs.get("title")
+                labels += any(map(str.isalpha, str(label or "")))
+                self.links += [str(child.attrs["href"])] if "href" in child.attrs else []
+                if child.type == "html_inline":
+                    self.links += _ADDRESS.findall(child.content)
+                    labels += bool(_LABEL.search(child.content))
             if token.type == "html_block" and token.map:
                 self._read_html(token, split)
             if token.type != "inline" or not token.map or not token.content.strip():
@@ -394,14 +531,32 @@ class Markdown(DocumentFile):
             ):
                 continue  # it has no title, and markdown-it makes one of its kind
             further = self.lines[first + 1][: places[1]] if len(places) > 1 else ""
-            block = Block(list(content(token, tokens[number - 2].type, further)), split)
+            items = list(content(token, tokens[number - 2].type, further))
+            block = Block(items, split, addresses=False, placeholders=False)
+            if tokens[number - 1].type == "heading_open" and not token.content.endswith("}"):
+                words = (one.content for one in token.children or () if one.type != "html_inline")
+                self.headings[first] = _slugs("".join(words))
             if min(places) < 0 and block.sentences:
-                self.unread.append(f"{self.path}:{first + 1}: {_NOT_TRANSLATED}")
+                self.unread.append(Note(f"{self.path}:{first + 1}", KEPT, _TO_KEEP))
             elif block.sentences:
                 ending = self.lines[last][behind:]
                 self.places.append(
-                    Place(first, last, before, ending, further, in_table, token, block)
+                    Place(
+                        first=first,
+                        last=last,
+                        before=before,
+                        behind=ending,
+                        further=further,
+                        in_table=in_table,
+                        is_paragraph=tokens[number - 1].type not in _NO_PARAGRAPH,
+                        token=token,
+                        block=block,
+                        mdx=self.mdx,
+                    )
                 )
+        if labels:
+            told = f": alternative texts and titles ({labels})"
+            self.unread.append(Note(self.path, KEPT, told, labels))
 
     def _read_html(self, token: Any, split: Splitter) -> None:
         """A block of HTML; in a list or a quotation something stands before its lines."""
@@ -409,17 +564,12 @@ class Markdown(DocumentFile):
         lines = token.content.rstrip("\n").split("\n")
         raw = self.lines[first : first + len(lines)]
         fits = all(whole.endswith(line) for whole, line in zip(raw, lines, strict=True))
-        where = f"{self.path}:{first + 1}"
-        try:
-            html = HtmlText("\n".join(lines), split)
-        except GtransError as error:
-            self.unread.append(f"{where}: {error}, so it is not translated")
-            return
+        html = HtmlText("\n".join(lines), split)
         if html.blocks and not (fits and first + len(lines) <= last):
-            self.unread.append(f"{where}: {_NOT_TRANSLATED}")
+            self.unread.append(Note(f"{self.path}:{first + 1}", KEPT, _TO_KEEP))
             return
         self.unread += [
-            f"{self.path}:{first + line + 1}: {message}" for line, message in html.unended
+            Note(f"{self.path}:{first + line + 1}", KEPT, told) for line, told in html.unended
         ]
         if html.blocks:
             both = zip(raw, lines, strict=True)
@@ -428,13 +578,15 @@ class Markdown(DocumentFile):
 
     def translated(self, translations: Sequence[Sequence[str]], joint: str) -> bytes:
         """See :meth:`DocumentFile.translated`."""
-        self.lost = list(self.unread)
+        self.notes = list(self.unread)
         of_block = {id(block): found for block, found in self.by_block(translations)}
         texts: list[str | None] = [
             self._text(place, of_block[id(place.block)], joint) for place in self.places
         ]
         texts += [
-            place.text((of_block[id(block)] for block in place.html.blocks), joint)
+            place.text(
+                (of_block[id(block)] for block in place.html.blocks), joint, self.languages
+            )
             for place in self.html
         ]
         offending = self._offending(texts, range(len(texts)))
@@ -443,13 +595,33 @@ class Markdown(DocumentFile):
         if offending and self._differs(texts):  # they change it together only
             offending, texts = set(range(len(texts))), [None] * len(texts)
         spots: list[Place | _HtmlPlace] = [*self.places, *self.html]
-        self.lost += [
-            f"{self.path}:{spots[number].first + 1}: {_NOT_TRANSLATED}"
+        self.notes += [
+            Note(f"{self.path}:{spots[number].first + 1}", KEPT, _TO_KEEP)
             for number in sorted(offending)
         ]
         both = zip(spots, texts, strict=True)
-        self.lost += self.moved(chain(*(spot.lines() for spot, text in both if text is not None)))
+        self.note_moved(chain(*(spot.lines() for spot, text in both if text is not None)))
+        self._note_links(texts)
         return self._composed(texts).replace("\n", self.newline).encode()
+
+    def _note_links(self, texts: Sequence[str | None]) -> None:
+        """Note the links to headings that have other names now, and to those of other pages."""
+        changed = set[str]().union(*(
+            self.headings.get(place.first, ())
+            for place, text in zip(self.places, texts, strict=False)
+            if text is not None
+            and place.before + text + place.behind != self.lines[place.first]
+        ))  # fmt: skip
+        broken = [
+            link
+            for link in map(unquote, self.links)
+            if _PAGE.match(link)
+            or (link.startswith("#") and {link[1:].lower(), _COUNT.sub("", link[1:])} & changed)
+        ]
+        if broken:
+            more = ", .." if len(set(broken)) > 3 else ""
+            told = f": {len(broken)} ({', '.join(list(dict.fromkeys(broken))[:3])}{more})"
+            self.notes.append(Note(self.path, LINKS, told, len(broken)))
 
     def _offending(self, texts: Sequence[str | None], numbers: Sequence[int]) -> set[int]:
         """The blocks among ``numbers`` of which the translation changes the tree of the file."""
@@ -463,7 +635,8 @@ class Markdown(DocumentFile):
 
     def _differs(self, texts: Sequence[str | None]) -> bool:
         kept = [entry for entry in self.outline if not is_emphasis(entry)]
-        return [one for one in outline(self._composed(texts)) if not is_emphasis(one)] != kept
+        found = outline(self._composed(texts), self.mdx)
+        return [entry for entry in found if not is_emphasis(entry)] != kept
 
     def _composed(self, texts: Sequence[str | None]) -> str:
         """The file with the texts of blocks; None: as it was."""
@@ -496,7 +669,7 @@ class Markdown(DocumentFile):
         if reparsed(text, place, EMPHASES) == inline_outline(place.token, EMPHASES):
             marks = Counter(one[1] for one in wanted if one[0].endswith("_open") and one[1])
             told = " and ".join(f"{count} x {mark}" for mark, count in marks.items())
-            self.lost.append(f"{self.path}:{place.first + 1}: emphasis is lost ({told})")
+            self.notes.append(Note(f"{self.path}:{place.first + 1}", LOST, f" ({told})"))
             return text
-        self.lost.append(f"{self.path}:{place.first + 1}: {_NOT_TRANSLATED}")
+        self.notes.append(Note(f"{self.path}:{place.first + 1}", KEPT, _TO_KEEP))
         return None

@@ -6,20 +6,22 @@ from collections.abc import Iterable, Sequence
 
 from gtrans.data.documents import DOCUMENT_LINE, check_length, iterate_raw_lines, line_end
 from gtrans.formats.document_file import DocumentFile, as_one
-from gtrans.formats.inline import Block, Mark, Splitter, with_addresses_marked
+from gtrans.formats.inline import PLACEHOLDER, Block, Mark, Splitter
 
 
 class Sentence(Block):
-    """A line that is a sentence, whatever it holds."""
+    """A line that is a sentence, whatever it holds; but placeholders are not translated."""
 
     def __init__(self, line: str) -> None:
-        super().__init__([line], as_one)
-        self.text = line
-        self.sentences = [line]
+        super().__init__([line], as_one, addresses=False)
+        self._whole = not PLACEHOLDER.search(line)
+        if self._whole:
+            self.text = line
+            self.sentences = [line]
 
     def translated(self, translations: Iterable[str], joint: str) -> list[str | Mark]:
         """The translation."""
-        return list(translations)
+        return list(translations) if self._whole else super().translated(translations, joint)
 
 
 class PlainText(DocumentFile):
@@ -42,8 +44,7 @@ class PlainText(DocumentFile):
                 blocks.append([])
             elif line:
                 check_length(path, number, line)
-                block = Block(list(with_addresses_marked(line)), split) if cls.running else None
-                blocks[-1].append(block or Sentence(line))
+                blocks[-1].append(Block([line], split) if cls.running else Sentence(line))
                 found.numbers += [number] * len(blocks[-1][-1].sentences)
         found.documents = blocks
         return found
@@ -66,7 +67,7 @@ class PlainText(DocumentFile):
             if line and line != DOCUMENT_LINE:
                 block, found = next(blocks)
                 items = block.translated(found, joint)
-                line = "".join(item if isinstance(item, str) else item.what for item in items)
+                line = "".join(map(str, items))
             lines.append(f"{line}{self.line_end}")
         return "".join(lines).encode()
 

@@ -151,7 +151,11 @@ def tree_of_html(text: str) -> list[Any]:
         found: list[Any] = []
         for child in node.children:
             if isinstance(child, Tag):
-                found.append([child.name, sorted(child.attrs.items()), tree(child)])
+                attributes = {
+                    name: "" if name in ("alt", "title", "lang") else value
+                    for name, value in child.attrs.items()
+                }
+                found.append([child.name, sorted(attributes.items()), tree(child)])
             elif type(child) is not NavigableString:
                 found.append(str(child))  # comments, scripts, declarations
             elif node.name in ("pre", "code", "kbd") or "notranslate" in node.get("class", []):
