@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gtrans.data.instances import split_instances, split_overlapping
 from gtrans.data.unit import Unit, UnitSettings, UnitSpan, whole
@@ -85,6 +86,11 @@ class DocumentUnit(Unit):
     def limited_to(self, max_doc_tokens: int) -> DocumentUnit:
         """The same unit with another limit."""
         return replace(self, max_doc_tokens=max_doc_tokens)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Name and options; no overlap is not named, as in records of older versions."""
+        options = super().as_dict()
+        return options if self.overlap else {k: v for k, v in options.items() if k != "overlap"}
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,8 @@ def resolve(prefix: str, lang: str) -> Path:
 def _open_bytes(path: Path, once: bool) -> Iterator[IO[bytes]]:
     """The unpacked bytes of ``path``; failures of the file system become GtransError."""
     if str(path) == STANDARD_STREAM and once:
+        if sys.stdin is None:
+            raise GtransError("the standard input is closed; name a file")
         yield sys.stdin.buffer
         return
     try:

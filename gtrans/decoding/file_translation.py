@@ -3,12 +3,14 @@
 The model is loaded once. All files are read before the first is translated, so that a mistake is
 told at once. Each is written as soon as it is finished, with a record beside it, as
 :mod:`gtrans.decoding.translation` does: an interrupted command goes on at the first unfinished
-file, and a file that is finished is not translated again.
+file, and a file that is finished is not translated again. A file that cannot be read does not stop
+the others, and neither does an output that somebody else wrote or changed, which stays.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from gtrans.decoding.alternatives import json_lines
 from gtrans.decoding.lines import lines_of_documents
 from gtrans.decoding.loading import refuse_folders
 from gtrans.decoding.resuming import partial_path, run_of_partial
-from gtrans.decoding.translation import Job, made_from
+from gtrans.decoding.translation import Job, made_from, refuse_foreign
 from gtrans.decoding.translation_options import FilesOptions
 from gtrans.decoding.translation_record import SUFFIX, read_record, record_path
 from gtrans.decoding.translator import Translator
@@ -37,6 +39,41 @@ from gtrans.languages import WITHOUT_SPACES, language_code
 from gtrans.messages import say
 
 
+class _NotWritten(GtransError):
+    """A file that cannot be put together of its translations."""
+
+
+class _Failures:
+    """The files that are not translated, each told of as soon as it is known.
+
+    Args:
+        files: how many are to be translated; of the only one the command's error tells.
+    """
+
+    def __init__(self, files: int) -> None:
+        self._files = files
+        self._told: list[str] = []
+
+    def add(self, path: Path, error: Exception) -> None:
+        """Tell of a file: a user's mistake, or anything that its contents lead to."""
+        told = str(error)
+        if not isinstance(error, GtransError):
+            told = f"'{path}': it cannot be translated ({type(error).__name__}: {error})"
+        self._told.append(told)
+        if self._files > 1:
+            say(told)
+
+    def end(self) -> None:
+        """Raises GtransError if there is any."""
+        if self._told and self._files == 1:
+            raise GtransError(self._told[0])
+        if self._told:
+            raise GtransError(
+                f"{len(self._told)} of {self._files} files are not translated, as told above; mend "
+                "them and run this again: what is finished is not done twice."
+            )
+
+
 @dataclass(frozen=True)
 class _Source:
     """A file to translate, its place below the output folder, and its format."""
@@ -50,8 +87,9 @@ def translate_files(options: FilesOptions) -> int:
     """Translate and write all files; returns the number of sentences.
 
     Raises:
-        GtransError: a file that is missing, of an unknown format or damaged, two files of one
-            name, an output that cannot be written or is an input.
+        GtransError: a file that is missing or of an unknown format, two files of one name, an
+            output that cannot be written or is an input; at the end, a file that is damaged, or
+            whose output has been changed since it was written.
     """
     output = Path(options.output_dir)
     check_output_folder("--output-dir", output, options.sources)
@@ -63,52 +101,66 @@ def translate_files(options: FilesOptions) -> int:
     _check_targets(sources, targets, options)
     for source in sources:
         require_libraries(source.path, source.format, options.split_sentences)
+    failures, wanted = _Failures(len(sources)), []
+    for source, target in zip(sources, targets, strict=True):
+        try:
+            refuse_foreign(target, options.force)
+            wanted.append((source, target))
+        except GtransError as error:
+            failures.add(source.path, error)
+    if not wanted:
+        failures.end()
     translator = Translator.of(options)
-    reader = Reader(str(translator.task.cfg.source_lang), options.split_sentences)
-    files = [reader.read(source.path, source.format) for source in sources]
-    jobs = [
-        _job(source, file, str(target), translator, options)
-        for source, file, target in zip(sources, files, targets, strict=True)
-    ]
-    for folder in {target.parent for target in targets}:
+    cfg = translator.task.cfg
+    reader = Reader(str(cfg.source_lang), options.split_sentences, str(cfg.target_lang))
+    jobs = []
+    for source, target in wanted:
+        try:
+            file = reader.read(source.path, source.format)
+            jobs.append((source, file, _job(source, file, str(target), translator, options)))
+        except Exception as error:
+            failures.add(source.path, error)
+    for folder in {target.parent for _, target in wanted}:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise unwritable(f"`--output-dir` '{folder}'", error) from None
-    _run(jobs, files, translator, options)
-    return sum(job.sentences for job in jobs)
+    _run(jobs, translator, options, failures)
+    failures.end()
+    return sum(job.sentences for _, _, job in jobs)
 
 
 def _run(
-    jobs: Sequence[Job],
-    files: Sequence[DocumentFile],
+    jobs: Sequence[tuple[_Source, DocumentFile, Job]],
     translator: Translator,
     options: FilesOptions,
+    failures: _Failures,
 ) -> None:
-    left = [
-        (job, file)
-        for job, file in zip(jobs, files, strict=True)
-        if options.force or not job.is_finished()
-    ]
+    left = [one for one in jobs if options.force or not one[2].is_finished()]
     if len(left) < len(jobs):
         done = len(jobs) - len(left)
         say(f"{done} of {len(jobs)} files are translated already; `--force` translates them anew")
-    for job, file in left:
+    for _, file, job in left:
         translator.warn_of_long(job.lines, file.where())
-    with translator.progress(*(job.lines for job, _ in left)) as progress:
-        for job, file in left:
-            with ExitStack() as stack:
-                if job.is_kept:
-                    stack.enter_context(locked(job.output))
-                job.run(translator, options.force, progress)
-            for message in file.lost:
-                say(message)
-    lost = sum(len(file.lost) for _, file in left)
-    written = "1 file" if len(left) == 1 else f"{len(left)} files"
-    say(
-        f"{sum(job.sentences for job, _ in left)} sentences in {written} written to "
-        f"{options.output_dir}" + (f"; markup is lost in {lost} places" if lost else "")
-    )
+    sentences = files = 0
+    notes: Counter[str] = Counter()
+    with translator.progress(*(job.lines for _, _, job in left)) as progress:
+        for source, file, job in left:
+            try:
+                with ExitStack() as stack:
+                    if job.is_kept:
+                        stack.enter_context(locked(job.output))
+                    job.run(translator, options.force, progress)
+            except _NotWritten as error:
+                failures.add(source.path, error)
+                continue
+            sentences, files = sentences + job.sentences, files + 1
+            for note in file.notes:
+                say(str(note))
+                notes[note.kind] += note.count
+    told = "".join(f"; {kind}: {count}" for kind, count in notes.items())
+    written = "1 file" if files == 1 else f"{files} files"
+    say(f"{sentences} sentences in {written} written to {options.output_dir}{told}")
 
 
 def _job(
@@ -128,7 +180,13 @@ def _job(
         if options.nbest:
             written = json_lines(file.names(), sentences, found)
             return "".join(f"{line}\n" for line in written).encode()
-        return file.translated(found, joint)
+        try:
+            return file.translated(found, joint)
+        except Exception as error:
+            raise _NotWritten(
+                f"'{source.path}': its translation cannot be written in its format "
+                f"({type(error).__name__}: {error})"
+            ) from error
 
     further = {
         "file": digest(source.path),

@@ -44,6 +44,16 @@ def run_of_partial(path: Path) -> str | None:
         ) from None
 
 
+def outputs_of_partial(path: Path) -> set[str]:
+    """The digests of the outputs that were about to be written when a run was killed."""
+    found: set[str] = set()
+    with suppress(OSError, ValueError, TypeError), open(path, "rb") as file:
+        for line in file:
+            if b'"output": ' in line:
+                found.add(parse_json(line, str(path))["output"])
+    return found
+
+
 class FinishedBatches:
     """The finished batches of a run, one JSON line each, in ``OUTPUT.partial``.
 
@@ -101,6 +111,10 @@ class FinishedBatches:
         """
         self._write({"batch": number, "text": translations})
 
+    def add_output(self, digest: str) -> None:
+        """Keep the digest of what is going to be written, as :meth:`add` does."""
+        self._write({"output": digest})
+
     def parts(self, number: int, progress: Callable[[int], object]) -> BatchParts:
         """Keeps the parts of the documents of a batch until it is finished.
 
@@ -154,7 +168,7 @@ class FinishedBatches:
             for line in file:
                 try:
                     record = parse_json(line, str(path))
-                    if record.get("run") == self._fingerprint:
+                    if record.get("run") == self._fingerprint and "output" not in record:
                         number = int(record["batch"])
                         if "text" in record:
                             self._batches[number] = _texts(record["text"])

@@ -28,7 +28,12 @@ from gtrans.decoding.batching import LEAST_ROW_TOKENS
 from gtrans.decoding.lines import Line, Sentence, lines_of_dataset, lines_of_text
 from gtrans.decoding.loading import decoding_device
 from gtrans.decoding.progress import Progress
-from gtrans.decoding.resuming import FinishedBatches, partial_path, run_of_partial
+from gtrans.decoding.resuming import (
+    FinishedBatches,
+    outputs_of_partial,
+    partial_path,
+    run_of_partial,
+)
 from gtrans.decoding.translation_options import DecodingOptions, TranslationOptions
 from gtrans.decoding.translation_record import (
     TranslationRecord,
@@ -37,9 +42,17 @@ from gtrans.decoding.translation_record import (
     write_record,
 )
 from gtrans.decoding.translator import Translator
+from gtrans.errors import GtransError
 from gtrans.formats.catalogue import packer
-from gtrans.identity.digests import digest, fingerprint
-from gtrans.identity.files import binary_writer, check_output, is_file, locked, unwritable
+from gtrans.identity.digests import digest, digest_of_bytes, fingerprint
+from gtrans.identity.files import (
+    StrPath,
+    binary_writer,
+    check_output,
+    is_file,
+    locked,
+    unwritable,
+)
 from gtrans.messages import say
 from gtrans.text.prepared_folder import prepared_files, read_state
 from gtrans.version import __version__
@@ -91,7 +104,8 @@ class Job:
         kept = partial_path(self.output) if self.is_kept else None
         with FinishedBatches(kept, fingerprint(self.made_from), force) as finished:
             translations = translator.translate_lines(self.lines, finished, progress)
-        contents = packer(Path(self.output))(self.compose(translations))
+            contents = packer(Path(self.output))(self.compose(translations))
+            finished.add_output(digest_of_bytes(contents))
         if self.output == STANDARD_STREAM:
             write_out(contents)
             return
@@ -107,6 +121,24 @@ class Job:
             )
             write_record(self.output, record)
             partial_path(self.output).unlink(missing_ok=True)
+
+
+def refuse_foreign(output: StrPath, force: bool) -> None:
+    """Keep what is there if this project did not write it, or if somebody has changed it since.
+
+    Raises:
+        GtransError: it is such a file, and there is no ``force`` to replace it.
+    """
+    path = Path(output)
+    if force or not is_file(path) or not path.is_file() or not path.stat().st_size:
+        return
+    record = read_record(path)
+    own = {record.output} if record else set()
+    if digest(path) not in own | outputs_of_partial(partial_path(str(path))):
+        changed = "was changed since it was written" if record else "was not written by gtrans"
+        raise GtransError(
+            f"'{path}' {changed} and is kept; name another output, or replace it with `--force`."
+        )
 
 
 def translate(options: TranslationOptions) -> int:
@@ -249,7 +281,7 @@ def _check_output(options: TranslationOptions) -> None:
         for beside in (partial_path(options.output), record_path(options.output)):
             check_output("--output", beside, inputs)
         run_of_partial(partial_path(options.output))
-        read_record(options.output)
+        refuse_foreign(options.output, options.force)
 
 
 def write_out(contents: bytes) -> None:
@@ -258,6 +290,8 @@ def write_out(contents: bytes) -> None:
     Raises:
         GtransError: it cannot be written.
     """
+    if sys.stdout is None:
+        raise GtransError("the standard output is closed; name a file")
     try:
         sys.stdout.buffer.write(contents)
         sys.stdout.buffer.flush()

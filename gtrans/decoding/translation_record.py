@@ -82,6 +82,7 @@ def write_record(output: str | os.PathLike[str], record: TranslationRecord) -> N
     Raises:
         GtransError: it cannot be written.
     """
+    written = json.dumps({"format": _FORMAT, **asdict(record)}, indent=2, ensure_ascii=False)
     with atomic_writer(record_path(output)) as file:
-        json.dump({"format": _FORMAT, **asdict(record)}, file, indent=2, ensure_ascii=False)
-        file.write("\n")
+        # A name of a file need not be UTF-8, but JSON is.
+        file.write(written.encode("utf-8", "replace").decode() + "\n")

@@ -106,7 +106,7 @@ def judged_otherwise(state: RunState, trainer: Any) -> list[str]:
     """In what the validations before and after a stop differ, as ``--flag old -> new``.
 
     Args:
-        state: of the run when it was stopped, if the checkpoint has one.
+        state: of the run when it was stopped; those of older versions do not say.
         trainer: fairseq's trainer, that goes on.
     """
     now = judged_by(trainer.cfg, trainer.task.run.scores)

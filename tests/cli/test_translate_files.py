@@ -9,8 +9,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.mixed_documents import tree_of, write_mixed
@@ -161,6 +162,103 @@ def test_no_page_ends_the_run(
     assert "a.md:3: not translated, to keep its markup" in capsys.readouterr().err
     assert "You\0are late." in (out / "a.md").read_text()
     assert (out / "b.md").read_text() != (source / "b.md").read_text()
+
+
+def test_a_bad_file_does_not_stop_the_others(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    (source / "a.docx").write_bytes(b"PK")
+    (source / "b.html").write_bytes(b"<p>\xff\xfe</p>")
+    (source / "c.md").write_text("The old man.\n")
+    name = os.fsdecode(b"d\xe9.txt")
+    (source / name).write_text("It sang.\n")
+    argv = command(tiny, source, "--output-dir", out, *FAST)
+    assert main(argv) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert "a.docx' is no DOCX file, or damaged" in told[0] and "b.html:1: not UTF-8" in told[1]
+    assert told[2] == f"2 sentences in 2 files written to {out}"
+    assert told[3].startswith("gtrans: error: 2 of 4 files are not translated, as told above")
+    assert sorted(contents(out)) == sorted(["c.md", name])
+    # The good ones are finished; the only file of a command is its error.
+    assert main(argv) == 1 and "2 of 2 files are translated already" in capsys.readouterr().err
+    line = error(command(tiny, source / "a.docx", "--output-dir", out, *FAST), capsys)
+    assert "a.docx' is no DOCX file, or damaged" in line
+
+
+def test_what_others_wrote_is_kept(
+    tiny: TinyWorld,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    out.mkdir()
+    monkeypatch.setattr("gtrans.decoding.translator.Translator.translate_lines", sums_of_ids)
+    for name in ("a.md", "b.md", "c.md"):
+        (source / name).write_text("The old man.\n")
+    (out / "b.md").write_text("My own page.\n")
+    (out / "c.md").touch()  # empty, so there is nothing to lose
+    argv = command(tiny, source, "--output-dir", out, *FAST)
+    assert main(argv) == 1
+    told = capsys.readouterr().err
+    assert f"'{out / 'b.md'}' was not written by gtrans and is kept" in told
+    assert "2 sentences in 2 files" in told and "1 of 3 files are not translated" in told
+    translated = (out / "a.md").read_text()
+    assert (out / "c.md").read_text() == translated
+    (out / "a.md").write_text("Corrected by hand.\n")
+    (source / "c.md").write_text("It sang.\n")
+    assert main(argv) == 1
+    assert f"'{out / 'a.md'}' was changed since it was written" in capsys.readouterr().err
+    assert (out / "a.md").read_text() == "Corrected by hand.\n"
+    assert (out / "b.md").read_text() == "My own page.\n"
+    assert (out / "c.md").read_text() != translated  # its own translation of before is replaced
+    assert main([*argv, "--force"]) == 0
+    assert (out / "a.md").read_text() == (out / "b.md").read_text() == translated
+    # A run that is killed after the output and before its record has written it all the same.
+    (source / "a.md").write_text("You are late.\n")
+    with monkeypatch.context() as patch:
+        patch.setattr("gtrans.decoding.translation.write_record", killed)
+        with pytest.raises(Interrupted):
+            main(argv)
+    assert (out / "a.md").read_text() != translated
+    assert main(argv) == 0
+    # A text is kept in the same way.
+    text, output = tmp_path / "text", tmp_path / "output"
+    text.write_text("It sang.\n")
+    output.write_text("Mine.\n")
+    argv = command(tiny, "--input", text, "--output", output, *FAST)
+    assert "'output' was not written by gtrans" in error(argv, capsys).replace(f"{tmp_path}/", "")
+    assert output.read_text() == "Mine.\n" and main([*argv, "--force"]) == 0 == main(argv)
+
+
+def killed(*arguments: object) -> None:
+    raise Interrupted
+
+
+def sums_of_ids(translator: object, lines: Sequence[Any], *arguments: object) -> list[list[str]]:
+    """Translations of a document, different for different sentences."""
+    return [[f"Text {int(line.ids.sum())}" for line in lines]]
+
+
+@pytest.mark.parametrize(("flag", "value"), [("--input", "-"), ("--output", "-")])
+def test_a_closed_stream_is_one_line(
+    tiny: TinyWorld,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    flag: str,
+    value: str,
+):
+    (tmp_path / "text").write_text("It sang.\n")
+    names = {"--input": str(tmp_path / "text"), "--output": str(tmp_path / "out"), flag: value}
+    stream = "stdin" if flag == "--input" else "stdout"
+    monkeypatch.setattr(sys, stream, None)
+    argv = command(tiny, *(word for pair in names.items() for word in pair), *FAST)
+    assert main(argv) == 1
+    assert "put is closed; name a file" in capsys.readouterr().err
 
 
 def test_a_stream_is_answered_document_by_document(tiny: TinyWorld, tmp_path: Path):

@@ -182,7 +182,7 @@ def test_a_second_process_is_refused(
     try:
         assert holder.stdout is not None
         holder.stdout.readline()
-        assert "another process is writing it" in error(argv, capsys)
+        assert f"process {holder.pid} " in error(argv, capsys)
         assert names(tmp_path) == [".out.lock"]
     finally:
         holder.send_signal(signal.SIGKILL)
@@ -224,7 +224,9 @@ def test_a_finished_translation_is_not_made_again(
     assert decoded([*argv, "--force"], monkeypatch) == total
     # Neither a changed translation nor that of other options is taken for it.
     (tmp_path / "out").write_text("edited\n")
-    assert decoded(argv, monkeypatch) == total
+    assert "out' was changed since it was written and is kept" in error(argv, capsys)
+    assert (tmp_path / "out").read_text() == "edited\n"
+    assert decoded([*argv, "--force"], monkeypatch) == total
     assert (tmp_path / "out").read_text() == text
     assert decoded([*argv, *OTHER], monkeypatch) == total
     assert decoded(argv, monkeypatch) == total
