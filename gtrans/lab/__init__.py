@@ -12,6 +12,7 @@ COMMANDS = {
     "corpus-report": "count a corpus: documents, instances, types, unknown words, overlap",
     "analyse": "measure attention, gates, gradients, memory and cost of models; draw figures",
     "deciding-words": "name the words of the context that decided words of the reference",
+    "reproduce": "make the tables and figures of the papers, or list what each needs",
     "report": "write one page of HTML about finished runs: scores, curves, a document reader",
 }
 """Name and help of each command; ``gtrans.lab.NAME`` has it, as in :mod:`gtrans.cli`."""

@@ -336,7 +336,8 @@ def test_the_published_sets_have_the_papers_counts(real_data: Path, tmp_path: Pa
     assert main(["corpus-report", *arguments]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["splits"]["dev"]["documents"] == 93 and found["splits"]["test"]["documents"] == 23
-    thesis = [n for n in found["paper"] if n["experiment"] == "003-T4.1" and n["here"] is not None]
+    of_thesis = [it for it in found["paper"] if it["experiment"] == "bert-context-T4.1"]
+    thesis = [number for number in of_thesis if number["here"] is not None]
     assert len(thesis) == 4 and all(number["paper"] == number["here"] for number in thesis)
 
 

@@ -35,7 +35,6 @@ COMMANDS = {
     "average": "average checkpoints of one training run",
     "convert": "convert a checkpoint of another program",
     "trim-vocab": "reduce a pretrained model to the subword pieces that a corpus uses",
-    "reproduce": "make the tables and figures of the papers, or list what each needs",
 }
 
 _MISTYPED = 2  # as argparse ends

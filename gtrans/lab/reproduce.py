@@ -1,0 +1,204 @@
+"""Make the tables and figures of the five papers, or list what each needs.
+
+A name is that of a table or figure, such as gtransformer-T2, of a paper, such as gtransformer, or
+of an experiment of this project, such as results-debian. What is missing is run, what is there is
+used: run the command again, and it goes on. Results are OUT/SCALE/NAME.md, .json and .csv, and of a
+figure .png and .svg: every number with its run, seed, interval and tests, beside those of the
+paper. The scale says how large everything is:
+
+  tiny    the synthetic corpus, small models: minutes on a CPU
+  small   a corpus of --data, named by --corpus, 3 + 3 layers: hours on a CPU
+  paper   the papers' corpora in --data and their sizes, on GPUs
+
+The work is done by Snakemake (pip install 'gtrans[experiments]') with the rules of
+exp_gtransformer/Snakefile; what follows -- goes to it, such as an executor for a cluster. See
+docs/reproducing.md.
+
+With --list, a line for each; with --list and names, what the paper shows and prints, where it
+contradicts itself, and how every row is made here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from subprocess import DEVNULL, Popen
+from tempfile import TemporaryDirectory
+from textwrap import wrap
+from typing import Any
+
+from gtrans.errors import GtransError
+from gtrans.identity.files import atomic_writer, check_output_folder, locked
+from gtrans.lab.experiments import PAPERS, SCALES, Plan, Row, Table, find, read
+from gtrans.libraries import require
+from gtrans.messages import json_text, print_lines
+from gtrans.shipped import shipped
+
+EXAMPLE = "gtrans reproduce gtransformer-T6 --scale tiny --out experiments --cores 2"
+NEEDS = ()
+PASSES_ON = "snakemake"
+
+_SNAKEFILE = "exp_gtransformer/Snakefile"
+_WIDTH = 96
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``gtrans reproduce``."""
+    add = parser.add_argument
+    add("names", nargs="*", metavar="NAME", help="table, figure, paper or experiment to make")
+    add("--list", nargs="*", metavar="NAME",
+        help="tables and figures to describe instead (default: a line for each one)")
+    add("--json", action="store_true", help="--list: write JSON to standard output")
+    add = parser.add_argument_group("making them").add_argument
+    add("--out", type=Path, metavar="DIR", help="folder to write")
+    add("--scale", choices=SCALES, default="tiny", help="(default: %(default)s)")
+    add("--data", type=Path, metavar="DIR",
+        help="folder of the corpora, for scales small and paper")
+    add("--corpus", nargs="+", default=[], metavar="NAME",
+        help="corpora of --data, instead of those of the paper")
+    add("--rows", nargs="+", default=[], metavar="LABEL",
+        help="make only these rows of a table (of several tables, where they have them), and those "
+        "that they are tested against; the results have all rows that are finished")
+    add("--seeds", metavar="N[,N..]", help="seeds of the runs (default: those of the scale)")
+    add("--set", action="append", default=[], metavar="NAME=N",
+        help="another value for a setting of the scale, such as updates=20 to try it out; the "
+        "folder is then OUT/SCALE.NAME-N")
+    add("--amp", action="store_true",
+        help="train all translation models in mixed precision, on a CPU in bf16: there about twice "
+        "as fast with instructions for it (avx512_bf16), and slower without; the folder is then "
+        "OUT/SCALE.amp")
+    add("--cores", type=int, default=1, metavar="N", help="jobs at once (default: %(default)s)")
+    add("--dry-run", action="store_true",
+        help="only count what would be run; with --verbose, print all commands")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Make the tables and figures, or print the list.
+
+    Raises:
+        GtransError: there is no such table or figure, an option is missing or has an impossible
+            value, or a command has failed.
+    """
+    if args.list is None:
+        _make(args)
+        return
+    if args.names:
+        raise GtransError(f"`--list` and the name {args.names[0]}; give it behind `--list`.")
+    chosen = find(args.list or PAPERS).values()
+    if args.json:
+        print(json_text([asdict(it) for it in chosen]))
+    else:
+        print_lines(*(line for it in chosen for line in (_whole if args.list else _line)(it)))
+
+
+def _make(args: argparse.Namespace) -> None:
+    if not args.names or args.out is None or args.cores < 1:
+        raise GtransError(
+            "give the name of a table or figure (`gtrans reproduce --list` names all of them), "
+            "`--out`, the folder to write, and `--cores` of at least 1."
+        )
+    seeds = args.seeds.split(",") if args.seeds else []
+    if not all(re.fullmatch("[1-9][0-9]{0,8}", it) for it in seeds) or len({*seeds}) < len(seeds):
+        raise GtransError(
+            f"`--seeds` must be different whole numbers, such as 1,2,3, but is '{args.seeds}'."
+        )
+    request = {
+        "tables": args.names, "rows": args.rows, "seeds": sorted(map(int, seeds)),
+        "corpora": list(dict.fromkeys(args.corpus)), "scale": args.scale, "set": args.set,
+        "amp": args.amp, "data": args.data and str(args.data.resolve()),
+    }  # fmt: skip
+    plan = Plan(request)
+    print_lines(*(f"left out: {it}" for it in plan.left_out))
+    require(["snakemake"], "`gtrans reproduce`")
+    folder = args.out.resolve() / plan.scale.label
+    quiet = ["--quiet", "host", "reason", *["rules"] * args.dry_run]
+    options = [*(["--printshellcmds"] if args.verbose else quiet), "--cores", str(args.cores)]
+    if args.dry_run:
+        with TemporaryDirectory() as empty:
+            where = folder if folder.is_dir() else Path(empty)
+            options += ["--dry-run", *args.passed_on]
+            if _snakemake(request, Path(empty), where, options):
+                raise GtransError("nothing could be planned; what went wrong stands above.")
+        return
+    check_output_folder("--out", folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        if _snakemake(request, folder, folder, ["--keep-going", *options, *args.passed_on]):
+            raise GtransError(
+                f"{folder}: commands have failed or were stopped, see above; the same call goes on."
+            )
+    for name in plan.tables:
+        file = folder / f"{name}.md"
+        print_lines(str(file), *file.read_text(encoding="utf-8").splitlines())
+
+
+def _snakemake(request: Any, files: Path, folder: Path, options: Sequence[str]) -> int:
+    """Run the Snakefile in a folder; ``files``: for the request. Returns the exit status.
+
+    A signal to this process is passed on to all that Snakemake has started, so that trainings end
+    with a checkpoint.
+    """
+    with atomic_writer(files / "request.json") as file:
+        file.write(json.dumps(request))
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(shipped(_SNAKEFILE))]
+    command += ["--directory", str(folder), "--configfile", str(files / "request.json"), "--nolock"]
+    # Not when this program is another one: a finished training stays finished. What has only a new
+    # date is the same file, however large it is.
+    command += ["--rerun-incomplete", "--rerun-triggers", "mtime", "input", "params"]
+    command += ["--max-checksum-file-size", "1TB", "--resources", "gpu=1", *options]
+    here = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": os.pathsep.join([here, os.environ["PATH"]])}
+    process = Popen(command, stdin=DEVNULL, start_new_session=True, env=environment)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os.killpg(process.pid, signal.SIGTERM))
+    return process.wait()
+
+
+def _line(table: Table) -> list[str]:
+    licence = " (not free)" if table.not_free else ""
+    return [f"{table.name:<23}{table.heading}: {table.title}{licence}"]
+
+
+def _whole(table: Table) -> Iterator[str]:
+    printed, quoted = table.printed, table.printed.get("quoted", ())
+    numbers = [f"columns: {'; '.join(printed['columns'])}"] if "rows" in printed else []
+    for label, values in printed.get("rows", {}).items():
+        text = "  ".join("-" if value is None else str(value) for value in values)
+        numbers.append(f"{label}: {text}{' (quoted there)' * (label in quoted)}")
+    yield from _line(table)
+    for title, entries in (
+        ("", [f"{table.paper['title']}, section {table.section}", table.shows]),
+        ("corpora", [", ".join(table.corpora)]),
+        ("not free", [table.not_free]),
+        ("at each scale", [f"{it}: {how or 'not shown'}" for it, how in table.scales.items()]),
+        ("the paper prints", [*numbers, printed.get("note", "")]),
+        ("the paper contradicts itself", table.contradictions),
+        ("here", [_way(row) for row in table.rows.values()]),
+        ("note", [table.note]),
+    ):
+        yield from [f"  {title}:"] if title and any(entries) else []
+        for it in filter(None, entries):
+            first, more = ("    - ", " " * 6) if title else (" " * 4, " " * 4)
+            yield from wrap(
+                it, _WIDTH, initial_indent=first, subsequent_indent=more, break_on_hyphens=False
+            )
+    yield ""
+
+
+def _way(row: Row) -> str:
+    """Model, flags and baseline of a row."""
+    if not row.model:
+        return f"{row.label}: {' + '.join(row.ensemble)} {row.note}"
+    config = read("models")[row.model]["config"]
+    names = [config] if isinstance(config, str) else dict.fromkeys(config.values())
+    words = f"gtrans train --config {' or '.join(names)} {row.train}".rstrip()
+    words += f"; gtrans translate {row.translate}" if row.translate else ""
+    words += f"; tested against: {row.against}" if row.against else ""
+    return f"{row.label}: {words}" + (f" ({row.note})" if row.note else "")

@@ -1,0 +1,475 @@
+"""The results of a table or figure: from what was measured to JSON, CSV, Markdown and pictures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from shlex import join
+from statistics import mean, stdev
+from typing import Any
+
+from gtrans.errors import GtransError
+from gtrans.identity.files import atomic_writer
+from gtrans.lab.experiments import TESTED_SETS, Plan, PlannedRow, Run, Table
+from gtrans.messages import change_interval, in_digits
+from gtrans.version import __version__
+
+_RANDOMISED = "paired_randomisation"
+
+
+def write(plan: Plan, table: Table) -> None:
+    """Write NAME.json, .csv and .md, and the pictures of a figure, in the current folder.
+
+    They have all that was measured in the folder, also rows and seeds of earlier calls.
+
+    Raises:
+        GtransError: a measure is not readable.
+    """
+    found = table_of(plan.with_all_seeds(), table)
+    if table.figure is not None:
+        found["made"] += draw(table, found)
+    text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    for ending, content in (("json", text), ("csv", to_csv(found)), ("md", to_markdown(found))):
+        with atomic_writer(Path(f"{table.name}.{ending}")) as file:
+            file.write(content)
+
+
+def table_of(plan: Plan, table: Table) -> dict[str, Any]:
+    """All that is known of a table, as JSON.
+
+    In a cell, ``spread`` is the standard deviation over seeds (divided by n - 1); ``difference`` is
+    that from the baseline of the same seed, and its ``p`` that of a paired t-test over the seeds; a
+    seed's ``change`` is the 95% interval of its difference.
+    """
+    columns = plan.columns(table)
+    rows = [_row(plan, table, it, columns) for it in plan.rows(table)]
+    if not table.rows:
+        rows = [_counts(plan, table, it, columns) for it in plan.corpora(table)]
+    by_label = {(row["label"], row["corpus"]): row["cells"] for row in rows}
+    for row in rows:
+        baseline = by_label.get((row["baseline"], row["corpus"]), {})
+        for title, cell in row["cells"].items():
+            if title in baseline and columns[title].get("compared", True):
+                cell["difference"] = _difference(cell["seeds"], baseline[title]["seeds"])
+    made = [path for it in plan.analyses(table) for path in sorted(Path().glob(f"{it}*"))]
+    return {
+        "experiment": table.name,
+        "title": table.title,
+        "paper": table.paper["title"],
+        "scale": plan.scale.label,
+        "command": ["gtrans", "reproduce", table.name, *plan.words],
+        "settings": dict(plan.scale.settings),
+        "version": __version__,
+        "corpora": list(plan.corpora(table)),
+        "columns": {title: column.get("digits", 2) for title, column in columns.items()},
+        # A mean of these says nothing, as one of the p of several seeds.
+        "each_seed": sorted(it for it, of in columns.items() if not of.get("compared", True)),
+        "printed": {"columns": [], "rows": {}, "note": "", **table.printed},
+        "rows": rows,
+        "made": [str(it / "index.html" if it.is_dir() else it) for it in made],
+    }
+
+
+def _row(plan: Plan, table: Table, row: PlannedRow, columns: Mapping[str, Any]) -> dict[str, Any]:
+    runs = [run for run in row.runs if Path(run.folder, run.model, "trained").is_file()]
+    others = {run.seed: plan.other(table, row, run) for run in runs}
+    cells = {}
+    for title, column in columns.items():
+        seeds = []
+        for run in runs:
+            files = [Path(it) for it in plan.files(column["measure"], run, others[run.seed])]
+            if files and all(it.is_file() for it in files):
+                found = read_number(plan, run, column, files)
+                seeds += [] if found is None else [{"seed": run.seed, **found}]
+        if seeds:
+            cells[title] = _cell(seeds)
+    return {
+        "label": row.row.label,
+        "corpus": row.corpus,
+        "why_not": row.why_not or ("" if runs else "not made"),
+        "note": row.row.note,
+        "baseline": row.row.against if any(others.values()) else "",
+        "paper": table.printed.get("rows", {}).get(row.row.label, []),
+        "runs": [_run(run) for run in runs],
+        "cells": cells,
+    }
+
+
+def _counts(plan: Plan, table: Table, corpus: str, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of a corpus; it has the paper's label if it is there. A corpus has the seed 0."""
+    content = _content(Path(plan.counts(corpus)))
+    printed = table.printed.get("rows", {})
+    label = dict(zip(table.corpora, printed, strict=False)).get(corpus, corpus)
+    found = {title: _at(content, column["at"]) for title, column in columns.items()}
+    known = {title: value for title, value in found.items() if value is not None}
+    return {
+        **{"label": label, "corpus": corpus, "why_not": "", "note": "", "baseline": ""},
+        "paper": printed.get(label, []),
+        "runs": [{"seed": 0, "folder": f"data/{corpus}/plain", "seconds": 0}],
+        "cells": {title: _cell([{"seed": 0, "value": it}]) for title, it in known.items()},
+    }
+
+
+def _cell(seeds: list[dict[str, Any]]) -> dict[str, Any]:
+    values = [it["value"] for it in seeds]
+    spread = stdev(values) if len(values) > 1 else None
+    return {"mean": mean(values), "spread": spread, "seeds": seeds}
+
+
+def _run(run: Run) -> dict[str, Any]:
+    """Where a model stands, and how long its training has taken, with that of stopped calls."""
+    from gtrans.lab.analysis.history import read_history
+
+    history = read_history(Path(run.folder, run.model))
+    walls = [it.values.get("wall", 0) for it in (*history.epochs, *history.inner)]
+    folder = f"{run.folder}/{run.model}"
+    return {"seed": run.seed, "folder": folder, "seconds": max(walls, default=0)}
+
+
+def _difference(own: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    from scipy.stats import ttest_1samp
+
+    of_seed = {it["seed"]: it["value"] for it in other}
+    found = [it["value"] - of_seed[it["seed"]] for it in own if it["seed"] in of_seed]
+    if not found:
+        return {}
+    spread = stdev(found) if len(found) > 1 else None
+    # Below this it is the rounding of a subtraction that tells the differences apart.
+    differ = spread is not None and spread > 1e-9 * max(abs(it["value"]) for it in own)
+    p = float(ttest_1samp(found, 0).pvalue) if differ else None
+    return {"mean": mean(found), "spread": spread, "p": p}
+
+
+# --- numbers ----------------------------------------------------------------------------
+
+
+def read_number(
+    plan: Plan, run: Run, column: Mapping[str, Any], files: Sequence[Path]
+) -> dict[str, Any] | None:
+    """A number of a run; None if it is not there, as s-BLEU of a translation without sentences.
+
+    Args:
+        plan: of the table.
+        run: whose number it is.
+        column: which number.
+        files: of :meth:`Plan.files`.
+
+    Returns:
+        ``value`` and, where they are known, its 95% ``interval`` and ``signature``; of the
+        difference from the baseline its interval, ``change``, and the ``p`` of a ``test``.
+    """
+    measure, at = column["measure"], column["at"]
+    if measure == "training":
+        return _of_training(files, column)
+    if measure == "size":
+        sizes = [_of_log(it.parent / "train.log", at[0]) for it in files]
+        return {"value": column["times"] * sum(sizes)}
+    if measure == "speed":
+        words = len(files[1].read_text(encoding="utf-8").split())
+        (times,) = csv.DictReader(io.StringIO(files[0].read_text()), delimiter="\t")
+        return {"value": words / float(times["s"])}
+    contents = [_content(it) for it in files]
+    if measure == "directions":
+        return _of_directions(plan, run, at, [_s_bleu(it) for it in contents])
+    if measure == "score":
+        return _of_score(contents[0]["systems"]["row"].get(at[0]), at[1:])
+    if measure in TESTED_SETS:
+        return _of_contrast(contents[0], contents[-1], at)
+    value, interval = _at(contents[0], at), _at(contents[0], column["interval"])
+    return None if value is None else _known(value=value, interval=interval)
+
+
+def _content(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise GtransError(f"{path}: not readable ({error}).") from None
+
+
+def _at(content: Any, place: Iterable[str]) -> Any:
+    for key in place:
+        if isinstance(content, list):
+            content = dict(enumerate(content)).get(int(key))
+        else:
+            content = content.get(key) if isinstance(content, dict) else None
+    return content
+
+
+def _known(**found: Any) -> dict[str, Any]:
+    return {key: value for key, value in found.items() if value not in (None, "")}
+
+
+def _s_bleu(content: Any) -> float:
+    return float(content["systems"]["row"]["s_bleu"]["score"])
+
+
+def _of_score(found: Any, rest: Sequence[str]) -> dict[str, Any] | None:
+    """Of ``gtrans score --json``; ``rest``: ``non_inferiority``, whose p is the number."""
+    if rest:
+        p = _at(found, ["comparison", *rest, "p"])
+        return None if p is None else {"value": p}
+    if _at(found, ["score"]) is None:
+        return None
+    p = _at(found, ["comparison", _RANDOMISED, "p"])
+    return _known(
+        value=found["score"],
+        interval=_at(found, ["confidence", "interval"]),
+        signature=found.get("signature"),
+        p=p,
+        test=None if p is None else "paired approximate randomisation",
+        change=_at(found, ["comparison", "interval"]),
+    )
+
+
+def _of_contrast(alone: Any, both: Any, at: Sequence[str]) -> dict[str, Any] | None:
+    """Of ``gtrans contrast --json``; ``at`` is nothing, a phenomenon, or that and a distance."""
+    phenomenon, distance = (*at, "", "")[:2]
+    if phenomenon and distance:
+        place = [phenomenon, distance]
+        value, interval = _at(alone, ["contrastive", *place]), _at(alone, ["intervals", *place])
+        return None if value is None else {"value": 100 * value, "interval": _percent(interval)}
+    place = ["by_distance", distance] if distance else ["by_phenomenon", phenomenon]
+    whole = _at(alone, place if any(at) else ["all"])
+    if whole is None:
+        return None
+    of, key = ("_by_distance", distance) if distance else ("", phenomenon or "all")
+    p = _at(both, ["others", "row", f"mcnemar{of}", key, "p"])
+    return _known(
+        value=100 * whole["accuracy"],
+        interval=_percent(whole.get("interval")),
+        p=p,
+        test=None if p is None else "exact McNemar",
+        change=_percent(_at(both, ["others", "row", f"difference{of}", key, "interval"])),
+    )
+
+
+def _percent(interval: Sequence[float] | None) -> list[float] | None:
+    return None if interval is None else [100 * it for it in interval]
+
+
+def _of_training(files: Sequence[Path], column: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The best value of a run's log, or the mean of all; of several models there is none.
+
+    There is no loss of a model with layer fusion: that of its training is of all its groups, and
+    not to be compared with that of another model.
+    """
+    from gtrans.lab.analysis.history import read_history
+
+    history, (split, name) = read_history(files[0].parent), column["at"]
+    of_groups = name == "loss" and "loss_group_1" in history.names(split)
+    values = [value for _, value in history.series(split, name)]
+    if len(files) > 1 or of_groups or not values:
+        return None
+    best = min if column.get("better") == "lower" else max
+    return {"value": mean(values) if column.get("of_run") == "mean" else best(values)}
+
+
+def _of_log(log: Path, word: str) -> float:
+    """The first number behind a word of the log of a run, such as the number of parameters."""
+    found = re.search(re.escape(word) + r"\D*([\d,.]*\d)", log.read_text(encoding="utf-8"))
+    if found is None:
+        raise GtransError(f"{log}: it does not say '{word}'.")
+    return float(found[1].replace(",", ""))
+
+
+def _of_directions(
+    plan: Plan, run: Run, at: Sequence[str], scores: Sequence[float]
+) -> dict[str, Any] | None:
+    """Of all directions, those of the baseline behind them: one, their mean, or that of a class.
+
+    A class is of the pairs with at least so many training pairs as its setting says, and of no
+    class before it; ``win ratio``: on how many per cent of the directions the row is better.
+    """
+    directions = plan.corpus(run.corpus).directions
+    own = dict(zip(directions, scores, strict=False))
+    other = dict(zip(directions, scores[len(directions) :], strict=False))
+    if len(at) == 1:
+        return {"value": own[at[0]] if at[0] in own else mean(own.values())}
+    counts = _content(Path(f"data/{run.corpus}/{plan.preparation(run.model)}/pairs.json"))
+    high, medium = (int(plan.scale.settings[f"{it}-pairs"]) for it in ("high", "medium"))
+    chosen = []
+    for pair, count in counts.items():
+        size = "high" if count >= high else "medium" if count >= medium else "low"
+        if at[1] in (size, "all", "win ratio"):
+            chosen.append(pair if at[0] == "into" else "-".join(pair.split("-")[::-1]))
+    if at[1] == "win ratio":
+        return {"value": 100 * mean(own[it] > other[it] for it in chosen)} if other else None
+    return {"value": mean(own[it] for it in chosen)} if chosen else None
+
+
+# --- pictures and text ------------------------------------------------------------------
+
+
+def draw(table: Table, found: Mapping[str, Any]) -> list[str]:
+    """Draw a figure of a table, with a curve for each series; returns its files.
+
+    A point is the mean over seeds, its bar goes from the smallest to the largest.
+    """
+    from gtrans.lab.analysis.figures import Figure, Panel, Series, mean_of_runs
+    from gtrans.lab.analysis.plots import write_figure
+
+    assert table.figure is not None
+    panels = []
+    for axis in table.figure["x"]:
+        for title in table.figure["y"]:
+            runs: dict[str, dict[int, list[tuple[float | str, float]]]] = {}
+            for row in found["rows"]:
+                place, cell = table.rows[row["label"]], row["cells"].get(title)
+                if axis not in place.x or cell is None:
+                    continue
+                corpus = row["corpus"] if len(found["corpora"]) > 1 else ""
+                curve = runs.setdefault(", ".join(filter(None, (place.series, corpus))), {})
+                for it in cell["seeds"]:
+                    curve.setdefault(it["seed"], []).append((place.x[axis], it["value"]))
+            series = (
+                Series(name or title, mean_of_runs(curve.values()), number)
+                for number, (name, curve) in enumerate(runs.items())
+            )
+            panels += [Panel(title, axis, title, tuple(series))] if runs else []
+    title = f"{table.name}: {table.title} (scale {found['scale']})"
+    about = {"scale": found["scale"], "corpora": found["corpora"]}
+    files = [f"{table.name}.figure{ending}" for ending in (".png", ".svg")]
+    write_figure(Figure(title, tuple(panels), about), files)
+    return files
+
+
+def to_markdown(table: Mapping[str, Any]) -> str:
+    """The table for people, with the paper's numbers beside it."""
+    rows = table["rows"]
+    # A corpus has the seed 0.
+    seeds = sorted({run["seed"] for row in rows for run in row["runs"]} - {0})
+    of_seeds = f"; seeds {', '.join(map(str, seeds))}" if seeds else ""
+    missing: dict[str, list[str]] = {}
+    for row in rows:
+        missing.setdefault(row["why_not"], []).append(row["label"])
+    notes = {row["label"]: row["note"] for row in rows if row["note"] and row["runs"]}
+    cells = [(title, it) for row in rows for title, cell in row["cells"].items()
+             for it in cell["seeds"]]  # fmt: skip
+    signatures = {title: it["signature"] for title, it in cells if "signature" in it}
+    printed, labels = table["printed"], {row["label"] for row in rows}
+    others = [{"of the paper": it, **_values("", printed["columns"], values)}
+              for it, values in printed["rows"].items() if it not in labels]  # fmt: skip
+    is_picture = [it for it in table["made"] if it.endswith(".png")]
+    lines = [
+        f"# {table['experiment']}: {table['title']}",
+        f"{table['paper']}. Scale {table['scale']}; corpus {', '.join(table['corpora'])}{of_seeds}."
+        f" Made by `{join(table['command'])}`, gtrans {table['version']}.",
+        _markdown(_scores(table), "---:"),
+        _markdown(others, "---:"),
+        "\n".join(f"- not run: {'; '.join(it)}: {why}" for why, it in missing.items() if why),
+        _markdown(_changes(table), "---"),
+        "A cell is the mean over seeds ± their standard deviation; of a single seed, the score and "
+        "its 95% interval. A change is that from the row of the same seed that a row is tested "
+        "against; p over seeds is that of a paired t-test." if seeds else "",
+        "\n".join([
+            *(f"- {title}: `{signature}`" for title, signature in signatures.items()),
+            *(f"- row {label}: {note}" for label, note in notes.items()),
+        ]),
+        *(f"![{it}]({it})" for it in is_picture),
+        ", ".join(f"[{it}]({it})" for it in table["made"] if it not in is_picture),
+    ]  # fmt: skip
+    return "\n\n".join(filter(None, lines)) + "\n"
+
+
+def _scores(table: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The rows, with the paper's numbers beside them."""
+    found = []
+    for row in table["rows"]:
+        cells = {"": row["label"], "corpus": row["corpus"] * (len(table["corpora"]) > 1)}
+        for title, digits in table["columns"].items():
+            each = title in table.get("each_seed", ())
+            cells[title] = _shown(row["cells"].get(title), digits, row["runs"], each)
+        times = [run["seconds"] for run in row["runs"] if run["seed"]]
+        cells["training, s"] = f"{mean(times):.0f}" if times else ""
+        found.append({**cells, **_values("paper: ", table["printed"]["columns"], row["paper"])})
+    return found
+
+
+def _values(mark: str, columns: Iterable[str], values: Iterable[Any]) -> dict[str, str]:
+    known = zip(columns, values, strict=False)
+    return {f"{mark}{title}": "" if it is None else str(it) for title, it in known}
+
+
+def _shown(cell: Any, digits: int, runs: Sequence[dict[str, Any]], each: bool) -> str:
+    """Mean and spread over seeds; of a single seed, the 95% interval.
+
+    ``runs``: of all seeds; a mean over fewer says so. ``each``: the value of each instead, with
+    its interval, in the order of the runs.
+    """
+    if cell is None:
+        return ""
+    of_seed = {it["seed"]: _with_interval(it, digits) for it in cell["seeds"]}
+    if each:
+        return ", ".join(of_seed.get(run["seed"], "-") for run in runs)
+    value = next(iter(of_seed.values()))
+    if cell["spread"] is not None:
+        value = f"{cell['mean']:.{digits}f} ± {cell['spread']:.{digits}f}"
+    return value if len(of_seed) == len(runs) else f"{value} ({len(of_seed)} of {len(runs)} seeds)"
+
+
+def _with_interval(of_seed: Mapping[str, Any], digits: int) -> str:
+    shown = in_digits(of_seed["value"], digits)
+    if "interval" not in of_seed:
+        return shown
+    low, high = (in_digits(end, digits) for end in of_seed["interval"])
+    return f"{shown} ({low} to {high})" if low.startswith("-") else f"{shown} ({low}–{high})"
+
+
+def _changes(table: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Changes from the baseline of the same seed."""
+    found = []
+    for row in table["rows"]:
+        for title, cell in row["cells"].items():
+            change, digits, seeds = cell.get("difference"), table["columns"][title], cell["seeds"]
+            if not change:
+                continue
+            spread = "" if change["spread"] is None else f" ± {change['spread']:.{digits}f}"
+            tests = ", ".join(sorted({it["test"] for it in seeds if "test" in it}))
+            intervals = [change_interval(it["change"], digits) if "change" in it else "-"
+                         for it in seeds]  # fmt: skip
+            each = [f"{it['p']:.3g}" if "p" in it else "-" for it in seeds]
+            found.append({
+                "": row["label"],
+                "corpus": row["corpus"] * (len(table["corpora"]) > 1),
+                "against": row["baseline"],
+                "score": title,
+                "change": in_digits(change["mean"], digits, "+") + spread,
+                "95% interval of each seed": ", ".join(intervals) if {*intervals} - {"-"} else "",
+                "p over seeds": "" if change["p"] is None else f"{change['p']:.3g}",
+                "p of each seed": f"{', '.join(each)} ({tests})" if tests else "",
+            })  # fmt: skip
+    return found
+
+
+def _markdown(rows: Sequence[Mapping[str, str]], align: str) -> str:
+    """Rows as a table; a column that is empty in all of them is left out."""
+    titles = list(dict.fromkeys(it for row in rows for it in row if any(of.get(it) for of in rows)))
+    lines = [titles, ["---", *[align] * (len(titles) - 1)]]
+    lines += [[row.get(it, "").replace("|", "\\|") for it in titles] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) if titles[1:] else ""
+
+
+def to_csv(table: Mapping[str, Any]) -> str:
+    """A line for each number of each seed."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([
+        "row", "corpus", "score", "seed", "value", "low", "high", "baseline", "change low",
+        "change high", "p", "test", "signature", "folder", "training seconds",
+    ])  # fmt: skip
+    for row in table["rows"]:
+        runs = {run["seed"]: run for run in row["runs"]}
+        for title, cell in row["cells"].items():
+            for it in cell["seeds"]:
+                run = runs[it["seed"]]
+                writer.writerow([
+                    row["label"], row["corpus"], title, it["seed"], it["value"],
+                    *it.get("interval", ("", "")), row["baseline"], *it.get("change", ("", "")),
+                    it.get("p", ""), it.get("test", ""), it.get("signature", ""), run["folder"],
+                    run["seconds"],
+                ])  # fmt: skip
+    return file.getvalue()

@@ -1,0 +1,314 @@
+"""`gtrans reproduce`: the catalogue, what is planned for every entry, and one table to its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.empty_corpus import corpus_in
+
+from gtrans.cli import main
+from gtrans.errors import GtransError
+from gtrans.lab.experiments import PAPERS, SCALES, Plan, find, read, read_catalogue, words_of
+from gtrans.shipped import shipped
+
+needs_snakemake = pytest.mark.skipif(
+    find_spec("snakemake") is None, reason="the extra `experiments` is not installed"
+)
+NOT_AT_TINY = {"fusion-T5", "bert-context-T5.2"}
+OWN = [it for it in read_catalogue() if it.startswith("results-")]
+
+
+def plan(*tables: str, **request: Any) -> Plan:
+    return Plan({"scale": "tiny", "tables": tables, **request})
+
+
+@pytest.fixture
+def corpora(tmp_path: Path) -> Path:
+    """A folder of all corpora of the papers, whose texts are empty."""
+    data = tmp_path / "data"
+    languages = read("scales")["paper"]["languages"]
+    for name in {it for table in read_catalogue().values() for it in table.corpora}:
+        if name in ("iwslt17-multi", "opus-100"):
+            corpus_in(data, name, "de-en.de", "de-en.en", "it-en.it", "it-en.en")
+        else:
+            corpus_in(data, name, *languages.get(name, ("en", "de")))
+    return data
+
+
+# --- the catalogue ----------------------------------------------------------------------
+
+
+def test_the_list_names_every_table_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(not line.startswith("results-") for line in lines) == 52 and len(lines) == 62
+    title = "BLEU of all systems on three corpora, without and with pretraining"
+    assert lines[1].split(maxsplit=1) == ["gtransformer-T2", f"G-Transformer, Table 2: {title}"]
+    assert any(it.endswith("Seven systems on Chinese to English, 6 + 6 layers (not free)")
+               for it in lines)  # fmt: skip
+
+
+def test_one_of_the_list_has_the_papers_numbers_and_ways(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["reproduce", "--list", "GTransformer-t2"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "- SAN (Maruf et al. 2019): 24.42 - 24.84 - 29.75 - (quoted there)" in text
+    assert "- SAN (Maruf et al. 2019): quoted; the model is not in this project" in text
+    way = "gtrans train --config gtransformer_finetune; tested against: Transformer on sent ("
+    assert f"G-Transformer fine-tuned on sent Transformer: {way}" in text
+    assert "the paper contradicts itself: - The abstract claims" in text
+    assert main(["reproduce", "--list", "flat", "--json"]) == 0
+    assert [it["name"] for it in json.loads(capsys.readouterr().out)] == list(find(["flat"]))
+
+
+def test_the_catalogue_is_whole() -> None:
+    every = read_catalogue()
+    assert Counter(table.paper["name"] for table in every.values()) == {
+        "gtransformer": 13, "memory": 10, "fusion": 18, "bert-context": 8, "flat": 3, "results": 10,
+    }  # fmt: skip
+    for table in every.values():
+        assert (set(table.scales) == set(SCALES) and table.columns) or table.commands, table.name
+        printed = table.printed
+        for values in printed.get("rows", {}).values():
+            assert len(values) == len(printed["columns"]), table.name
+        assert set(printed.get("quoted", ())) <= set(printed.get("rows", ())), table.name
+        for row in table.rows.values():
+            assert row.model or row.ensemble or row.note, (table.name, row.label)
+            assert {row.against or row.label, *row.ensemble} <= set(table.rows), table.name
+        for axis in (table.figure or {"x": ()})["x"]:
+            assert any(axis in row.x for row in table.rows.values()), table.name
+    assert len(find(PAPERS)) == len(every) == 62
+
+
+def test_every_model_has_a_file_of_configs_and_flags_at_a_scale(repo: Path) -> None:
+    models, configs = read("models"), set()
+    for name, model in models.items():
+        config = model["config"]
+        configs |= {config} if isinstance(config, str) else set(config.values())
+        assert model.get("start", name) in models, name
+    assert [it for it in sorted(configs) if not (repo / "configs" / f"{it}.yaml").is_file()] == []
+    used = {row.model for table in read_catalogue().values() for row in table.rows.values()} - {""}
+    started = {model["start"] for model in models.values() if "start" in model}
+    assert models.keys() == used | started
+    for scale in read("scales").values():
+        kinds = {model.get("kind", name) for name, model in models.items()}
+        assert set(scale["kinds"]) <= kinds
+        values = {**dict.fromkeys(scale["settings"], "1"), "data": "d"}
+        for flags in scale["kinds"].values():
+            assert all(it.format_map(values) for it in words_of(flags))
+
+
+# --- plans ------------------------------------------------------------------------------
+
+
+def test_every_entry_is_planned_at_tiny_or_says_why_not() -> None:
+    whole = plan(*PAPERS)
+    assert read_catalogue().keys() - whole.tables.keys() == NOT_AT_TINY
+    assert all(" is not shown at scale tiny: No tiny scale: " in it for it in whole.left_out)
+    for table in whole.tables.values():
+        files = whole.inputs(table)
+        assert files and len(files) == len(set(files)), table.name
+    # All settings of a model are in its name, or models of two rows would be one.
+    flags = {name: (it.of["config"], it.train, it.seed_plus) for name, it in whole.models.items()
+             if isinstance(it.of["config"], str)}  # fmt: skip
+    assert len(set(map(str, flags.values()))) == len(flags)
+
+
+@pytest.mark.parametrize("name", read_catalogue())
+def test_every_entry_is_planned_at_the_other_scales(name: str, corpora: Path) -> None:
+    table = read_catalogue()[name]
+    for scale in ("small", "paper"):
+        if table.scales[scale]:
+            several = any(row.model.startswith("multilingual") for row in table.rows.values())
+            given = ["iwslt17-multi" if several else "debian-web-ende"]
+            request = {"corpora": given} if scale == "small" else {}
+            made = Plan({"scale": scale, "tables": [name], "data": str(corpora), **request})
+            assert made.inputs(made.tables[name])
+
+
+def test_rows_share_models_and_seeds_share_corpora() -> None:
+    two = plan("gtransformer-T6", "gtransformer-T7", seeds=[1, 2])
+    first = [two.rows(table)[0].runs[0] for table in two.tables.values()]
+    assert first[0] == first[1] and first[0].folder == "runs/synthetic/seed-1"
+    (row, *others) = two.rows(two.tables["gtransformer-T6"])
+    names = {run.model for it in (row, *others) for run in it.runs}
+    assert len(names) == 3 and "gtransformer-random" in names
+    assert [run.seed for run in row.runs] == [1, 2]
+
+
+def test_chosen_rows_come_with_what_they_are_tested_against() -> None:
+    some = plan("gtransformer-T3", "fusion-F10", rows=["- source-side context", "Big1 + Big2"])
+    assert [list(it.rows) for it in some.tables.values()] == [
+        ["G-Transformer (fnt.)", "- target-side context", "- source-side context"],
+        ["Big1", "Big2", "Big1 + Big2"],
+    ]
+    big1, big2, both = some.rows(some.tables["fusion-F10"])
+    assert some.translations[both.runs[0].name][0] == [big1.runs[0].model, big2.runs[0].model]
+    assert some.models[big2.runs[0].model].seed_plus == 100
+    # A table has all its rows that are there.
+    assert len(some.whole["fusion-F10"].rows) == 4
+
+
+def test_settings_and_scales() -> None:
+    changed = plan("flat-T3", set=["updates=20", "sentence-updates=7"], amp=True)
+    assert changed.scale.label == "tiny.amp.sentence-updates-7.updates-20"
+    settings = changed.scale.settings
+    assert settings["sentence-updates"] == "7" and settings["fusion-updates"] == "20"
+    words = ["--scale", "tiny", "--amp", "--set", "sentence-updates=7", "--set", "updates=20"]
+    assert changed.words == words
+
+
+def test_a_corpus_of_several_pairs_has_a_column_for_each_direction(corpora: Path) -> None:
+    several = Plan({"scale": "paper", "tables": ["fusion-T4"], "data": str(corpora)})
+    table = several.tables["fusion-T4"]
+    titles = [f"s-BLEU {it}" for it in ("en-de", "de-en", "en-it", "it-en")]
+    assert list(several.columns(table)) == [*titles, "mean s-BLEU", "validation loss"]
+    assert not Plan({"scale": "paper", "tables": ["gtransformer-T2"], "data": str(corpora)}).corpus(
+        "europarl7"
+    ).pairs
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give the name of a table or figure"),
+        (["gtransformer-T6"], "`--out`, the folder to write"),
+        (["gtransformer-T66"], "`--out`"),
+        (["gtransformer-T66", "--out", "o"], "'gtransformer-t66'; did you mean gtransformer-t6?"),
+        (["gtransformer-T6", "--out", "o", "--seeds", "1,1"], "`--seeds` must be different"),
+        (["gtransformer-T6", "--out", "o", "--seeds", "a"], "`--seeds` must be different"),
+        (["gtransformer-T6", "--out", "o", "--cores", "0"], "`--cores` of at least 1"),
+        (["gtransformer-T6", "--out", "o", "--set", "x=1"], "scale tiny has no setting 'x'"),
+        (["gtransformer-T6", "--out", "o", "--set", "beam=0"], "a whole number of at least 1"),
+        (["gtransformer-T6", "--out", "o", "--scale", "small"], "`--corpus` is missing"),
+        (["gtransformer-T6", "--out", "o", "--scale", "paper"], "`--data` is missing"),
+        (["bert-context-T5.2", "--out", "o"], "bert-context-T5.2 is not shown at scale tiny"),
+        (["fusion-T1", "--out", "o", "--scale", "paper"], "fusion-T1 cannot be had freely"),
+        (["gtransformer-T6", "--out", "o", "--rows", "x"], "'x': there is no such row, only "),
+        (["memory-F2", "--out", "o", "--rows", "512 vectors"], "512 vectors': not at this scale"),
+        (["gtransformer-T6", "--list", "gtransformer-T6"], "give it behind `--list`"),
+        (["flat-T3", "--out", "o", "--scale", "small", "--corpus", "c", "--data", "."],
+         "c: there is no such folder (`--data`, `--corpus`)"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line(
+    words: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", *words]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and message in error
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (["train.en"], "its languages are not clear"),
+        (["train.en", "train.de", "dev.en", "dev.de", "test.en"], "test.de: there is no such file"),
+        (["train.de-en.de", "train.en-it.it"], "its languages are not clear"),
+    ],
+)
+def test_a_corpus_that_is_not_whole_is_one_line(
+    files: list[str], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "c").mkdir()
+    for name in files:
+        (tmp_path / "c" / name).touch()
+    request = {"tables": ["flat-T3"], "corpora": ["c"], "data": str(tmp_path)}
+    with pytest.raises(GtransError, match=message):
+        Plan({"scale": "small", **request})
+
+
+# --- Snakemake --------------------------------------------------------------------------
+
+
+@needs_snakemake
+def test_a_dry_run_is_short_and_has_all_commands_with_verbose(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tables = ["gtransformer-T6", "fusion-T4", "fusion-F7", "memory-F3", "bert-context-T5.5"]
+    words = ["reproduce", *tables, "--out", str(tmp_path / "out"), "--seeds", "1", "--dry-run"]
+    assert main(words) == 0
+    assert len(capfd.readouterr().out) < 3000
+    assert main([*words, "--verbose"]) == 0
+    text = capfd.readouterr()
+    shell = "Shell command: "
+    lines = [it.partition(shell)[2] for it in (text.out + text.err).splitlines() if shell in it]
+    commands = {" ".join(shlex.split(it)[:2]) for it in lines}
+    assert {f"gtrans {it}" for it in ("make-corpus", "prepare", "train", "translate", "score",
+                                      "contrast", "generate", "analyse", "report")} <= commands
+    (group,) = {it for it in lines if "--encoder-top-attention group" in it and " train " in it}
+    assert group.startswith("gtrans train data/synthetic/plain --config gtransformer_randinit ")
+    assert "--arch gtransformer_tiny" in group and group.count("--seed 1 ") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@needs_snakemake
+def test_a_signal_ends_what_was_started(tmp_path: Path) -> None:
+    program = (
+        "import sys, gtrans.lab.reproduce as it; from pathlib import Path; "
+        "here = Path(sys.argv[1]); it._SNAKEFILE = here / 'Snakefile'; "
+        "it._snakemake({}, here, here, ['--cores', '1'])"
+    )
+    rule = "rule all:\n    output: 'x'\n    shell: 'echo $$ >started; sleep 60; touch x'\n"
+    (tmp_path / "Snakefile").write_text(rule)
+    words = [sys.executable, "-c", f"{program} and sys.exit(3)", tmp_path]
+    process = subprocess.Popen(words, start_new_session=True)
+    started = tmp_path / "started"
+    for _ in range(600):
+        if started.is_file() and started.read_text().strip():
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 3
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
+
+
+@needs_snakemake
+@pytest.mark.long
+def test_a_table_is_made_goes_on_and_gets_seeds(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["reproduce", "gtransformer-T6", "--out", str(tmp_path), "--set", "updates=3"]
+    words += ["--set", "documents=200", "--set", "items=4", "--set", "bpe-merges=100"]
+    rows = ["--rows", "Only group attention"]
+    assert main([*words, *rows, "--seeds", "1"]) == 0
+    (folder,) = tmp_path.glob("tiny.*")
+    table = json.loads((folder / "gtransformer-T6.json").read_text())
+    rows_of = {row["label"]: row for row in table["rows"]}
+    group = rows_of["Only group attention"]
+    assert group["cells"]["s-BLEU"]["seeds"][0]["p"] > 0
+    assert group["cells"]["accuracy"]["mean"] == 50
+    assert rows_of["Only global attention"]["why_not"] == "not made"
+    assert "| Only group attention |" in (folder / "gtransformer-T6.md").read_text()
+    capfd.readouterr()
+    # What is finished is not run again, and what is lost is.
+    checkpoint = folder / "runs/synthetic/seed-1/gtransformer-random/checkpoint_best.pt"
+    before = checkpoint.stat().st_mtime_ns
+    (folder / "runs/synthetic/seed-1/test.gtransformer-random.de").unlink()
+    assert main([*words, *rows, "--seeds", "1"]) == 0
+    assert checkpoint.stat().st_mtime_ns == before
+    assert "train gtransformer" not in "".join(capfd.readouterr())
+    assert main([*words, "--rows", "Combined attention", "--seeds", "2"]) == 0
+    table = json.loads((folder / "gtransformer-T6.json").read_text())
+    cell = next(row for row in table["rows"] if row["label"] == "Combined attention")
+    assert [it["seed"] for it in cell["cells"]["s-BLEU"]["seeds"]] == [1, 2]
+    assert shipped("exp_gtransformer/Snakefile").is_file()
