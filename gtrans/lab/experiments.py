@@ -163,7 +163,7 @@ def find(names: Iterable[str]) -> dict[str, Table]:
     """
     every = {it.lower(): table for it, table in read_catalogue().items()}
     of_paper = {it: [name for name in every if name.startswith(f"{it}-")] for it in PAPERS}
-    found = {}
+    found: dict[str, Table] = {}
     for name in map(str.lower, names):
         if name not in every and name not in of_paper:
             raise GtransError(
@@ -286,7 +286,10 @@ class Model:
 
 @dataclass(frozen=True)
 class Run:
-    """A row on a corpus with a seed: the names of its model and of its translation."""
+    """A row on a corpus with a seed: the names of its model and of its translation.
+
+    A corpus itself has the seed 0.
+    """
 
     corpus: str
     seed: int
@@ -455,6 +458,10 @@ class Plan:
     @cache  # noqa: B019 # a process has one plan
     def _rows(self, name: str) -> list[PlannedRow]:
         table = self.whole[name]
+        if not table.rows:  # counts of corpora, which have the paper's labels
+            labels = dict(zip(table.corpora, table.printed.get("rows", ()), strict=False))
+            return [PlannedRow(Row(labels.get(it, it)), it, [Run(it, 0, "", "")], "")
+                    for it in self.corpora(table)]  # fmt: skip
         found = []
         for corpus, row in product(self.corpora(table), table.rows.values()):
             why_not = self._left_out(row, corpus)
@@ -466,7 +473,8 @@ class Plan:
 
     def rows(self, table: Table) -> list[PlannedRow]:
         """The rows of a table, or of a part of it, on every corpus."""
-        return [it for it in self._rows(table.name) if it.row.label in table.rows]
+        rows = self._rows(table.name)
+        return [it for it in rows if it.row.label in table.rows or not table.rows]
 
     def _left_out(self, row: Row, corpus: str) -> str:
         note = f" ({row.note})" if row.note else ""
@@ -514,6 +522,8 @@ class Plan:
         if run.corpus not in read("columns")["corpora"].get(measure, [run.corpus]):
             return []
         folder = f"{run.folder}/measures/{measure}"
+        if measure == "counts":
+            return [f"data/{run.corpus}/plain.counts.json"]
         if measure in ("training", "size"):
             return [f"{run.folder}/{it}/trained" for it in self.translations[run.name][0]]
         if measure == "directions":
@@ -527,10 +537,6 @@ class Plan:
         if measure == "likelihood":
             return both
         return [f"{folder}/{run.model}.json", *(both if measure in TESTED_SETS else [])]
-
-    def counts(self, corpus: str) -> str:
-        """The file with the counts of a corpus."""
-        return f"data/{corpus}/plain.counts.json"
 
     def analyses(self, table: Table) -> dict[str, tuple[str, list[tuple[PlannedRow, Run]]]]:
         """By name, the further commands of a table at this scale, and what they read."""
@@ -546,9 +552,10 @@ class Plan:
 
     def inputs(self, table: Table) -> list[str]:
         """All files that the results of a table are written from."""
-        found = [] if table.rows else [self.counts(it) for it in self.corpora(table)]
-        measures = {"training", *(it["measure"] for it in self.columns(table).values())}
-        for row, measure in product(self.rows(table), sorted(measures)):
+        found = []
+        measures = ["training"] if table.rows else []
+        measures += [it["measure"] for it in self.columns(table).values()]
+        for row, measure in product(self.rows(table), dict.fromkeys(measures)):
             for run in row.runs:
                 found += self.files(measure, run, self.other(table, row, run))
         found += [f"analyses/{it}.done" for it in self.analyses(table)]

@@ -47,8 +47,6 @@ def table_of(plan: Plan, table: Table) -> dict[str, Any]:
     """
     columns = plan.columns(table)
     rows = [_row(plan, table, it, columns) for it in plan.rows(table)]
-    if not table.rows:
-        rows = [_counts(plan, table, it, columns) for it in plan.corpora(table)]
     by_label = {(row["label"], row["corpus"]): row["cells"] for row in rows}
     for row in rows:
         baseline = by_label.get((row["baseline"], row["corpus"]), {})
@@ -75,7 +73,7 @@ def table_of(plan: Plan, table: Table) -> dict[str, Any]:
 
 
 def _row(plan: Plan, table: Table, row: PlannedRow, columns: Mapping[str, Any]) -> dict[str, Any]:
-    runs = [run for run in row.runs if Path(run.folder, run.model, "trained").is_file()]
+    runs = [it for it in row.runs if not it.seed or Path(it.folder, it.model, "trained").is_file()]
     others = {run.seed: plan.other(table, row, run) for run in runs}
     cells = {}
     for title, column in columns.items():
@@ -99,21 +97,6 @@ def _row(plan: Plan, table: Table, row: PlannedRow, columns: Mapping[str, Any]) 
     }
 
 
-def _counts(plan: Plan, table: Table, corpus: str, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of a corpus; it has the paper's label if it is there. A corpus has the seed 0."""
-    content = _content(Path(plan.counts(corpus)))
-    printed = table.printed.get("rows", {})
-    label = dict(zip(table.corpora, printed, strict=False)).get(corpus, corpus)
-    found = {title: _at(content, column["at"]) for title, column in columns.items()}
-    known = {title: value for title, value in found.items() if value is not None}
-    return {
-        **{"label": label, "corpus": corpus, "why_not": "", "note": "", "baseline": ""},
-        "paper": printed.get(label, []),
-        "runs": [{"seed": 0, "folder": f"data/{corpus}/plain", "seconds": 0}],
-        "cells": {title: _cell([{"seed": 0, "value": it}]) for title, it in known.items()},
-    }
-
-
 def _cell(seeds: list[dict[str, Any]]) -> dict[str, Any]:
     values = [it["value"] for it in seeds]
     spread = stdev(values) if len(values) > 1 else None
@@ -124,9 +107,11 @@ def _run(run: Run) -> dict[str, Any]:
     """Where a model stands, and how long its training has taken, with that of stopped calls."""
     from gtrans.lab.analysis.history import read_history
 
-    history = read_history(Path(run.folder, run.model))
-    walls = [it.values.get("wall", 0) for it in (*history.epochs, *history.inner)]
+    if not run.seed:
+        return {"seed": 0, "folder": f"data/{run.corpus}/plain", "seconds": 0}
     folder = f"{run.folder}/{run.model}"
+    history = read_history(folder)
+    walls = [it.values.get("wall", 0) for it in (*history.epochs, *history.inner)]
     return {"seed": run.seed, "folder": folder, "seconds": max(walls, default=0)}
 
 
@@ -179,7 +164,8 @@ def read_number(
         return _of_score(contents[0]["systems"]["row"].get(at[0]), at[1:])
     if measure in TESTED_SETS:
         return _of_contrast(contents[0], contents[-1], at)
-    value, interval = _at(contents[0], at), _at(contents[0], column["interval"])
+    value = _at(contents[0], at)
+    interval = _at(contents[0], column["interval"]) if "interval" in column else None
     return None if value is None else _known(value=value, interval=interval)
 
 

@@ -1,0 +1,239 @@
+"""The tables of `gtrans reproduce`: numbers from canned measurements, and committed results."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from math import isclose
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gtrans.errors import GtransError
+from gtrans.lab.experiments import Plan, read
+from gtrans.lab.tables import draw, read_number, table_of, to_csv, to_markdown, write
+
+NAME = "flat-T3"
+SIGNATURE = "nrefs:1|tok:13a"
+LOG = """2026-01-01 00:00:00 | INFO | fairseq_cli.train | num. shared model params: 1,500,000 (..)
+2026-01-01 00:00:00 | INFO | train | epoch 001 | loss 9 | wps 100 | num_updates 5 | wall {wall}
+2026-01-01 00:00:00 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 8 | num_updates 5
+2026-01-01 00:00:00 | INFO | valid | epoch 002 | valid on 'valid' subset | loss 6 | num_updates 9
+"""
+
+
+def scores(value: float, p: float | None = None, **more: Any) -> dict[str, Any]:
+    """What `gtrans score --json` prints, in short."""
+    entry: dict[str, Any] = {
+        "score": value,
+        "signature": SIGNATURE,
+        "confidence": {"interval": [value - 1, value + 1]},
+    }
+    if p is not None:
+        test = {"paired_randomisation": {"p": p}, "interval": [0.5, 1.5], **more}
+        entry["comparison"] = test
+    return {"systems": {"row": {"s_bleu": entry, "chrf": entry}}}
+
+
+def measured(plan: Plan, label: str, values: dict[int, Any], p: float | None = None) -> None:
+    """Files of finished runs, in the current folder, with an s-BLEU for each seed."""
+    table = plan.whole[NAME]
+    (row,) = [it for it in plan.rows(table) if it.row.label == label]
+    for run in row.runs:
+        if run.seed not in values:
+            continue
+        folder = Path(run.folder, run.model)
+        folder.mkdir(parents=True)
+        (folder / "trained").touch()
+        (folder / "train.log").write_text(LOG.format(wall=10 * run.seed))
+        (file,) = plan.files("score", run, plan.other(table, row, run))
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).write_text(json.dumps(scores(values[run.seed], p)))
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """Three seeds of two rows that are made, and a row that is not."""
+    monkeypatch.chdir(tmp_path)
+    made = Plan({"scale": "tiny", "tables": [NAME], "seeds": [1, 2, 3]})
+    measured(made, "Flat-Transformer", {1: 20.0, 2: 21.0, 3: 22.0})
+    measured(made, "w/o Segment", {1: 22.0, 2: 22.0, 3: 25.0}, 0.03)
+    return made
+
+
+def test_means_spreads_and_tests(plan: Plan) -> None:
+    without, better, other = table_of(plan, plan.whole[NAME])["rows"]
+    # Standard deviations of (20, 21, 22), (22, 22, 25) and of the differences (2, 1, 3).
+    assert without["cells"]["s-BLEU"]["mean"] == 21 and without["cells"]["s-BLEU"]["spread"] == 1
+    cell = better["cells"]["s-BLEU"]
+    assert cell["mean"] == 23 and isclose(cell["spread"], 3**0.5)
+    difference = cell["difference"]
+    assert difference["mean"] == 2 and difference["spread"] == 1
+    # t = 2 / (1 / sqrt 3) with 2 degrees of freedom: p = 1 - t / sqrt(t ** 2 + 2).
+    assert isclose(difference["p"], 1 - 12**0.5 / 14**0.5)
+    assert cell["seeds"][0] == {
+        "seed": 1, "value": 22.0, "interval": [21.0, 23.0], "signature": SIGNATURE, "p": 0.03,
+        "test": "paired approximate randomisation", "change": [0.5, 1.5],
+    }  # fmt: skip
+    assert better["paper"] == [24.36, "46.20"] and better["baseline"] == "Flat-Transformer"
+    folder = "runs/synthetic/seed-2/flat-nosegment"
+    assert better["runs"][1] == {"seed": 2, "folder": folder, "seconds": 20}
+    assert other["why_not"] == "not made" and other["cells"] == {}
+
+
+def test_differences_that_rounding_alone_tells_apart_have_no_test(plan: Plan) -> None:
+    for number, file in enumerate(sorted(Path().glob("runs/*/*/measures/score/*~*.json")), 1):
+        file.write_text(json.dumps(scores(19.0 + number + (1.4e-14 if number == 1 else 0) + 0.1)))
+    cell = table_of(plan, plan.whole[NAME])["rows"][1]["cells"]["s-BLEU"]
+    assert cell["difference"]["p"] is None and isclose(cell["difference"]["mean"], 0.1)
+
+
+def test_files_have_all_of_it(plan: Plan) -> None:
+    # Also of a plan for one row and another seed: the table has what is there.
+    write(Plan({"scale": "tiny", "tables": [NAME], "seeds": [4]}), plan.whole[NAME])
+    text = Path(f"{NAME}.md").read_text()
+    assert "| Flat-Transformer | 21.00 ± 1.00 | 21.00 ± 1.00 | 20 | 24.87 | 47.05 |" in text
+    assert "- not run: w/o Unified: not made" in text and "seeds 1, 2, 3" in text
+    intervals = ", ".join(["+0.50 to +1.50"] * 3)
+    tested = "0.03, 0.03, 0.03 (paired approximate randomisation)"
+    change = "| w/o Segment | Flat-Transformer | s-BLEU | +2.00 ± 1.00"
+    assert f"{change} | {intervals} | 0.0742 | {tested} |" in text
+    assert f"- s-BLEU: `{SIGNATURE}`" in text
+    lines = list(csv.DictReader(io.StringIO(Path(f"{NAME}.csv").read_text())))
+    assert len(lines) == 12 and lines[0]["value"] == "20.0" and lines[0]["low"] == "19.0"
+    assert lines[6]["p"] == "0.03" and lines[6]["change high"] == "1.5"
+
+
+def test_fewer_seeds_are_said(plan: Plan) -> None:
+    sorted(Path().glob("runs/*/seed-2/measures/score/flat.json"))[0].unlink()
+    text = to_markdown(table_of(plan, plan.whole[NAME]))
+    assert "| Flat-Transformer | 21.00 ± 1.41 (2 of 3 seeds) |" in text
+
+
+def test_a_measure_that_is_damaged_is_named(plan: Plan) -> None:
+    (file,) = Path().glob("runs/*/seed-1/measures/score/flat.json")
+    file.write_text("{")
+    with pytest.raises(GtransError, match=r"flat\.json: not readable"):
+        table_of(plan, plan.whole[NAME])
+
+
+CONTRAST = {
+    "all": {"accuracy": 0.5, "interval": [0.4, 0.6]},
+    "by_phenomenon": {"pronoun": {"accuracy": 0.75}},
+    "by_distance": {"1": {"accuracy": 0.25}},
+    "contrastive": {"pronoun": {"1": 1.0}},
+    "others": {"row": {
+        "mcnemar": {"all": {"p": 0.1}}, "mcnemar_by_distance": {"1": {"p": 0.2}},
+        "difference": {"all": {"interval": [0.1, 0.2]}},
+    }},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("title", "content", "expected"),
+    [
+        ("accuracy", CONTRAST, {"value": 50, "interval": [40, 60], "p": 0.1,
+                                "test": "exact McNemar", "change": [10, 20]}),
+        ("pronouns", CONTRAST, {"value": 75}),
+        ("accuracy at distance 1", CONTRAST, {"value": 25, "p": 0.2, "test": "exact McNemar"}),
+        ("pronouns at distance 1", CONTRAST, {"value": 100, "interval": None}),
+        ("accuracy at distance 3", CONTRAST, None),
+        ("context use in nats", {"value": 0.5, "interval": [0.4, 0.6]},
+         {"value": 0.5, "interval": [0.4, 0.6]}),
+        ("information gain in bits", {"facts": {"models": [{"gain": 2.0}]}}, {"value": 2.0}),
+        ("d-BLEU", scores(20.0), None),
+        ("p of not 0.2 chrF2 worse", scores(20.0, 0.5, non_inferiority={"p": 0.01}),
+         {"value": 0.01}),
+        ("p of not 0.2 chrF2 worse", scores(20.0), None),
+    ],
+)  # fmt: skip
+def test_a_number_is_found_in_what_a_command_prints(
+    title: str, content: Any, expected: Any, tmp_path: Path
+) -> None:
+    plan = Plan({"scale": "tiny", "tables": ["gtransformer-T6"]})
+    run = plan.rows(plan.whole["gtransformer-T6"])[0].runs[0]
+    file = tmp_path / "measure.json"
+    file.write_text(json.dumps(content))
+    found = read_number(plan, run, read("columns")["columns"][title], [file])
+    assert found == expected
+
+
+def test_numbers_of_a_training_and_of_the_time_of_a_translation(plan: Plan, tmp_path: Path) -> None:
+    run = plan.rows(plan.whole[NAME])[0].runs[0]
+    mark = Path(run.folder, run.model, "trained")
+
+    def number(title: str, *files: Path) -> float:
+        found = read_number(plan, run, read("columns")["columns"][title], files)
+        assert found is not None
+        return float(found["value"])
+
+    assert number("validation loss", mark) == 6
+    assert number("tokens a second in training", mark) == 100
+    assert number("parameters in millions", mark, mark) == pytest.approx(3)
+    (tmp_path / "x.tsv").write_text("s\th:m:s\n2.5\t0:00:02\n")
+    (tmp_path / "x.txt").write_text("a b c\n\nd e\n")
+    assert number("words a second", tmp_path / "x.tsv", tmp_path / "x.txt") == 2
+
+
+def test_means_over_directions_and_classes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for part in ("train", "dev", "test"):
+        for pair in ("de-en", "fr-en"):
+            for lang in pair.split("-"):
+                (tmp_path / "c").mkdir(exist_ok=True)
+                (tmp_path / "c" / f"{part}.{pair}.{lang}").touch()
+    request = {"scale": "small", "tables": ["fusion-T5"], "corpora": ["c"], "data": str(tmp_path)}
+    plan = Plan(request)
+    rows = plan.rows(plan.whole["fusion-T5"])
+    _, reference, gtrans = [it for it in rows if it.row.label != "XLM-R"]
+    run, other = gtrans.runs[0], reference.runs[0]
+    prepared = Path("data/c", plan.preparation(run.model))
+    prepared.mkdir(parents=True)
+    (prepared / "pairs.json").write_text('{"de-en": 100000, "fr-en": 10}')
+    columns = plan.columns(plan.whole["fusion-T5"])
+    files = [Path(it) for it in plan.files("directions", run, other)]
+    assert plan.corpus("c").directions == ["en-de", "de-en", "en-fr", "fr-en"]
+    for file, value in zip(files, (10.0, 20.0, 30.0, 40.0, 10.5, 19.0, 29.0, 41.0), strict=True):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(scores(value)))
+    found = {title: read_number(plan, run, column, files) for title, column in columns.items()
+             if "BLEU" in title or "ratio" in title}  # fmt: skip
+    values = {title: it and it["value"] for title, it in found.items()}
+    assert values == {
+        "X-En s-BLEU high": 20, "X-En s-BLEU medium": None, "X-En s-BLEU low": 40,
+        "X-En s-BLEU all": 30, "X-En win ratio": 50, "En-X s-BLEU high": 10,
+        "En-X s-BLEU medium": None, "En-X s-BLEU low": 30, "En-X s-BLEU all": 20,
+        "En-X win ratio": 50,
+    }  # fmt: skip
+
+
+def test_a_figure_has_a_curve_for_each_series(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    plan = Plan({"scale": "tiny", "tables": ["gtransformer-F7"], "seeds": [1]})
+    table = plan.whole["gtransformer-F7"]
+    rows = [
+        {"label": label, "corpus": "c", "cells": {"d-BLEU": {"seeds": [{"seed": 1, "value": 2.0}]}}}
+        for label in ("Transformer, 64 tokens", "G-Transformer, 64 tokens")
+    ]
+    made = draw(table, {"rows": rows, "corpora": ["c"], "scale": "tiny"})
+    assert made == [f"gtransformer-F7.figure{it}" for it in (".png", ".svg")]
+    assert all(Path(it).stat().st_size for it in made)
+    panels = json.loads(Path("gtransformer-F7.figure.json").read_text())["panels"]
+    assert [it["label"] for it in panels[0]["series"]] == ["document Transformer", "G-Transformer"]
+
+
+def test_committed_results_are_written_so(repo: Path) -> None:
+    files = [it for it in (repo / "docs" / "reproduced").glob("*.json")
+             if "experiment" in it.read_text()[:40]]  # fmt: skip
+    assert len(files) == 11
+    for file in files:
+        table = json.loads(file.read_text(encoding="utf-8"))
+        assert file.with_suffix(".md").read_text(encoding="utf-8") == to_markdown(table), file
+        assert file.with_suffix(".csv").read_text(encoding="utf-8") == to_csv(table), file
