@@ -71,9 +71,10 @@ _NEED_NO_END = _ENDED_BY.keys() | {"html", "head", "body"}
 # A tag or a comment ends where browsers end it (HTML, 13.2.5); what template engines replace is
 # never taken apart, wherever it stands. Python's own parser ends a tag in an attribute that has no
 # end, so that what is written in it becomes a tag.
+_INSIDE = rf"(?:(?!<(?i:!--|{'|'.join(sorted(_WITHOUT_TAGS))})).){{0,400}}?"
 _TEMPLATE = (
-    r"\{\{\{.{0,400}?\}\}\}|\{\{.{0,400}?\}\}|\{%.{0,400}?%\}|\{#.{0,400}?#\}|<%.{0,400}?%>"
-    r"|<\?(?:php|=).*?\?>"
+    rf"\{{\{{\{{{_INSIDE}\}}\}}\}}|\{{\{{{_INSIDE}\}}\}}|\{{%{_INSIDE}%\}}|\{{#{_INSIDE}#\}}"
+    rf"|<%{_INSIDE}%>|<\?(?:php|=){_INSIDE}\?>"
 )
 _VALUE = "|".join(rf"{q}(?:{_TEMPLATE}|[^{q}])*+(?:{q}|\Z)" for q in "\"'")
 _ATTRIBUTE = (
@@ -84,7 +85,7 @@ _ATTRIBUTES = re.compile(_ATTRIBUTE, re.DOTALL)
 _WITHOUT_NAMES = re.sub(r"\?P<\w+>", "?:", _ATTRIBUTE)
 _PART = re.compile(
     rf"(?P<template>{_TEMPLATE})"
-    r"|(?P<other><!--(?:-?>|.*?(?:--!?>|\Z))|<[!?][^>]*+>?|</[^A-Za-z][^>]*+>?)"
+    r"|(?P<other><!--(?:-?>|.*?(?:--!?>|\Z))|<[!?][^>]*+>?|</(?:>|[^A-Za-z>][^>]*+>?))"
     rf"|<(?P<end>/?)(?P<name>[A-Za-z][^\s/>]*+)(?:[\s/]*+{_WITHOUT_NAMES})*+[\s/]*+(?P<closed>>?)",
     re.DOTALL,
 )
@@ -300,9 +301,11 @@ class HtmlText:
         """
         items = {id(one): one.translated(next(translations), joint) for one in self.blocks}
 
-        def of_block(block: Block) -> str:
+        def of_block(block: Block, quote: str = "<") -> str:
             return "".join(
-                html.escape(item, quote=False) if isinstance(item, str) else of_part(item.what)
+                html.escape(item, quote=False).replace(quote, html.escape(quote))
+                if isinstance(item, str)
+                else of_part(item.what)
                 for item in items[id(block)]
             )
 
@@ -312,7 +315,7 @@ class HtmlText:
                 quote = text[begin] if text[begin] in "\"'" else '"'
                 new = _language(text[begin:end], part.name == "html", languages)
                 if block is not None:
-                    new = of_block(block).replace(quote, f"&#{ord(quote)};")
+                    new = of_block(block, quote)
                 if new is not None:
                     text = f"{text[:begin]}{quote}{new}{quote}{text[end:]}"
             return text

@@ -509,7 +509,7 @@ PAGE = """<html lang="en" xml:lang='en'><head><meta name="description" content="
 <meta name="viewport" content="width"><title>The title</title></head><body><p lang="en-GB">Hello
 <img src="x" alt="An old man" title=Man> there <q lang="fr">bon</q></p>
 <input type="submit" value="Send it"><input name="x" value="keep"><p translate=no title="Stay">x</p>
-<a title='it "is" {{ x > 1 }} &amp; so' href="?a=1&b=2">Go home</a></body></html>
+<a title='it "is" {{ x > '1' }} &amp; so' href="?a=1&b=2">Go home</a></body></html>
 """
 
 
@@ -526,9 +526,15 @@ def test_texts_of_attributes_are_translated_and_languages_changed(tmp_path: Path
     for part in (
         '<html lang="de-DE" xml:lang=\'de-DE\'>', 'content="A GOOD PAGE"', 'content="width"',
         '<p lang="de-DE">', 'alt="AN OLD MAN" title="MAN"', 'lang="fr"', 'value="SEND IT"',
-        'value="keep"', 'title="Stay"', "title='IT \"IS\" {{ x > 1 }} &amp; SO' href=\"?a=1&b=2\"",
+        'value="keep"', 'title="Stay"',
+        "title='IT \"IS\" {{ x > '1' }} &amp; SO' href=\"?a=1&b=2\"",
     ):  # fmt: skip
         assert part in found
+
+
+def test_what_is_no_end_tag_ends_at_once(tmp_path: Path) -> None:
+    text = "<p>Go home</p></><script>go(1)</script></ home>"
+    assert written(read(tmp_path / "a.html", text), str.upper) == text.replace("Go home", "GO HOME")
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])
