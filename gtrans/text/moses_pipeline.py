@@ -1,14 +1,16 @@
 """The text pipeline of Moses and BPE: from a sentence to tokens and, if possible, back.
 
-``encode`` runs, in this order: Moses punctuation normalisation, Moses tokenisation with
-joint marks, Moses escapes, truecasing of the first word, joint BPE. ``decode`` undoes
-everything except the normalisation. Three things differ from the Moses scripts, so that ``decode``
-can give back the text:
+``encode`` runs, in this order: :func:`gtrans.text.plain_text.clean`, Moses punctuation
+normalisation (of characters, not of spaces), Moses tokenisation with joint marks, Moses escapes,
+truecasing of the first word, joint BPE. ``decode`` undoes everything except the first two. Four
+things differ from the Moses scripts, so that ``decode`` can give back the text:
 
 * **Joint marks.** The Moses detokeniser cannot know whether ``GNU / Linux`` was written
   without spaces. Moses itself writes ``foo @-@ bar`` for ``foo-bar``. Likewise, a symbol that
   the detokeniser would space wrongly has an ``@`` on each side without a space:
   ``GNU @/@ Linux``, ``/etc @/``. Symbols that the detokeniser spaces correctly have no mark.
+* **Space marks.** Where that is not enough, a token of its own says what is there: ``&#32;`` a
+  space (``100 € &#32; für``, which Moses would write ``100 €für``), ``&#8288;`` none.
 * **First word.** Truecasing changes only the first word of a sentence, and only if ``decode`` can
   undo it. ``@lower@`` in front of a sentence means that ``decode`` must not capitalise it.
 * **Reserved symbols.** ``<s>``, ``[en]`` and the like in the text never become symbols of
@@ -16,8 +18,8 @@ can give back the text:
   :mod:`gtrans.text.plain_text` escapes them.
 
 Chinese and Japanese are split into characters, Chinese with ``--segmenter jieba`` into words, and
-joined again without spaces (a space in the text is the token ``&#32;``). Their punctuation is not
-normalised, because the rules are made for European text. Languages that Moses does not know use
+joined again without spaces (a space in the text is the token ``&#32;``, too). Their punctuation is
+not normalised, because the rules are made for European text. Languages that Moses does not know use
 its default rules (those of English).
 This module imports neither torch nor fairseq.
 """
@@ -45,12 +47,16 @@ from gtrans.text.pipeline import TextPipeline
 
 LOWER_MARK = "@lower@"
 
-# Inside this module, joint marks and spaces in full-width text are code points to which Unicode
-# assigns no characters; in the tokenised text they are "@" and an escape.
-_LEFT, _RIGHT, _SPACE = "\ufdd0", "\ufdd1", "\ufdd2"
+# Inside this module, marks are code points to which Unicode assigns no characters; in the tokenised
+# text they are "@" on a side of a symbol, and tokens of their own for a space and for none.
+_LEFT, _RIGHT, _SPACE, _NO_SPACE = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3"
+_JOINERS = {0x200C: "\u02ec", 0x200D: "\u02ee"}
+_STAND_INS = {ord(letter): chr(joiner) for joiner, letter in _JOINERS.items()}
+_GAPS = {_SPACE: "&#32;", _NO_SPACE: "&#8288;"}
+_ESCAPED_GAPS = {escape: mark for mark, escape in _GAPS.items()}
 _SYMBOL = re.compile(r"(?:[^\w\s]|_)+")
 _MARKED = re.compile(r"(@?)((?:[^\w\s@&]|_|&\w+;|&#\d+;)+)(@?)")
-_AT_ESCAPE, _SPACE_ESCAPE = "&#64;", "&#32;"
+_AT_ESCAPE = "&#64;"
 
 _WRITTEN_WITHOUT_SPACES = frozenset({"zh", "yue", "ja"})
 # Ideographs, kana and full-width forms: no space is written next to them.
@@ -61,7 +67,9 @@ _IDEOGRAPHS = re.compile(r"[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U
 _FULL_WIDTH_SPACE = re.compile(f"(?<=[{_FULL_WIDTH}]) +| +(?=[{_FULL_WIDTH}])")
 _DETOKENISER_LANGUAGES = frozenset({"en", "fr", "it", "ga", "fi", "ko"})
 # Tokens that may stand before the first word, as in the Moses truecaser.
-_OPENING = frozenset({"(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"})
+_OPENING = frozenset(
+    {"(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"} | set(_ESCAPED_GAPS)
+)
 # Words whose pieces a pipeline remembers; enough for nearly all words of a text.
 _REMEMBERED_WORDS = 100_000
 
@@ -120,7 +128,11 @@ class MosesPipeline(TextPipeline):
         self._bpe = bpe
         self._pieces: dict[str, str] = {}
         self._spaced = rules not in _WRITTEN_WITHOUT_SPACES
-        self._normaliser = MosesPunctNormalizer(rules) if self._spaced else None
+        self._normaliser = None
+        if self._spaced:
+            self._normaliser = MosesPunctNormalizer(rules)
+            # Its first rules move spaces ("file(s)" to "file (s)", "14 %" to "14%").
+            del self._normaliser.substitutions[: len(self._normaliser.EXTRA_WHITESPACE)]
         # Moses' rules for zh and ja do not split sequences of characters and need a segmenter;
         # its default rules treat an ideograph as a symbol and make it a token.
         self._tokeniser = MosesTokenizer(rules if self._spaced else "")
@@ -137,22 +149,30 @@ class MosesPipeline(TextPipeline):
         text = text or plain_text.PLACEHOLDER
         if not self._spaced:
             text = _FULL_WIDTH_SPACE.sub(_SPACE, text)
-        tokens: list[str] = self._tokeniser.tokenize(text, escape=False)
+        # Moses would split words at joiners; while it runs, rare letters stand for them.
+        kept = not _STAND_INS.keys() & set(map(ord, text))
+        lettered = text.translate(_JOINERS) if kept else text
+        tokens: list[str] = self._tokeniser.tokenize(lettered, escape=False)
+        if kept:
+            tokens = [token.translate(_STAND_INS) for token in tokens]
+        if _spaces(tokens, text) is None:  # Moses has changed a character (only in contrived text)
+            tokens = re.findall(r"\w+|[^\w\s]", text)
         if self._words:
             tokens = _joined_to_words(tokens, text)
-        return " ".join(self._write(token) for token in self._mark_joints(tokens, text))
+        marked = self._mark_gaps(self._mark_joints(tokens, text), text)
+        return " ".join(self._write(token) for token in marked)
 
     def detokenise(self, tokens: str) -> str:
         """Plain text of what ``tokenise`` returned."""
         if not self.steps.tokenise:
             return plain_text.unescape(tokens)
         words = [self._read(word) for word in tokens.split()]
-        return self._join(words).replace(_SPACE, " ").strip()
+        return _plain(self._join(words)).strip()
 
     def words(self, pieces: str) -> str:
         """Moses' tokens of one sentence, from its BPE tokens, without escapes and our marks."""
         words = (self._read(word).strip(_LEFT + _RIGHT) for word in self.unsegment(pieces).split())
-        return " ".join(word for word in words if word != _SPACE)
+        return " ".join(word for word in words if word not in _GAPS)
 
     def segment(self, tokens: str) -> str:
         """BPE tokens of what ``tokenise`` returned: truecasing, then the merges."""
@@ -219,9 +239,9 @@ class MosesPipeline(TextPipeline):
     def _mark_joints(self, tokens: list[str], text: str) -> list[str]:
         """Tokens of ``text``, with joint marks where the detokeniser needs them."""
         wanted = _spaces(tokens, text)
-        if wanted is None:  # Moses has changed a character (only in contrived text)
-            return tokens
         marked = list(tokens)
+        if wanted is None:
+            return marked
         # The rules ignore a marked symbol (for instance in pairing quotation marks), so a mark
         # can make another symbol wrong; a few rounds are enough.
         for _ in range(3):
@@ -241,6 +261,23 @@ class MosesPipeline(TextPipeline):
                 break
         return marked
 
+    def _mark_gaps(self, marked: list[str], text: str) -> list[str]:
+        """Tokens with joint marks, and marks of their own where these do not give back ``text``."""
+        words = [token for token in marked if token not in _GAPS]
+        bare = [word.strip(_LEFT + _RIGHT) for word in words]
+        wanted = _spaces(bare, _plain(text))
+        for everywhere in (False, False, True):
+            written = _spaces(bare, _plain(self._join(marked)))
+            if wanted is None or written == wanted:
+                break
+            gaps = [at for at, token in enumerate(marked) if token not in _GAPS][1:]
+            for number, at in reversed([*enumerate(gaps)]):
+                if marked[at - 1] in _GAPS:
+                    continue
+                if everywhere or written is None or written[number] != wanted[number]:
+                    marked.insert(at, _SPACE if wanted[number] else _NO_SPACE)
+        return marked
+
     def _is_spaced(self, token: str) -> bool:
         return self._spaced or not re.match(f"[{_FULL_WIDTH}]", token)
 
@@ -248,17 +285,17 @@ class MosesPipeline(TextPipeline):
         """Moses detokenisation of unescaped tokens, with joint marks applied."""
         text: str = self._detokeniser.detokenize(tokens, unescape=False)
         text = re.sub(f" *{_LEFT}", "", re.sub(f"{_RIGHT} *", "", text))
-        if self._spaced:
-            return text
-        return re.sub(f" *{_SPACE} *", _SPACE, _FULL_WIDTH_SPACE.sub("", text))
+        if not self._spaced:
+            text = _FULL_WIDTH_SPACE.sub("", text)
+        return re.sub(f"(?: *{_SPACE})+ *", _SPACE, re.sub(f" *{_NO_SPACE} *", "", text))
 
     def _write(self, token: str) -> str:
         """A token with joint marks as it is written in the tokenised text."""
         if token.isalnum():  # most tokens: nothing to escape
             return token
         bare = token.strip(_LEFT + _RIGHT)
-        if bare == _SPACE:
-            return _SPACE_ESCAPE
+        if bare in _GAPS:
+            return _GAPS[bare]
         escaped: str = self._tokeniser.escape_xml(bare)
         if bare == token:
             return escaped
@@ -267,14 +304,19 @@ class MosesPipeline(TextPipeline):
 
     def _read(self, word: str) -> str:
         """Inverse of ``_write``."""
-        if word == _SPACE_ESCAPE:
-            return _SPACE if not self._spaced else ""
+        if word in _ESCAPED_GAPS:
+            return _ESCAPED_GAPS[word]
         joints = _MARKED.fullmatch(word)
         left, right = (bool(joints[1]), bool(joints[3])) if joints else (False, False)
         token: str = self._detokeniser.unescape_xml(joints[2] if joints else word)
         if left or right:
             token = token.replace(_AT_ESCAPE, "@")
         return _LEFT * left + token + _RIGHT * right
+
+
+def _plain(text: str) -> str:
+    """Joined tokens with the spaces that they mark."""
+    return text.replace(_SPACE, " ")
 
 
 def rules_of(lang: str) -> str:

@@ -1,6 +1,8 @@
-"""Cleaning of plain text in all text pipelines: white space and reserved symbols.
+"""Cleaning of plain text in all text pipelines: characters without a glyph, reserved symbols.
 
-White space and control characters of every kind become one space. ``<s>``, ``[en]`` and the
+Characters that only say how text is shown (soft hyphens, zero-width spaces, marks of direction,
+byte order marks) are dropped, because they would split words. White space and control characters
+of every kind become one space. ``<s>``, ``[en]`` and the
 like in the text must never become symbols of the vocabulary, so they are escaped by a backslash
 (``<\\s>``). Text that looks like an escaped symbol gets one more backslash. This module imports
 neither torch nor fairseq.
@@ -9,13 +11,26 @@ neither torch nor fairseq.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 # Replaces a sentence without any printable character, so that no line is empty.
 PLACEHOLDER = "\ufffd"
 
-# U+FDD0 and the next two, to which Unicode assigns no characters, are marks of the Moses pipeline.
-_UNWRITABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufdd0-\ufdd2]+")
+# U+FDD0 to U+FDD3, to which Unicode assigns no characters, are marks of the Moses pipeline.
+_UNWRITABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufdd0-\ufdd3]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# Arabic to Sinhala, Tibetan, Burmese, Khmer, Mongolian and so on, whose letters are joined: joiner
+# and non-joiner after these letters are spelling; the joiner also makes one emoji of several.
+_JOINED = (
+    "\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u18af\u1a00-\u1cff\ua800-\uabff"
+    "\ufb50-\ufdcf\ufe70-\ufefc\U00010a00-\U00011fff\U0001e900-\U0001e95f"
+)
+_EMOJI = "\u2190-\u2bff\U0001f000-\U0001faff"
+_WITHOUT_GLYPH = re.compile(
+    "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
+    f"|(?<![{_JOINED}])\u200c"
+    f"|(?<![{_JOINED}])(?:(?<![{_EMOJI}\ufe0f])\u200d|\u200d(?![{_EMOJI}]))"
+)
 
 # Reserved: the special symbols of fairseq, and language marks as in mBART.
 _RESERVED_WORD = r"/?s|pad|unk|mask"
@@ -35,9 +50,18 @@ _UNESCAPE = [
 ]
 
 
+# Escapes and joint marks that Moses' tokeniser writes, and how many of the sentences may have some.
+_MOSES = re.compile(r"&(?:apos|quot|bar|bra|ket|#124|#91|#93);|(?<= )@[-,.:/]@(?= )")
+_MOST_ESCAPED = 0.02
+_MOST_UNKNOWN = 0.25
+
+
 def clean(sentence: str) -> str:
-    """The text on one line, without control characters and surrogates; it may be empty."""
-    return _UNWRITABLE.sub(" ", _SURROGATE.sub(PLACEHOLDER, sentence)).strip()
+    """The text on one line, without characters that show nothing and surrogates; maybe empty."""
+    if sentence.isascii():
+        return _UNWRITABLE.sub(" ", sentence).strip()
+    visible = _WITHOUT_GLYPH.sub("", _SURROGATE.sub(PLACEHOLDER, sentence))
+    return _UNWRITABLE.sub(" ", visible).strip()
 
 
 def escape(text: str) -> str:
@@ -53,6 +77,29 @@ def unescape(words: str) -> str:
 def tokenise(sentence: str) -> str:
     """The words of a sentence as they are, cleaned and escaped; undone by ``unescape``."""
     return escape(clean(sentence))
+
+
+def input_warnings(name: str, sentences: Iterable[str], unknown: int, tokens: int) -> list[str]:
+    """What to say of a text that no model can translate as it is.
+
+    Args:
+        name: what the text is called.
+        sentences: its sentences; none if they are meant to be tokenised.
+        unknown, tokens: how many of its tokens are not in the vocabulary, and of how many.
+    """
+    found = []
+    if unknown > _MOST_UNKNOWN * tokens:
+        found.append(
+            f"{name}: {unknown / tokens:.0%} of the tokens are not in the vocabulary (<unk>); is "
+            "it plain text in the right language?"
+        )
+    escaped = [_MOSES.search(sentence) is not None for sentence in sentences]
+    if sum(escaped) > _MOST_ESCAPED * len(escaped):
+        found.append(
+            f"{name}: it is tokenised and escaped already ({sum(escaped):,} of {len(escaped):,} "
+            "sentences have `&apos;`, `@-@` or the like); give the plain text"
+        )
+    return found
 
 
 def _replace(rules: list[tuple[re.Pattern[str], str]], word: str) -> str:
