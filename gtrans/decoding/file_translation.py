@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from gtrans.decoding.alternatives import json_lines
@@ -172,6 +173,7 @@ def _job(
 ) -> Job:
     sentences = file.sentences
     lines = lines_of_documents(translator.task, sentences)
+    translator.warn_of_text(str(source.path), [*chain.from_iterable(sentences)], lines)
     lang = str(translator.task.cfg.target_lang)
     joint = "" if language_code(lang) in WITHOUT_SPACES else " "
 

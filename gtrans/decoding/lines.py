@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor
 from tqdm import tqdm
 
 from gtrans.data.documents import DOCUMENT_LINE
+from gtrans.text.moses_pipeline import MosesPipeline
+from gtrans.text.plain_text import input_warnings
 
 
 class Sentence(NamedTuple):
@@ -29,6 +31,27 @@ def lines_of_text(task: Any, text: Sequence[str]) -> list[Line]:
         line if line in ("", DOCUMENT_LINE) else encode(line)
         for line in tqdm(text, "reading", unit=" lines", disable=None)
     ]
+
+
+def warnings_of_text(
+    task: Any, name: str, sentences: Sequence[str], lines: Iterable[Line]
+) -> list[str]:
+    """What to say of a text that the models can hardly read.
+
+    Args:
+        task: the task that has encoded it.
+        name: what it is called.
+        sentences: its sentences.
+        lines: its lines.
+    """
+    ids = [line.ids for line in lines if not isinstance(line, str)]
+    unknown = sum(int((of == task.source_dictionary.unk()).sum()) for of in ids)
+    tokens = sum(len(of) - 1 for of in ids)
+    if found := input_warnings(name, sentences, unknown, tokens):
+        pipeline = task.source_encoder()
+        if isinstance(pipeline, MosesPipeline) and not pipeline.steps.tokenise:
+            return input_warnings(name, (), unknown, tokens)
+    return found
 
 
 def lines_of_documents(task: Any, documents: Sequence[Sequence[str]]) -> list[Line]:

@@ -181,6 +181,8 @@ def _translate(options: TranslationOptions) -> int:
     else:
         lines = lines_of_text(translator.task, text)
         numbers = [n for n, line in enumerate(lines, start=1) if not isinstance(line, str)]
+        sentences = [text[number - 1] for number in numbers]
+        translator.warn_of_text(str(options.input), sentences, lines)
         translator.warn_of_long(lines, [f"{options.input}:{number}" for number in numbers])
     names = {
         "checkpoints": list(options.paths),

@@ -21,7 +21,7 @@ from gtrans.data.units import Unit
 from gtrans.decoding.alternatives import Alternative, packed, unpacked
 from gtrans.decoding.batching import make_batches
 from gtrans.decoding.document_search import DocumentHypothesis
-from gtrans.decoding.lines import Line, Sentence, lines_of_documents
+from gtrans.decoding.lines import Line, Sentence, lines_of_documents, warnings_of_text
 from gtrans.decoding.loading import (
     check_overrides,
     decoding_device,
@@ -101,6 +101,7 @@ class Translator:
         self.max_tokens = max_tokens
         self.nbest = nbest
         self.longest: tuple[int, str] | None = None
+        self._warned: set[str] = set()
         self.checkpoints: list[str] = []
 
     @classmethod
@@ -197,6 +198,7 @@ class Translator:
             for number, document in enumerate(documents, start=1)
             for place in range(1, len(document) + 1)
         )
+        self.warn_of_text("the text", [*chain.from_iterable(documents)], lines)
         self.warn_of_long(lines, places or list(counted))
         return self.translate_all(lines)[: len(documents)]
 
@@ -208,6 +210,14 @@ class Translator:
     def progress(self, *texts: Sequence[Line]) -> Progress:
         """The progress of translating ``texts``."""
         return Progress(sum(not isinstance(line, str) for lines in texts for line in lines))
+
+    def warn_of_text(self, name: str, sentences: Sequence[str], lines: Sequence[Line]) -> None:
+        """Say, once for a name, that a text is unknown words or is tokenised already."""
+        warnings = warnings_of_text(self.task, name, sentences, lines)
+        if warnings and name not in self._warned:
+            self._warned.add(name)
+            for warning in warnings:
+                say(f"warning: {warning}")
 
     def warn_of_long(self, lines: Sequence[Line], places: Sequence[str]) -> None:
         """Say which sentences are longer than any that the models have seen in training.

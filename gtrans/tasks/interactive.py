@@ -10,7 +10,9 @@ from torch import Tensor
 from gtrans.data.frame import Frame
 from gtrans.data.interactive import InteractiveDocuments, LineBuffer
 from gtrans.errors import GtransError
+from gtrans.messages import say
 from gtrans.tasks.parts.bert import BertPart
+from gtrans.text.plain_text import input_warnings
 
 
 class InteractiveTask(FairseqTask):
@@ -59,6 +61,13 @@ class InteractiveTask(FairseqTask):
             [(number, encode(line)) for number, line in document]
             for document in self._lines.add(lines)
         ]
+        ids = [sentence for document in documents for _, sentence in document]
+        unknown = sum(int((of == self.source_dictionary.unk()).sum()) for of in ids)
+        for warning in input_warnings("input", (), unknown, sum(len(of) - 1 for of in ids)):
+            say(
+                f"warning: {warning} fairseq-interactive reads text that is prepared as the data "
+                "were; `gtrans translate --stream` prepares plain text"
+            )
         return documents, [sum(len(ids) for _, ids in document) for document in documents]
 
     def build_dataset_for_inference(

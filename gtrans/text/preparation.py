@@ -49,6 +49,7 @@ from gtrans.text.binarised_folder import file_names, files_of, take
 from gtrans.text.binarising import binarise
 from gtrans.text.bpe import count_merges, learn_codes, load_bpe, write_vocabulary
 from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps
+from gtrans.text.plain_text import input_warnings
 from gtrans.text.preparation_options import (
     PreparationOptions,
     check_options,
@@ -235,6 +236,12 @@ class _Preparation:
             },
             "pieces": self.model and self.model.name,
             "bert": word_piece_files.record(self.word_pieces) if self.word_pieces else None,
+            "texts": [
+                str(path.resolve())
+                for pairs in self.inputs.values()
+                for pair in pairs
+                for path in pair
+            ],
         }
         suspended = state.get("suspended")
         if not isinstance(suspended, dict):
@@ -311,6 +318,10 @@ class _Preparation:
 
     def _tokenise(self, split: str) -> None:
         for side, lang in enumerate(self.options.languages):
+            lines = self._lines([pair[side] for pair in self.inputs[split]])
+            if self.model is not None or self.steps.tokenise:
+                for warning in input_warnings(f"{split}.{lang}", filter(None, lines), 0, 0):
+                    say(f"warning: {warning}")
             lines = self._lines([pair[side] for pair in self.inputs[split]])
             first_step = self.model or MosesPipeline(lang, self.steps)
             self._write(f"{split}.tok.{lang}", first_step.tokenise, lines)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gtrans.text.plain_text import input_warnings
 from gtrans.text.subword_model import read_pieces
 
 COLUMNS = (
@@ -80,8 +81,14 @@ def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
 
 
 def warnings(counts: Iterable[SideCounts]) -> list[str]:
-    """One for each split that is a single document of several sentences."""
-    return [
+    """One for each split that is a single document of several sentences, or is mostly unknown."""
+    counts = list(counts)
+    unknown = [
+        warning
+        for side in counts
+        for warning in input_warnings(f"{side.split}.{side.lang}", (), side.unknown, side.pieces)
+    ]
+    return unknown + [
         f"{split} is one document of {sentences:,} sentences; if there are several, put an empty "
         "line between them on both sides"
         for split, sentences in {

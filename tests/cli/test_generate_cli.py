@@ -157,6 +157,7 @@ def test_interactive(tiny: TinyWorld, model: str):
     numbers = [number for number, _ in expected]
     for kind in "SHDP":
         assert [number for number, _ in done.lines(kind)] == numbers, kind
+    assert "warning: input: " in done.stderr and "(<unk>)" in done.stderr  # no BPE
     hypotheses = done.lines("H")
     assert all(1 <= len(text.split()) <= 8 for _, text in hypotheses)
     for ending in ("\n", "\n\n", "\n\n\n"):
@@ -168,7 +169,9 @@ def test_interactive_gives_what_generate_gives(tiny: TinyWorld):
     count = len(tiny.pieces("en"))
     # One document at a time in both: sums of other batches differ in their last bits.
     expected = once_each(generate(tiny, *SHORT, "--batch-size", "1"), "H", count)
-    assert [text for _, text in interactive(tiny, bpe).lines("H")] == expected
+    done = interactive(tiny, bpe)
+    assert [text for _, text in done.lines("H")] == expected
+    assert "warning" not in done.stderr
 
 
 def test_validate(tiny: TinyWorld):
