@@ -32,6 +32,7 @@ from gtrans.cli.shared.model_options import (
     add_model_files,
     context_of,
 )
+from gtrans.decoding.search_options import SearchOptions
 from gtrans.decoding.translation_options import MAX_TOKENS
 from gtrans.errors import GtransError
 from gtrans.formats.catalogue import SUFFIXES
@@ -96,32 +97,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "programs that count tokens (multi-bleu.perl)",
     )
     search = parser.add_argument_group("search")
-    for flag, default, help_text in (
-        ("--beam", 5, "beam size"),
-        ("--max-len-a", 2.0, "A: a source sentence of n tokens gets at most A n + B tokens"),
-        ("--max-len-b", 50.0, "B in the line above"),
-        ("--min-len", 1, "least number of tokens in a translated sentence"),
+    for flag, help_text in (
+        ("--beam", "beam size"),
+        ("--max-len-a", "A: a source sentence of n tokens gets at most A n + B tokens"),
+        ("--max-len-b", "B in the line above"),
+        ("--min-len", "least number of tokens in a translated sentence"),
         (
             "--lenpen",
-            1.0,
             "length penalty: scores are divided by length ** LENPEN, so that values "
             "above 1 favour long translations",
         ),
         (
             "--word-reward",
-            0.0,
             "added to the score of every word, so that values above 0 favour long translations "
             "of every sentence of a document; to be chosen on validation documents (--lenpen "
             "compares whole translations of a document only, which hardly differ in length)",
         ),
-        ("--unkpen", 0.0, "penalty for <unk>"),
+        ("--unkpen", "penalty for <unk>"),
         (
             "--no-repeat-ngram-size",
-            0,
             "no sentence has the same N pieces in a row twice; each sentence of a document counts "
             "for itself, as with a sentence model; 0: no limit",
         ),
     ):
+        default = getattr(SearchOptions, flag.removeprefix("--").replace("-", "_"))
         search.add_argument(
             flag,
             type=type(default),
@@ -186,7 +185,6 @@ def run(args: argparse.Namespace) -> None:
         GtransError: see :func:`gtrans.decoding.translation.translate`.
     """
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.decoding.document_search import SearchOptions
     from gtrans.decoding.file_translation import translate_files
     from gtrans.decoding.loading import split_paths
     from gtrans.decoding.stream_translation import translate_stream

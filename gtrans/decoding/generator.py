@@ -99,19 +99,12 @@ class DocumentGenerator:
             min(model.max_decoder_positions() for model in self.models),
             frame.document_mark,
         )
-        options = SearchOptions(
-            beam=int(getattr(generation, "beam", 5)),
-            max_len_a=float(getattr(generation, "max_len_a", 0)),
-            max_len_b=float(getattr(generation, "max_len_b", 200)),
-            min_len=int(getattr(generation, "min_len", 1)),
-            lenpen=float(getattr(generation, "lenpen", 1.0)),
-            unkpen=float(getattr(generation, "unkpen", 0)),
-            word_reward=float(getattr(generation, "word_reward", 0)),
-            normalize=not getattr(generation, "unnormalized", False),
-            temperature=float(getattr(generation, "temperature", 1.0)),
-            free=bool(getattr(generation, "free", False)),
-            no_repeat_ngram_size=int(getattr(generation, "no_repeat_ngram_size", 0)),
-        )
+        given: dict[str, Any] = {
+            field.name: type(field.default)(getattr(generation, field.name, field.default))
+            for field in fields(SearchOptions)
+        }
+        given["normalize"] = not getattr(generation, "unnormalized", False)
+        options = SearchOptions(**given)
         self.rows_at_once = rows_at_once(options.beam, len(dictionary))
         self.search: DocumentSearch
         if options.free:

@@ -16,6 +16,10 @@ _LARGEST_POWER = 20
 class SearchOptions:
     """Options of beam search; lengths count the words of one sentence.
 
+    The default limit of ``2 n + 50`` words for a sentence of n words is longer than a real
+    translation between any two scripts, but stops a model early that repeats itself in a short
+    sentence. (fairseq's limit of 200 cuts long sentences, and is too large for the short ones.)
+
     Attributes:
         beam: hypotheses of a document.
         max_len_a, max_len_b: the translation of n source words has at most ``a n + b`` words.
@@ -34,8 +38,8 @@ class SearchOptions:
     """
 
     beam: int = 5
-    max_len_a: float = 0.0
-    max_len_b: float = 200.0
+    max_len_a: float = 2.0
+    max_len_b: float = 50.0
     min_len: int = 1
     lenpen: float = 1.0
     unkpen: float = 0.0

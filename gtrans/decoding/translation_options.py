@@ -20,10 +20,6 @@ MAX_TOKENS = 16000
 class DecodingOptions:
     """Which models translate, and how.
 
-    The default limit of ``2 n + 50`` words for a sentence of n words is longer than a real
-    translation between any two scripts, but stops a model early that repeats itself in a short
-    sentence. (fairseq's limit of 200 cuts long sentences, and is too large for the short ones.)
-
     Attributes:
         paths: checkpoints; several are an ensemble.
         data: the data folder that the models were trained with; None: what the first
@@ -47,9 +43,7 @@ class DecodingOptions:
 
     paths: tuple[str, ...]
     data: str | None = None
-    search: SearchOptions = field(
-        default_factory=lambda: SearchOptions(max_len_a=2.0, max_len_b=50.0)
-    )
+    search: SearchOptions = field(default_factory=SearchOptions)
     max_tokens: int = MAX_TOKENS
     max_doc_tokens: int | None = None
     overlap: int = 0

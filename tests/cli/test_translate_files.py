@@ -28,7 +28,7 @@ from gtrans.errors import GtransError
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
 
-GREEDY = SearchOptions(beam=2, max_len_b=8.0)
+GREEDY = SearchOptions(beam=2, max_len_a=0.0, max_len_b=8.0)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
@@ -16,7 +17,9 @@ from support.gtransformer_models import WORDS, model_of
 from support.untrained import translate_rows
 from torch import Tensor
 
+from gtrans.cli.translate import add_arguments
 from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
+from gtrans.decoding.translation_options import DecodingOptions
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformer
 
@@ -165,6 +168,19 @@ def test_a_model_that_never_ends_a_sentence() -> None:
     assert words_of(found[0][0].sentences) == [5, 2, 7]
 
 
+def test_the_command_and_python_have_the_same_defaults() -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    args = parser.parse_args(["--path", "model.pt", "--input", "text"])
+    defaults = DecodingOptions(paths=("model.pt",)).search
+    assert defaults == SearchOptions()
+    both = [name for name in vars(args) if hasattr(defaults, name)]
+    assert len(both) > 7
+    assert {name: getattr(args, name) for name in both} == {
+        name: getattr(defaults, name) for name in both
+    }
+
+
 def test_a_model_that_only_ends_sentences() -> None:
     search = DocumentSearch(BOTH, SearchOptions(beam=2))
     found = translate_rows(search, [constant(EOS)], batch_of([[3, 4]]))
@@ -176,8 +192,10 @@ def test_a_model_that_only_ends_sentences() -> None:
 
 @pytest.mark.parametrize("best", [BOS, PAD])
 def test_a_model_that_wants_marks_gets_none(best: int) -> None:
-    found = translate_rows(DocumentSearch(BOTH, SearchOptions(beam=3, max_len_b=4)),
-        [constant(best)], batch_of([[3, 4], [2]])
+    found = translate_rows(
+        DocumentSearch(BOTH, SearchOptions(beam=3, max_len_a=0, max_len_b=4)),
+        [constant(best)],
+        batch_of([[3, 4], [2]]),
     )
     assert [len(document[0].sentences) for document in found] == [2, 1]
 
@@ -211,7 +229,9 @@ def test_a_reward_lengthens_every_sentence(beam: int, vocabulary: SearchVocabula
     # From log 0.6 - log 0.4 = 0.41 on a word is better than an end, from 0.92 on than nothing.
     written = []
     for reward in (0.0, 0.3, 1.0):
-        options = SearchOptions(beam=beam, max_len_b=3, word_reward=reward, normalize=False)
+        options = SearchOptions(
+            beam=beam, max_len_a=0, max_len_b=3, word_reward=reward, normalize=False
+        )
         best = translate_rows(DocumentSearch(vocabulary, options), [model], source)[0][0]
         for sentence in best.sentences:
             assert sentence.tokens == [7] * sentence.words + [EOS]

@@ -32,7 +32,7 @@ def model() -> GTransformer:
 
 def search(model: GTransformer, beam: int, **options: float):
     vocabulary = SearchVocabulary(EOS, EOS, PAD, UNK, (BOS, PAD), document_mark=BOS)
-    chosen = SearchOptions(beam=beam, free=True, **{"max_len_b": 12, **options})  # type: ignore
+    chosen = SearchOptions(beam=beam, free=True, **{"max_len_a": 0, "max_len_b": 12, **options})  # type: ignore
     rows = [FRAME.source([torch.tensor([*s, EOS]) for s in document]) for document in DOCUMENTS]
     lengths = [[len(s) for s in document] for document in DOCUMENTS]
     source = {"src_tokens": FRAME.pad_rows(rows)}

@@ -51,7 +51,8 @@ def test_no_sentence_of_a_document_repeats_itself(vocabulary: Any, size: int) ->
     free, limited = (
         translate_rows(
             DocumentSearch(
-                vocabulary, SearchOptions(beam=3, max_len_b=9, no_repeat_ngram_size=size_or_0)
+                vocabulary,
+                SearchOptions(beam=3, max_len_a=0, max_len_b=9, no_repeat_ngram_size=size_or_0),
             ),
             [model_of()],
             source,
@@ -85,7 +86,7 @@ def test_two_sentences_may_be_the_same() -> None:
         def search_scores(self, logits: torch.Tensor) -> torch.Tensor:
             return logits.log_softmax(-1)
 
-    options = SearchOptions(beam=1, max_len_b=3, no_repeat_ngram_size=1)
+    options = SearchOptions(beam=1, max_len_a=0, max_len_b=3, no_repeat_ngram_size=1)
     (found,) = translate_rows(DocumentSearch(BOTH, options), [Constant()], batch_of([[2, 2]]))
     assert [sorted(s.tokens[:-1]) for s in found[0].sentences] == [[4, 5, 6], [4, 5, 6]]
 

@@ -108,7 +108,7 @@ def test_document_search_finds_the_same() -> None:
     """Our own search, in the frame of the stock tasks, on the same model."""
     model = shake(fusion_model())
     vocabulary = SearchVocabulary(EOS, EOS, PAD, 3, (0, PAD))
-    search = DocumentSearch(vocabulary, SearchOptions(beam=3, max_len_b=7))
+    search = DocumentSearch(vocabulary, SearchOptions(beam=3, max_len_a=0, max_len_b=7))
     ours = translate_rows(search, [model], LEFT)
     generator = SequenceGenerator(
         [model], dictionary(), beam_size=3, max_len_b=7, tokens_to_suppress=("<s>",)

@@ -33,7 +33,7 @@ def model_of(marks: str = "both", seed: int = 1, **options: object) -> MemoryTra
 def search_of(marks: str = "both", **options: object) -> StreamSearch:
     opening = BOS if marks == "both" else EOS
     vocabulary = SearchVocabulary(opening, EOS, PAD, UNK, (BOS, PAD))
-    chosen = SearchOptions(**{"beam": 3, "max_len_b": 6, **options})  # type: ignore[arg-type]
+    chosen = SearchOptions(**{"beam": 3, "max_len_a": 0, "max_len_b": 6, **options})  # type: ignore[arg-type]
     return StreamSearch(vocabulary, chosen, Frame(BOS, EOS, PAD, marks))
 
 

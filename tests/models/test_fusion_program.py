@@ -62,7 +62,7 @@ def test_every_search_adds_up_the_weighted_logarithms() -> None:
         real = REAL[:, place]
         torch.testing.assert_close(step[real], whole[real, place], atol=1e-5, rtol=1e-5)
     vocabulary = SearchVocabulary(EOS, EOS, PAD, 3, (0, PAD))
-    search = DocumentSearch(vocabulary, SearchOptions(beam=2, max_len_b=4))
+    search = DocumentSearch(vocabulary, SearchOptions(beam=2, max_len_a=0, max_len_b=4))
     ((best, *_), _) = search.search([model], {"src_tokens": SOURCE}, [[3], [5]])
     read = torch.tensor([[EOS, *best.tokens[:-1]]])
     scores = model.get_normalized_probs(model(SOURCE[:1], None, read), log_probs=True)[0]

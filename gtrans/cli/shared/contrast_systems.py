@@ -232,7 +232,7 @@ def _translations(
     options = DecodingOptions(
         paths=tuple(split_paths(args.path)),
         data=args.data,
-        search=SearchOptions(beam=args.beam, max_len_a=2.0, max_len_b=50.0),
+        search=SearchOptions(beam=args.beam),
         max_tokens=args.max_tokens,
         max_doc_tokens=args.max_doc_tokens,
         overlap=args.overlap,
