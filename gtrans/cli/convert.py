@@ -12,7 +12,7 @@ Numbers of layers, widths, global layers and shared embeddings are read from the
 a model with parts that gtrans does not have.
 
 With --from, the new checkpoint can translate (`gtrans translate`, or `fairseq-generate DIR
---user-dir gtrans --task document_translation --path OUT.pt`) and can start training
+--user-dir $(gtrans --user-dir) --task document_translation --path OUT.pt`) and can start training
 (`--init-from`, `--finetune-from-model`).
 
 --to fairseq  IN is a checkpoint of this project, a sentence model or a document Transformer

@@ -27,6 +27,14 @@ time.sleep(100)
 """
 
 
+def test_the_folder_for_fairseqs_own_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--user-dir"])
+    assert not ended.value.code
+    folder = Path(capsys.readouterr().out.strip())
+    assert folder.is_absolute() and (folder / "tasks" / "document_translation.py").is_file()
+
+
 def start(*arguments: str | Path, path: Path | None = None) -> subprocess.Popen[str]:
     """``gtrans``, with modules from the folder ``path`` before all others."""
     places = [str(path), os.environ.get("PYTHONPATH", "")] if path else [

@@ -7,6 +7,7 @@ import importlib
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -154,6 +155,13 @@ def _overview() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gtrans {__version__}")
+    parser.add_argument(
+        "--user-dir",
+        action="version",
+        version=str(Path(__file__).resolve().parents[2]),
+        help="print the folder of this package, for fairseq's own commands: fairseq-train "
+        "--user-dir $(gtrans --user-dir)",
+    )
     parser.add_argument("command", metavar="COMMAND")
     return parser
 
