@@ -106,6 +106,7 @@ class _State(dict[str, Any]):
     """A dictionary that can be shared as long as somebody has it."""
 
 
+_intact: set[tuple[int, int, int, int]] = set()
 _looked_into: WeakValueDictionary[tuple[Path, int, int, int], _State] = WeakValueDictionary()
 
 
@@ -121,7 +122,7 @@ def load_tensors(path: Path, in_memory: bool = True) -> Any:
     zipped = zipfile.is_zipfile(path)
     try:
         if zipped:
-            _refuse_compressed(path)
+            _check_archive(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about kinds of tensors that are refused below
             return torch.load(
@@ -143,8 +144,16 @@ def load_tensors(path: Path, in_memory: bool = True) -> Any:
         raise UnreadableCheckpoint(f"{path}: not a readable checkpoint ({why}).") from error
 
 
-def _refuse_compressed(path: Path) -> None:
-    """Raises GtransError for an archive that unpacks to more than it is; torch compresses none."""
+def _check_archive(path: Path) -> None:
+    """Compare the parts of a checkpoint with their checksums, once for each version of a file.
+
+    Raises:
+        GtransError: the archive unpacks to more than it is (torch compresses none), or is damaged.
+    """
+    found = path.stat()
+    version = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    if version in _intact:
+        return
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED:
@@ -152,6 +161,13 @@ def _refuse_compressed(path: Path) -> None:
                     f"{path}: its part {member.filename!r} is compressed; torch.save writes no "
                     "such files."
                 )
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise UnreadableCheckpoint(
+            f"{path}: damaged, the checksum of its part {damaged!r} is wrong; copy it anew from "
+            "where it was made."
+        )
+    _intact.add(version)
 
 
 def _checked(state: Any, path: Path) -> dict[str, Any]:

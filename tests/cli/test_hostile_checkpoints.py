@@ -180,6 +180,19 @@ def test_an_archive_that_unpacks_to_more(
     refused(tiny, COMMANDS, path, "is compressed", capsys)
 
 
+def test_weights_that_do_not_have_their_checksum(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "checkpoint.pt"
+    contents = bytearray(tiny.checkpoints["document"].read_bytes())
+    with zipfile.ZipFile(tiny.checkpoints["document"]) as archive:
+        weights = [part for part in archive.infolist() if "/data/" in part.filename]
+        largest = max(weights, key=lambda part: part.file_size)
+    contents[largest.header_offset + largest.file_size // 2] ^= 1
+    path.write_bytes(contents)
+    refused(tiny, COMMANDS, path, "damaged, the checksum of its part", capsys)
+
+
 def test_a_folder(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "checkpoint.pt"
     path.mkdir()
