@@ -195,7 +195,7 @@ def check_out(options: PreparationOptions, inputs: dict[str, list[tuple[Path, Pa
         reads += SUBWORD_MODELS[kind].model_files(model)
     reads += [path for path in (options.dictionary, options.bpe_codes) if path is not None]
     if options.out.exists():
-        for path in (*prepared_files(options.out), *(options.out / "text").glob("*")):
+        for path in (*prepared_files(options.out, texts=False), *(options.out / "text").glob("*")):
             check_output("--out", path, reads, writes=DATA)
 
 

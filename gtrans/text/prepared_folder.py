@@ -164,15 +164,18 @@ def pipeline_files(state: dict[str, Any]) -> list[str]:
     return names
 
 
-def prepared_files(data_dir: str | Path) -> list[Path]:
+def prepared_files(data_dir: str | Path, texts: bool = True) -> list[Path]:
     """The files that belong to a data folder, for commands that must not overwrite them.
 
-    These are ``prepare.json``, what it records, and all dictionaries and binarised texts.
+    These are ``prepare.json``, what it records, all dictionaries and binarised texts, and with
+    ``texts`` the texts that they were made from.
     """
     folder = Path(data_dir)
     names = {STATE_FILE}
     with suppress(GtransError):  # fairseq-preprocess made it
-        for step in read_state(folder).get("finished", {}).values():
+        state = read_state(folder)
+        names.update(map(str, state.get("texts") or ()) if texts else ())
+        for step in state.get("finished", {}).values():
             names.update(step["outputs"])
     found = {folder / name for name in names}
     return sorted(found.union(*(folder.glob(kind) for kind in ("dict.*.txt", "*.bin", "*.idx"))))

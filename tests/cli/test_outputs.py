@@ -74,6 +74,17 @@ def test_an_input_is_never_the_output(
     assert contents(place) == before
 
 
+def test_the_text_that_data_were_prepared_from_is_never_the_output(
+    place: Path, tiny: TinyWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tiny.text / "test.en"
+    before = text.read_bytes()
+    command = ["translate", "--path", "run/model.pt", "--data", "data", "--split", "test"]
+    assert main([*command, "--output", str(text), "--force"]) == 1
+    assert f"is the input '{text.resolve()}'" in capsys.readouterr().err.splitlines()[-1]
+    assert text.read_bytes() == before
+
+
 def test_an_average_on_a_full_disk_is_one_line(
     place: Path, capsys: pytest.CaptureFixture[str]
 ):
