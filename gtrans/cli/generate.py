@@ -7,11 +7,14 @@ interrupted.
 
 from __future__ import annotations
 
+import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from gtrans.libraries import ENGINE
+from gtrans.text.data_folder import check_data_folder
 
 EXAMPLE = "gtrans generate data-bin --path checkpoints/checkpoint_best.pt --beam 5 --remove-bpe"
 NEEDS = ENGINE
@@ -23,6 +26,12 @@ def hand_over(argv: Sequence[str]) -> None:
     Raises:
         GtransError: a mistake in the options or the data, or a checkpoint that is missing.
     """
+    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    early.add_argument("--path")
+    given, rest = early.parse_known_args(argv)
+    if given.path is not None and rest and not rest[0].startswith("-"):
+        for folder in filter(None, rest[0].split(os.pathsep)):
+            check_data_folder(Path(folder))
     # Imported on demand: torch and fairseq need seconds. fairseq's command is first, because it
     # sets the log up.
     from fairseq_cli.generate import main  # isort: skip

@@ -42,6 +42,13 @@ LIMITS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
+# What a schedule of the learning rate cannot do without; fairseq's own error does not name it.
+_NEEDED = {
+    "inverse_sqrt": "warmup_updates", "polynomial_decay": "total_num_update",
+    "tri_stage": "max_update",
+}  # fmt: skip
+
+
 def check_limits(cfg: Any) -> None:
     """Refuse numbers out of range, and a learning rate that nobody has chosen.
 
@@ -62,6 +69,15 @@ def check_limits(cfg: Any) -> None:
         raise GtransError(
             "`--lr` is missing: the highest learning rate, such as `--lr 5e-4` (0.25, fairseq's "
             f"default, is not for {optimizer})."
+        )
+
+
+    schedule = cfg.get("lr_scheduler") or {}
+    needed = _NEEDED.get(str(schedule.get("_name")))
+    if needed is not None and not schedule[needed] >= 1:
+        raise GtransError(
+            f"`--lr-scheduler {schedule['_name']}` needs `--{needed.replace('_', '-')}` of at "
+            f"least 1, but it is {schedule[needed]}."
         )
 
 

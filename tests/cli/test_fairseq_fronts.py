@@ -144,7 +144,8 @@ def test_the_mistake_that_a_worker_finds_is_one_line(repo, tmp_path):
         (("train", "no-data", *TRAINING), "no-data: there is no such data folder."),
         (("train", "no-data", "--user-dir", "/no-plugin"), "`--user-dir` cannot be imported: /no-"),
         (("generate", "no-data"), "`--path` is missing: the checkpoint, or several: A.pt:B.pt."),
-        (("generate", "no-data", "--path", "no.pt"), "no.pt: there is no such checkpoint (`--pa"),
+        (("generate", "no-data", "--path", "no.pt"), "no-data: there is no such data folder."),
+        (("generate", ".", "--path", "no.pt"), ".: this is no data folder (it has no files); "),
     ],
 )
 def test_a_mistake_is_one_line(command, message, tmp_path, monkeypatch, capsys):

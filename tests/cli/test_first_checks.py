@@ -35,6 +35,10 @@ ARCH = ("--arch", "gtransformer_tiny")
             ("--arch", "gtrans_fusion_tiny", "--criterion", "chunked_cross_entropy"),
             "`--criterion chunked_cross_entropy` is for one prediction of every word, but the dec",
         ),
+        (
+            (*ARCH, "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "0"),
+            "`--lr-scheduler inverse_sqrt` needs `--warmup-updates` of at least 1, but it is 0",
+        ),
         ((*ARCH, "--lr", "0.25"), "`--lr` is missing: the highest learning rate, such as `--lr"),
     ],
 )
