@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,9 @@ from gtrans.training.limits import LIMITS, WITHOUT_LR
 
 TABLE = Path(__file__).with_name("train_options.json")
 TASK = "document_translation"
-_KINDS = {"int": whole(), "float": real(), "list": several(real()), "str": str}
+_KINDS: dict[str, Callable[[str], Any]] = {
+    "int": whole(), "float": real(), "list": several(real()), "str": str,
+}  # fmt: skip
 _MISSING = {
     "arch": "`--arch` is missing, or `--config NAME`; `gtrans train --help` lists both",
     "optimizer": "`--optimizer` is missing, such as `--optimizer adam`",
