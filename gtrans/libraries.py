@@ -23,7 +23,6 @@ _EXTRAS = {
     "tokenizers": "mbart",
     "safetensors": "mbart",
     "matplotlib": "plots",
-    "jinja2": "report",
     "jieba": "zh",
     "snakemake": "experiments",
     "tensorboardX": "tensorboard",

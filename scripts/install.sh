@@ -289,7 +289,7 @@ step "torch" pip_torch
 step "build tools" pip_sections build
 step "fairseq (about 90 s where it is built from source)" pip_engine
 # shellcheck disable=SC2086 # names of sections
-step "libraries" pip_sections core bert mbart plots report documents $tests
+step "libraries" pip_sections core bert mbart plots documents $tests
 step "gtrans" pip --no-build-isolation --no-deps -e .
 HINT="; if that does not help: remove $VENV and run it again"
 step "first import" works

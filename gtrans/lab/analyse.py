@@ -26,7 +26,6 @@ Other analyses are chosen by a word; 'gtrans analyse WORD --help' describes them
   memory     information gain of trained over random memory
   cost       time and memory of decoding by length
   scores     scores by length, position, data or any setting, from their JSON
-  wins       win ratio and mean scores by resource, over language pairs
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gtrans.cli.shared.labelled_paths import add_checkpoints, by_label, labelled_paths
 from gtrans.cli.shared.model_options import add_read, add_scoring, add_units, check_scoring
 from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
-from gtrans.lab.figure_output import add_plot, check_figure, title_of
+from gtrans.lab.plots import add_plot, check_figure, title_of
+from gtrans.lab.runs import add_checkpoints, by_label, labelled_paths
 from gtrans.libraries import ENGINE
 from gtrans.messages import json_text, print_lines
 
 if TYPE_CHECKING:
-    from gtrans.lab.analysis.corpus import Analysis
-    from gtrans.lab.analysis.reach import Reach
+    from gtrans.lab.gradients import Reach
+    from gtrans.lab.measure import Analysis
 
 EXAMPLE = (
     "gtrans analyse --path checkpoints/checkpoint_best.pt --data data-bin --split valid "
@@ -54,7 +53,7 @@ EXAMPLE = (
 )
 NEEDS = ENGINE
 PARTS_IN = "gtrans.lab.analyses"
-PARTS = ("curves", "fusion", "maps", "memory", "cost", "scores", "wins")
+PARTS = ("curves", "fusion", "maps", "memory", "cost", "scores")
 _FARTHEST = 5
 
 
@@ -112,11 +111,10 @@ def run(args: argparse.Namespace) -> None:
             "`--bin`, `--farthest` and `--unique` are about `--gradients`; give it, too."
         )
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.lab.analysis.corpus import analyse_runs, as_json
-    from gtrans.lab.analysis.overview import overview
-    from gtrans.lab.analysis.plots import write_figure
-    from gtrans.lab.analysis.reach import Distances
-    from gtrans.lab.analysis.runs import runs_of
+    from gtrans.lab.gradients import Distances
+    from gtrans.lab.measure import analyse_runs, as_json, overview
+    from gtrans.lab.plots import write_figure
+    from gtrans.lab.runs import runs_of
     from gtrans.text.prepared_folder import prepared_files
 
     given = by_label(labelled_paths(args.path))
@@ -177,7 +175,7 @@ def report(found: Analysis) -> list[str]:
 
 
 def _gradients(reach: Reach) -> list[str]:
-    from gtrans.lab.analysis.reach import SIDES
+    from gtrans.lab.gradients import SIDES
 
     rows: list[Sequence[str]] = [("gradient at distance", *SIDES)]
     own = {side: reach.mean(side, 0) for side in SIDES}

@@ -1,228 +1,215 @@
-"""Write one page of HTML about finished run folders: scores, curves, settings, documents.
+"""Write one page of HTML: scores with intervals and tests, learning curves, a document reader.
 
-A run folder is the --out of a recipe (exp_gtransformer). The page has
+The systems are given and scored as by 'gtrans score', whose options all count. The page has the
+table of scores, with --runs the losses and scores of the trainings by updates, and the source, the
+reference and every system sentence by sentence, with the words marked that the reference does not
+have; sentences are found by text, or by the loss of chrF against the first system.
 
-  scores     all systems side by side, with intervals and tests against their baselines
-  training   losses and scores of validation by updates, with gates and group weights if the log
-             has them; settings, hardware and time
-  documents  source, reference and every system, sentence by sentence, with differences marked;
-             sentences are found by text, by the loss of chrF against the baseline, and items of
-             contrastive sets by what the systems make of them
-
-It is a single file, opens from disk and needs no network. Scores are those of scores.NAME.json;
-where a folder has only scores.NAME.txt, they are computed anew by the command in its first line,
-which writes no files then, so tools with their own environment (COMET, ..) are left out. A run that
-is not finished is refused. See docs/report.md.
+It is a single file, opens from disk and needs no network. See docs/report.md.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import base64
+import hashlib
+import io
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
+from gtrans.cli import score
+from gtrans.cli.shared.score_texts import inputs, read_all
 from gtrans.cli.shared.system_names import system_names
+from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive import READERS, Item, ReadOptions, read_items
+from gtrans.evaluation.report import Report, p_value, to_json
+from gtrans.evaluation.texts import Texts
 from gtrans.identity.files import atomic_writer, check_output
-from gtrans.lab import add_readers
-from gtrans.messages import say
+from gtrans.messages import in_digits, say
+from gtrans.version import __version__
 
-if TYPE_CHECKING:
-    from gtrans.lab.page.folders import Run, ScoreTable
-    from gtrans.lab.page.page import Contents
-    from gtrans.lab.page.texts import TestSet
-
-EXAMPLE = "gtrans report out/europarl7 out/nc2016 --output report.html"
-NEEDS = ("jinja2", "matplotlib")
+EXAMPLE = (
+    "gtrans report --hyp sentence=out1.de document=out2.de --ref test.de --src test.en "
+    "--target-lang de --runs sentence=runs/sentence document=runs/document --output report.html"
+)
+NEEDS = ()
+SIGNIFICANT = 0.05
+_CURVES = ("loss", "valid:loss", "valid:s_bleu", "valid:d_bleu", "valid:chrf", "weight_group_*")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``gtrans report``."""
-    add_readers()
-    parser.add_argument(
-        "run",
-        nargs="+",
-        metavar="[NAME=]RUN",
-        help="finished run folders, the --out of recipes; a name is shown instead of the folder's",
-    )
-    parser.add_argument("--output", required=True, metavar="FILE", help="the page to write")
-    parser.add_argument(
-        "--models",
+    """Declare the options of ``gtrans report``: its own, and those of ``gtrans score``."""
+    page = parser.add_argument_group("page")
+    page.add_argument("--output", required=True, metavar="FILE", help="the page to write")
+    page.add_argument(
+        "--runs",
         nargs="+",
         default=[],
-        metavar="NAME",
-        help="only these models of the run folders, the baseline first (default: all)",
+        metavar="[LABEL=]RUN",
+        help="draw the learning curves of these run folders or logs; those with one LABEL are "
+        "seeds (needs the extra 'plots')",
     )
-    parser.add_argument(
-        "--baseline",
-        metavar="SYSTEM",
-        help="compare all systems with this one, as the page calls it: scores are computed anew, "
-        "with tests (default: the tests that the runs have; documents are compared with the first "
-        "system of the first table with several)",
-    )
-    moved = parser.add_argument_group("test text, where it is not where the runs had it")
-    moved.add_argument("--ref", nargs="+", default=[], metavar="FILE", help="its reference")
-    moved.add_argument("--src", metavar="FILE", help="its source")
-    more = parser.add_argument_group("more about the models")
-    more.add_argument(
-        "--analysis",
-        nargs="+",
-        default=[],
-        metavar="FILE.json",
-        help="numbers that 'gtrans analyse --plot' wrote beside its pictures, drawn in the page: "
-        "entropy, gates, gradients, ..",
-    )
-    more.add_argument(
-        "--items",
-        nargs="+",
-        default=[],
-        metavar="[NAME=]FILE",
-        help="what 'gtrans contrast --output' wrote of the sets of --set, a file for each system",
-    )
-    more.add_argument("--set", nargs="+", default=[], metavar="FILE", help="these sets")
-    more.add_argument(
-        "--format",
-        choices=list(READERS),
-        default="jsonl",
-        help="format of the sets, as for 'gtrans contrast' (default: %(default)s)",
-    )
-    more.add_argument(
-        "--documents", metavar="DIR", help="for sets of that need: as for 'gtrans contrast'"
-    )
-    more.add_argument(
-        "--context",
-        type=int,
-        default=1,
-        metavar="N",
-        help="the most sentences of context, as for 'gtrans contrast' (default: %(default)s)",
-    )
+    score.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Write the page.
 
     Raises:
-        GtransError: a run folder is missing or not finished, or something in it does not fit the
-            rest; nothing is written then.
+        GtransError: as of ``gtrans score``; or a log is missing, or the page cannot be written.
     """
-    if bool(args.items) != bool(args.set):
-        raise GtransError("`--items` and `--set` belong together; give both, or none.")
-    # Imported on demand, for --help does not need them.
-    from gtrans.lab.page.folders import read_run
-    from gtrans.lab.page.page import html
-
-    names = system_names([_named(word) for word in args.run], "RUN")
-    files = system_names(args.items, "--items")
-    items = {name: Path(path) for name, path in files.items()}
-    runs = [
-        read_run(name, Path(path), args.ref, args.src, args.models) for name, path in names.items()
-    ]
-    inputs = [path for one in runs for path in one.inputs]
-    inputs += [*map(Path, (*args.analysis, *args.set)), *items.values()]
-    check_output("--output", args.output, inputs)
-    page = html(_contents(args, runs, items))
-    with atomic_writer(args.output, inputs) as file:
+    if not args.ref or STANDARD_STREAM in system_names(args.hyp).values():
+        raise GtransError("a page needs --ref, and files as --hyp, which are read twice.")
+    check_output("--output", args.output, inputs(args))
+    charts = _charts(args.runs)
+    report = score.report_of(args)
+    texts = read_all(args, system_names(args.hyp))
+    page = _page(args, report, texts, charts)
+    with atomic_writer(args.output, inputs(args)) as file:
         file.write(page)
     say(f"gtrans: {args.output} has {len(page.encode()) / 1e6:.1f} MB")
 
 
-def _named(word: str) -> str:
-    """NAME=RUN as it is; for a folder without a name, its own, also if it is ``.``."""
-    if "=" in word and not Path(word).exists():
-        return word
-    return f"{Path(word).absolute().resolve().name}={word}"
-
-
-def _contents(
-    args: argparse.Namespace, runs: Sequence[Run], items: Mapping[str, Path]
-) -> Contents:
-    from gtrans.lab.page import contrast
-    from gtrans.lab.page.charts import draw_intervals
-    from gtrans.lab.page.figures import analysis_charts, training_charts
-    from gtrans.lab.page.page import Contents, Group, TestTable
-    from gtrans.lab.page.scores import by_label, side_by_side
-    from gtrans.lab.page.texts import (
-        check_scores,
-        compared_with,
-        for_reader,
-        measure_chrf,
-        read_test_sets,
-    )
-
-    tests = read_test_sets(runs)
-    known = [label for test in tests for label in test.systems]
-    if args.baseline is not None and args.baseline not in known:
-        raise GtransError(
-            f"`--baseline` {args.baseline}: there is no such system; there are {', '.join(known)}."
-        )
-    tables, reader = [], []
-    for number, test in enumerate(tests):
-        if args.baseline in test.systems:
-            test = compared_with(test, args.baseline)
-        chrf = measure_chrf(test)
-        scores = [table.scores or _computed(table) for table, _ in test.tables]
-        check_scores(test, chrf, by_label(test, scores))
-        found = side_by_side(test, scores)
-        chart = draw_intervals(f"intervals-{number}", "Scores with 95% intervals", found)
-        tables.append(TestTable(test.title, test.baseline, found, chart))
-        reader.append(for_reader(test, chrf, test.baseline))
-    models = _trainings(runs)
-    charts = training_charts(models) if models else []
-    groups = [Group("training", "Training", charts)] if charts else []
-    if args.analysis:
-        groups.append(Group("analysis", "Analyses", analysis_charts(args.analysis)))
-    contents = Contents(runs, tables, models, groups, reader=reader)
-    if items:
-        sets = _items(args)
-        judged = {name: contrast.read_judgements(path, sets) for name, path in items.items()}
-        contents.contrast = contrast.accuracies(sets, judged)
-        title = ", ".join(Path(path).name for path in args.set)
-        reader.append(contrast.for_reader(title, sets, judged, _languages(tests)))
-    return contents
-
-
-def _computed(table: ScoreTable) -> Mapping[str, Any]:
-    """The scores of a table that has no JSON, by the command that made it."""
-    from gtrans.cli import score
-    from gtrans.cli.shared.score_options import without_files
-    from gtrans.evaluation.report import to_json
-
-    files = ", ".join(file.name for file in table.systems.values())
-    say(f"gtrans: the scores of {files} are computed")
-    parser = _OfTable(prog="gtrans score")
-    parser.table = table.path
-    score.add_arguments(parser)
-    return to_json(score.report_of(without_files(parser.parse_args(table.words))))
-
-
-class _OfTable(argparse.ArgumentParser):
-    """The options of ``gtrans score``, whose mistakes are those of a table of scores."""
-
-    table: Path
-
-    def error(self, message: str) -> NoReturn:
-        """Raise GtransError instead of ending the program."""
-        raise GtransError(f"{self.table}: its first line is no `gtrans score` ({message}).")
-
-
-def _trainings(runs: Sequence[Run]) -> dict[str, Any]:
-    """All trainings by label: the model, with its run where several have one of that name."""
-    names = [name for one in runs for name in one.trained]
-    return {
-        f"{one.name}/{name}" if names.count(name) > 1 else name: training
-        for one in runs
-        for name, training in one.trained.items()
+def _page(args: argparse.Namespace, report: Report, texts: Texts, charts: str) -> str:
+    template = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
+    # What stands in a script may not end it.
+    data = json.dumps(_reader(report, texts), ensure_ascii=False, separators=(",", ":"))
+    script = template.partition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    systems = ", ".join(report.systems)
+    training = f"<section><h2>Training</h2>{charts}</section>" if charts else ""
+    values = {
+        "title": escape(f"{systems} on {Path(args.ref[0]).name}"),
+        "hash": digest,
+        "scores": "".join(_scores(report)),
+        "training": training,
+        "version": escape(__version__),
+        "data": data.replace("<", "\\u003c"),
     }
+    return re.sub(r"\{\{(\w+)\}\}", lambda name: values[name[1]], template)
 
 
-def _items(args: argparse.Namespace) -> list[Item]:
-    options = ReadOptions(args.documents and Path(args.documents), args.context)
-    return [item for path in args.set for item in read_items(path, args.format, options)]
+# ---- scores --------------------------------------------------------------------------------------
 
 
-def _languages(tests: Sequence[TestSet]) -> tuple[str, str]:
-    """Those of the test sets, if they are all the same."""
-    found = {test.languages for test in tests}
-    return found.pop() if len(found) == 1 else ("", "")
+def _scores(report: Report) -> Iterator[str]:
+    """The table of all scores, its notes and signatures."""
+    found = to_json(report)
+    columns = list(report.measurements.values())
+    heads = [
+        f"<th>{escape(it.label)}{'' if it.higher_is_better else ' ↓'}</th>" for it in columns
+    ]
+    yield '<div class="wide"><table><thead><tr><th class="corner">system</th>'
+    yield f"{''.join(heads)}</tr></thead><tbody>"
+    for name, entry in found["systems"].items():
+        cells = []
+        for column in columns:
+            choose = max if column.higher_is_better else min
+            shown = {one: f"{column.score(one):.{column.digits}f}" for one in report.systems}
+            best = choose(map(float, shown.values()))
+            is_best = len(report.systems) > 1 and float(shown[name]) == best
+            lines = [f'<b class="score">{shown[name]}</b>' if is_best else shown[name]]
+            lines += _about(entry[column.key], column.digits)
+            cells.append(f"<td>{''.join(lines)}</td>")
+        yield f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>'
+    yield "</tbody></table></div>"
+    counts = ", ".join(f"{count:,} {what}" for what, count in report.counts.items())
+    base = f"; changes are from {report.systems[0]}" if len(report.systems) > 1 else ""
+    yield f'<p class="soft">{escape(counts + base)}</p>'
+    yield from (f'<p class="soft">{escape(note)}</p>' for note in found["notes"])
+    signatures = [f"{it.label}: {it.signature}" for it in columns]
+    items = "".join(f"<li><code>{escape(text)}</code></li>" for text in signatures)
+    yield f"<details><summary>Signatures</summary><ul>{items}</ul></details>"
+
+
+def _about(entry: Mapping[str, Any], digits: int) -> Iterator[str]:
+    """The interval of a score, and its change from the baseline with p."""
+    if "confidence" in entry:
+        low, high = (in_digits(end, digits) for end in entry["confidence"]["interval"])
+        yield f"<small>{low} to {high}</small>"
+    if "comparison" in entry:
+        comparison = entry["comparison"]
+        test = comparison.get("paired_randomisation")
+        p = "" if test is None else f", p {p_value(test['p'])}"
+        sure = test is not None and test["p"] < SIGNIFICANT
+        kind = escape(comparison["direction"]) if sure else "even"
+        change = in_digits(comparison["difference"], digits, "+")
+        yield f'<small class="{kind}">{change}{escape(p)}</small>'
+        if "non_inferiority" in comparison:
+            lower = p_value(comparison["non_inferiority"]["p"])
+            yield f"<small>p non-inf {escape(lower)}</small>"
+
+
+# ---- curves --------------------------------------------------------------------------------------
+
+
+def _charts(runs: Sequence[str]) -> str:
+    """The learning curves as SVG; empty without runs."""
+    if not runs:
+        return ""
+    from gtrans.lab.analyses.curves import curves, read_history
+    from gtrans.lab.plots import draw, repeatable
+    from gtrans.lab.runs import by_label, labelled_paths
+
+    given = by_label(labelled_paths(runs, "--runs"))
+    models = {label: [read_history(path) for path in paths] for label, paths in given.items()}
+    logged = {
+        f"{split}:{name}" if split != "train" else name
+        for histories in models.values()
+        for one in histories
+        for split in ("train", "valid")
+        for name in one.names(split)
+    }
+    values = [v for v in _CURVES if any(Path(name).match(v) for name in logged)]
+    content = io.BytesIO()
+    with repeatable():
+        drawn = draw(curves(models, values))
+        import_module("matplotlib.backends.backend_svg").FigureCanvasSVG(drawn).print_svg(
+            content, metadata={"Date": None}
+        )
+    svg = content.getvalue().decode()
+    return f'<figure class="wide">{svg[svg.index("<svg") :]}</figure>'
+
+
+# ---- for the reader ------------------------------------------------------------------------------
+
+
+def _reader(report: Report, texts: Texts) -> dict[str, Any]:
+    """What the page's script is given; keys are short, because a test set has many sentences.
+
+    ``systems``: their names; ``documents``: of each the sentences of the source ``s``, of the
+    reference ``r``, of the systems ``h``, and chrF2 of each sentence and system ``c``, if it was
+    measured. There are none where a translation has other sentences than the reference.
+    """
+    references, systems = texts.references[0], texts.systems
+    shape = [len(document) for document in references]
+    if any([len(document) for document in one] != shape for one in systems.values()):
+        return {"systems": list(systems), "documents": []}
+    names = list(systems)
+    chrf = report.measurements.get("chrf")
+    scores = []
+    if chrf is not None and chrf.unit == "sentence":
+        rows = [chrf.statistics[name] for name in names]
+        if len(rows[0]) == sum(shape):
+            scores = [[_rounded(chrf.compute(row.tolist())) for row in of] for of in rows]
+    documents, place = [], 0
+    for number, reference in enumerate(references):
+        end = place + len(reference)
+        documents.append({
+            "s": list(texts.sources[number]) if texts.sources is not None else [],
+            "r": list(reference),
+            "h": [list(systems[name][number]) for name in names],
+            "c": [of_system[place:end] for of_system in scores],
+        })  # fmt: skip
+        place = end
+    return {"systems": names, "documents": documents}
+
+
+def _rounded(score: float) -> float:
+    return round(score, 1) if math.isfinite(score) else 0.0

@@ -146,7 +146,7 @@ def test_metadata(repo):
     assert not any(package.startswith("tests") for package in metadata["packages"])
     extras = metadata["extras_require"]
     assert set(extras) == {
-        *("build", "bert", "mbart", "zh", "plots", "report", "tensorboard", "documents"),
+        *("build", "bert", "mbart", "zh", "plots", "tensorboard", "documents"),
         *("experiments", "docs", "dev"),
     }
     for name, wanted in {
@@ -156,11 +156,10 @@ def test_metadata(repo):
         "plots": ["matplotlib"],
         "tensorboard": ["tensorboardx"],
         "documents": ["lxml", "markdown-it-py", "mdit-py-plugins", "sentencex"],
-        "report": ["jinja2", "matplotlib"],
         "experiments": ["snakemake"],
-        "docs": ["mkdocs", "mkdocs-material", "mkdocstrings", "mkdocstrings-python"],
+        "docs": ["jinja2", "mkdocs", "mkdocs-material", "mkdocstrings", "mkdocstrings-python"],
         "dev": [
-            *("beautifulsoup4", "ctranslate2", "hypothesis", "mkdocs", "mkdocs-material"),
+            *("beautifulsoup4", "ctranslate2", "hypothesis", "jinja2", "mkdocs", "mkdocs-material"),
             *("mkdocstrings", "mkdocstrings-python", "mypy", "pip-audit", "pytest"),
             *("pytest-timeout", "pytest-xdist", "python-docx", "ruff", "snakemake"),
         ],

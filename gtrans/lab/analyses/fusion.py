@@ -9,9 +9,28 @@ decoder's groups (Eq 6). Of a run folder all checkpoints are read: train with
 from __future__ import annotations
 
 import argparse
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from gtrans.cli.shared.labelled_paths import add_checkpoints, by_label, labelled_paths
-from gtrans.lab.figure_output import add_figure, check_figure, title_of, write
+import torch
+from torch import Tensor
+
+from gtrans.checkpoints import read_checkpoint
+from gtrans.errors import GtransError
+from gtrans.lab.plots import (
+    Figure,
+    Panel,
+    Series,
+    add_figure,
+    check_figure,
+    mean_of_runs,
+    shades,
+    title_of,
+    write,
+)
+from gtrans.lab.runs import Run, add_checkpoints, by_label, labelled_paths, labels_of, over_training
 from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans analyse fusion --path checkpoints --plot weights.png"
@@ -31,10 +50,111 @@ def run(args: argparse.Namespace) -> None:
         GtransError: a checkpoint is missing, damaged or of a model that fuses nothing, or the
             plot cannot be written.
     """
-    from gtrans.lab.analysis.fusion_weights import fusion_figure
-    from gtrans.lab.analysis.runs import runs_of
+    from gtrans.lab.runs import runs_of
 
     given = by_label(labelled_paths(args.path))
     runs = runs_of(given)
     check_figure(args, [step.path for run in runs for step in run.steps])
     write(args, fusion_figure(runs, title_of(args, list(given))))
+
+
+# -------------------------------------------------------------------------------------------------
+#
+# Gates and weights of fused layers, from checkpoints (GTRANS: Yang et al. 2022, figures 8 and 9).
+#
+# Nothing is computed with the model: these are its parameters.
+
+_WEIGHTS = ".fusion.weights"
+
+
+@dataclass(frozen=True)
+class FusionWeights:
+    """The scalars by which a model fuses its layers.
+
+    Attributes:
+        encoder: gate of each group of the encoder, ``sigmoid(w_i)`` (Eq 2).
+        decoder: gate of each layer of the decoder, ``sigmoid(w_j)`` (Eq 4); none if a group is its
+            last layer (``--decoder-group-fusion last``).
+        groups: weight psi of each group of the decoder, which add up to 1 (Eq 6).
+    """
+
+    encoder: tuple[float, ...]
+    decoder: tuple[float, ...]
+    groups: tuple[float, ...]
+
+
+def fusion_weights(path: Path) -> FusionWeights:
+    """The weights of one checkpoint.
+
+    Raises:
+        GtransError: the checkpoint is damaged, or its model fuses no layers.
+    """
+    model = read_checkpoint(path)["model"]
+    encoder = _gates(model, "encoder")
+    decoder = _gates(model, "decoder")
+    psi: tuple[float, ...] = ()
+    if (raw := model.get("decoder.probabilities.weights")) is not None and len(raw) > 1:
+        width = model["decoder.embed_tokens.weight"].size(1)
+        psi = tuple(torch.softmax(raw.float() / math.sqrt(width), 0).tolist())
+    if not (encoder or decoder or psi):
+        raise GtransError(
+            f"{path}: its model fuses no groups of layers; train one of the gtrans_fusion "
+            "architectures (--system gtrans), or leave it out."
+        )
+    return FusionWeights(encoder, decoder, psi)
+
+
+def _gates(model: Mapping[str, Tensor], side: str) -> tuple[float, ...]:
+    # Those of DLCL are a matrix, and no gates.
+    raw = model.get(f"{side}{_WEIGHTS}")
+    return () if raw is None or raw.dim() != 1 else tuple(torch.sigmoid(raw.float()).tolist())
+
+
+_PANELS = (
+    ("encoder", "gates of the encoder's groups (Eq 2)", "group", "sigmoid of the gate"),
+    ("decoder", "gates of the decoder's layers (Eq 4)", "layer", "sigmoid of the gate"),
+    ("groups", "weights of the decoder's groups (Eq 6)", "group", "weight"),
+)
+
+
+def fusion_figure(runs: Sequence[Run], title: str = "") -> Figure:
+    """The weights over updates, or of one checkpoint by layer and group.
+
+    Several runs of a model are drawn as their mean, with the smallest and the largest value.
+
+    Raises:
+        GtransError: see :func:`fusion_weights`.
+    """
+    labels, training = labels_of(runs), over_training(runs)
+    read = [[(step.updates, fusion_weights(step.path)) for step in run.steps] for run in runs]
+    panels = []
+    for name, heading, part, y_label in _PANELS:
+        series: list[Series] = []
+        for label in labels:
+            of_label = [
+                [(updates, getattr(weights, name)) for updates, weights in steps]
+                for run, steps in zip(runs, read, strict=True)
+                if run.label == label
+            ]
+            count = max(len(values) for steps in of_label for _, values in steps)
+            if training:
+                for number, shade in enumerate(shades(count)):
+                    points = mean_of_runs(
+                        [(updates, values[number]) for updates, values in steps]
+                        for steps in of_label
+                    )
+                    called = f"{part} {number + 1}"
+                    called = called if len(labels) == 1 else f"{label}, {called}"
+                    model = labels.index(label)
+                    series.append(Series(called, points, dashed=model > 0, shade=shade, mark=model))
+            elif count:
+                points = mean_of_runs(
+                    list(enumerate(values, 1)) for steps in of_label for _, values in steps
+                )
+                series.append(Series(label, points, labels.index(label)))
+        if series:
+            x_label = "updates" if training else part
+            panels.append(Panel(heading, x_label, y_label, tuple(series)))
+    paths = {label: [str(s.path) for r in runs if r.label == label for s in r.steps]
+             for label in labels}  # fmt: skip
+    return Figure(title, tuple(panels), {"checkpoints": paths})

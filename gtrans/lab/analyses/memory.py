@@ -10,12 +10,26 @@ one line; models of one size are its seeds. The divergence of the two is drawn b
 from __future__ import annotations
 
 import argparse
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from gtrans.cli.shared.labelled_paths import add_checkpoints, by_label, labelled_paths
+import torch
+from torch import Tensor, nn
+
 from gtrans.cli.shared.model_options import add_read, add_scoring, add_units, check_scoring
+from gtrans.decoding.loading import load_models
 from gtrans.errors import GtransError
-from gtrans.lab.figure_output import add_plot, check_figure, write
+from gtrans.lab.attention import Location, attention_watched
+from gtrans.lab.measure import read_units
+from gtrans.lab.plots import Figure, Panel, Series, add_plot, check_figure, mean_of_runs, write
+from gtrans.lab.runs import Run, add_checkpoints, by_label, labelled_paths
 from gtrans.libraries import ENGINE
+from gtrans.modules.attention import Pairs
+from gtrans.modules.group_attention import AttentionPlan
+from gtrans.modules.memory import RecurrentMemory
 
 EXAMPLE = (
     "gtrans analyse memory --path m8/checkpoint_best.pt m16/checkpoint_best.pt --data data "
@@ -58,8 +72,7 @@ def run(args: argparse.Namespace) -> None:
             raise GtransError(f"`--{flag}` must be at least 1, but is {value}.")
     if args.seed < 0:
         raise GtransError(f"`--seed` must be at least 0, but is {args.seed}.")
-    from gtrans.lab.analysis.memory_gain import gain_figure, memory_gain
-    from gtrans.lab.analysis.runs import runs_of
+    from gtrans.lab.runs import runs_of
     from gtrans.text.prepared_folder import prepared_files
 
     runs = runs_of(by_label(labelled_paths(args.path)))
@@ -73,3 +86,189 @@ def run(args: argparse.Namespace) -> None:
         for run in runs
     ]  # fmt: skip
     write(args, gain_figure(found, args.title or ""))
+
+
+# -------------------------------------------------------------------------------------------------
+#
+# The information gain of a trained memory over a random one (Feng et al. 2022, figure 2).
+#
+# The paper compares "the attention maps in Update Attention and Output Attention" of both,
+# without a formula. Here the random memory is the whole memory as it begins training: initial
+# vectors and both attentions, in a model that is otherwise trained. The gain is the information
+# that a map has more than that of the random memory: the difference of their entropies. The
+# Kullback-Leibler divergence of the two maps, which some call so, is measured, too.
+
+KINDS = {"update": "Update Attention", "memory": "Output Attention"}
+_TINY = 1e-12  # a weight that is 0 in single precision has no logarithm
+
+
+@dataclass
+class Gain:
+    """What one attention has over its random counterpart, in bits; means over queries and heads.
+
+    Attributes:
+        queries: number of queries.
+        entropy: of the trained memory's weights.
+        random_entropy: of the random memory's weights.
+        divergence: Kullback-Leibler divergence of the trained from the random weights.
+    """
+
+    queries: int = 0
+    entropy: float = 0.0
+    random_entropy: float = 0.0
+    divergence: float = 0.0
+
+    def add(self, trained: Tensor, random: Tensor) -> None:
+        """Count the weights ``(heads, queries, keys)`` of one call with both memories."""
+        heads, queries, _ = trained.shape
+        trained, random = trained.double(), random.double()
+        values = (
+            -torch.xlogy(trained, trained).sum(),
+            -torch.xlogy(random, random).sum(),
+            (torch.xlogy(trained, trained) - torch.xlogy(trained, random.clamp(min=_TINY))).sum(),
+        )
+        sums = [float(value) / heads / math.log(2) for value in values]
+        whole = self.queries + queries
+        for name, value in zip(("entropy", "random_entropy", "divergence"), sums, strict=True):
+            setattr(self, name, (getattr(self, name) * self.queries + value) / whole)
+        self.queries = whole
+
+    @property
+    def gain(self) -> float:
+        """Bits that the trained memory's weights tell more."""
+        return self.random_entropy - self.entropy
+
+
+@dataclass(frozen=True)
+class MemoryGain:
+    """The gains of one checkpoint.
+
+    Attributes:
+        label, path: the model and its checkpoint.
+        size: memory vectors of a document.
+        places: the gain of every Update and Output Attention.
+        system: the class of the model.
+    """
+
+    label: str
+    path: str
+    size: int
+    places: dict[Location, Gain] = field(default_factory=dict)
+    system: str = ""
+
+    def mean(self, kind: str, what: str = "gain") -> float:
+        """The mean over layers and sides of one of :data:`KINDS`."""
+        found: list[float] = [
+            getattr(gain, what) for place, gain in self.places.items() if place.kind == kind
+        ]
+        return sum(found) / len(found)
+
+
+def memory_gain(
+    run: Run, data: str, split: str, *, units: int, draws: int = 3, seed: int = 1,
+    max_tokens: int = 2000, cpu: bool = False, fp16: bool = False,
+) -> MemoryGain:  # fmt: skip
+    """Measure the last checkpoint of a run while it reads a corpus.
+
+    Args:
+        run: the run.
+        data, split, units: what is read, see :func:`gtrans.lab.measure.analyse`.
+        draws: how many random memories are compared with.
+        seed: of the first of them.
+        max_tokens, cpu, fp16: as there.
+
+    Raises:
+        GtransError: see there; or the model has no memory.
+    """
+    path = str(run.steps[-1].path)
+    (model,), task = load_models([path], data, {"memory_bptt": -1}, cpu=cpu, fp16=fp16)
+    memories = [module for module in model.modules() if isinstance(module, RecurrentMemory)]
+    if not memories:
+        raise GtransError(f"{path}: its model has no recurrent memory (--memory-size).")
+    found = MemoryGain(run.label, path, memories[0].memory.size, system=type(model).__name__)
+    device = next(model.parameters()).device
+    for net_input in read_units(task, split, units, max_tokens, device):
+        add_gains(found.places, model, net_input, draws, seed)
+    return found
+
+
+def add_gains(
+    places: dict[Location, Gain], model: Any, net_input: dict[str, Any], draws: int, seed: int
+) -> None:
+    """Compare the memories of ``model`` with random ones on one batch."""
+    trained = _maps(model, net_input)
+    for number in range(draws):
+        with random_memories(model, seed + number):
+            drawn = _maps(model, net_input)
+        for (place, weights), (_, random) in zip(trained, drawn, strict=True):
+            places.setdefault(place, Gain()).add(weights, random)
+
+
+def _maps(model: nn.Module, net_input: dict[str, Any]) -> list[tuple[Location, Tensor]]:
+    """The weights of Update and Output Attention in the order of their calls."""
+    maps: list[tuple[Location, Tensor]] = []
+
+    def keep(place: Location, weights: Tensor, pairs: AttentionPlan | Pairs) -> None:
+        if place.kind in KINDS:
+            maps.append((place, weights.float().cpu()))
+
+    with torch.no_grad(), attention_watched(model, keep):
+        model(**net_input)
+    return maps
+
+
+@contextmanager
+def random_memories(model: nn.Module, seed: int) -> Iterator[None]:
+    """Inside the ``with`` block all memories of ``model`` are as before training."""
+    memories = [module for module in model.modules() if isinstance(module, RecurrentMemory)]
+    before = [{k: v.clone() for k, v in memory.state_dict().items()} for memory in memories]
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        for memory in memories:
+            fresh = RecurrentMemory(memory.spec, memory.memory, memory.number)
+            memory.load_state_dict(fresh.state_dict())
+    try:
+        yield
+    finally:
+        for memory, state in zip(memories, before, strict=True):
+            memory.load_state_dict(state)
+
+
+def gain_figure(found: Sequence[MemoryGain], title: str = "") -> Figure:
+    """The gain by the size of the memory; models of one size are its runs.
+
+    Raises:
+        GtransError: the models are not of one system.
+    """
+    other = next((one for one in found if one.system != found[0].system), None)
+    if other is not None:
+        raise GtransError(
+            f"{found[0].path} is a {found[0].system}, {other.path} a {other.system}; a line is of "
+            "one system, so analyse them in two calls."
+        )
+    panels = []
+    for what, heading in (("gain", "information gain"), ("divergence", "divergence from random")):
+        series = tuple(
+            Series(label, mean_of_runs([(one.size, one.mean(kind, what))] for one in found), number)
+            for number, (kind, label) in enumerate(KINDS.items())
+            if any(place.kind == kind for place in found[0].places)
+        )
+        panels.append(Panel(heading, "memory vectors", "bits", series))
+    return Figure(title, tuple(panels), {"models": [as_json(one) for one in found]})
+
+
+def as_json(found: MemoryGain) -> dict[str, Any]:
+    """The gains of one model, place by place."""
+    places = sorted(found.places.items(), key=lambda item: item[0].order)
+    means = {kind: found.mean(kind) for kind in KINDS if any(p.kind == kind for p in found.places)}
+    return {
+        "label": found.label,
+        "path": found.path,
+        "size": found.size,
+        "update_gain": means.get("update"),
+        "output_gain": means.get("memory"),
+        "gain": sum(means.values()) / len(means),
+        "attention": [
+            {**asdict(place), **asdict(gain), "gain": gain.gain} for place, gain in places
+        ],
+    }

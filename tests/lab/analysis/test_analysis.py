@@ -16,8 +16,8 @@ from torch import Tensor
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
-from gtrans.lab.analysis.attention import Location, Measurements, Opening, Spread, watched
-from gtrans.lab.analysis.reach import Distances, Reach, add_gradients
+from gtrans.lab.attention import Location, Measurements, Opening, Spread, watched
+from gtrans.lab.gradients import Distances, Reach, add_gradients
 from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
 from gtrans.models.concat_transformer import ConcatTransformer, ConcatTransformerConfig
 from gtrans.models.flat_transformer import FlatTransformer, FlatTransformerConfig

@@ -14,14 +14,14 @@ from gtrans.cli import main
 from gtrans.decoding.loading import load_models
 from gtrans.decoding.search_options import SearchOptions
 from gtrans.decoding.translator import Translator
-from gtrans.lab.analysis import cost
-from gtrans.lab.analysis.cost import Text
+from gtrans.lab.analyses import cost
+from gtrans.lab.analyses.cost import Text
 
 
 def test_memory_is_what_was_taken_since(repo: Path) -> None:
     """64 MB that are gone again are in the peak; what was gone before is not in what is added."""
     code = """
-from gtrans.lab.analysis import resident
+from gtrans.lab.analyses import cost as resident
 earlier = [bytes(20_000) for _ in range(5000)]
 del earlier
 before = resident.forget_peak()

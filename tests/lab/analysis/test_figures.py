@@ -13,10 +13,19 @@ import pytest
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.lab.analyse import PARTS
-from gtrans.lab.analysis.curves import curves
-from gtrans.lab.analysis.figures import Figure, Panel, Point, Series, mean_of_runs, to_csv, to_json
-from gtrans.lab.analysis.history import read_history
-from gtrans.lab.analysis.plots import COLOURS, draw, write_figure
+from gtrans.lab.analyses.curves import curves, read_history
+from gtrans.lab.plots import (
+    COLOURS,
+    Figure,
+    Panel,
+    Point,
+    Series,
+    draw,
+    mean_of_runs,
+    to_csv,
+    to_json,
+    write_figure,
+)
 
 LINE = "train_inner | epoch {epoch:03d}:  1 / 9 loss={loss}, weight_group_1={w}, num_updates={n}, wall={s}\n"  # noqa: E501
 VALID = "valid | epoch {epoch:03d} | valid on 'valid' subset | loss {loss} | num_updates {n}\n"

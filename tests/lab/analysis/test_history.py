@@ -9,7 +9,7 @@ from support.runs import train
 from support.tiny_models import TinyWorld
 
 from gtrans.errors import GtransError
-from gtrans.lab.analysis.history import History, read_history
+from gtrans.lab.analyses.curves import History, read_history
 
 TIME = "2026-11-22 09:07:34 | INFO |"
 SIMPLE = f"""$ gtrans train data --save-dir run

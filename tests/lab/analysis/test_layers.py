@@ -18,10 +18,9 @@ from torch import Tensor
 from gtrans.cli import main
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.errors import GtransError
-from gtrans.lab.analysis.fusion_weights import fusion_weights
-from gtrans.lab.analysis.layer_gradients import layer_gradients
-from gtrans.lab.analysis.reach import Distances
-from gtrans.lab.analysis.runs import runs_of
+from gtrans.lab.analyses.fusion import fusion_weights
+from gtrans.lab.gradients import Distances, layer_gradients
+from gtrans.lab.runs import runs_of
 
 BOS, PAD, EOS, A, B, C = 0, 1, 2, 4, 5, 6
 SOURCE = torch.tensor([[BOS, A, B, EOS, BOS, C, EOS]])

@@ -18,15 +18,15 @@ from torch import Tensor
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
-from gtrans.lab.analysis.attention import Location
-from gtrans.lab.analysis.maps import Axis, UnitText, attention_maps, of_sentences, unit_text
-from gtrans.lab.analysis.memory_gain import (
+from gtrans.lab.analyses.maps import Axis, UnitText, attention_maps, of_sentences, unit_text
+from gtrans.lab.analyses.memory import (
     Gain,
     MemoryGain,
     add_gains,
     gain_figure,
     random_memories,
 )
+from gtrans.lab.attention import Location
 from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
 from gtrans.modules.memory import RecurrentMemory
 

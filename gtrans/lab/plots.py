@@ -1,21 +1,162 @@
-"""Figures drawn by matplotlib, with their numbers beside them."""
+"""Figures as numbers: panels with the points of several series, and their CSV and JSON."""
 
 from __future__ import annotations
 
+import argparse
+import csv
 import importlib
 import io
 import json
 import math
+import statistics
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output, replacing
-from gtrans.lab.analysis.figures import Figure, Panel, Series, to_csv, to_json
 from gtrans.libraries import require
+from gtrans.messages import json_text, print_lines
+
+Kind = Literal["line", "limit", "bars"]
+X = float | str
+
+
+@dataclass(frozen=True)
+class Point:
+    """A value of a series.
+
+    Attributes:
+        x: a number, or the name of a category.
+        y: the value; the mean if there are several runs.
+        low, high: ends of its interval, or the smallest and the largest run; None: neither.
+        runs: of how many runs ``y`` is the mean.
+    """
+
+    x: X
+    y: float
+    low: float | None = None
+    high: float | None = None
+    runs: int = 1
+
+
+@dataclass(frozen=True)
+class Series:
+    """The points of one thing, which have one colour.
+
+    Attributes:
+        label: its name in the legend.
+        points: by ``x``, if these are numbers.
+        colour: number of its colour; series with the same number belong together.
+        kind: ``line``: points joined by lines; ``limit``: a dashed line that other points cannot
+            pass; ``bars``.
+        dashed: another line of the same colour.
+        mark: number of the mark of its points; None: that of the colour.
+        shade: the colour instead, from 0 (dark) to 1 (light): for series that have an order, such
+            as layers; None: the colour of ``colour``.
+    """
+
+    label: str
+    points: tuple[Point, ...]
+    colour: int = 0
+    kind: Kind = "line"
+    dashed: bool = False
+    shade: float | None = None
+    mark: int | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A pair of axes.
+
+    Attributes:
+        title: what it shows.
+        x_label, y_label: names of the axes, with units.
+        series: what is drawn.
+        logarithmic: whether the values have a logarithmic axis.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    logarithmic: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels side by side.
+
+    Attributes:
+        title: of the whole; empty: none.
+        panels: from left to right, row by row.
+        facts: from what the numbers come, for JSON.
+    """
+
+    title: str
+    panels: tuple[Panel, ...]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def mean_of_runs(runs: Iterable[Sequence[tuple[X, float]]]) -> tuple[Point, ...]:
+    """The points of several runs as one series: mean, smallest and largest value at each ``x``.
+
+    Runs need not have the same ``x``; :attr:`Point.runs` says how many have one.
+    """
+    found: dict[X, list[float]] = defaultdict(list)
+    for run in runs:
+        for x, y in run:
+            found[x].append(y)
+    places = list(found)
+    if all(not isinstance(x, str) for x in places):
+        places.sort(key=lambda x: float(x))
+    return tuple(_mean(x, found[x]) for x in places)
+
+
+def shades(count: int) -> list[float]:
+    """The shades of ``count`` ordered series."""
+    return [number / max(count - 1, 1) for number in range(count)]
+
+
+def _mean(x: X, values: Sequence[float]) -> Point:
+    if len(values) == 1:
+        return Point(x, values[0])
+    return Point(x, statistics.fmean(values), min(values), max(values), len(values))
+
+
+def to_json(figure: Figure) -> dict[str, Any]:
+    """The figure as an object; a value that is not finite is null."""
+    found = asdict(figure)
+    for panel in found["panels"]:
+        for series in panel["series"]:
+            for point in series["points"]:
+                if not math.isfinite(point["y"]):
+                    point["y"] = None
+    return found
+
+
+def to_csv(figure: Figure) -> str:
+    """A line for every point, under a head."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("panel", "series", "x", "y", "low", "high", "runs"))
+    for panel in figure.panels:
+        for series in panel.series:
+            for p in series.points:
+                ends = ("" if end is None else f"{end:.8g}" for end in (p.low, p.high))
+                x = p.x if isinstance(p.x, str) else f"{p.x:g}" if p.x % 1 else f"{int(p.x)}"
+                writer.writerow((panel.title, series.label, x, f"{p.y:.8g}", *ends, p.runs))
+    return text.getvalue()
+
+
+# -------------------------------------------------------------------------------------------------
+#
+# Figures drawn by matplotlib, with their numbers beside them.
 
 SUFFIXES = (".png", ".pdf", ".svg")
 NUMBERS = (".csv", ".json")
@@ -247,3 +388,75 @@ def _categories(bars: Iterable[Series]) -> list[str]:
                 later = [found.index(other) for other in names[number + 1 :] if other in found]
                 found.insert(min(later, default=len(found)), name)
     return found
+
+
+# -------------------------------------------------------------------------------------------------
+#
+# What all parts of ``gtrans analyse`` write: a figure, its numbers, a table.
+
+def add_figure(parser: argparse.ArgumentParser) -> None:
+    """``--plot``, ``--title`` and ``--json``."""
+    group = parser.add_argument_group("output")
+    add_plot(group)
+    group.add_argument("--json", action="store_true", help="write JSON to standard output")
+
+
+def add_plot(group: argparse._ArgumentGroup) -> None:
+    """``--plot`` and ``--title``."""
+    group.add_argument(
+        "--plot",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="draw into .png, .pdf or .svg files (needs the extra 'plots'); the numbers are "
+        "written beside each, as FILE.csv and FILE.json without its .png",
+    )
+    group.add_argument(
+        "--title", help="title of the figure (default: the model's label, if there is one model)"
+    )
+
+
+def check_figure(args: argparse.Namespace, inputs: Sequence[str | Path]) -> None:
+    """Raises GtransError, before anything is computed, if ``--plot`` cannot be written."""
+
+    check_plots(args.plot, inputs)
+
+
+def title_of(args: argparse.Namespace, labels: Sequence[str]) -> str:
+    """``--title``, or the label of the only model."""
+    if args.title is not None:
+        return str(args.title)
+    return labels[0] if len(labels) == 1 else ""
+
+
+def write(args: argparse.Namespace, figure: Figure) -> None:
+    """Draw what ``--plot`` asks for, and print the numbers."""
+
+    write_figure(figure, args.plot)
+    if args.json:
+        print(json_text(to_json(figure)))
+    else:
+        print_lines(*tables(figure))
+
+
+def tables(figure: Figure) -> list[str]:
+    """A table for every panel: a line for every x, a column for every series."""
+    lines: list[str] = []
+    for panel in figure.panels:
+        by_x = [{point.x: point for point in series.points} for series in panel.series]
+        places = list(dict.fromkeys(x for points in by_x for x in points))
+        if not any(isinstance(x, str) for x in places):
+            places.sort(key=lambda x: float(x))
+        rows = [(panel.x_label, *(series.label or panel.y_label for series in panel.series))]
+        for x in places:
+            name = x if isinstance(x, str) else f"{x:,.6g}" if x % 1 else f"{int(x):,}"
+            cells = []
+            for points in by_x:
+                point = points.get(x)
+                cell = "-" if point is None else f"{point.y:.4g}"
+                if point is not None and point.low is not None and point.high is not None:
+                    cell += f" ({point.low:.4g} to {point.high:.4g})"
+                cells.append(cell)
+            rows.append((name, *cells))
+        lines += [f"{panel.title}; {panel.y_label}", *aligned(rows, {0}), ""]
+    return lines

@@ -1,1 +1,0 @@
-"""What trained models do with their context: attention, gates, gradients."""

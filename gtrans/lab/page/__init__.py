@@ -1,1 +1,0 @@
-"""``gtrans report``: one page of HTML from finished run folders."""
