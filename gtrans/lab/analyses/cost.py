@@ -2,7 +2,7 @@
 
 Texts of random tokens, in sentences (chunks) of equal length, are translated by each model in the
 unit that it was trained with; every translation is as long as its source. A sentence model and a
-recurrent memory take chunk after chunk, a document model the whole text (--max-doc-tokens cuts it).
+recurrent memory take chunk after chunk, a document model the whole text.
 
 Each model and length has a fresh process. Memory is its largest resident size, on a GPU what it has
 taken there; what translating adds to the loaded model is told apart. Time is CPU time of one
@@ -16,7 +16,6 @@ import ctypes
 import multiprocessing
 import platform
 import resource
-import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -84,19 +82,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for flag, default, meaning in (
         ("--chunk", 100, "tokens of a sentence"),
-        ("--documents", 1, "texts side by side"),
         ("--beam", 5, "hypotheses of the search"),
-        ("--rounds", 1, "how often each length is timed; the median counts"),
     ):
         text.add_argument(
             flag, type=int, default=default, metavar="N", help=f"{meaning} (default: %(default)s)"
         )
-    text.add_argument(
-        "--max-doc-tokens",
-        type=int,
-        metavar="N",
-        help="longest instance of a document model, marks included (default: the whole text)",
-    )
     add_device(parser.add_argument_group("size"))
     add_figure(parser)
 
@@ -117,7 +107,7 @@ def run(args: argparse.Namespace) -> None:
             )
     check_figure(args, [path for paths in given.values() for path in paths])
 
-    text = Text(args.chunk, args.documents, args.beam, args.rounds, args.max_doc_tokens)
+    text = Text(args.chunk, args.beam)
     lengths = sorted(set(args.lengths))
     check_lengths(lengths, text)
     models = {label: paths[0] for label, paths in given.items()}
@@ -138,17 +128,11 @@ class Text:
 
     Attributes:
         chunk: tokens of a sentence; the translation of each is as long.
-        documents: texts side by side.
         beam: hypotheses of the search.
-        rounds: how often each length is timed.
-        max_doc_tokens: longest instance of a document model, marks included; None: the whole text.
     """
 
     chunk: int = 100
-    documents: int = 1
     beam: int = 5
-    rounds: int = 1
-    max_doc_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -157,7 +141,7 @@ class Cost:
 
     Attributes:
         tokens: of each text, words without marks.
-        seconds: CPU seconds of the process; on a GPU those of the clock. The median of all rounds.
+        seconds: CPU seconds of the process; on a GPU those of the clock.
         peak: largest memory of the process in megabytes: what it has resident, or has taken of
             the GPU.
         added: megabytes of the peak that translating has added to the loaded model.
@@ -184,8 +168,7 @@ def cost(path: str, data: str | None, tokens: int, text: Text, cpu: bool, fp16: 
         except BrokenProcessPool:
             raise GtransError(
                 f"{path}: the process that translated {tokens} tokens was ended from outside, "
-                "perhaps for want of memory; give shorter --lengths, a smaller --beam or fewer "
-                "--documents."
+                "perhaps for want of memory; give shorter --lengths or a smaller --beam."
             ) from None
 
 
@@ -220,52 +203,44 @@ def _measure(path: str, data: str | None, tokens: int, text: Text, cpu: bool, fp
     search = SearchOptions(beam=text.beam, max_len_a=1, max_len_b=0, min_len=chunk)
     translator = Translator(models, task, str, search)
     # Libraries load parts of themselves by the first sentence.
-    _translate(translator, _rows(translator, chunk, chunk, text))
-    rows = _rows(translator, tokens, chunk, text)
-    seconds = [_timed(translator, rows, device) for _ in range(text.rounds)]
+    _translate(translator, _rows(translator, chunk, chunk))
+    rows = _rows(translator, tokens, chunk)
+    seconds = _timed(translator, rows, device)
     # By itself, because it takes more time when freed memory is given back.
     before = _begin(device)
     _translate(translator, rows)
     peak = _peak(device)
-    return Cost(
-        tokens, statistics.median(seconds), peak / _MEGABYTE, max(peak - before, 0) / _MEGABYTE
-    )
+    return Cost(tokens, seconds, peak / _MEGABYTE, max(peak - before, 0) / _MEGABYTE)
 
 
-def _rows(translator: Translator, tokens: int, chunk: int, text: Text) -> list[list[Example]]:
-    """Batches: the first rows of all texts, then the second ones."""
-    task, unit = translator.task, translator.examples.unit
+def _rows(translator: Translator, tokens: int, chunk: int) -> list[Example]:
+    """The rows of a text of random tokens."""
+    task, unit = translator.task, translator.examples.unit.unlimited()
     dictionary, draw = task.source_dictionary, torch.Generator().manual_seed(1)
     sizes = [chunk] * (tokens // chunk)
-    unit = unit.limited_to(text.max_doc_tokens) if text.max_doc_tokens else unit.unlimited()
     end = torch.tensor([dictionary.eos()])
-    documents = []
-    for _ in range(text.documents):
-        drawn = [
-            torch.randint(dictionary.nspecial, len(dictionary), (size,), generator=draw)
-            for size in sizes
-        ]
-        words = [" ".join(dictionary[token] for token in one.tolist()) for one in drawn]
-        pieces = task.word_pieces(words) or []
-        documents.append(
-            [
-                translator.examples.example(
-                    span,
-                    [torch.cat([drawn[number], end]) for number in span.source],
-                    word_pieces=[pieces[number] for number in span.source] if pieces else [],
-                )
-                for span in unit.cut_to_translate(sizes)
-            ]
+    drawn = [
+        torch.randint(dictionary.nspecial, len(dictionary), (size,), generator=draw)
+        for size in sizes
+    ]
+    words = [" ".join(dictionary[token] for token in one.tolist()) for one in drawn]
+    pieces = task.word_pieces(words) or []
+    return [
+        translator.examples.example(
+            span,
+            [torch.cat([drawn[number], end]) for number in span.source],
+            word_pieces=[pieces[number] for number in span.source] if pieces else [],
         )
-    return [[row for row in batch if row is not None] for batch in zip_longest(*documents)]
+        for span in unit.cut_to_translate(sizes)
+    ]
 
 
-def _translate(translator: Translator, batches: Sequence[list[Example]]) -> None:
-    for batch in batches:
-        translator.decode(batch)
+def _translate(translator: Translator, rows: Sequence[Example]) -> None:
+    for row in rows:
+        translator.decode([row])
 
 
-def _timed(translator: Translator, batches: Sequence[list[Example]], device: Any) -> float:
+def _timed(translator: Translator, rows: Sequence[Example], device: Any) -> float:
     def now() -> float:
         if device.type == "cpu":
             return time.process_time()
@@ -273,7 +248,7 @@ def _timed(translator: Translator, batches: Sequence[list[Example]], device: Any
         return time.perf_counter()
 
     begin = now()
-    _translate(translator, batches)
+    _translate(translator, rows)
     return now() - begin
 
 
@@ -295,7 +270,7 @@ def cost_figure(found: Mapping[str, Sequence[Cost]], text: Text, title: str = ""
     panels = []
     for heading, y_label, value in (
         ("time", "seconds", lambda one: one.seconds),
-        ("time per token", "milliseconds", lambda one: per_token(one, text)),
+        ("time per token", "milliseconds", per_token),
         ("largest memory of the process", "megabytes", lambda one: one.peak),
         ("memory that translating adds", "megabytes", lambda one: one.added),
     ):
@@ -311,16 +286,15 @@ def cost_figure(found: Mapping[str, Sequence[Cost]], text: Text, title: str = ""
     return Figure(title, tuple(panels), facts)
 
 
-def per_token(one: Cost, text: Text) -> float:
+def per_token(one: Cost) -> float:
     """Milliseconds for each token of the translations."""
-    return 1000 * one.seconds / (one.tokens * text.documents)
+    return 1000 * one.seconds / one.tokens
 
 
 def check_lengths(lengths: Sequence[int], text: Text) -> None:
     """Raises GtransError for lengths and settings that mean nothing."""
     for flag, values in (
-        ("lengths", lengths), ("chunk", [text.chunk]), ("documents", [text.documents]),
-        ("rounds", [text.rounds]),
+        ("lengths", lengths), ("chunk", [text.chunk]), ("beam", [text.beam])
     ):  # fmt: skip
         if min(values) < 1:
             raise GtransError(f"`--{flag}` must be at least 1, but is {min(values)}.")

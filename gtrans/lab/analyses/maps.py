@@ -63,13 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sentences", metavar="A-B", help="only what the sentences A to B of the unit attend to"
     )
     what.add_argument(
-        "--layers", nargs="+", type=int, metavar="N", help="only these layers, from 1"
-    )
-    what.add_argument(
         "--kinds", nargs="+", choices=KINDS, help="only these kinds of attention (default: all)"
-    )
-    what.add_argument(
-        "--heads", action="store_true", help="also a picture for every head, besides their mean"
     )
     add_device(parser.add_argument_group("size"))
 
@@ -101,16 +95,15 @@ def run(args: argparse.Namespace) -> None:
     maps = [
         one
         for one in (of_sentences(maps, first, last) if args.sentences else maps)
-        if (not args.layers or one.place.layer in args.layers)
-        and (not args.kinds or one.place.kind in args.kinds)
+        if not args.kinds or one.place.kind in args.kinds
     ]
     if not maps:
         raise GtransError(
-            f"{args.path}: it has no attention that --sentences, --layers and --kinds leave over."
+            f"{args.path}: it has no attention that --sentences and --kinds leave over."
         )
     folder.mkdir(parents=True, exist_ok=True)
     about = f"{args.path}, unit {args.unit} of {args.split}; the darker, the higher the weight."
-    write_gallery(maps, folder, f"Attention of {Path(args.path).name}", about, args.heads)
+    write_gallery(maps, folder, f"Attention of {Path(args.path).name}", about)
     print_lines(f"{folder / INDEX}: {len(maps)} maps")
 
 
@@ -359,7 +352,6 @@ _PAGE = """<!doctype html>
 figure{{display:inline-block;margin:1em;vertical-align:top}}img{{max-width:95vw}}</style></head><body>
 <h1>{title}</h1>
 <p>{text}</p>
-<nav><ul>{links}</ul></nav>
 {figures}</body></html>
 """
 
@@ -400,41 +392,31 @@ def _boundaries(line: Any, axis: Axis) -> None:
             line(place - 0.5, color="#D55E00", linewidth=0.6)
 
 
-def write_gallery(maps: Sequence[Map], folder: Path, title: str, text: str, heads: bool) -> None:
+def write_gallery(maps: Sequence[Map], folder: Path, title: str, text: str) -> None:
     """Write a picture of every map, their numbers, and a page with all pictures.
 
     Args:
         maps: the maps.
         folder: an existing folder.
         title, text: heading and first paragraph of the page.
-        heads: a picture for every head, not only the mean of all.
 
     Raises:
         GtransError: a file cannot be written; then none is.
     """
     contents: dict[Path, str | Callable[[], Any]] = {}
-    links, figures = [], []
+    figures = []
     for one in maps:
-        drawings = [(one.name, one.title, one.weights.mean(0))]
-        if heads:
-            drawings += [
-                (f"{one.name}-head-{number}", f"{one.title}, head {number}", weights)
-                for number, weights in enumerate(one.weights, 1)
-            ]
-        for name, caption, weights in drawings:
-            contents[folder / f"{name}.svg"] = partial(
-                draw_map, weights.numpy(), one.queries, one.keys, caption
-            )
-            safe = html.escape(caption)
-            links.append(f'<li><a href="#{name}">{safe}</a></li>')
-            figures.append(
-                f'<figure id="{name}"><img src="{name}.svg" alt="{safe}" loading="lazy"></figure>\n'
-            )
+        contents[folder / f"{one.name}.svg"] = partial(
+            draw_map, one.weights.mean(0).numpy(), one.queries, one.keys, one.title
+        )
+        safe = html.escape(one.title)
+        figures.append(
+            f'<figure><img src="{one.name}.svg" alt="{safe}" loading="lazy"></figure>\n'
+        )
     numbers = json.dumps([as_json(one) for one in maps], ensure_ascii=False)
     page = _PAGE.format(
         title=html.escape(title),
         text=html.escape(text),
-        links="".join(links),
         figures="".join(figures),
     )
     for name, content in ((NUMBERS, f"{numbers}\n"), (INDEX, page)):

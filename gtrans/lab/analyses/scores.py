@@ -1,20 +1,14 @@
-"""Draw scores that are finished: by a setting, or by length and position within the corpus.
+"""Draw BLEU of parts of the test set, by the length of sentences or their place in the document.
 
-Files are those of 'gtrans score --json', or any JSON with numbers, such as that of 'gtrans contrast
---json'. LABEL@X=FILE is the score of LABEL at X: a length of input, a size of the corpus or of the
-memory, a number of layers or parameters. Files with one LABEL and X are seeds: their mean is drawn,
-with the smallest and the largest; a single file has its confidence interval. FILE:SYSTEM chooses
-one of several systems of a file.
-
---by length or position draws BLEU of parts of the test set, from the tables of 'gtrans
-score --json'; --baseline the differences from one of the systems, with the intervals of the tests
-that 'gtrans score --test-parts' makes.
+Files are those of 'gtrans score --json'; FILE:SYSTEM chooses one of several systems of a file.
+Files with one LABEL are seeds: their mean is drawn, with the smallest and the largest. --baseline
+draws the differences from one of the systems, with the intervals of the tests that 'gtrans score
+--test-parts' makes.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,11 +19,9 @@ from gtrans.errors import GtransError
 from gtrans.identity.json_files import read_object
 from gtrans.lab.plots import (
     Figure,
-    Kind,
     Panel,
     Point,
     Series,
-    X,
     add_figure,
     check_figure,
     mean_of_runs,
@@ -38,12 +30,14 @@ from gtrans.lab.plots import (
 )
 
 EXAMPLE = (
-    "gtrans analyse scores --path document@256=d256.json document@512=d512.json "
-    "G-Transformer@256=g256.json G-Transformer@512=g512.json --values d_bleu --x-label 'tokens of "
-    "the input' --plot lengths.png"
+    "gtrans analyse scores --by length --path both.json:base both.json:fused --baseline base "
+    "--plot length.png"
 )
 NEEDS = ()
-BY = ("x", "length", "position")
+PARTS = {
+    "length": ("by_sentence_length", "tokens of the reference"),
+    "position": ("by_position", "place of the sentence in its document"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,29 +46,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--path",
         required=True,
         nargs="+",
-        metavar="[LABEL[@X]=]FILE",
+        metavar="[LABEL=]FILE",
         help="JSON files with scores; FILE:SYSTEM for one of several systems",
     )
     parser.add_argument(
-        "--values",
-        nargs="+",
-        default=["s_bleu"],
-        metavar="NAME",
-        help="what to draw, a panel each: metrics of 'gtrans score', or the keys that lead to a "
-        "number of another file, as in all.accuracy; with --by one metric, or mean_of_positions "
-        "(default: s_bleu)",
-    )
-    parser.add_argument(
         "--by",
-        choices=BY,
-        default="x",
-        help="x: by the X of the files; length: of sentences; position: of a sentence in its "
-        "document (default: %(default)s)",
+        required=True,
+        choices=PARTS,
+        help="length: of sentences; position: of a sentence in its document",
     )
     parser.add_argument(
-        "--baseline", metavar="LABEL", help="with --by length or position: differences"
+        "--value",
+        default="s_bleu",
+        metavar="NAME",
+        help="what to draw, s_bleu or mean_of_positions (default: %(default)s)",
     )
-    parser.add_argument("--x-label", default="", help="what X is, for the axis")
+    parser.add_argument("--baseline", metavar="LABEL", help="also draw the differences from it")
     add_figure(parser)
 
 
@@ -87,25 +74,12 @@ def run(args: argparse.Namespace) -> None:
     read = [read_scores(argument) for argument in args.path]
     check_figure(args, [one.path for one in read])
     title = title_of(args, list(dict.fromkeys(one.label for one in read)))
-    if args.by == "x":
-        if args.baseline is not None:
-            raise GtransError("`--baseline` is for --by length or position.")
-        panels = by_setting(read, args.values, args.x_label)
-    elif len(args.values) > 1:
-        raise GtransError(f"`--by` {args.by} draws one metric; give one of --values.")
-    else:
-        panels = by_part(read, args.by, args.values[0], args.baseline)
+    panels = by_part(read, args.by, args.value, args.baseline)
     files = [
-        {"label": one.label, "x": one.x, "path": str(one.path), "system": one.system}
+        {"label": one.label, "path": str(one.path), "system": one.system}
         for one in read
     ]
     write(args, Figure(title, tuple(panels), {"files": files}))
-
-
-PARTS = {
-    "length": ("by_sentence_length", "tokens of the reference"),
-    "position": ("by_position", "place of the sentence in its document"),
-}
 
 
 @dataclass(frozen=True)
@@ -114,45 +88,15 @@ class Scores:
 
     Attributes:
         label: the line or colour that it belongs to.
-        x: what it is the score for, such as a length or a size; None: nothing.
         path: the file.
         content: all of it.
-        system: which of its systems; None: the file is not one of ``gtrans score``.
+        system: which of its systems.
     """
 
     label: str
-    x: X | None
     path: Path
     content: Mapping[str, Any]
-    system: str | None
-
-    def value(self, name: str) -> Point:
-        """A score of the whole corpus, with its interval if there is one; its ``x`` is empty.
-
-        Args:
-            name: a metric of ``gtrans score``, or the keys that lead to a number: ``all.accuracy``.
-
-        Raises:
-            GtransError: the file has no such number.
-        """
-        keys = name.split(".")
-        at: Any = self.content
-        if self.system is not None:
-            at = self.content["systems"][self.system]
-            keys = [*keys, "score"] if len(keys) == 1 else keys
-        parent: Any = {}
-        for key in keys:
-            parent, at = at, at.get(key) if isinstance(at, dict) else None
-            if at is None:
-                has = ", ".join(map(str, parent)) if isinstance(parent, dict) else "nothing"
-                raise GtransError(f"{self.path}: it has no '{name}'; there, it has {has}.")
-        if isinstance(at, bool) or not isinstance(at, int | float):
-            raise GtransError(f"{self.path}: '{name}' is no number.")
-        with self._as_written():
-            found = parent.get("interval")
-            if keys[-1] == "score":
-                found = found or (parent.get("confidence") or {}).get("interval")
-            return Point("", float(at), *_ends(found))
+    system: str
 
     def parts(self, table: str, metric: str) -> dict[str, tuple[Point, int]]:
         """The system's score and the number of sentences of every part that has some.
@@ -163,7 +107,7 @@ class Scores:
             GtransError: the file has no such table or metric.
         """
         rows = self.content.get(table)
-        if self.system is None or not isinstance(rows, list):
+        if not isinstance(rows, list):
             raise GtransError(
                 f"{self.path}: it has no '{table}'; take a file of `gtrans score --json` with "
                 "s_bleu among its --metrics."
@@ -197,12 +141,12 @@ def _ends(interval: Any) -> tuple[float | None, float | None]:
 
 
 def read_scores(argument: str) -> Scores:
-    """The scores that an argument ``[LABEL[@X]=]FILE.json[:SYSTEM]`` names.
+    """The scores that an argument ``[LABEL=]FILE.json[:SYSTEM]`` names.
 
     Without a label a system is called by its name, or a file by its own.
 
     Raises:
-        GtransError: it has another form, or the file is missing or has not this system.
+        GtransError: the file is missing or has not this system.
     """
     label, equals, rest = argument.partition("=")
     if not equals or Path(argument).exists():
@@ -211,67 +155,19 @@ def read_scores(argument: str) -> Scores:
     if not colon or Path(rest).exists():
         name, system = rest, ""
     path = Path(name)
-    called, at, x = label.rpartition("@") if "@" in label else (label, "", "")
-    if at and not x:
-        raise GtransError(
-            f"--path '{argument}' must be LABEL@X=FILE.json, where X is what it is the score for."
-        )
     try:
-        content = read_object(path)
+        systems = (content := read_object(path)).get("systems")
     except FileNotFoundError:
         raise GtransError(f"--path {path}: there is no such file.") from None
-    systems = content.get("systems")
-    if not isinstance(systems, dict):
-        if system or systems is not None:
-            raise GtransError(f"{path}: it has no systems, so no '{system}'.")
-        return Scores(called or path.name.removesuffix(".json"), _number(x), path, content, None)
+    if not isinstance(systems, dict) or not systems:
+        raise GtransError(f"{path}: it is no file of `gtrans score --json`.")
     names = ", ".join(systems)
     if not system and len(systems) != 1:
         raise GtransError(f"{path}: it has several systems ({names}); name one: {path}:SYSTEM.")
     chosen = system or next(iter(systems))
     if chosen not in systems:
         raise GtransError(f"{path}: it has no system '{chosen}', but {names}.")
-    called = called or system or path.name.removesuffix(".json")
-    return Scores(called, _number(x), path, content, chosen)
-
-
-def _number(text: str) -> X | None:
-    if not text:
-        return None
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return number if math.isfinite(number) else text
-
-
-def by_setting(read: Sequence[Scores], values: Sequence[str], x_label: str) -> Iterator[Panel]:
-    """A panel for every value: a line for every label, by ``x``.
-
-    Several files with one label and ``x`` are seeds: their mean, with the smallest and the
-    largest. A single one has the interval of its file. Settings that are names are bars.
-
-    Raises:
-        GtransError: see :meth:`Scores.value`.
-    """
-    labels = list(dict.fromkeys(one.label for one in read))
-    for value in values:
-        series = []
-        for number, label in enumerate(labels):
-            runs: dict[X, list[Point]] = {}
-            for one in read:
-                if one.label == label:
-                    runs.setdefault(label if one.x is None else one.x, []).append(one.value(value))
-            means = mean_of_runs([(x, p.y)] for x, of_x in runs.items() for p in of_x)
-            points = tuple(
-                Point(one.x, one.y, runs[one.x][0].low, runs[one.x][0].high)
-                if one.runs == 1
-                else one
-                for one in means
-            )
-            kind: Kind = "bars" if any(isinstance(point.x, str) for point in points) else "line"
-            series.append(Series(label, points, number, kind))
-        yield Panel(value, x_label, value, tuple(series))
+    return Scores(label or system or path.name.removesuffix(".json"), path, content, chosen)
 
 
 def by_part(

@@ -15,7 +15,6 @@ from gtrans.decoding.loading import load_models
 from gtrans.decoding.search_options import SearchOptions
 from gtrans.decoding.translator import Translator
 from gtrans.lab.analyses import cost
-from gtrans.lab.analyses.cost import Text
 
 
 def test_memory_is_what_was_taken_since(repo: Path) -> None:
@@ -46,12 +45,11 @@ def test_translations_are_as_long_as_their_sources(
         models, task = load_models([str(tiny.checkpoints[name])], None, cpu=True)
         search = SearchOptions(beam=2, max_len_a=1, max_len_b=0, min_len=8)
         translator = Translator(models, task, str, search)
-        batches = cost._rows(translator, 24, 8, Text(documents=2))
-        assert [len(batch) for batch in batches] == [2] * len(expected)
-        assert [len(translator.decode(batch)[0]) for batch in batches] == expected
+        rows = cost._rows(translator, 24, 8)
+        assert [len(translator.decode([row])[0]) for row in rows] == expected
         written: list[int] = []
         monkeypatch.setattr(Translator, "_text", lambda _, tokens, w=written: w.append(len(tokens)))
-        translator.decode(cost._rows(translator, 8, 8, Text())[0])
+        translator.decode(cost._rows(translator, 8, 8))
         assert written == [9]  # with the end of the sentence
         monkeypatch.undo()
 

@@ -135,11 +135,6 @@ def test_curves_of_seeds_and_models(tmp_path: Path) -> None:
     assert loss.series[1].points[-1] == Point(40, 10.0)
     assert [(p.x, p.y) for p in valid.series[1].points] == [(20, 8.0), (40, 6.0)]
     assert [p.y for p in weights.series[0].points] == pytest.approx([0.1, 0.2, 0.3, 0.4])
-    epochs = curves({"one": runs[:1]}, ["loss"], "epochs").panels[0].series
-    assert [(p.x, p.y) for p in epochs[0].points] == [(1, 7.0), (2, 5.0)]
-    # Seeds have no updates at the same time: a curve each. A validation is as late as its line.
-    hours = curves({"one": runs[:2]}, ["valid:loss"], "hours").panels[0].series
-    assert [[(p.x, p.y) for p in series.points] for series in hours] == [[(1, 8), (2, 6)]] * 2
     with pytest.raises(
         GtransError, match="`--values` bleu: no log has it; of train they have loss"
     ):

@@ -86,32 +86,9 @@ def test_by_length_with_tests_inside_the_parts(
     assert points(figure, 2, 0) == [("1-4", 4, None, None), ("5-8", 8, None, None),
                                     ("9+", 4, None, None)]  # fmt: skip
     by_place = analysed(capsys, "scores", "--by", "position", "--path", "both.json:bad",
-                        "--values", "mean_of_positions")  # fmt: skip
+                        "--value", "mean_of_positions")  # fmt: skip
     expected = content["by_position"][0]["mean_of_positions"]["bad"]
     assert points(by_place, 0, 0)[0][1] == pytest.approx(expected)
-
-
-def test_by_a_setting_with_seeds(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    accuracies = {"a": (8, 0.5), "b": (8, 0.7), "c": (16, 0.9)}
-    for name, (_, accuracy) in accuracies.items():
-        entry = {"all": {"accuracy": accuracy, "interval": [accuracy - 0.1, accuracy + 0.1]}}
-        (files / f"{name}.json").write_text(json.dumps(entry))
-    paths = [f"memory@{x}={name}.json" for name, (x, _) in accuracies.items()]
-    plot = files / "out" / "sizes.png"
-    plot.parent.mkdir()
-    figure = analysed(capsys, "scores", "--path", *paths, "--values", "all.accuracy",
-                      "--x-label", "vectors", "--plot", str(plot))  # fmt: skip
-    # Two seeds: smallest and largest; one: the interval of its file.
-    assert points(figure, 0, 0)[0] == (8, pytest.approx(0.6), 0.5, 0.7)
-    assert points(figure, 0, 0)[1] == (16, 0.9, pytest.approx(0.8), pytest.approx(1.0))
-    assert plot.is_file() and plot.with_suffix(".csv").read_text().startswith("panel,series,x,y")
-    bars = analysed(capsys, "scores", "--path", "both.json:bad", "both.json:good")
-    scored = json.loads((files / "both.json").read_text())["systems"]
-    for number, name in enumerate(("bad", "good")):
-        score = scored[name]["s_bleu"]
-        assert points(bars, 0, number) == [
-            (name, score["score"], *score["confidence"]["interval"])
-        ]  # fmt: skip
 
 
 def test_parts_of_different_test_sets_are_refused(
@@ -138,24 +115,19 @@ def test_mistakes(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["both.json"], "both.json: it has several systems (bad, good); name one:"),
         (["both.json:ugly"], "both.json: it has no system 'ugly', but bad, good."),
         (["nowhere.json"], "--path nowhere.json: there is no such file."),
-        (["both.json:bad", "--values", "ter"], "both.json: it has no 'ter'; there, it has s_bleu"),
-        (["other.json", "--values", "all.accuracy"], "'all.accuracy' is no number."),
-        (["other.json", "--by", "length"], "it has no 'by_sentence_length'; take a file of"),
-        (["both.json:bad", "--by", "length", "--baseline", "x"], "`--baseline` x is none of bad."),
-        (["both.json:bad", "--baseline", "x"], "`--baseline` is for --by length"),
-        (["a@=both.json:bad"], "must be LABEL@X=FILE.json"),
+        (["both.json:bad", "--value", "ter"], "both.json: its 'by_sentence_length' have no 'ter'."),
+        (["other.json"], "other.json: it is no file of `gtrans score --json`."),
+        (["both.json:bad", "--baseline", "x"], "`--baseline` x is none of bad."),
         (["both.json:bad", "--plot", "both.png"], "is the input 'both.json'"),
     ):
-        refused(capsys, ["scores", "--path", *words], message)
+        refused(capsys, ["scores", "--by", "length", "--path", *words], message)
 
 
 @pytest.mark.parametrize(
     "content",
     [
         {"systems": []},
-        {"systems": {"a": 3}},
-        {"systems": {"a": {"s_bleu": [1]}}},
-        {"systems": {"a": {"s_bleu": {"score": 10**30, "interval": "x"}}}},
+        {"systems": {"a": {}}},
         {"systems": {"a": {}}, "by_sentence_length": [3]},
         {"systems": {"a": {}}, "by_sentence_length": [{"s_bleu": {"a": 1}}]},
         {"systems": {"a": {}}, "by_sentence_length": [
@@ -168,5 +140,4 @@ def test_a_file_that_was_changed(
 ) -> None:
     path = tmp_path / "changed.json"
     path.write_text(json.dumps(content))
-    for by in ("x", "length"):
-        refused(capsys, ["scores", "--path", str(path), "--by", by], str(path))
+    refused(capsys, ["scores", "--path", str(path), "--by", "length"], str(path))
