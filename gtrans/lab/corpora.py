@@ -199,7 +199,7 @@ FILE = "exp_gtransformer/corpora.yaml"
 OWN = "own"
 _NEWSTEST = re.compile(r"newstest(20\d\d)")
 
-Reader = Literal["lines", "columns", "talks", "sets", "units", "articles", "groups"]
+Reader = Literal["lines", "talks", "sets", "articles", "groups"]
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,15 @@ not belong together; the message names the line.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from itertools import zip_longest
 from pathlib import Path
-from typing import Generic, Literal, NamedTuple, TypeVar, get_args
+from typing import Literal, NamedTuple, get_args
 
 from gtrans.data.documents import DOCUMENT_LINE, check_length, iterate_raw_lines
 from gtrans.errors import GtransError
-from gtrans.languages import language_code
 
 Place = tuple[Path, int]
 """A file and a line in it, from 1."""
@@ -136,33 +134,6 @@ def read_lines(source: Path, target: Path, boundary: Boundary) -> Pairs:
     """
     both = zip_longest(iterate_raw_lines(source), iterate_raw_lines(target))
     yield from _pairs_of_lines(both, source, target, boundary)
-
-
-def read_columns(path: Path, reverse: bool) -> Pairs:
-    """The pairs of a file with lines ``SOURCE<tab>TARGET``; an empty one is a boundary.
-
-    Args:
-        path: the file.
-        reverse: the columns stand the other way round.
-
-    Raises:
-        GtransError: a line has not two columns, or the file cannot be read.
-    """
-    yield from _pairs_of_lines(_columns(path, reverse), path, path, "empty")
-
-
-def _columns(path: Path, reverse: bool) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(iterate_raw_lines(path, strip=False), start=1):
-        cells = [cell.strip() for cell in line.split("\t")]
-        if not any(cells):
-            yield "", ""
-        elif len(cells) != 2:
-            raise GtransError(
-                f"{path}:{number}: {len(cells)} columns between tabs; two are needed, source and "
-                "target"
-            )
-        else:
-            yield (cells[1], cells[0]) if reverse else (cells[0], cells[1])
 
 
 def _pairs_of_lines(
@@ -293,7 +264,7 @@ def _talks(path: Path, headings: bool) -> Iterator[Block]:
         yield Block(name, begin, [*first, *sentences])
 
 
-# --- tags -----------------------------------------------------------------------------------------
+# --- test sets ------------------------------------------------------------------------------------
 #
 # What tags say, in files that call themselves XML or SGML and are neither.
 #
@@ -301,109 +272,6 @@ def _talks(path: Path, headings: bool) -> Iterator[Block]:
 # parsers fail or lose text. Python's parser of HTML goes on; it knows no entities of a file's own.
 # Here, ``&amp;``, ``&lt;``, ``&gt;``, ``&quot;``, ``&apos;`` and numbers stand for characters, any
 # other ``&`` for itself; only the tags of a format are tags, any other ``<`` is text.
-
-Item = TypeVar("Item")
-
-_BARE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
-_LONGEST_TAG = 2_000  # characters; an open tag is parsed again with every line that follows
-
-
-class Markup(HTMLParser, ABC, Generic[Item]):
-    """Reads a file and collects what a format wants of it.
-
-    Attributes:
-        path: the file.
-        found: complete items, which :meth:`items` takes away.
-    """
-
-    # The tags of a format, in lower case; all others are text.
-    tags: frozenset[str] = frozenset()
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(convert_charrefs=True)
-        self.path = path
-        self.found: list[Item] = []
-        self._other = re.compile(rf"<(?!/?(?:{'|'.join(self.tags)})\b)", re.IGNORECASE)
-        self._line = 0
-        self._begin = 0
-        self._text: list[str] | None = None
-
-    def items(self) -> Iterator[Item]:
-        """What the file holds, item by item.
-
-        Raises:
-            GtransError: the file cannot be read, or a tag has no end.
-        """
-        for number, line in enumerate(iterate_raw_lines(self.path, strip=False), start=1):
-            self._line = number
-            self.feed(f"{self._other.sub('&lt;', _BARE.sub('&amp;', line))}\n")
-            if len(self.rawdata) > _LONGEST_TAG:
-                raise GtransError(f"{self.path}:{number}: a tag before this line has no end")
-            yield from self.found
-            self.found.clear()
-        self.close()
-        self.finish()
-        yield from self.found
-
-    def set_cdata_mode(self, *_: object, **__: object) -> None:
-        """Tags count everywhere: a <title> may have no end."""
-
-    # ---- sentences -------------------------------------------------------------------------------
-
-    def begin_text(self) -> None:
-        """What follows is a sentence."""
-        self._text, self._begin = [], self._line
-
-    def end_text(self) -> str | None:
-        """The sentence that ends here; None if none has begun."""
-        if self._text is None:
-            return None
-        text, self._text = "".join(self._text), None
-        return sentence_of(text, self.path, self._begin)
-
-    # ---- what Python's parser calls --------------------------------------------------------------
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A tag of the format, or a part of a sentence."""
-        if tag in self.tags:
-            self.open_tag(tag, {name: value or "" for name, value in attrs})
-        else:
-            self.handle_data(self.get_starttag_text() or "")
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A tag without content: ``<seg id="1"/>`` is a sentence without text."""
-        self.handle_starttag(tag, attrs)
-        if tag in self.tags:
-            self.close_tag(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        """The end of a tag of the format, or a part of a sentence."""
-        if tag in self.tags:
-            self.close_tag(tag)
-        else:
-            self.handle_data(f"</{tag}>")
-
-    def handle_data(self, data: str) -> None:
-        """Text: a part of a sentence, or between sentences, where it counts for nothing."""
-        if self._text is not None:
-            self._text.append(data)
-
-    # ---- what a format does ----------------------------------------------------------------------
-
-    @abstractmethod
-    def open_tag(self, tag: str, attributes: dict[str, str]) -> None:
-        """One of :attr:`tags` begins."""
-
-    @abstractmethod
-    def close_tag(self, tag: str) -> None:
-        """One of :attr:`tags` ends, or seems to."""
-
-    @abstractmethod
-    def finish(self) -> None:
-        """The file ends; what is open is complete."""
-
-
-# --- test sets ------------------------------------------------------------------------------------
 #
 # Test sets of IWSLT (XML), WMT and NIST (SGM): ``<doc>`` with ``<seg id="1">`` inside.
 #
@@ -411,7 +279,11 @@ class Markup(HTMLParser, ABC, Generic[Item]):
 # of the source, because ids need not be in order; a sentence that only one side has is a pair that
 # is empty on the other.
 
+_BARE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
+_LONGEST_TAG = 2_000  # characters; an open tag is parsed again with every line that follows
 _OUTER = ("srcset", "refset", "tstset", "mteval")
+_TAGS = frozenset({*_OUTER, "doc", "seg", "p", "hl"})  # in lower case; all others are text
+_OTHER = re.compile(rf"<(?!/?(?:{'|'.join(_TAGS)})\b)", re.IGNORECASE)
 
 
 @dataclass
@@ -431,19 +303,45 @@ class Document:
     sentences: dict[str, tuple[str, int]] = field(default_factory=dict)
 
 
-class _Sets(Markup[Document]):
+class _Sets(HTMLParser):
     """The documents of a file; ``<hl>`` and ``<p>`` are parts of a text, not text."""
 
-    tags = frozenset({*_OUTER, "doc", "seg", "p", "hl"})
-
     def __init__(self, path: Path) -> None:
-        super().__init__(path)
+        super().__init__(convert_charrefs=True)
+        self.path = path
+        self._found: list[Document] = []
+        self._line = self._begin = 0
+        self._text: list[str] | None = None
         self._document: Document | None = None
-        self._id = ""
-        self._system = ""
+        self._id = self._system = ""
 
-    def open_tag(self, tag: str, attributes: dict[str, str]) -> None:
+    def items(self) -> Iterator[Document]:
+        """What the file holds.
+
+        Raises:
+            GtransError: the file cannot be read, or a tag has no end.
+        """
+        for number, line in enumerate(iterate_raw_lines(self.path, strip=False), start=1):
+            self._line = number
+            self.feed(f"{_OTHER.sub('&lt;', _BARE.sub('&amp;', line))}\n")
+            if len(self.rawdata) > _LONGEST_TAG:
+                raise GtransError(f"{self.path}:{number}: a tag before this line has no end")
+            yield from self._found
+            self._found.clear()
+        self.close()
+        self._end_sentence()  # the last document may have no end tag
+        self._end_document()
+        yield from self._found
+
+    def set_cdata_mode(self, *_: object, **__: object) -> None:
+        """Tags count everywhere: a <title> may have no end."""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """A set, a document or a sentence begins, and what is open ends."""
+        attributes = {name: value or "" for name, value in attrs}
+        if tag not in _TAGS:
+            self.handle_data(self.get_starttag_text() or "")
+            return
         self._end_sentence()
         if tag in _OUTER:
             self._end_document()
@@ -457,25 +355,33 @@ class _Sets(Markup[Document]):
             if self._document is None:
                 raise GtransError(f"{self.path}:{self._line}: a <seg> outside of a <doc>")
             self._id = attributes.get("id", "").strip() or str(len(self._document.sentences) + 1)
-            self.begin_text()
+            self._text, self._begin = [], self._line
 
-    def close_tag(self, tag: str) -> None:
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """A tag without content: ``<seg id="1"/>`` is a sentence without text."""
+        self.handle_starttag(tag, attrs)
+        if tag in _TAGS:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
         """The same, at an end tag."""
-        if tag in ("p", "hl") and self._text is not None:
-            return
-        self._end_sentence()
-        if tag == "doc" or tag in _OUTER:
-            self._end_document()
+        if tag not in _TAGS:
+            self.handle_data(f"</{tag}>")
+        elif tag not in ("p", "hl") or self._text is None:
+            self._end_sentence()
+            if tag == "doc" or tag in _OUTER:
+                self._end_document()
 
-    def finish(self) -> None:
-        """The last document may have no end tag."""
-        self._end_sentence()
-        self._end_document()
+    def handle_data(self, data: str) -> None:
+        """Text: a part of a sentence, or between sentences, where it counts for nothing."""
+        if self._text is not None:
+            self._text.append(data)
 
     def _end_sentence(self) -> None:
-        text = self.end_text()
-        if text is None or self._document is None:
+        if self._text is None or self._document is None:
             return
+        text = sentence_of("".join(self._text), self.path, self._begin)
+        self._text = None
         if self._id in self._document.sentences:
             raise GtransError(
                 f"{self.path}:{self._begin}: the id {self._id} occurs twice in the document "
@@ -485,7 +391,7 @@ class _Sets(Markup[Document]):
 
     def _end_document(self) -> None:
         if self._document is not None:
-            self.found.append(self._document)
+            self._found.append(self._document)
         self._document = None
 
 
@@ -546,79 +452,8 @@ def _match(source: tuple[Path, Document], target: tuple[Path, Document]) -> Iter
 
 # --- News Commentary ------------------------------------------------------------------------------
 #
-# News Commentary as CASMACAT distributes it: XLIFF, or a file for each article.
-#
-# The XLIFF file of v11 has 242,770 units ``<trans-unit>`` with ``<source>`` and ``<target>``, some
-# without end tags, and tells of no articles. ``aligned.tgz`` has the articles as files of the same
-# name in two folders of a pair.
-
-class _Units(Markup[Pair | tuple[str, str]]):
-    """Pairs, and at each ``<file>`` its languages."""
-
-    tags = frozenset({"file", "body", "xliff", "trans-unit", "source", "target"})
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._side = ""
-        self._sides: dict[str, str] = {}
-
-    def open_tag(self, tag: str, attributes: dict[str, str]) -> None:
-        """A file, a unit or one side of it begins."""
-        self._end_side()
-        if tag in ("file", "trans-unit"):
-            self.finish()
-        if tag == "file":
-            names = (attributes.get("source-language"), attributes.get("target-language"))
-            self.found.append((names[0] or "", names[1] or ""))
-        elif tag in ("source", "target"):
-            self._side = tag
-            self.begin_text()
-
-    def close_tag(self, tag: str) -> None:
-        """The same, at an end tag."""
-        self._end_side()
-        if tag not in ("source", "target"):
-            self.finish()
-
-    def finish(self) -> None:
-        """A unit is complete."""
-        self._end_side()
-        if self._sides:
-            sides = (self._sides.get("source", ""), self._sides.get("target", ""))
-            self.found.append(Pair(*sides, ((self.path, self._begin),)))
-        self._sides = {}
-
-    def _end_side(self) -> None:
-        text = self.end_text()
-        if text is not None:
-            self._sides[self._side] = text
-
-
-def read_units(path: Path, source_lang: str, target_lang: str) -> Pairs:
-    """The pairs of an XLIFF file; every ``<file>`` in it is a document.
-
-    Raises:
-        GtransError: it is of other languages, or cannot be read.
-    """
-    reverse: bool | None = None
-    begun = False
-    for item in _Units(path).items():
-        if not isinstance(item, Pair):
-            codes = tuple(map(language_code, item))
-            wanted = (language_code(source_lang), language_code(target_lang))
-            if codes not in (wanted, wanted[::-1]):
-                raise GtransError(f"{path}: its languages are {item[0]} and {item[1]}")
-            reverse = codes != wanted
-            if begun:
-                yield None
-        elif reverse is None:
-            raise GtransError(f"{path}: a <trans-unit> outside of a <file>; it is no XLIFF")
-        else:
-            begun = True
-            yield Pair(item.target, item.source, item.places) if reverse else item
-    if not begun:
-        raise GtransError(f"{path}: no <trans-unit>; it is no XLIFF")
-
+# ``aligned.tgz`` of CASMACAT has News Commentary v11 as files of the same name, an article each, in
+# two folders of a pair.
 
 def read_articles(source: Path, target: Path) -> Pairs:
     """The pairs of two folders with a file for each article, in the order of their names.

@@ -51,12 +51,10 @@ from gtrans.lab.corpus_readers import (
     Boundary,
     Pairs,
     read_articles,
-    read_columns,
     read_groups,
     read_lines,
     read_set,
     read_talks,
-    read_units,
     references_of,
 )
 from gtrans.languages import known_language
@@ -367,20 +365,13 @@ def _choose(wanted: Wanted, finder: Finder) -> tuple[Form, _Found]:
     )
 
 
-def _pairs_of(
-    part: Part, paths: Sequence[Path], languages: tuple[str, str], split: str
-) -> Pairs:
+def _pairs_of(part: Part, paths: Sequence[Path]) -> Pairs:
     """What the reader of a part yields."""
-    source, target = languages
     first, last = paths[0], paths[-1]
     if part.reader == "lines":
         return read_lines(first, last, part.boundary)
     if part.reader == "talks":
         return read_talks(first, last, part.headings)
-    if part.reader == "columns":
-        return read_columns(first, reverse=source > target)
-    if part.reader == "units":
-        return read_units(first, source, target)
     reader = {"sets": read_set, "articles": read_articles, "groups": read_groups}[part.reader]
     return reader(first, last)
 
@@ -398,7 +389,7 @@ def _joined(
             yield None
         paths = [found[group] for group in part.patterns(split, *languages, year)]
         empty = True
-        for pair in _pairs_of(part, paths, languages, split):
+        for pair in _pairs_of(part, paths):
             empty = empty and not (pair and any(pair[:2]))
             yield pair
         if empty and len(parts) > 1:

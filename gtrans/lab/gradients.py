@@ -185,7 +185,7 @@ def _embedded(model: Any) -> Iterator[dict[str, list[Tensor]]]:
 #
 # Gradients of the training loss by layer (Yang et al. 2022, figure 11).
 
-SIDES = ("encoder", "decoder")
+_LAYER_SIDES = ("encoder", "decoder")
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ def layer_gradients(
             loss.backward()
             size += float(of_sample)
     found = []
-    for side in SIDES:
+    for side in _LAYER_SIDES:
         for number, layer in enumerate(getattr(model, side).layers, 1):
             squares = (
                 float(parameter.grad.double().square().sum())

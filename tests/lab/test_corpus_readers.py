@@ -10,12 +10,10 @@ from gtrans.errors import GtransError
 from gtrans.lab.corpus_readers import (
     Pairs,
     read_articles,
-    read_columns,
     read_groups,
     read_lines,
     read_set,
     read_talks,
-    read_units,
     references_of,
 )
 
@@ -75,15 +73,6 @@ def test_other_line_ends_stay_in_their_sentence(tmp_path: Path) -> None:
 def test_a_sentence_that_would_be_a_boundary_is_refused(tmp_path: Path) -> None:
     en, de = written(tmp_path, "en", "<d>\n"), written(tmp_path, "de", "a\n")
     assert f"{en}:1: the sentence '<d>' would be read" in error_of(read_lines(en, de, "none"))
-
-
-def test_columns(tmp_path: Path) -> None:
-    """News Commentary v14; the columns stand in the order of the languages' codes."""
-    path = written(tmp_path, "tsv", "eins\tone\nzwei\t\n\t\n\ndrei\tthree\n")
-    pairs = texts(read_columns(path, reverse=True))
-    assert pairs == [("one", "eins"), ("", "zwei"), None, None, ("three", "drei")]
-    path = written(tmp_path, "tsv", "a\tb\na\tb\tc\n")
-    assert f"{path}:2: 3 columns" in error_of(read_columns(path, reverse=False))
 
 
 def test_groups(tmp_path: Path) -> None:
@@ -203,20 +192,6 @@ def test_an_id_twice_and_a_tag_without_end_are_refused(tmp_path: Path) -> None:
 
 
 # ---- News Commentary -----------------------------------------------------------------------------
-
-
-def test_units_without_end_tags(tmp_path: Path) -> None:
-    text = (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<xliff version="1.2">\n'
-        '<file source-language="de" target-language="en" original="unknown">\n<body>\n'
-        '<trans-unit id="1">\n<source>Steigt Gold & Co?</source>\n<target>$10,000 Gold?</target>\n'
-        '</trans-unit>\n<trans-unit id="2">\n<source>Kein Ende\n<target>No end\n</trans-unit>\n'
-        '<trans-unit id="3">\n<source>allein</source>\n</trans-unit>\n</body>\n</file>\n</xliff>\n'
-    )
-    path = written(tmp_path, "nc.xliff", text)
-    pairs = [("$10,000 Gold?", "Steigt Gold & Co?"), ("No end", "Kein Ende"), ("", "allein")]
-    assert texts(read_units(path, "en", "de")) == pairs
-    assert f"{path}: its languages are de and en" in error_of(read_units(path, "en", "fr"))
 
 
 def test_articles(tmp_path: Path) -> None:

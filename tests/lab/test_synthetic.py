@@ -64,7 +64,7 @@ def items(corpus: Path) -> list[Item]:
 
 @pytest.fixture(scope="module")
 def documents() -> list[Document]:
-    return [generate_document(random.Random(seed)) for seed in range(2000)]
+    return [generate_document(random.Random(seed)) for seed in range(5000)]
 
 
 def read_documents(path: Path) -> list[list[str]]:

@@ -112,11 +112,11 @@ class Scores:
                 f"{self.path}: it has no '{table}'; take a file of `gtrans score --json` with "
                 "s_bleu among its --metrics."
             )
+        if rows and isinstance(rows[0], dict) and metric not in rows[0]:
+            raise GtransError(f"{self.path}: its '{table}' have no '{metric}'.")
         with self._as_written():
             found = {}
             for row in rows:
-                if metric not in row:
-                    raise GtransError(f"{self.path}: its '{table}' have no '{metric}'.")
                 score = row[metric][self.system]
                 name = f"{row['from']}+" if row["to"] is None else f"{row['from']}-{row['to']}"
                 tests = row.get("comparison", {}).get(metric, {}).get(self.system, {})
