@@ -105,7 +105,7 @@ def _cell(seeds: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _run(run: Run) -> dict[str, Any]:
     """Where a model stands, and how long its training has taken, with that of stopped calls."""
-    from gtrans.lab.analysis.history import read_history
+    from gtrans.lab.analyses.curves import read_history
 
     if not run.seed:
         return {"seed": 0, "folder": f"data/{run.corpus}/plain", "seconds": 0}
@@ -243,7 +243,7 @@ def _of_training(files: Sequence[Path], column: Mapping[str, Any]) -> dict[str, 
     There is no loss of a model with layer fusion: that of its training is of all its groups, and
     not to be compared with that of another model.
     """
-    from gtrans.lab.analysis.history import read_history
+    from gtrans.lab.analyses.curves import read_history
 
     history, (split, name) = read_history(files[0].parent), column["at"]
     of_groups = name == "loss" and "loss_group_1" in history.names(split)
@@ -295,8 +295,7 @@ def draw(table: Table, found: Mapping[str, Any]) -> list[str]:
 
     A point is the mean over seeds, its bar goes from the smallest to the largest.
     """
-    from gtrans.lab.analysis.figures import Figure, Panel, Series, mean_of_runs
-    from gtrans.lab.analysis.plots import write_figure
+    from gtrans.lab.plots import Figure, Panel, Series, mean_of_runs, write_figure
 
     assert table.figure is not None
     panels = []
