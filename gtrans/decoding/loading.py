@@ -28,6 +28,7 @@ from gtrans.checkpoints import read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.messages import say
 from gtrans.model_identity import ModelIdentity
+from gtrans.text.data_folder import check_data_folder
 
 TASK = "document_translation"
 # What a checkpoint is, which no option can change.
@@ -96,8 +97,8 @@ def load_models(
     if bf16 and device.type == "cpu" and not _has_bf16_products():
         say("`--bf16` does not help here: this processor has no products in bfloat16")
     import_plugin()
-    if data is not None and not Path(data).is_dir():
-        raise GtransError(f"{data}: there is no such data folder.")
+    if data is not None:
+        check_data_folder(Path(data))
     held = read_checkpoint(paths[0], in_memory=False)  # the checks below read it only once
     options = {"data": data} if data is not None else carried_data(paths[0])
     folder = options["data"]

@@ -21,6 +21,9 @@ def check_data_folder(folder: Path) -> None:
     if folder.is_file():
         raise GtransError(f"{folder}: this is a file and no data folder; {_PREPARE}.")
     if not folder.is_dir():
+        text = sorted(path.name for path in folder.parent.glob(f"{folder.name}.*"))[:2]
+        if text:
+            raise GtransError(f"{folder}: this is text ({', '.join(text)}); {_PREPARE}.")
         raise GtransError(f"{folder}: there is no such data folder.")
     if any(folder.glob("dict.*.txt")) or any(folder.glob("*.idx")):
         return

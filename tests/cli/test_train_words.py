@@ -22,6 +22,7 @@ CASES = {
     "--arch gtransformer_base": "DATA is missing: the folder that `gtrans prepare` wrote",
     "nowhere": "nowhere: there is no such data folder",
     "TEXT/train.en --lr 1": "TEXT/train.en: this is a file and no data folder; prepare it first",
+    "TEXT/train --lr 1": "TEXT/train: this is text (train.de, train.en); prepare it first",
     "TEXT": "TEXT: this is no data folder (it has train.de, train.en); prepare it first",
     "DATA": "`--arch` is missing, or `--config NAME`",
     "DATA --arch gtransformer_bse": "did you mean gtransformer_base?",
