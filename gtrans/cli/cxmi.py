@@ -29,12 +29,13 @@ from gtrans.cli.shared.model_options import (
     check_instances,
     check_scoring,
 )
-from gtrans.data.documents import read_parallel
+from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
 from gtrans.identity.files import atomic_writer, check_output
 from gtrans.libraries import ENGINE
 from gtrans.messages import about_interval, json_text, print_lines, say
+from gtrans.text.reader import read_parallel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="source: one sentence per line, an empty line between documents",
     )
     files.add_argument("--ref", required=True, metavar="FILE", help="reference, in the same lines")
+    add_choice(files, ("source", "reference"))
     files.add_argument(
         "--without",
         metavar="CKPT[:CKPT..]",
@@ -121,7 +123,7 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError("`--without-data` is the folder of `--without`, which is missing.")
     if args.output:
         check_output("--output", args.output, _inputs(args))
-    documents = read_parallel(args.src, args.ref)
+    documents = read_parallel(args.src, args.ref, choice_of(args))
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
     from gtrans.decoding.context_use import Side, Text, alone, in_random_context, token_scores

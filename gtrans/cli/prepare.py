@@ -1,8 +1,10 @@
 """Turn plain-text documents into a binarised corpus for fairseq-train.
 
-The text has one sentence per line and an empty line (or a line <d>) between documents, at
-the same lines in both languages. PREFIX.LANG is a UTF-8 file, which may be gzipped
-(PREFIX.LANG.gz). All input files are checked before anything is written.
+The text has one sentence per line and an empty line (or <d>, <doc ..>, OPUS's <fromDoc>)
+between documents, the same in both languages. PREFIX.LANG is a UTF-8 file, which may be gzipped
+(PREFIX.LANG.gz). Both may also be JSON lines, tables (TSV), SGM or WMT XML with document ids;
+PREFIX is then one file that has both sides, or stands for two. All input files are checked
+before anything is written.
 
 After an interruption, run the same command again: it skips finished steps. If an input file
 or an option has changed, only the steps that depend on it are repeated.
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
@@ -47,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PREFIX",
         help="test text; several become the splits test, test1, ...",
     )
+    add_choice(corpus, ("source", "reference"), direction=False)
     corpus.add_argument(
         "--binarised",
         type=Path,
@@ -208,6 +212,7 @@ def run(args: argparse.Namespace) -> None:
             bert=args.bert,
             workers=all_cores() if args.workers is None else args.workers,
             force=args.force,
+            choice=choice_of(args, f"{args.source_lang}-{args.target_lang}"),
         )
     )
     print_lines(*aligned(table(counts), {0, 1}), COLUMNS)

@@ -5,7 +5,8 @@ FILE is plain text (.txt, one sentence per line; with --split-sentences running 
 The translations have the same names, relative paths and formats in the folder --output-dir;
 markup and code stay. Each file is a document. `docs/documents.md` says how markup is placed.
 
---input is a text with one sentence per line and an empty line (or a line <d>) between documents.
+--input is a text with one sentence per line and an empty line (or a line <d>, <doc ..>, or OPUS's
+<fromDoc>) between documents, or one with document ids (JSON lines, TSV, SGM, WMT XML).
 It is tokenised and segmented as the corpus in --data was. The output is plain text with one
 line for every line of the input; its empty lines are the document boundaries of the input.
 (With --free it has one line for every document.) A name in .gz is compressed. --stream reads
@@ -32,6 +33,7 @@ from gtrans.cli.shared.model_options import (
     add_model_files,
     context_of,
 )
+from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.decoding.search_options import SearchOptions
 from gtrans.decoding.translation_options import MAX_TOKENS
 from gtrans.errors import GtransError
@@ -96,6 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the tokens of Moses with spaces between them instead of plain text, for "
         "programs that count tokens (multi-bleu.perl)",
     )
+    add_choice(files, ("source",))
     search = parser.add_argument_group("search")
     for flag, help_text in (
         ("--beam", "beam size"),
@@ -219,6 +222,7 @@ def run(args: argparse.Namespace) -> None:
         "bf16": args.bf16,
         "force": args.force,
         "tokens": args.tokens,
+        "choice": choice_of(args),
         "nbest": 0 if not args.json else 1 if args.nbest is None else args.nbest,
     }
     if args.stream:
@@ -234,9 +238,7 @@ def run(args: argparse.Namespace) -> None:
             )
         )
     else:
-        translate(
-            TranslationOptions(**how, output=args.output, input=args.input, split=args.split)
-        )
+        translate(TranslationOptions(**how, output=args.output, input=args.input, split=args.split))
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -1,14 +1,9 @@
-"""Plain-text documents: one sentence per line, a boundary line between documents.
+"""The lines of text files, on which :mod:`gtrans.text.reader` builds documents.
 
-A boundary is an empty line, or a line ``<d>`` as in the published TED, News and
-Europarl document corpora. Consecutive boundaries count as one; those at the beginning
-and at the end of a file do not count. Files are UTF-8, gzipped or not (their first bytes
-decide, not their name); a byte order mark at the start is dropped.
-Only ``\\n`` (or ``\\r\\n``) ends a line: U+2028, U+0085 and the like stay inside
-their sentence.
-
-Both sides of a corpus must have the same structure. Every error names the file and
-the line (counted from 1). This module needs neither torch nor fairseq.
+Files are UTF-8, gzipped or not (their first bytes decide, not their name); a byte order mark at the
+start is dropped. Only ``\\n`` (or ``\\r\\n``) ends a line: U+2028, U+0085 and the like stay inside
+their sentence. What is no text is rejected by what it is. Every error names the file and the line
+(counted from 1). This module needs neither torch nor fairseq.
 """
 
 from __future__ import annotations
@@ -20,22 +15,34 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import zip_longest
 from pathlib import Path
 from typing import IO
 
 from gtrans.errors import GtransError
 
-Document = list[str]
-DocumentPair = tuple[Document, Document]
-
-DOCUMENT_LINE = "<d>"
 STANDARD_STREAM = "-"
 LONGEST_SENTENCE = 1_000_000
 """Characters; a longer line is a whole text, which no model can read and BPE not segment."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UNPACK = "unpack it first"
+_DOCUMENT = "`gtrans translate` reads DOCX; otherwise save it as plain text"
+_CONVERT = "convert it to plain text in UTF-8"
+# What the first bytes of other files are, and the way out.
+_MAGIC = {
+    b"PK\x03\x04": ("a zip archive, such as DOCX, XLSX or ODT", _DOCUMENT),
+    b"%PDF": ("PDF", _CONVERT),
+    b"{\\rtf": ("RTF", _CONVERT),
+    b"\xd0\xcf\x11\xe0": ("a document of Office before 2007", _CONVERT),
+    b"BZh91AY": ("packed with bzip2", _UNPACK),
+    b"\xfd7zXZ": ("packed with xz", _UNPACK),
+    b"\x28\xb5\x2f\xfd": ("packed with zstd", _UNPACK),
+    b"7z\xbc\xaf": ("a 7z archive", _UNPACK),
+    b"PAR1\x15": ("Parquet", "write it as JSON lines"),
+    b"\xff\xfe": ("UTF-16", _CONVERT),
+    b"\xfe\xff": ("UTF-16", _CONVERT),
+}
 
 
 def resolve(prefix: str, lang: str) -> Path:
@@ -105,6 +112,7 @@ def iterate_raw_lines(
     with _open_bytes(Path(path), once) as file:
         for number, line in enumerate(file, start=1):
             if number == 1:
+                _refuse_binary(name, line[:512])
                 line = line.removeprefix(_BYTE_ORDER_MARK)
             try:
                 text = line.decode("utf-8")
@@ -114,6 +122,17 @@ def iterate_raw_lines(
                     f"{name}:{number}: not UTF-8 (byte {error.start + 1} of the line is "
                     f"0x{line[error.start]:02x}); convert the file to UTF-8"
                 ) from None
+
+
+def _refuse_binary(name: str, first: bytes) -> None:
+    """Raises GtransError for what is no text in UTF-8, by its first bytes."""
+    for magic, (what, way_out) in _MAGIC.items():
+        if first.startswith(magic):
+            raise GtransError(f"'{name}' is no text but {what}; {way_out}")
+    if first[257:262] == b"ustar":
+        raise GtransError(f"'{name}' is no text but a tar archive; {_UNPACK}")
+    if first.count(0) * 4 > len(first):  # every second byte of a text in Latin letters
+        raise GtransError(f"'{name}' is no text in UTF-8 but UTF-16 or binary; {_CONVERT}")
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -159,106 +178,3 @@ def check_length(path: str | os.PathLike[str], number: int, sentence: str) -> No
             f"{path}:{number}: a line of {len(sentence):,} characters; give one sentence per line, "
             f"of at most {LONGEST_SENTENCE:,}"
         )
-
-
-def iterate_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str | None]]:
-    """The sentences of a file and the boundaries between its documents.
-
-    Yields:
-        ``(line number, sentence)`` for a sentence, stripped of white space at both ends, and
-        ``(line number, None)`` for a boundary between two documents; never for one at the
-        beginning or end of the file or after another boundary.
-
-    Raises:
-        GtransError: as :func:`iterate_raw_lines`, and for a line that is too long.
-    """
-    boundary = 0  # line of the first boundary since the last sentence
-    seen_sentence = False
-    for number, sentence in enumerate(iterate_raw_lines(path), start=1):
-        if not sentence or sentence == DOCUMENT_LINE:
-            boundary = boundary or number
-            continue
-        if boundary and seen_sentence:
-            yield boundary, None
-        check_length(path, number, sentence)
-        boundary = 0
-        seen_sentence = True
-        yield number, sentence
-
-
-def read_documents(path: str | os.PathLike[str]) -> list[Document]:
-    """All documents of one file, each a list of sentences; none of them is empty.
-
-    Raises:
-        GtransError: as :func:`iterate_raw_lines`, and for a file without a sentence.
-    """
-    documents: list[Document] = [[]]
-    for _, sentence in iterate_lines(path):
-        if sentence is None:
-            documents.append([])
-        else:
-            documents[-1].append(sentence)
-    if not documents[0]:
-        raise GtransError(f"'{path}' holds no sentence; give a file with one sentence per line")
-    return documents
-
-
-def _describe(path: Path, line: tuple[int, str | None] | None, last: int) -> str:
-    """One line of a file in words, for an error message; ``last``: the line before it."""
-    if line is None:
-        return f"{path} ends after line {last}"
-    number, sentence = line
-    return f"{path}:{number} is " + ("a document boundary" if sentence is None else "a sentence")
-
-
-class DifferentSides(GtransError):
-    """Two sides of a corpus have other sentences or boundaries."""
-
-
-def iterate_parallel(
-    source_path: str | os.PathLike[str], target_path: str | os.PathLike[str]
-) -> Iterator[tuple[str, str] | None]:
-    """Sentence pairs of two files, ``None`` at each boundary between documents.
-
-    Raises:
-        GtransError: one file has a sentence where the other has a boundary or its end, or
-            the files hold no sentence.
-    """
-    source, target = Path(source_path), Path(target_path)
-    last_source = last_target = 0
-    document = 1
-    for source_line, target_line in zip_longest(iterate_lines(source), iterate_lines(target)):
-        if source_line and target_line:
-            last_source, last_target = source_line[0], target_line[0]
-            if source_line[1] is not None and target_line[1] is not None:
-                yield source_line[1], target_line[1]
-                continue
-            if source_line[1] is None and target_line[1] is None:
-                document += 1
-                yield None
-                continue
-        raise DifferentSides(
-            f"document {document}: {_describe(source, source_line, last_source)} but "
-            f"{_describe(target, target_line, last_target)}: both sides need the same "
-            "sentences and boundaries, and no sentence may be empty on one side only"
-        )
-    if not last_source:
-        raise GtransError(f"'{source}' and '{target}' hold no sentence; check the prefix")
-
-
-def read_parallel(
-    source_path: str | os.PathLike[str], target_path: str | os.PathLike[str]
-) -> list[DocumentPair]:
-    """All document pairs of two files; both sides of a pair have the same number of sentences.
-
-    Raises:
-        GtransError: as :func:`iterate_parallel`.
-    """
-    pairs: list[DocumentPair] = [([], [])]
-    for pair in iterate_parallel(source_path, target_path):
-        if pair is None:
-            pairs.append(([], []))
-        else:
-            pairs[-1][0].append(pair[0])
-            pairs[-1][1].append(pair[1])
-    return pairs

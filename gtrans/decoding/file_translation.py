@@ -21,7 +21,7 @@ from gtrans.decoding.alternatives import json_lines
 from gtrans.decoding.lines import lines_of_documents
 from gtrans.decoding.loading import refuse_folders
 from gtrans.decoding.resuming import partial_path, run_of_partial
-from gtrans.decoding.translation import Job, made_from, refuse_foreign
+from gtrans.decoding.translation import Job, made_from, refuse_foreign, with_direction
 from gtrans.decoding.translation_options import FilesOptions
 from gtrans.decoding.translation_record import SUFFIX, read_record, record_path
 from gtrans.decoding.translator import Translator
@@ -113,7 +113,8 @@ def translate_files(options: FilesOptions) -> int:
         failures.end()
     translator = Translator.of(options)
     cfg = translator.task.cfg
-    reader = Reader(str(cfg.source_lang), options.split_sentences, str(cfg.target_lang))
+    choice = with_direction(options.choice, translator)
+    reader = Reader(str(cfg.source_lang), options.split_sentences, str(cfg.target_lang), choice)
     jobs = []
     for source, target in wanted:
         try:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from torch import Tensor
 from tqdm import tqdm
 
-from gtrans.data.documents import DOCUMENT_LINE
 from gtrans.text.moses_pipeline import MosesPipeline
 from gtrans.text.plain_text import input_warnings
+from gtrans.text.reader import is_boundary
 
 
 class Sentence(NamedTuple):
@@ -28,7 +28,7 @@ def lines_of_text(task: Any, text: Sequence[str]) -> list[Line]:
     """The lines of a text as tokens of ``task``; boundaries of documents stay text."""
     encode = _encoder(task)
     return [
-        line if line in ("", DOCUMENT_LINE) else encode(line)
+        line if is_boundary(line) else encode(line)
         for line in tqdm(text, "reading", unit=" lines", disable=None)
     ]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from gtrans.data.documents import DOCUMENT_LINE, STANDARD_STREAM, check_length, iterate_raw_lines
+from gtrans.data.documents import STANDARD_STREAM, check_length, iterate_raw_lines
 from gtrans.decoding.alternatives import json_lines
 from gtrans.decoding.translation import write_out
 from gtrans.decoding.translation_options import DecodingOptions
 from gtrans.decoding.translator import Translator
+from gtrans.text.reader import check_plain_line, is_boundary
 
 
 def translate_stream(options: DecodingOptions) -> int:
@@ -23,6 +24,7 @@ def translate_stream(options: DecodingOptions) -> int:
     document: list[str] = []
     places: list[str] = []
     sentences = documents = 0
+    begun = False
 
     def finish() -> None:
         nonlocal sentences, documents
@@ -40,7 +42,10 @@ def translate_stream(options: DecodingOptions) -> int:
         places.clear()
 
     for number, line in enumerate(iterate_raw_lines(STANDARD_STREAM, once=True), start=1):
-        if line not in ("", DOCUMENT_LINE):
+        if line and not begun:
+            check_plain_line("standard input", number, line)
+            begun = True
+        if not is_boundary(line):
             check_length("standard input", number, line)
             document.append(line)
             places.append(f"standard input:{number}")

@@ -17,15 +17,21 @@ import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from gtrans.data.documents import STANDARD_STREAM, check_length, iterate_raw_lines
+from gtrans.data.documents import STANDARD_STREAM, check_length
 from gtrans.decoding.alternatives import json_lines
 from gtrans.decoding.batching import LEAST_ROW_TOKENS
-from gtrans.decoding.lines import Line, Sentence, lines_of_dataset, lines_of_text
+from gtrans.decoding.lines import (
+    Line,
+    Sentence,
+    lines_of_dataset,
+    lines_of_documents,
+    lines_of_text,
+)
 from gtrans.decoding.loading import decoding_device
 from gtrans.decoding.progress import Progress
 from gtrans.decoding.resuming import (
@@ -54,7 +60,9 @@ from gtrans.identity.files import (
     unwritable,
 )
 from gtrans.messages import say
+from gtrans.text.plain_text import PLACEHOLDER
 from gtrans.text.prepared_folder import prepared_files, read_state
+from gtrans.text.reader import Choice, Document, Plain, notice_running_text, open_text
 from gtrans.version import __version__
 
 
@@ -167,22 +175,36 @@ def translate(options: TranslationOptions) -> int:
 
 
 def _translate(options: TranslationOptions) -> int:
-    text = None
+    text, rows = None, None
     if options.input is not None:
-        text = list(iterate_raw_lines(options.input, once=True))
-        for number, line in enumerate(text, start=1):
-            check_length(options.input, number, line)
+        rows = open_text(options.input, "source", options.choice, once=True)
+        if isinstance(rows, Plain):
+            text, rows = list(rows.raw_lines()), None
+            for number, line in enumerate(text, start=1):
+                check_length(options.input, number, line)
+            notice_running_text(options.input, text)
         if options.data is not None:
             read_state(Path(options.data))
     translator = Translator.of(options, of_split=options.split is not None)
-    if text is None:
-        translator.task.load_dataset(str(options.split))
-        lines = lines_of_dataset(translator.task.dataset(str(options.split)))
-    else:
+    documents: list[Document] = []
+    numbers: list[int] = []
+    sentences: list[str] = []
+    if rows is not None:
+        rows.choice = with_direction(options.choice, translator)
+        documents = list(rows)
+        found = [one for document in documents for one in document.segments if one.text()]
+        numbers, sentences = [one.line for one in found], [one.text() for one in found]
+        texts = [[one.text() for one in document.segments] for document in documents]
+        lines = lines_of_documents(translator.task, [[*filter(None, one)] for one in texts])
+    elif text is not None:
         lines = lines_of_text(translator.task, text)
         numbers = [n for n, line in enumerate(lines, start=1) if not isinstance(line, str)]
         sentences = [text[number - 1] for number in numbers]
-        translator.warn_of_text(str(options.input), sentences, lines)
+    else:
+        translator.task.load_dataset(str(options.split))
+        lines = lines_of_dataset(translator.task.dataset(str(options.split)))
+    if options.input is not None:
+        translator.warn_of_text(options.input, sentences, lines)
         translator.warn_of_long(lines, [f"{options.input}:{number}" for number in numbers])
     names = {
         "checkpoints": list(options.paths),
@@ -192,8 +214,12 @@ def _translate(options: TranslationOptions) -> int:
     }
 
     def compose(translations: list[list[str]]) -> bytes:
-        if options.nbest:
+        if options.nbest and documents:
+            written = _json_lines_of(documents, translations)
+        elif options.nbest:
             written = _json_lines(lines, text, translations)
+        elif documents and not options.search.free:
+            written = _lines_of_segments(documents, translations)
         elif options.search.free:
             written = [" ".join(of_document) for of_document in translations if of_document]
         else:
@@ -203,6 +229,8 @@ def _translate(options: TranslationOptions) -> int:
 
     # JSON lines have the text itself, not only what the model reads of it.
     further = {"text": fingerprint(text)} if options.nbest else {}
+    if documents:
+        further["text"] = fingerprint([[part[1:3] for part in one.segments] for one in documents])
     made = made_from(lines, options, translator, **further)
     job = Job(options.output, lines, made, names, compose)
     if not options.force and job.is_finished():
@@ -213,6 +241,34 @@ def _translate(options: TranslationOptions) -> int:
     if options.output != STANDARD_STREAM:
         say(f"{job.sentences} sentences written to {options.output}")
     return job.sentences
+
+
+def with_direction(choice: Choice, translator: Translator) -> Choice:
+    """What to read: of rows of several directions those of the model, if none is chosen."""
+    cfg = translator.task.cfg
+    return replace(choice, direction=choice.direction or f"{cfg.source_lang}-{cfg.target_lang}")
+
+
+def _lines_of_segments(documents: Sequence[Document], translations: list[list[str]]) -> list[str]:
+    """A line for each segment, also without a text, and an empty line between documents."""
+    written: list[str] = []
+    for document, of_document in zip(documents, translations, strict=True):
+        following = iter(of_document)
+        written += [
+            "",
+            *(next(following) if one.text() else PLACEHOLDER for one in document.segments),
+        ]
+    return written[1:]
+
+
+def _json_lines_of(documents: Sequence[Document], translations: list[list[str]]) -> list[str]:
+    """The output with ``nbest`` of a text with ids."""
+    used = [[one for one in document.segments if one.text()] for document in documents]
+    names = [
+        (document.name or str(number), [one.name or str(n) for n, one in enumerate(parts, start=1)])
+        for number, (document, parts) in enumerate(zip(documents, used, strict=True), start=1)
+    ]
+    return json_lines(names, [[one.text() for one in parts] for parts in used], translations)
 
 
 def _json_lines(

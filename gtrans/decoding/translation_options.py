@@ -10,6 +10,7 @@ from gtrans.data.documents import STANDARD_STREAM
 from gtrans.decoding.search_options import SearchOptions
 from gtrans.errors import GtransError
 from gtrans.identity.files import is_file
+from gtrans.text.reader import ANY, Choice
 
 MIN_DOC_TOKENS = 8
 # Source tokens of a batch: enough rows for fast products, few enough keys for a processor's cache.
@@ -39,6 +40,7 @@ class DecodingOptions:
         force: translate anew, even if the output or a part of it is finished.
         nbest: how many translations of a sentence are written as JSON lines, with their scores;
             0: the text of the best one.
+        choice: what to read of rows with several texts or directions.
     """
 
     paths: tuple[str, ...]
@@ -54,6 +56,7 @@ class DecodingOptions:
     tokens: bool = False
     force: bool = False
     nbest: int = 0
+    choice: Choice = ANY
 
     def __post_init__(self) -> None:
         """Raises GtransError for options that contradict each other."""

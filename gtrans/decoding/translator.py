@@ -15,7 +15,7 @@ import torch
 
 from gtrans.checkpoint_contents import options_of
 from gtrans.checkpoints import read_checkpoint
-from gtrans.data.documents import DOCUMENT_LINE, check_length
+from gtrans.data.documents import check_length
 from gtrans.data.examples import Example
 from gtrans.data.units import Unit
 from gtrans.decoding.alternatives import Alternative, packed, unpacked
@@ -40,6 +40,7 @@ from gtrans.text.carried_preparation import Preparation
 from gtrans.text.moses_pipeline import MosesPipeline
 from gtrans.text.plain_text import PLACEHOLDER
 from gtrans.text.prepared_folder import STATE_FILE, load_pipeline
+from gtrans.text.reader import is_boundary
 
 
 def text_of_pieces(task: Any, tokens: bool = False) -> Callable[[str], str]:
@@ -346,7 +347,7 @@ class Translator:
             extra_symbols_to_ignore=self.generator.symbols_to_strip_from_output,
         )
         text = self.text_of_pieces(pieces).strip()
-        return PLACEHOLDER if text in ("", DOCUMENT_LINE) else text
+        return PLACEHOLDER if is_boundary(text) else text
 
 
 def _longest_seen(path: str, model: Any, unit: Unit) -> tuple[int, str]:

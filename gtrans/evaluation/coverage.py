@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.evaluation.boundaries import tokens_of
-from gtrans.evaluation.document_ids import Identified
 from gtrans.evaluation.metrics import Documents
 from gtrans.evaluation.resegment import Split
 from gtrans.identity.files import StrPath, atomic_writer, unwritable
+from gtrans.text.reader import Identified
 
 
 @dataclass(frozen=True)

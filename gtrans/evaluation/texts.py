@@ -1,30 +1,36 @@
-"""Everything that ``gtrans score`` reads, as documents with the sentences of the reference."""
+"""Everything that ``gtrans score`` reads, as documents with the sentences of the reference.
+
+A file of translations may have empty ones, and may lack the boundaries of documents. Files that
+cannot be matched with certainty are rejected, because nobody would notice that a score is of
+shifted sentences.
+"""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress, islice
+from itertools import accumulate, compress, islice
 from typing import Literal
 
-from gtrans.data.documents import (
-    iterate_lines,
-    iterate_raw_lines,
-    read_documents,
-    read_parallel,
-)
 from gtrans.errors import GtransError
 from gtrans.evaluation.coverage import Coverage, coverage
-from gtrans.evaluation.document_ids import (
-    Identified,
-    Role,
-    by_document,
-    match,
-    read_identified,
-)
-from gtrans.evaluation.hypotheses import read_hypotheses, read_hypothesis_documents
 from gtrans.evaluation.metrics import Documents
 from gtrans.evaluation.resegment import Resegmenter
+from gtrans.text.reader import (
+    ANY,
+    BAD_SOURCE,
+    Choice,
+    Identified,
+    Role,
+    Segment,
+    iterate_lines,
+    plain_lines,
+    read_documents,
+    read_identified,
+    read_parallel,
+)
 
 Alignment = Literal["aligned", "whole", "resegmented"]
 
@@ -52,7 +58,11 @@ class Texts:
 
 
 def read_texts(
-    references: Sequence[str], source: str | None, systems: Mapping[str, str], alignment: Alignment
+    references: Sequence[str],
+    source: str | None,
+    systems: Mapping[str, str],
+    alignment: Alignment,
+    choice: Choice = ANY,
 ) -> Texts:
     """Read all texts, of plain text or with document ids.
 
@@ -60,45 +70,56 @@ def read_texts(
         references: files of the references. The first one (or the source, if there is
             none) has the documents and sentences that all others must have.
         source: the file of the source.
-        systems: the files of the translations.
+        systems: the files of the translations; of a file with those of several systems, those of
+            the system of this name.
         alignment: aligned: translations have the same sentences; whole: only the same
             documents; resegmented: so, too, and they are split into the reference's sentences.
+        choice: what to read of files that have more than one text.
 
     Raises:
         GtransError: a file cannot be read or does not match the first one.
     """
     main = references[0] if references else str(source)
     role: Role = "reference" if references else "source"
-    ids = read_identified(main, role)
-    read: list[Documents]
+    ids = read_identified(main, role, choice)
     if ids is None:
-        read = [_parallel(path, main, "reference") for path in references]
+        read: list[Documents] = [_parallel(path, main, "reference") for path in references]
         sources = _parallel(source, main, "source") if source else None
     else:
         read = []
         for path in references:
-            other = _with_ids(path, "reference", main)
-            read += [match(other, ids, number) for number in range(other.references)]
-        sources = match(_with_ids(source, "source", main), ids) if source else None
+            other = ids if path == main else _with_ids(path, "reference", main, choice)
+            read += [match(other, ids, number) for number in range(len(other.references) or 1)]
+        sources = match(_with_ids(source, "source", main, choice), ids) if source else None
     shape = read[0] if read else sources or []
-    reader = _reader(alignment, main, ids, shape)
+    reader = _reader(alignment, main, ids, shape, choice)
+    translations = {name: reader(name, path) for name, path in systems.items()}
     counted = [[True] * len(document) for document in shape]
-    texts = Texts(read, sources, {name: reader(path) for name, path in systems.items()}, counted)
-    notes: list[str] = []
-    if ids is not None:
-        counted, notes = _counted(ids, alignment)
+    texts = Texts(read, sources, translations, counted)
+    if ids is None:
+        return texts if alignment != "resegmented" else _resegmented(texts, counted, None)
+    counted, notes = _counted(ids, alignment)
+    if len(ids.references) > 1:
+        notes.append(
+            f"{ids.path} has {len(ids.references)} references, all of which are used: "
+            f"{', '.join(ids.references)}; `--reference NAME` chooses"
+        )
+    kept = [any(flags) for flags in counted]
+    texts = _without_documents(texts, kept)
+    flags = list(compress(counted, kept))
     if alignment == "resegmented":
-        texts = _resegmented(texts, counted, ids)
-    return replace(_chosen(texts, counted), notes=notes)
+        names = compress(ids.documents.items(), kept)
+        texts = _resegmented(texts, flags, replace(ids, documents=dict(names)))
+    return replace(_chosen(texts, flags), counted=counted, notes=notes)
 
 
-def document_sizes(main: str, role: Role) -> list[int]:
+def document_sizes(main: str, role: Role, choice: Choice = ANY) -> list[int]:
     """The number of sentences of each document of a reference (or source).
 
     Raises:
         GtransError: it cannot be read.
     """
-    ids = read_identified(main, role)
+    ids = read_identified(main, role, choice)
     documents = read_documents(main) if ids is None else ids.texts()
     return [len(document) for document in documents]
 
@@ -119,8 +140,8 @@ def _plain(found: Identified | None, main: str) -> None:
         )
 
 
-def _with_ids(path: str, role: Role, main: str) -> Identified:
-    found = read_identified(path, role)
+def _with_ids(path: str, role: Role, main: str, choice: Choice) -> Identified:
+    found = read_identified(path, role, choice)
     if found is None:
         raise GtransError(
             f"{main} has document ids, but {path} has none; give both with ids, or both without"
@@ -129,16 +150,16 @@ def _with_ids(path: str, role: Role, main: str) -> Identified:
 
 
 def _reader(
-    alignment: Alignment, main: str, ids: Identified | None, shape: Documents
-) -> Callable[[str], Documents]:
-    """How to read a translation."""
+    alignment: Alignment, main: str, ids: Identified | None, shape: Documents, choice: Choice
+) -> Callable[[str, str], Documents]:
+    """How to read a translation, by the name of its system and its file."""
     sizes = [len(document) for document in shape]
     lines = None
     if ids is None:
         lines = [number for number, sentence in iterate_lines(main) if sentence is not None]
 
-    def read(path: str) -> Documents:
-        found = read_identified(path, "translation")
+    def read(name: str, path: str) -> Documents:
+        found = read_identified(path, "translation", replace(choice, system=name))
         if ids is None:
             _plain(found, main)
         if ids is not None and found is not None:
@@ -154,10 +175,9 @@ def _reader(
 
 def _read_lines(path: str, main: str, sizes: Sequence[int]) -> Documents:
     """Plain text for a reference with ids: a line per segment, or documents in its order."""
-    documents, lines = read_documents(path), list(iterate_raw_lines(path))
+    documents, lines = read_documents(path), list(plain_lines(path))
     if len(lines) == sum(sizes):
-        remaining = iter(lines)
-        return [list(islice(remaining, size)) for size in sizes]
+        return _divided(lines, sizes)
     if [len(document) for document in documents] == list(sizes):
         return documents
     raise GtransError(
@@ -182,32 +202,67 @@ def _resegmented(texts: Texts, counted: Sequence[Sequence[bool]], ids: Identifie
     )
 
 
+def _is_missing(segment: Segment) -> bool:
+    """Whether there is nothing to compare a segment with."""
+    return bool(segment.left_out) and segment.left_out != BAD_SOURCE
+
+
 def _counted(ids: Identified, alignment: Alignment) -> tuple[list[list[bool]], list[str]]:
-    """Which segments are scored: those that the authors of the set do not leave out; and a note.
+    """Which segments are scored, and notes: why others are left out.
+
+    Left out are those that the authors of the set leave out, and those without a reference; of
+    whole documents the former are scored, and the latter end the whole document.
 
     Raises:
         GtransError: there are none.
     """
-    counted = [[not one.left_out for one in segments] for segments in ids.documents.values()]
-    total, left_out = sum(map(len, counted)), sum(flags.count(False) for flags in counted)
-    if not left_out:
-        return counted, []
-    if alignment == "whole":
-        note = f"{left_out} of {total} segments are marked is_bad_source and are scored, too"
-        return [[True] * len(flags) for flags in counted], [note]
-    if left_out == total:
-        raise GtransError(f"all segments of {ids.path} are marked is_bad_source")
-    return counted, [f"{left_out} of {total} segments are left out: they are marked is_bad_source"]
+    counted = []
+    reasons, scored = Counter[str](), 0
+    for segments in ids.documents.values():
+        flags = [not one.left_out for one in segments]
+        if alignment == "whole":
+            scored += sum(one.left_out == BAD_SOURCE for one in segments)
+            flags = [not _is_missing(one) for one in segments]
+        missing = [one.left_out for one in segments if _is_missing(one)]
+        if missing and alignment != "aligned":
+            flags = [False] * len(segments)
+        counted.append(flags)
+        reasons.update(
+            one.left_out or missing[0]
+            for one, flag in zip(segments, flags, strict=True)
+            if not flag
+        )
+    total = sum(map(len, counted))
+    if sum(reasons.values()) == total:
+        raise GtransError(f"all segments of {ids.path} are {' or '.join(reasons)}")
+    notes = [
+        f"{count} of {total} segments are left out: they are {why}"
+        for why, count in reasons.items()
+    ]
+    if scored:
+        notes.append(f"{scored} of {total} segments are {BAD_SOURCE} and are scored, too")
+    return counted, notes
 
 
-def _chosen(texts: Texts, counted: list[list[bool]]) -> Texts:
+def _without_documents(texts: Texts, kept: Sequence[bool]) -> Texts:
+    """The texts of some documents."""
+    if all(kept):
+        return texts
+    return replace(
+        texts,
+        references=[list(compress(documents, kept)) for documents in texts.references],
+        sources=None if texts.sources is None else list(compress(texts.sources, kept)),
+        systems={name: list(compress(one, kept)) for name, one in texts.systems.items()},
+    )
+
+
+def _chosen(texts: Texts, counted: Sequence[Sequence[bool]]) -> Texts:
     """The texts without the segments that are not counted."""
 
     def chosen(documents: Documents) -> list[list[str]]:
         return [
             list(compress(document, flags))
             for document, flags in zip(documents, counted, strict=True)
-            if any(flags)
         ]
 
     if all(map(all, counted)):
@@ -217,5 +272,253 @@ def _chosen(texts: Texts, counted: list[list[bool]]) -> Texts:
         references=[chosen(documents) for documents in texts.references],
         sources=None if texts.sources is None else chosen(texts.sources),
         systems={name: chosen(documents) for name, documents in texts.systems.items()},
-        counted=counted,
     )
+
+
+# ---- translations of plain text ------------------------------------------------------------------
+
+_WAY_OUT = "--resegment splits documents into aligned sentences, --documents-only needs none"
+
+
+def read_hypotheses(
+    path: str | os.PathLike[str], reference_path: str | os.PathLike[str]
+) -> Documents:
+    """Read translations as documents with the same sentences as the reference.
+
+    The first of three rules that fits is applied:
+
+    1. by lines: every translation is in the same line as a sentence of the reference, and
+       the file is at least as long as the line of the last one. If the reference has a
+       sentence and the translation an empty line, the translation is empty;
+    2. by sentences: there is no boundary between documents, and the number of sentences is
+       that of the reference;
+    3. by documents: the documents of both files have the same numbers of sentences.
+
+    The rules cannot contradict each other: if two of them fit, no translation is empty, and
+    sentences are matched in order.
+
+    Args:
+        path: the file of translations.
+        reference_path: the file whose boundaries define the documents.
+
+    Returns:
+        documents of sentences; an empty translation is ``""``.
+
+    Raises:
+        GtransError: a file cannot be read, or no rule fits; the message names both files
+            and the first line where they differ.
+    """
+    references = read_documents(reference_path)
+    reference_lines = [number for number, text in iterate_lines(reference_path) if text is not None]
+    lines = dict(iterate_lines(path))
+    sentences = {number: text for number, text in lines.items() if text is not None}
+    by_lines = _by_lines(path, reference_lines)
+    if by_lines is not None:
+        flat = by_lines
+    elif len(sentences) < len(lines):
+        try:
+            return [document for document, _ in read_parallel(path, reference_path)]
+        except GtransError as error:
+            raise GtransError(
+                f"{error} (unless the files have the same lines); {_WAY_OUT}"
+            ) from None
+    elif len(sentences) == len(reference_lines):
+        flat = list(sentences.values())
+    else:
+        common = min(len(sentences), len(reference_lines))
+        if len(sentences) > common:
+            where = f"{path}:{list(sentences)[common]}"
+        else:
+            ends = accumulate(map(len, references))
+            document = next(number for number, end in enumerate(ends, start=1) if end > common)
+            where = f"{reference_path}:{reference_lines[common]} (document {document})"
+        raise GtransError(
+            f"{path} has {len(sentences)} sentences and no document boundary, but "
+            f"{reference_path} has {len(reference_lines)} sentences: {where} "
+            "has no counterpart; a file with empty translations needs the reference's boundaries; "
+            f"{_WAY_OUT}"
+        )
+    return _divided(flat, [len(document) for document in references])
+
+
+def read_hypothesis_documents(
+    path: str | os.PathLike[str],
+    reference_path: str | os.PathLike[str],
+    sizes: Sequence[int],
+    reference_lines: Sequence[int] | None = None,
+) -> Documents:
+    """Read translations of whole documents, whose sentences need not match the reference.
+
+    All lines are the translation of a single document. Of several, the first of these rules that
+    fits is applied: the file has the lines of the reference (rule 1 of :func:`read_hypotheses`, so
+    that an empty translation is no boundary); it has the reference's documents by its boundaries;
+    it has a line for each document. Empty translations are left out.
+
+    Args:
+        path: the file of translations.
+        reference_path: the file whose documents they translate, for messages.
+        sizes: the number of sentences of each of its documents.
+        reference_lines: the lines of its sentences; None if it has ids. Then a translation has its
+            lines if it has as many as there are segments.
+
+    Raises:
+        GtransError: a file cannot be read, or it cannot be told where the documents end.
+    """
+    documents, count = read_documents(path), _count_lines(path)
+    if len(sizes) == 1:
+        return [[sentence for document in documents for sentence in document]]
+    by_boundaries = documents if len(documents) == len(sizes) else None
+    by_lines = None
+    if reference_lines is not None:
+        by_lines = _by_lines(path, reference_lines)
+    elif count == sum(sizes):
+        by_lines = list(plain_lines(path))
+    if by_lines is not None:
+        found = [list(filter(None, document)) for document in _divided(by_lines, sizes)]
+        if reference_lines is None and by_boundaries not in (None, found):
+            raise GtransError(
+                f"{path} has as many lines as {reference_path} has segments, and as many documents "
+                "by its empty lines, and they are not the same; give it with document ids"
+            )
+        return found
+    if by_boundaries is not None:
+        return by_boundaries
+    if count == len(sizes):
+        return [[line] for line in plain_lines(path)]
+    raise GtransError(
+        f"{path} has {len(documents)} documents in {count} lines, but {reference_path} has "
+        f"{len(sizes)} documents; give the same documents with a boundary between them, one line "
+        "for each, or ids"
+    )
+
+
+def has_a_line_for_each_document(path: str | os.PathLike[str], sizes: Sequence[int]) -> bool:
+    """Whether a file without boundaries has as many lines as the reference has documents.
+
+    It is not, if a line may as well be a sentence: if all documents have a single one.
+
+    Args:
+        path: the file.
+        sizes: the number of sentences of each document of the reference.
+
+    Raises:
+        GtransError: the file cannot be read.
+    """
+    documents = read_documents(path)
+    return len(documents) == 1 and len(documents[0]) == len(sizes) < sum(sizes)
+
+
+def _by_lines(path: str | os.PathLike[str], reference_lines: Sequence[int]) -> list[str] | None:
+    """The translation of each sentence, if it stands in the same line; maybe an empty one."""
+    sentences = {number: text for number, text in iterate_lines(path) if text is not None}
+    if sentences.keys() <= set(reference_lines) and _count_lines(path) >= reference_lines[-1]:
+        return [sentences.get(number, "") for number in reference_lines]
+    return None
+
+
+def _divided(flat: Sequence[str], sizes: Sequence[int]) -> Documents:
+    """Sentences in documents of these sizes."""
+    remaining = iter(flat)
+    return [list(islice(remaining, size)) for size in sizes]
+
+
+def _count_lines(path: str | os.PathLike[str]) -> int:
+    """Number of lines of a file, including empty ones at its end."""
+    return sum(1 for _ in plain_lines(path))
+
+
+# ---- documents with ids --------------------------------------------------------------------------
+
+
+def match(found: Identified, reference: Identified, number: int = 0) -> list[list[str]]:
+    """Documents of ``found`` with the segments of ``reference``, in its order.
+
+    Segments are matched by their ids if both files have them, otherwise by their order.
+
+    Raises:
+        GtransError: a document or a segment is missing, or is not in ``reference``.
+    """
+    documents = by_document(found, reference)
+    matched = []
+    for name, segments, expected in zip(
+        reference.documents, documents, reference.documents.values(), strict=True
+    ):
+        if all(map(_is_missing, expected)):
+            segments = expected
+        elif all(one.name for one in (*segments, *expected)):
+            known = {one.name: one for one in segments}
+            _compare(
+                f"of document '{name}'", "segment",
+                list(known), [one.name for one in expected], found, reference,
+            )  # fmt: skip
+            segments = [known[one.name] for one in expected]
+        elif len(segments) != len(expected):
+            raise GtransError(
+                f"document '{name}' has {len(segments)} segments in {found.path}, but "
+                f"{len(expected)} in {reference.path}; --resegment splits a translation into the "
+                "sentences of the reference"
+            )
+        # Another reference may lack a segment, for which the first one then stands.
+        matched.append(
+            [
+                (other if _is_missing(one) else one).text(number)
+                for one, other in zip(segments, expected, strict=True)
+            ]
+        )
+    return matched
+
+
+def by_document(found: Identified, reference: Identified) -> list[list[Segment]]:
+    """The segments of every document of ``reference``, however many they are.
+
+    Raises:
+        GtransError: a document is missing, or is not in ``reference``.
+    """
+    kept = {
+        name: expected
+        for name, expected in reference.documents.items()
+        if not all(map(_is_missing, expected))
+    }
+    known = reference.documents.keys() | reference.others
+    names = [name for name in found.documents if name in kept or name not in known]
+    _compare("", "document", names, list(kept), found, reference)
+    for name, expected in kept.items():
+        segments = found.documents[name]
+        if len(segments) != len(expected) and _comes_again([one.texts for one in segments]):
+            raise GtransError(
+                f"{found.path} has the same text of document '{name}' several times; give every "
+                "document once, or its segments with ids"
+            )
+    # Where nearly every document is one row, a second row is no second part of its document.
+    whole = sum(len(found.documents[name]) == 1 < len(kept[name]) for name in kept)
+    for name in kept:
+        segments = found.documents[name]
+        if 10 * whole > 9 * len(kept) and len(segments) > 1 and not segments[0].name:
+            raise GtransError(
+                f"{found.path} has document '{name}' {len(segments)} times, but others once; give "
+                "every document once, or its segments with ids"
+            )
+    return [found.documents.get(name, []) for name in reference.documents]
+
+
+def _comes_again(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows are the same rows twice or more."""
+    count = len(rows)
+    sizes = (size for size in range(1, count // 2 + 1) if count % size == 0)
+    return any(rows[size:] == rows[:-size] for size in sizes)
+
+
+def _compare(
+    of: str, kind: str, names: list[str], expected: list[str], found: Identified, ref: Identified
+) -> None:
+    for have, want, one, other in (
+        (set(names), expected, found, ref),
+        (set(expected), names, ref, found),
+    ):
+        missing = [name for name in want if name not in have]
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise GtransError(
+                f"{one.path} lacks the {kind} '{missing[0]}'{more} {of}".rstrip()
+                + f", which {other.path} has; both files need the same {kind}s"
+            )

@@ -14,6 +14,7 @@ from gtrans.formats.markdown import Markdown
 from gtrans.formats.plain import PlainText, RunningText
 from gtrans.formats.rows import Rows, RunningRows
 from gtrans.libraries import require
+from gtrans.text.reader import ANY, Choice
 
 SUFFIXES: Mapping[str, Sequence[str]] = {
     "text": (".txt", ".text"),
@@ -66,12 +67,20 @@ class Reader:
         split_sentences: the lines and rows of plain text, JSON lines and tables are running text,
             not sentences. Text of the other formats always is.
         target: the language of the translation, for what a page says of its own.
+        choice: which rows are translated.
     """
 
-    def __init__(self, lang: str, split_sentences: bool, target: str | None = None) -> None:
+    def __init__(
+        self,
+        lang: str,
+        split_sentences: bool,
+        target: str | None = None,
+        choice: Choice = ANY,
+    ) -> None:
         self._lang = lang
         self._target = target
         self._split_sentences = split_sentences
+        self._choice = choice
 
     def read(self, path: Path, name: str) -> DocumentFile:
         """A file of the format ``name``, of which the libraries are there.
@@ -79,10 +88,14 @@ class Reader:
         Raises:
             GtransError: it cannot be read or is not of this format.
         """
-        if _is_running(name, self._split_sentences):
-            found = _RUNNING[name].read(str(path), splitter(self._lang))
+        running = _is_running(name, self._split_sentences)
+        split = splitter(self._lang) if running else as_one
+        kind = (_RUNNING if running else _SENTENCES)[name]
+        found: DocumentFile
+        if issubclass(kind, Rows):
+            found = kind.read(str(path), split, self._choice)
         else:
-            found = _SENTENCES[name].read(str(path), as_one)
+            found = kind.read(str(path), split)
         if self._target is not None:
             found.languages = self._lang, self._target
         return found

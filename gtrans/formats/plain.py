@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gtrans.data.documents import DOCUMENT_LINE, check_length, iterate_raw_lines, line_end
+from gtrans.data.documents import check_length, line_end
 from gtrans.formats.document_file import DocumentFile, as_one
 from gtrans.formats.inline import PLACEHOLDER, Block, Mark, Splitter
+from gtrans.text.reader import is_boundary, notice_running_text, plain_lines
 
 
 class Sentence(Block):
@@ -36,17 +37,19 @@ class PlainText(DocumentFile):
     def read(cls, path: str, split: Splitter) -> PlainText:
         """See :meth:`DocumentFile.read`."""
         found = cls(path)
-        found.lines = list(iterate_raw_lines(path))
+        found.lines = list(plain_lines(path))
         found.line_end = line_end(path)
         blocks: list[list[Block]] = [[]]
         for number, line in enumerate(found.lines, start=1):
-            if line == DOCUMENT_LINE or not (line or cls.running):
+            if is_boundary(line) and (line or not cls.running):
                 blocks.append([])
             elif line:
                 check_length(path, number, line)
                 blocks[-1].append(Block([line], split) if cls.running else Sentence(line))
                 found.numbers += [number] * len(blocks[-1][-1].sentences)
         found.documents = blocks
+        if not cls.running:
+            notice_running_text(path, found.lines)
         return found
 
     def __init__(self, path: str) -> None:
@@ -64,7 +67,7 @@ class PlainText(DocumentFile):
         blocks = self.by_block(translations)
         lines = []
         for line in self.lines:
-            if line and line != DOCUMENT_LINE:
+            if not is_boundary(line):
                 block, found = next(blocks)
                 items = block.translated(found, joint)
                 line = "".join(map(str, items))

@@ -8,15 +8,27 @@ not belong together; the message names the line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from html.parser import HTMLParser
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from gtrans.data.documents import DOCUMENT_LINE, check_length, iterate_raw_lines
+from gtrans.data.documents import iterate_raw_lines
 from gtrans.errors import GtransError
+from gtrans.text.reader import (
+    ANY,
+    DOCUMENT_LINE,
+    Choice,
+    Reader,
+    Role,
+    TestSet,
+    is_boundary,
+    matched,
+    open_text,
+    plain_lines,
+    sentence_of,
+)
 
 Place = tuple[Path, int]
 """A file and a line in it, from 1."""
@@ -38,10 +50,6 @@ class Pair(NamedTuple):
 Pairs = Iterator[Pair | None]
 """Sentence pairs in order; ``None`` where a document ends and another begins."""
 
-# Where some program or other ends a line.
-_LINE_ENDS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
-
-
 @dataclass(frozen=True)
 class Block:
     """The sentences of a document on one side.
@@ -56,22 +64,6 @@ class Block:
     name: str
     line: int
     sentences: Sequence[tuple[str, int]]
-
-
-def sentence_of(text: str, path: Path, line: int) -> str:
-    """A sentence on one line, without white space at its ends.
-
-    Raises:
-        GtransError: it is a whole text, or would be a boundary between documents.
-    """
-    sentence = _LINE_ENDS.sub(" ", text).strip()
-    check_length(path, line, sentence)
-    if sentence == DOCUMENT_LINE:
-        raise GtransError(
-            f"{path}:{line}: the sentence '{DOCUMENT_LINE}' would be read as a boundary between "
-            "documents; take it out"
-        )
-    return sentence
 
 
 def match_documents(
@@ -118,7 +110,7 @@ def match_documents(
 # on has an empty line between articles. Europarl, Common Crawl and OPUS-100 tell of no documents.
 
 Boundary = Literal["empty", "<d>", "either", "none"]
-"""What lies between two documents: an empty line, a line ``<d>``, one of the two, or nothing."""
+"""What lies between two documents: an empty line, a line ``<d>``, any boundary, or nothing."""
 BOUNDARIES = get_args(Boundary)
 
 
@@ -132,19 +124,17 @@ def read_lines(source: Path, target: Path, boundary: Boundary) -> Pairs:
         GtransError: one file has a boundary where the other has none, or ends before it; or a file
             cannot be read.
     """
-    both = zip_longest(iterate_raw_lines(source), iterate_raw_lines(target))
+    both = zip_longest(plain_lines(source), plain_lines(target))
     yield from _pairs_of_lines(both, source, target, boundary)
 
 
 def _pairs_of_lines(
     lines: Iterator[tuple[str | None, str | None]], source: Path, target: Path, boundary: Boundary
 ) -> Pairs:
-    marks = {
-        "empty": frozenset({""}),
-        "<d>": frozenset({DOCUMENT_LINE}),
-        "either": frozenset({"", DOCUMENT_LINE}),
-        "none": frozenset[str](),
-    }[boundary]
+    is_mark: Callable[[str], bool] = {
+        "empty": "".__eq__, "<d>": DOCUMENT_LINE.__eq__, "either": is_boundary,
+        "none": lambda _: False,
+    }[boundary]  # fmt: skip
     paths = (source,) if source == target else (source, target)
     for number, (left, right) in enumerate(lines, start=1):
         if left is None or right is None:
@@ -153,13 +143,14 @@ def _pairs_of_lines(
                 f"{ended} ends after line {number - 1}, but {other} goes on; the lines of the two "
                 "files do not belong together"
             )
-        if left in marks and right in marks:
+        marks = [bool(line) and is_mark(line) for line in (left, right)]
+        if is_mark(left) and is_mark(right):
             yield None
-        elif DOCUMENT_LINE in marks and DOCUMENT_LINE in (left, right):
-            marked, other = (source, target) if left == DOCUMENT_LINE else (target, source)
+        elif any(marks):
+            marked, other = (source, target) if marks[0] else (target, source)
             raise GtransError(
-                f"{marked}:{number} is a line {DOCUMENT_LINE} but {other}:{number} is not; the "
-                "lines of the two files do not belong together"
+                f"{marked}:{number} is a line {left if marks[0] else right} but {other}:{number} "
+                "is not; the lines of the two files do not belong together"
             )
         else:
             yield Pair(
@@ -266,133 +257,11 @@ def _talks(path: Path, headings: bool) -> Iterator[Block]:
 
 # --- test sets ------------------------------------------------------------------------------------
 #
-# What tags say, in files that call themselves XML or SGML and are neither.
-#
-# Published test sets have unescaped ``&``, missing end tags, and tags in either case, on which XML
-# parsers fail or lose text. Python's parser of HTML goes on; it knows no entities of a file's own.
-# Here, ``&amp;``, ``&lt;``, ``&gt;``, ``&quot;``, ``&apos;`` and numbers stand for characters, any
-# other ``&`` for itself; only the tags of a format are tags, any other ``<`` is text.
-#
 # Test sets of IWSLT (XML), WMT and NIST (SGM): ``<doc>`` with ``<seg id="1">`` inside.
 #
-# Source and reference are two files. Sentences are matched by document and by ``id``, in the order
-# of the source, because ids need not be in order; a sentence that only one side has is a pair that
-# is empty on the other.
-
-_BARE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
-_LONGEST_TAG = 2_000  # characters; an open tag is parsed again with every line that follows
-_OUTER = ("srcset", "refset", "tstset", "mteval")
-_TAGS = frozenset({*_OUTER, "doc", "seg", "p", "hl"})  # in lower case; all others are text
-_OTHER = re.compile(rf"<(?!/?(?:{'|'.join(_TAGS)})\b)", re.IGNORECASE)
-
-
-@dataclass
-class Document:
-    """One document on one side.
-
-    Attributes:
-        name: its ``docid``, by which the sides are matched.
-        system: whose it is; NIST's files have several references in turn.
-        line: where it begins in its file, from 1.
-        sentences: with the lines where they begin, by ``id``; without ids, by their place from 1.
-    """
-
-    name: str
-    system: str
-    line: int
-    sentences: dict[str, tuple[str, int]] = field(default_factory=dict)
-
-
-class _Sets(HTMLParser):
-    """The documents of a file; ``<hl>`` and ``<p>`` are parts of a text, not text."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(convert_charrefs=True)
-        self.path = path
-        self._found: list[Document] = []
-        self._line = self._begin = 0
-        self._text: list[str] | None = None
-        self._document: Document | None = None
-        self._id = self._system = ""
-
-    def items(self) -> Iterator[Document]:
-        """What the file holds.
-
-        Raises:
-            GtransError: the file cannot be read, or a tag has no end.
-        """
-        for number, line in enumerate(iterate_raw_lines(self.path, strip=False), start=1):
-            self._line = number
-            self.feed(f"{_OTHER.sub('&lt;', _BARE.sub('&amp;', line))}\n")
-            if len(self.rawdata) > _LONGEST_TAG:
-                raise GtransError(f"{self.path}:{number}: a tag before this line has no end")
-            yield from self._found
-            self._found.clear()
-        self.close()
-        self._end_sentence()  # the last document may have no end tag
-        self._end_document()
-        yield from self._found
-
-    def set_cdata_mode(self, *_: object, **__: object) -> None:
-        """Tags count everywhere: a <title> may have no end."""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A set, a document or a sentence begins, and what is open ends."""
-        attributes = {name: value or "" for name, value in attrs}
-        if tag not in _TAGS:
-            self.handle_data(self.get_starttag_text() or "")
-            return
-        self._end_sentence()
-        if tag in _OUTER:
-            self._end_document()
-            self._system = attributes.get("refid") or attributes.get("sysid") or ""
-        elif tag == "doc":
-            self._end_document()
-            system = attributes.get("sysid") or self._system
-            name = (attributes.get("docid") or attributes.get("id") or "").strip()
-            self._document = Document(name, system, self._line)
-        elif tag == "seg":
-            if self._document is None:
-                raise GtransError(f"{self.path}:{self._line}: a <seg> outside of a <doc>")
-            self._id = attributes.get("id", "").strip() or str(len(self._document.sentences) + 1)
-            self._text, self._begin = [], self._line
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A tag without content: ``<seg id="1"/>`` is a sentence without text."""
-        self.handle_starttag(tag, attrs)
-        if tag in _TAGS:
-            self.handle_endtag(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        """The same, at an end tag."""
-        if tag not in _TAGS:
-            self.handle_data(f"</{tag}>")
-        elif tag not in ("p", "hl") or self._text is None:
-            self._end_sentence()
-            if tag == "doc" or tag in _OUTER:
-                self._end_document()
-
-    def handle_data(self, data: str) -> None:
-        """Text: a part of a sentence, or between sentences, where it counts for nothing."""
-        if self._text is not None:
-            self._text.append(data)
-
-    def _end_sentence(self) -> None:
-        if self._text is None or self._document is None:
-            return
-        text = sentence_of("".join(self._text), self.path, self._begin)
-        self._text = None
-        if self._id in self._document.sentences:
-            raise GtransError(
-                f"{self.path}:{self._begin}: the id {self._id} occurs twice in the document "
-                f"'{self._document.name}'"
-            )
-        self._document.sentences[self._id] = (text, self._begin)
-
-    def _end_document(self) -> None:
-        if self._document is not None:
-            self._found.append(self._document)
-        self._document = None
+# Source and reference are two files, or one. Sentences are matched by document and by ``id``, in
+# the order of the source, because ids need not be in order; a sentence that only one side has is a
+# pair that is empty on the other.
 
 
 def read_set(source: Path, target: Path, reference: int = 0) -> Pairs:
@@ -407,47 +276,31 @@ def read_set(source: Path, target: Path, reference: int = 0) -> Pairs:
         GtransError: the files do not have the same documents, there is no such reference, or a
             file cannot be read.
     """
-    systems = references_of(target)
-    if reference >= len(systems):
-        raise GtransError(f"{target} has {len(systems)} references, and no number {reference + 1}")
-    wanted = systems[reference]
-    right = iter([found for found in _Sets(target).items() if found.system == wanted])
-    count = 0
-    for count, left in enumerate(_Sets(source).items(), start=1):
-        other = next(right, None)
-        if other is None or other.name != left.name:
-            found = "has no more" if other is None else f"has '{other.name}' in line {other.line}"
-            raise GtransError(
-                f"document {count} is '{left.name}' in {source}:{left.line}, but {target} {found}; "
-                "the two files do not belong together"
-            )
-        if count > 1:
+    names = references_of(target)
+    if reference >= len(names):
+        raise GtransError(f"{target} has {len(names)} references, and no number {reference + 1}")
+    left = _open_set(source, "source", ANY)
+    right = _open_set(target, "reference", Choice(references=(names[reference],)))
+    for number, pairs in enumerate(matched(left, right, strict=False)):
+        if number:
             yield None
-        yield from _match((source, left), (target, other))
-    if not count:
-        raise GtransError(f"{source}: no <doc> with a <seg>; it is no test set in XML or SGM")
-    if (rest := next(right, None)) is not None:
-        raise GtransError(
-            f"{source} has {count} documents, but {target} has more ('{rest.name}', line "
-            f"{rest.line}); the two files do not belong together"
-        )
+        for here, there in pairs:
+            yield Pair(here.text(), there.text(), ((source, here.line), (target, there.line)))
 
 
 def references_of(path: Path) -> list[str]:
-    """The systems of a file of references, in its order."""
-    return list(dict.fromkeys(document.system for document in _Sets(path).items())) or [""]
+    """The names of the references of a file, in its order."""
+    found = _open_set(path, "reference", ANY)
+    for _ in found:
+        pass
+    return found.references
 
 
-def _match(source: tuple[Path, Document], target: tuple[Path, Document]) -> Iterator[Pair]:
-    """The pairs of a document: those of the source in its order, then what only the target has.
-
-    A sentence that a side lacks has the place of its document there.
-    """
-    for name in dict.fromkeys([*source[1].sentences, *target[1].sentences]):
-        (left, here), (right, there) = (
-            document.sentences.get(name, ("", document.line)) for _, document in (source, target)
-        )
-        yield Pair(left, right, ((source[0], here), (target[0], there)))
+def _open_set(path: Path, role: Role, choice: Choice) -> Reader:
+    found = open_text(path, role, choice)
+    if not isinstance(found, TestSet):
+        raise GtransError(f"{path}: no <doc> with a <seg>; it is no test set in XML or SGM")
+    return found
 
 
 # --- News Commentary ------------------------------------------------------------------------------

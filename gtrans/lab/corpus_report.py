@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.cli.shared.tables import aligned
-from gtrans.data.documents import iterate_parallel, iterate_raw_lines, resolve
+from gtrans.data.documents import iterate_raw_lines, resolve
 from gtrans.data.instances import MARKS_PER_SENTENCE, split_instances
 from gtrans.errors import GtransError
 from gtrans.identity.json_files import read_object
 from gtrans.languages import language_code
 from gtrans.messages import json_text, print_lines, say
 from gtrans.text.prepared_folder import STATE_FILE, read_state
+from gtrans.text.reader import Sides
 
 EXAMPLE = "gtrans corpus-report texts/iwslt17 --source-lang en --target-lang de"
 NEEDS = ()
@@ -338,7 +339,7 @@ def count(source: Path, target: Path, max_doc_tokens: int) -> Split:
         GtransError: the two files do not belong together, or cannot be read.
     """
     split = Split()
-    for document in _documents(iterate_parallel(source, target)):
+    for document in _documents(Sides(source, target).read()):
         _add_document(split, document, max_doc_tokens)
     split.duplicates = len(split._pairs) - len(_sorted(split._pairs))
     split._pairs = array("Q")

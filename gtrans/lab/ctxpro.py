@@ -17,13 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gtrans.data.documents import iterate_raw_lines, read_documents
 from gtrans.errors import GtransError
 from gtrans.evaluation.columns import Column, Found, Given
 from gtrans.evaluation.contrastive.contrapro import read_entries
-from gtrans.evaluation.document_ids import read_identified
 from gtrans.evaluation.report import aligned_rows
 from gtrans.evaluation.scores import Measurement
+from gtrans.text.reader import plain_lines, read_documents, read_identified
 
 KEY = "ctxpro"
 SEPARATOR = "<eos>"
@@ -69,7 +68,7 @@ def read_translations(
     Args:
         path: the examples as documents, an empty line between them; or a line for each, whose
             sentences, if there are several, are separated by ``<eos>``; or documents with ids
-            (:mod:`gtrans.evaluation.document_ids`), in the order of the set.
+            (:mod:`gtrans.text.reader`), in the order of the set.
         examples: how many there are.
         evalset: the file that they are from, for messages.
 
@@ -77,7 +76,7 @@ def read_translations(
         GtransError: the file cannot be read or has another number of examples.
     """
     identified = read_identified(os.fspath(path), "translation")
-    lines = list(iterate_raw_lines(path))
+    lines = [] if identified else list(plain_lines(path))
     if identified is None and len(lines) == examples:
         return [line.rpartition(SEPARATOR)[2].strip() for line in lines]
     documents = read_documents(path) if identified is None else identified.texts()

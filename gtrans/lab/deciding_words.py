@@ -23,11 +23,11 @@ from gtrans.cli.shared.model_options import (
     check_instances,
     check_scoring,
 )
-from gtrans.data.documents import read_parallel
 from gtrans.errors import GtransError
 from gtrans.identity.files import atomic_writer, check_output
 from gtrans.libraries import ENGINE
 from gtrans.messages import json_text, print_lines
+from gtrans.text.reader import read_parallel
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,7 +11,6 @@ from fairseq.criterions import CRITERION_REGISTRY
 from omegaconf import DictConfig
 
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
-from gtrans.data.documents import read_documents
 from gtrans.decoding.generator import refuse_unsupported
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import DOCUMENT_METRICS
@@ -23,6 +22,7 @@ from gtrans.models.base.presets import resolve_sizes
 from gtrans.tasks.options import data_folders, mix_weights, model_class
 from gtrans.tasks.parts.eval_bleu import SCORES, how_to_translate, logged_scores, reference_files
 from gtrans.tasks.split_files import split_pair
+from gtrans.text.reader import read_documents
 from gtrans.training.folder import LAST, RunFolder
 from gtrans.training.launch import is_training
 from gtrans.training.limits import check_limits
@@ -133,6 +133,7 @@ def _check_validation(task: Any, root: Any) -> None:
         )
     if root.common.tensorboard_logdir and find_spec("tensorboard") is None:
         require(["tensorboardX"], "`--tensorboard-logdir`")
+
 
 def _suffix(checkpoint: Any) -> str:
     return str(checkpoint.get("checkpoint_suffix") or "")

@@ -32,13 +32,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from gtrans.data.documents import iterate_lines
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest, fingerprint
 from gtrans.identity.files import atomic_writer, copy_file, locked
@@ -69,6 +69,7 @@ from gtrans.text.prepared_folder import (
     splits_of,
     use_of,
 )
+from gtrans.text.reader import ANY, Sides
 from gtrans.text.subword_model import SubwordModel
 from gtrans.text.truecase import load_best_case, train_best_case
 from gtrans.text.workers import map_chunks, map_lines, useful_workers
@@ -108,9 +109,7 @@ def prepare(options: PreparationOptions) -> list[SideCounts]:
 class _Preparation:
     """One run of all steps."""
 
-    def __init__(
-        self, options: PreparationOptions, inputs: dict[str, list[tuple[Path, Path]]]
-    ) -> None:
+    def __init__(self, options: PreparationOptions, inputs: dict[str, list[Sides]]) -> None:
         self.options = options
         self.inputs = inputs
         self.out = options.out
@@ -141,13 +140,13 @@ class _Preparation:
         options = self.options
         tokenised: dict[str, str] = {}
         texts = {
-            split: [[digest(path) for path in pair] for pair in pairs]
-            for split, pairs in self.inputs.items()
+            split: [_made_from(sides) for sides in several]
+            for split, several in self.inputs.items()
         }
         for split in [split for split in texts if split != "train"]:
             name = plain_text(split, options.target_lang)
-            lines = self._lines([target for _, target in self.inputs[split]])
-            made_from = fingerprint([target for _, target in texts[split]])
+            lines = self._lines(split, 1)
+            made_from = fingerprint([of for _, *target in texts[split] for of in target])
             work = partial(self._write, Path(name).name, str, lines)
             record.step(f"plain {split}", made_from, [name], work)
         for split, text in texts.items():
@@ -170,7 +169,10 @@ class _Preparation:
             if self.word_pieces is None:
                 break
             outputs = word_piece_files.file_names(split, pair, options.source_lang)
-            source_mark = fingerprint([source for source, _ in text], self.word_pieces.fingerprint)
+            source_mark = fingerprint(
+                [of for source, _, *choice in text for of in (source, *choice)],
+                self.word_pieces.fingerprint,
+            )
             work = partial(self._write_word_pieces, split, [self.out / name for name in outputs])
             record.step(f"bert {split}", source_mark, outputs, work)
         make: Callable[[], None] = self._binarise
@@ -240,7 +242,7 @@ class _Preparation:
                 str(path.resolve())
                 for pairs in self.inputs.values()
                 for pair in pairs
-                for path in pair
+                for path in pair[:2]
             ],
         }
         suspended = state.get("suspended")
@@ -318,21 +320,21 @@ class _Preparation:
 
     def _tokenise(self, split: str) -> None:
         for side, lang in enumerate(self.options.languages):
-            lines = self._lines([pair[side] for pair in self.inputs[split]])
+            lines = self._lines(split, side)
             if self.model is not None or self.steps.tokenise:
                 for warning in input_warnings(f"{split}.{lang}", filter(None, lines), 0, 0):
                     say(f"warning: {warning}")
-            lines = self._lines([pair[side] for pair in self.inputs[split]])
+            lines = self._lines(split, side)
             first_step = self.model or MosesPipeline(lang, self.steps)
             self._write(f"{split}.tok.{lang}", first_step.tokenise, lines)
 
-    def _lines(self, paths: Sequence[Path]) -> Iterator[str]:
-        """Sentences of several files, an empty string at each document boundary."""
-        for position, path in enumerate(paths):
+    def _lines(self, split: str, side: int) -> Iterator[str]:
+        """Sentences of a side of a split, an empty string at each document boundary."""
+        for position, sides in enumerate(self.inputs[split]):
             if position:
                 yield ""
-            for _, sentence in iterate_lines(path):
-                yield sentence or ""
+            for pair in sides.read(quiet=True):
+                yield pair[side] if pair else ""
 
     def _train_truecase(self) -> None:
         for lang, name in self.truecase.items():
@@ -371,7 +373,7 @@ class _Preparation:
 
     def _write_word_pieces(self, split: str, files: list[Path]) -> None:
         assert self.word_pieces is not None
-        lines = self._lines([source for source, _ in self.inputs[split]])
+        lines = self._lines(split, 0)
         named = tqdm(lines, f"{split}.bert", unit=" lines", disable=None)
         word_piece_files.write_word_pieces(named, files, self.word_pieces)
 
@@ -393,3 +395,10 @@ class _Preparation:
         with open(self.out / "text" / name, encoding="utf-8", newline="\n") as file:
             for line in file:
                 yield line.removesuffix("\n")
+
+
+def _made_from(sides: Sides) -> list[str]:
+    """What the text of two files depends on."""
+    found = [digest(path) for path in sides[:2]]
+    chosen = replace(sides.choice, direction="")  # that of the languages
+    return found if chosen == ANY else [*found, fingerprint(asdict(chosen))]

@@ -21,6 +21,7 @@ from gtrans.text.chinese_words import check_segmenter
 from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps, is_chinese
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.prepared_folder import STATE_FILE, SUBWORD_MODELS, prepared_files
+from gtrans.text.reader import ANY, Choice, Sides, open_text
 from gtrans.text.sentence_pairs import pairs_of
 from gtrans.text.subword_model import read_pieces
 
@@ -37,7 +38,8 @@ class PreparationOptions:
     ``steps`` and the BPE options are then ignored. ``bpe_symbols`` is the size of the joint
     vocabulary, instead of the number of merges. With ``reuse``, these options are those of the
     earlier preparation, and ``bert`` too if it is None. A prefix stands for the two files
-    ``PREFIX.LANG`` or ``PREFIX.LANG.gz``.
+    ``PREFIX.LANG`` or ``PREFIX.LANG.gz``, or is a file that has both sides; ``choice`` says what to
+    read of it.
     """
 
     source_lang: str
@@ -58,6 +60,7 @@ class PreparationOptions:
     bert: str | None = None
     workers: int = 1
     force: bool = False
+    choice: Choice = ANY
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -172,24 +175,29 @@ def _check_codes(options: PreparationOptions) -> None:
             raise GtransError(f"`--train` is missing: {flag} comes from it")
 
 
-def check_split(options: PreparationOptions, prefixes: Sequence[str]) -> list[tuple[Path, Path]]:
-    """The file pairs of a split, after reading and checking them.
+def check_split(options: PreparationOptions, prefixes: Sequence[str]) -> list[Sides]:
+    """The two sides of each text of a split, after reading and checking them.
 
     Raises:
         GtransError: a file is missing or unreadable, or the two sides do not match.
     """
     pairs = []
     for prefix in prefixes:
-        source, target = (resolve(prefix, lang) for lang in options.languages)
-        for _ in pairs_of(source, target):
+        whole = Path(prefix)
+        if whole.is_file() and open_text(whole).has_ids:
+            source, target = whole, whole
+        else:
+            source, target = (resolve(prefix, lang) for lang in options.languages)
+        sides = Sides(source, target, options.choice)
+        for _ in pairs_of(sides):
             pass
-        pairs.append((source, target))
+        pairs.append(sides)
     return pairs
 
 
-def check_out(options: PreparationOptions, inputs: dict[str, list[tuple[Path, Path]]]) -> None:
+def check_out(options: PreparationOptions, inputs: dict[str, list[Sides]]) -> None:
     """Raises GtransError for ``--out`` if it cannot be written, or an input is one of its files."""
-    reads = [path for pairs in inputs.values() for pair in pairs for path in pair]
+    reads = [path for texts in inputs.values() for one in texts for path in one[:2]]
     if options.subword_model is not None:
         kind, model = options.subword_model
         reads += SUBWORD_MODELS[kind].model_files(model)

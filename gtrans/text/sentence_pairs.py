@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gtrans.data.documents import DifferentSides, iterate_parallel
 from gtrans.errors import GtransError
 from gtrans.identity.files import replacing
 from gtrans.messages import say
+from gtrans.text.reader import DifferentSides, Sides
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,21 +45,21 @@ def write_pairs(inputs: tuple[Path, Path], outputs: tuple[Path, Path], end: str)
         open(source_path, "w", encoding="utf-8", newline="\n") as source_file,
         open(target_path, "w", encoding="utf-8", newline="\n") as target_file,
     ):
-        for pair in pairs_of(*inputs):
+        for pair in pairs_of(Sides(*inputs)):
             if pair is not None:
                 # Other programs take a carriage return for the end of a line.
                 source_file.write(pair[0].replace("\r", " ") + end)
                 target_file.write(pair[1].replace("\r", " ") + end)
 
 
-def pairs_of(source: Path, target: Path) -> Iterator[tuple[str, str] | None]:
+def pairs_of(sides: Sides) -> Iterator[tuple[str, str] | None]:
     """Sentence pairs of a corpus, ``None`` at each boundary between documents.
 
     Raises:
         GtransError: a side is damaged or not UTF-8, or has a sentence where the other has none.
     """
     try:
-        yield from iterate_parallel(source, target)
+        yield from sides.read()
     except DifferentSides as error:
         raise GtransError(
             f"{error}; `gtrans get-corpus own --empty drop` leaves such pairs out."

@@ -150,6 +150,57 @@ def test_sentences_of_a_segment_have_ids_of_their_own(tiny: TinyWorld, tmp_path:
     assert main(["score", *map(str, scored)]) == 0
 
 
+def test_markup_in_rows_stays(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """As in a file of HTML or Markdown; rows of another direction stay as they are."""
+    kept = '```json\n{"a": "It sang."}\n```'
+    text = f"<p>It sang.</p>\n\n{kept}\nYou are <b>late</b>.<br>The old man.\nIt sang."
+    other = {"doc_id": "o", "src_lang": "en", "tgt_lang": "cs_CZ", "src_text": text, "refs": {}}
+    ours = other | {"doc_id": "w", "tgt_lang": "de_DE"}
+    rows = tmp_path / "wmt26.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in (other, ours)))
+    argv = command(tiny, rows, "--output-dir", tmp_path / "out", *FAST)
+    assert main(argv) == 0
+    assert "1 rows of other directions stay as they are" in capsys.readouterr().err
+    found = [json.loads(line) for line in (tmp_path / "out/wmt26.jsonl").read_text().splitlines()]
+    assert found[0] == other
+    lines = str(found[1].pop("hypothesis")).split("\n")
+    assert found[1] == ours and "\n".join(lines[2:5]) == kept and len(lines) == 7
+    assert re.fullmatch(r"<p>[^<>]+</p>", lines[0]) and not lines[1]
+    assert re.sub("[^<>/br]", "", lines[5]) and "<br>" in lines[5] and "<b>" in lines[5]
+    assert lines[6] and not re.search("[<>]", lines[6])
+    assert "only of en-cs_CZ, en-de_DE" in error([*argv, "--direction", "en-fr"], capsys)
+
+
+def test_a_test_set_has_a_line_for_each_segment(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source, plain = tmp_path / "set.sgm", tmp_path / "plain"
+    source.write_text(
+        '<srcset srclang="en"><doc docid="1"><seg id="1">It sang.</seg><seg id="2"></seg>\n'
+        '</doc><doc docid="2"><seg id="1">You are late.</seg></doc></srcset>\n'
+    )
+    plain.write_text("It sang.\n\nYou are late.\n")
+    for path in (source, plain):
+        assert main(command(tiny, "--input", path, "--output", f"{path}.de", *FAST)) == 0
+    one, _, two = Path(f"{plain}.de").read_text().splitlines()
+    assert Path(f"{source}.de").read_text() == f"{one}\n\ufffd\n\n{two}\n"
+    argv = command(tiny, "--input", source, "--output", tmp_path / "o.jsonl", *FAST, "--json")
+    assert main(argv) == 0
+    found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert [(row["doc_id"], row["seg_id"]) for row in found] == [("1", "1"), ("2", "1")]
+    capsys.readouterr()
+    running = tmp_path / "running.txt"
+    running.write_text("It sang. You are late. The old man.\n")
+    assert main(command(tiny, running, "--output-dir", tmp_path / "out", *FAST)) == 0
+    assert "1 of 1 lines have several sentences" in capsys.readouterr().err
+    page = tmp_path / "page.txt"
+    page.write_text("<html>\n<p>It sang.</p>\n</html>\n")
+    argv = command(tiny, page, "--output-dir", tmp_path / "other", *FAST)
+    assert "is no plain text but HTML" in error(argv, capsys)
+
+
 def test_no_page_ends_the_run(
     tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

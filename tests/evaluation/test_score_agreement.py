@@ -17,10 +17,10 @@ from sacrebleu.significance import PairedTest
 from support.suites import one_in
 
 from gtrans.cli import main
-from gtrans.data.documents import read_documents
 from gtrans.evaluation.metrics import METRICS, Documents, Options
 from gtrans.evaluation.scores import Corpus, measure
 from gtrans.evaluation.significance import resample
+from gtrans.text.reader import read_documents
 
 WORDS = ["the", "a", "cat", "dog", "house", "ran", "saw", "under", "Anna", "it", "was", ",", "."]
 

@@ -33,11 +33,11 @@ MAY_IMPORT = {
         *("identity", "model_identity", "models.base.contract", "optim.amp", "text"),
     },
     "formats": {
-        *("errors", "languages", "libraries"),
-        *("data.documents", "evaluation.document_ids"),
+        *("errors", "languages", "libraries", "messages", "data.documents", "text.reader"),
     },
     "evaluation": {
         *("errors", "identity", "languages", "messages", "data.documents", "data.instances"),
+        "text.reader",
     },
 }
 

@@ -14,9 +14,9 @@ from sacrebleu.metrics import BLEU
 from support.score_corpus import text, write
 
 from gtrans.cli import main
-from gtrans.data.documents import read_parallel
 from gtrans.lab.ctxpro import is_right, read_examples
 from gtrans.lab.lexical_consistency import Consistency, ConsistencyJudge, signature
+from gtrans.text.reader import read_parallel
 
 EXAMPLES = [("DO.ELL", "glaube"), ("DO.ELL", "Geht's"), ("FORM", "sie"), ("FORM", "zu Haus")]
 FIRST = [["Ja.", "Das glaube ich."], ["Geht’s?"], ["Ich sehe Sie!"], ["So.", "Er ist zu, Haus."]]

@@ -168,7 +168,7 @@ def test_sets_of_wmt(tmp_path: Path) -> None:
         tmp_path, "o.sgm", '<refset><doc docid="cnn.1"><seg id="1">x</seg></doc></refset>'
     )
     message = error_of(read_set(en, other))
-    assert f"document 1 is 'bbc.1' in {en}:2, but {other} has 'cnn.1' in line 1" in message
+    assert f"document 1 is 'bbc.1' in {en}:2, but 'cnn.1' in {other}:1" in message
     assert "no <doc> with a <seg>" in error_of(read_set(written(tmp_path, "x", "text\n"), de))
 
 
@@ -184,7 +184,7 @@ def test_references_of_nist(tmp_path: Path) -> None:
 
 
 def test_an_id_twice_and_a_tag_without_end_are_refused(tmp_path: Path) -> None:
-    good = of_set(tmp_path, "good", '<doc docid="1"><seg id="1">a</seg></doc>')
+    good = of_set(tmp_path, "good", '<doc docid="1"><seg id="1">a</seg></doc>', "refset")
     bad = of_set(tmp_path, "bad", '<doc docid="1">\n<seg id="1">a</seg>\n<seg id="1">b</seg></doc>')
     assert f"{bad}:7: the id 1 occurs twice in the document '1'" in error_of(read_set(bad, good))
     bad = written(tmp_path, "bad", '<doc docid="1"><seg id="1"' + "\nx" * 2_000)

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from gtrans.cli import main
-from gtrans.data.documents import read_parallel
 from gtrans.lab.corpora import corpus_named, read_corpora
+from gtrans.text.reader import read_parallel
 
 MARUF = "concatenated_en2de_{}_{}.txt"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gtrans.cli.shared.extras import add_lab_columns
+from gtrans.cli.shared.reading import add_choice
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
 from gtrans.evaluation.buckets import SENTENCE_LENGTHS
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="[NAME=]FILE",
         help="translations, one file per system, or - for the standard input; the tests compare "
-        "all others with the first",
+        "all others with the first. Of a file with several systems NAME chooses one",
     )
     files.add_argument(
         "--ref",
@@ -71,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --resegment, write the translations with the lines of the reference to "
         "DIR/hyp.NAME.txt, and the reference and the source beside them",
     )
+    add_choice(parser.add_argument_group("files with several texts"), several=True)
     what = parser.add_argument_group("metrics, tokeniser and case")
     what.add_argument(
         "-m",
@@ -186,7 +188,6 @@ def _add_significance(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="trials of approximate randomisation (default: %(default)s)",
     )
-
 
     group.add_argument(
         "--non-inferior",

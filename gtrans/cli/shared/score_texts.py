@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from gtrans.cli.shared.reading import choice_of
 from gtrans.cli.shared.score_options import check_documents_only
 from gtrans.cli.shared.system_names import system_names
 from gtrans.data.documents import STANDARD_STREAM
@@ -17,13 +18,18 @@ from gtrans.decoding.translation_record import read_record
 from gtrans.errors import GtransError
 from gtrans.evaluation.columns import chosen_columns, value_of
 from gtrans.evaluation.coverage import write_documents
-from gtrans.evaluation.document_ids import read_identified
-from gtrans.evaluation.hypotheses import has_a_line_for_each_document
 from gtrans.evaluation.report import Report
 from gtrans.evaluation.resegment import SIGNATURE
-from gtrans.evaluation.texts import Alignment, Texts, document_sizes, read_texts
+from gtrans.evaluation.texts import (
+    Alignment,
+    Texts,
+    document_sizes,
+    has_a_line_for_each_document,
+    read_texts,
+)
 from gtrans.identity.files import binary_writer
 from gtrans.messages import say
+from gtrans.text.reader import Choice, open_text
 
 
 @contextmanager
@@ -61,10 +67,12 @@ def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
         GtransError: a file cannot be read or does not match, or a score is asked for that
             needs aligned sentences where there are none.
     """
+    choice = choice_of(args)
     if not (args.documents_only or args.resegment):
-        _notice_free_translations(args, files)
+        _notice_free_translations(args, files, choice)
     alignment: Alignment = "whole" if args.documents_only else "aligned"
-    texts = read_texts(args.ref, args.src, files, "resegmented" if args.resegment else alignment)
+    alignment = "resegmented" if args.resegment else alignment
+    texts = read_texts(args.ref, args.src, files, alignment, choice)
     if args.resegment_dir:
         numbers = ["", *map(str, range(2, len(texts.references) + 1))]
         written = {f"hyp.{name}.txt": documents for name, documents in texts.systems.items()}
@@ -89,14 +97,16 @@ def sign_resegmented(report: Report) -> None:
     report.resegmented = set(report.measurements)
 
 
-def _notice_free_translations(args: argparse.Namespace, files: Mapping[str, str]) -> None:
+def _notice_free_translations(
+    args: argparse.Namespace, files: Mapping[str, str], choice: Choice
+) -> None:
     """Score whole documents if a translation has one line for each.
 
     Raises:
         GtransError: a score is asked for that needs aligned sentences.
     """
     main = args.ref[0] if args.ref else args.src
-    sizes = document_sizes(main, "reference" if args.ref else "source")
+    sizes = document_sizes(main, "reference" if args.ref else "source", choice)
     free = next((name for name, path in files.items() if _is_free(path, sizes)), None)
     if free is not None:
         args.documents_only = True
@@ -110,7 +120,7 @@ def _notice_free_translations(args: argparse.Namespace, files: Mapping[str, str]
 
 def _is_free(path: str, sizes: Sequence[int]) -> bool:
     """Whether a translation of plain text has one line for each document."""
-    if read_identified(path, "translation") is not None:
+    if open_text(path).has_ids:
         return False
     try:
         record = read_record(path)

@@ -38,6 +38,7 @@ from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.evaluation.contrastive.words import changed_words, words_of
 from gtrans.identity.json_files import parse_json
 from gtrans.messages import say
+from gtrans.text.reader import plain_lines
 
 _TEXT, _TRANSLATION = ".text.en", ".text.de"
 _WRONG = (2, 3)  # wrong lines: three where the other pronoun may be both "er" and "ihn"
@@ -486,7 +487,7 @@ def two_sides(*files: Path | str) -> list[list[str]]:
     Raises:
         GtransError: a file cannot be read, or their numbers of lines differ.
     """
-    sides = [list(iterate_raw_lines(file)) for file in files]
+    sides = [list(plain_lines(file)) for file in files]
     for file, side in zip(files[1:], sides[1:], strict=True):
         if len(side) != len(sides[0]):
             raise GtransError(

@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from fairseq.logging import metrics
 
-from gtrans.data.documents import Document, read_documents
 from gtrans.data.examples import Example
 from gtrans.decoding.lines import lines_of_dataset
 from gtrans.decoding.translation_options import DecodingOptions
@@ -32,6 +31,7 @@ from gtrans.evaluation.scores import Corpus, measure
 from gtrans.languages import WITHOUT_SPACES, language_code
 from gtrans.tasks.parts import Batch, TaskPart
 from gtrans.text.prepared_folder import load_pipeline, plain_text
+from gtrans.text.reader import read_documents
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class _ValidationSet:
 
     name: str
     dataset: Any
-    references: list[Document]
+    references: list[list[str]]
 
 
 class EvalBleu(TaskPart):

@@ -1,0 +1,309 @@
+"""Test sets in SGM and XML, and the parser of such files."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from itertools import chain
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+from gtrans.data.documents import iterate_raw_lines
+from gtrans.errors import GtransError
+from gtrans.text.reader.base import (
+    NO_REFERENCE,
+    Document,
+    Head,
+    Reader,
+    Role,
+    Segment,
+    chosen_references,
+    sentence_of,
+    the_only_system,
+)
+
+Item = TypeVar("Item")
+
+_BARE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
+_LONGEST_TAG = 2_000  # characters; an open tag is parsed again with every line that follows
+
+
+class Markup(HTMLParser, ABC, Generic[Item]):
+    """Reads what calls itself XML or SGML and is neither, and collects what a format wants of it.
+
+    Published test sets have unescaped ``&``, missing end tags, and tags in either case, on which
+    XML parsers fail or lose text. Python's parser of HTML goes on. It knows neither entities of the
+    file's own nor other files, so nothing expands and nothing is fetched. Only the tags of a format
+    are tags, any other ``<`` is text.
+
+    Attributes:
+        path: the file.
+        found: complete items, which :meth:`items` takes away.
+    """
+
+    # The tags of a format, in lower case; all others are text.
+    tags: frozenset[str] = frozenset()
+
+    def __init__(self, path: str | Path, lines: Iterable[tuple[int, str]] | None = None) -> None:
+        super().__init__(convert_charrefs=True)
+        self.path = path
+        self.found: list[Item] = []
+        raw = iterate_raw_lines(path, strip=False) if lines is None else ()
+        self._lines = enumerate(raw, start=1) if lines is None else lines
+        self._other = re.compile(rf"<(?!/?(?:{'|'.join(self.tags)})\b)", re.IGNORECASE)
+        self._line = 0
+        self._begin = 0
+        self._text: list[str] | None = None
+
+    def items(self) -> Iterator[Item]:
+        """What the file holds, item by item.
+
+        Raises:
+            GtransError: the file cannot be read, or a tag has no end.
+        """
+        for number, line in self._lines:
+            self._line = number
+            self.feed(f"{self._other.sub('&lt;', _BARE.sub('&amp;', line))}\n")
+            if len(self.rawdata) > _LONGEST_TAG:
+                raise GtransError(f"{self.path}:{number}: a tag before this line has no end")
+            yield from self.found
+            self.found.clear()
+        self.close()
+        self.finish()
+        yield from self.found
+
+    def set_cdata_mode(self, *_: object, **__: object) -> None:
+        """Tags count everywhere: a <title> may have no end."""
+
+    def begin_text(self) -> None:
+        """What follows is a sentence."""
+        self._text, self._begin = [], self._line
+
+    def end_text(self) -> str | None:
+        """The sentence that ends here; None if none has begun."""
+        if self._text is None:
+            return None
+        text, self._text = "".join(self._text), None
+        return sentence_of(text, self.path, self._begin)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """A tag of the format, or a part of a sentence."""
+        if tag in self.tags:
+            self.open_tag(tag, {name: value or "" for name, value in attrs})
+        else:
+            self.handle_data(self.get_starttag_text() or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """A tag without content: ``<seg id="1"/>`` is a sentence without text."""
+        self.handle_starttag(tag, attrs)
+        if tag in self.tags:
+            self.close_tag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """The end of a tag of the format, or a part of a sentence."""
+        if tag in self.tags:
+            self.close_tag(tag)
+        else:
+            self.handle_data(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        """Text: a part of a sentence, or between sentences, where it counts for nothing."""
+        if self._text is not None:
+            self._text.append(data)
+
+    @abstractmethod
+    def open_tag(self, tag: str, attributes: dict[str, str]) -> None:
+        """One of :attr:`tags` begins."""
+
+    @abstractmethod
+    def close_tag(self, tag: str) -> None:
+        """One of :attr:`tags` ends, or seems to."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """The file ends; what is open is complete."""
+
+
+class _Version(NamedTuple):
+    """A text of a document in a test set: its source, a reference, or a system's translation."""
+
+    role: Role | None  # None: the file does not say
+    name: str
+
+
+@dataclass
+class _Versions:
+    """A document of a test set with all its texts: sentences and their lines by the ids."""
+
+    name: str
+    line: int
+    is_testsuite: bool
+    sentences: dict[_Version, dict[str, tuple[str, int]]] = field(default_factory=dict)
+
+
+_SETS: dict[str, Role | None] = {
+    "srcset": "source", "refset": "reference", "tstset": "translation", "mteval": None
+}  # fmt: skip
+_SIDES: dict[str, Role] = {"src": "source", "ref": "reference", "hyp": "translation"}
+
+
+class _TestSet(Markup[None]):
+    """Everything in a test set; ``<hl>`` and ``<p>`` are parts of a text, not text."""
+
+    def __init__(
+        self, path: str | Path, lines: Iterable[tuple[int, str]] | None, with_sides: bool
+    ) -> None:
+        sides = {*_SIDES, "dataset", "collection"} if with_sides else set[str]()
+        self.tags = frozenset({*_SETS, "doc", "seg", "p", "hl", *sides})
+        super().__init__(path, lines)
+        self.documents: dict[tuple[str, int], _Versions] = {}
+        self._seen = Counter[tuple[_Version, str]]()
+        self._attributes: dict[str, str] = {}
+        self._document: _Versions | None = None
+        self._version = self._outer = _Version(None, "")
+        self._id = ""
+
+    def open_tag(self, tag: str, attributes: dict[str, str]) -> None:
+        """A set, a document or a sentence begins, and what is open ends."""
+        self._end_sentence()
+        if tag in _SETS:
+            name = attributes.get("refid") or attributes.get("sysid") or ""
+            self._outer = _Version(_SETS[tag] or self._outer.role, name)
+            self._version, self._document = self._outer, None
+        elif tag == "doc":
+            self._attributes, self._document = attributes | {"": str(self._line)}, None
+            self._version = self._outer._replace(name=attributes.get("sysid") or self._outer.name)
+        elif tag in _SIDES:
+            name = attributes.get("translator" if tag == "ref" else "system", "")
+            self._version = _Version(_SIDES[tag], "" if tag == "src" else name)
+            self._sentences()  # a text without a sentence is there, too
+        elif tag == "seg":
+            self._id = attributes.get("id", "").strip() or str(len(self._sentences()) + 1)
+            self.begin_text()
+
+    def close_tag(self, tag: str) -> None:
+        """The same, at an end tag."""
+        if tag in ("p", "hl") and self._text is not None:
+            return
+        self._end_sentence()
+        if tag == "doc" or tag in _SETS:
+            self._attributes, self._document = {}, None
+
+    def finish(self) -> None:
+        """The last sentence may have no end tag."""
+        self._end_sentence()
+
+    def _sentences(self) -> dict[str, tuple[str, int]]:
+        """The sentences of the text that is open."""
+        if not self._attributes:
+            raise GtransError(f"{self.path}:{self._line}: a <seg> outside of a <doc>")
+        if self._document is None or self._version not in self._document.sentences:
+            given = self._attributes
+            name = (given.get("docid") or given.get("id") or "").strip()
+            if self._document is None:
+                # Some sets have several documents of one name, or none of them has one.
+                key = name, self._seen[self._version, name]
+                self._seen[self._version, name] += 1
+                new = _Versions(name, int(given[""]), "testsuite" in given)
+                self._document = self.documents.setdefault(key, new)
+            self._document.sentences.setdefault(self._version, {})
+        return self._document.sentences[self._version]
+
+    def _end_sentence(self) -> None:
+        text = self.end_text()
+        if text is None:
+            return
+        sentences = self._sentences()
+        if self._id in sentences:
+            name = self._document.name if self._document else ""
+            raise GtransError(
+                f"{self.path}:{self._begin}: the id {self._id} occurs twice in the document "
+                f"'{name}'"
+            )
+        sentences[self._id] = (text, self._begin)
+
+
+class TestSet(Reader):
+    """SGM of NIST, WMT and IWSLT, and the XML of WMT from 2021 on.
+
+    Of a file with several references all are read, or those that are chosen. A sentence that has
+    none, and the test suites of WMT, are left out where references are read, as in sacreBLEU.
+    """
+
+    __test__ = False  # it is no test of pytest's
+    title = "a test set in SGM or XML"
+    _ROOT = re.compile(r"<\s*(dataset|srcset|refset|tstset|mteval)\b", re.IGNORECASE)
+
+    @classmethod
+    def recognises(cls, head: Head) -> bool:
+        """See :meth:`Reader.recognises`."""
+        if not head.first.startswith("<"):
+            return False
+        return any(cls._ROOT.search(line) for line in head.lines[:20] if line[0] == "<") or any(
+            re.search(r"<seg\b", line, re.IGNORECASE) for line in head.lines
+        )
+
+    def __iter__(self) -> Iterator[Document]:
+        """See :meth:`Reader.__iter__`."""
+        documents = self.versions()
+        known = list(dict.fromkeys(v for one in documents for v in one.sentences))
+        of_role = [v for v in known if v.role == self.role]
+        if not of_role and self.role == "translation":
+            of_role = [v for v in known if v.role != "source"]
+        if not of_role and not any(v.role == "source" for v in known):
+            of_role = known  # one that says of itself something else, or nothing
+        known_roles = [v.role or "" for v in known]
+        if not of_role:
+            raise GtransError(
+                f"{self.path} has no {self.role}, only {' and '.join(dict.fromkeys(known_roles))}"
+            )
+        names = [v.name for v in of_role]
+        if self.role == "reference":
+            self.references = chosen_references(self.path, names, self.choice.references)
+            wanted = [v for name in self.references for v in of_role if v.name == name]
+        else:
+            name = the_only_system(self.path, names, self.choice.system)
+            wanted = [v for v in of_role if v.name == name][:1]
+        for document in documents:
+            segments = list(self._segments(document, wanted))
+            if segments:
+                yield Document(document.name, document.line, segments)
+
+    def versions(self) -> list[_Versions]:
+        """All documents.
+
+        Raises:
+            GtransError: there is none.
+        """
+        found = _TestSet(self.path, self.lines, with_sides=self.head.has(r".*<dataset\b"))
+        for _ in found.items():
+            pass
+        if not any(one.sentences for one in found.documents.values()):
+            raise GtransError(
+                f"{self.path}: no <doc> with a <seg>; it is no test set in XML or SGM"
+            )
+        return list(found.documents.values())
+
+    def _segments(self, document: _Versions, wanted: Sequence[_Version]) -> Iterator[Segment]:
+        texts = [document.sentences.get(version, {}) for version in wanted]
+        ids = dict.fromkeys(chain(*texts))
+        if self.role == "reference":
+            # What has no reference is left out, and named.
+            source = _Version("source", "")
+            ids = dict.fromkeys([*document.sentences.get(source, {}), *ids])
+        for name in ids:
+            found = [of[name] for of in texts if name in of]
+            line = found[0][1] if found else document.line
+            if self.role != "reference":
+                yield Segment(line, [found[0][0]], name)
+                continue
+            filled = [text for text, _ in found if text]
+            reason = "" if filled else NO_REFERENCE
+            if document.is_testsuite:
+                reason = "of test suites"
+            known = [of.get(name, ("", 0))[0] or next(iter(filled), "") for of in texts]
+            yield Segment(line, known, name, reason)

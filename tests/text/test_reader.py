@@ -1,0 +1,360 @@
+"""The reader of text: every kind of file is read as what it is, or rejected by what it is."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gtrans.cli import main
+from gtrans.data.documents import resolve
+from gtrans.errors import GtransError
+from gtrans.text.reader import Choice, Sides, iterate_lines, open_text, read_documents
+
+TWO = [["A b.", "C."], ["D e."]]
+PLAIN = "A b.\nC.\n\nD e.\n"
+SGM = (
+    '<srcset setid="t" srclang="en">\n<doc docid="1" genre="news">\n<hl>\n<seg id="1">A b.</seg>\n'
+    '</hl>\n<p>\n<seg id="2">C.\n</p>\n</doc>\n'
+    '<DOC docid="2"><SEG id=1>D e.</SEG></DOC>\n</srcset>\n'
+)
+REF = SGM.replace("srcset", "refset")
+XML = """<?xml version='1.0' encoding='utf-8'?>
+<dataset id="wmttest2024.en-de"><collection id="general">
+<doc origlang="en" id="1" domain="news">
+<src lang="en"><p><seg id="1">A b.</seg></p><p><seg id="2">C.</seg></p></src>
+<ref lang="de" translator="refA"><p><seg id="1">a b.</seg><seg id="2">c.</seg></p></ref>
+<ref lang="de" translator="refB"><p><seg id="1">a &amp; b.</seg><seg id="2">C!</seg></p></ref>
+<hyp system="ONLINE-A" language="de"><seg id="1">x b.</seg><seg id="2"></seg></hyp>
+<hyp system="ONLINE-B" language="de"><seg id="1">y b.</seg><seg id="2">y.</seg></hyp>
+</doc>
+<doc origlang="en" id="2"><src lang="en"><p><seg id="1">D e.</seg></p></src>
+<ref lang="de" translator="refA"><p><seg id="1">d e.</seg></p></ref>
+<hyp system="ONLINE-A"><seg id="1">x e.</seg></hyp>
+<hyp system="ONLINE-B"><seg id="1">y e.</seg></hyp></doc>
+</collection></dataset>
+"""
+ROWS = [("1", "A b."), ("1", "C."), ("2", "D e.")]
+
+
+def rows(*entries: dict[str, object]) -> str:
+    return "".join(json.dumps(entry) + "\n" for entry in entries)
+
+
+def file(folder: Path, content: str | bytes, name: str = "file") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+READ = {
+    "empty lines": PLAIN,
+    "several empty lines": "\n\nA b.\nC.\n\n \t\nD e.",
+    "<d>": "<d>\nA b.\nC.\n<d>\n\nD e.\n<d>\n",
+    "Windows, byte order mark": "\ufeffA b.\r\nC.\r\n\r\nD e.\r\n",
+    "white space": " A b. \n\tC.\n\u3000\nD e.\n",
+    "<doc>": '<doc id="1" title="x">\nA b.\nC.\n</doc>\n<doc id="2">\nD e.\n</doc>\n',
+    "OPUS": "\n<fromDoc>a/1.xml.gz\n\nA b.\nC.\n\n<fromDoc>a/2.xml.gz</fromDoc>\n\nD e.\n",
+    "OPUS, both": "<fromDoc>1\n<toDoc>2\n\nA b.\nC.\n\n<fromDoc>3\n<toDoc>4\n\nD e.\n",
+    "JSON lines": rows(*({"doc_id": d, "text": s} for d, s in ROWS)),
+    "ids of segments": rows(
+        *({"document_id": d, "segment_id": n, "source": s} for n, (d, s) in enumerate(ROWS))
+    ),
+    "HPLT": rows({"id": "x", "text": "A b.\nC."}, {"id": "y", "text": "D e."}),
+    "ParaDocs": rows(*({"src_docid": d, "src": s, "tgt": "t"} for d, s in ROWS)),
+    "WMT25": rows({"doc_id": 1, "src_text": "A b.\n\nC."}, {"doc_id": 2, "src_text": "D e."}),
+    "WMT26": rows(
+        {
+            "doc_id": 1,
+            "src_text": '<p>A b.</p>\n```json\n{"x": "y"}\n```\n<b class="x">C.</b><br/>',
+        },
+        {"doc_id": 2, "src_text": "D<br>e."},
+    ),
+    "table": "doc_id\tsource\n" + "".join(f"{d}\t{s}\n" for d, s in ROWS),
+    "SGM": SGM,
+    "SGM without a head": SGM.partition("\n")[2],
+    "WMT XML": XML,
+}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["", "gzip"])
+@pytest.mark.parametrize("content", READ.values(), ids=READ)
+def test_what_is_read(content: str, packed: bool, tmp_path: Path) -> None:
+    path = file(tmp_path, gzip.compress(content.encode()) if packed else content)
+    assert read_documents(path) == TWO
+
+
+REJECTED = {
+    "HTML": ("<!DOCTYPE html>\n<html lang=en>\n<body>\n<p>A.</p>\n", "HTML"),
+    "HTML in capitals": ("<HTML>\n<BODY>\nA.\n", "HTML"),
+    "a part of HTML": ("<p>A.</p>\n<p class=x>B.</p>\n", "markup (line 1: <p>A.</p>)"),
+    "HTML after text": ("A.\nB.\n" + "<p>C.</p>\n" * 5, "markup (line 3"),
+    "Europarl": ('<CHAPTER ID=1>\nA.\n<SPEAKER ID=1 NAME="P">\nB.\n<P>\nC.\n', "markup (line 1"),
+    "IWSLT": ("<url>http://x</url>\n<talkid>1</talkid>\nA.\n" + "B.\n" * 99, "IWSLT"),
+    "SRT": ("1\n00:00:01,000 --> 00:00:02,000\nA.\n\n2\n", "subtitles (SRT)"),
+    "WebVTT": ("WEBVTT\n\n00:01.000 --> 00:02.000\nA.\n", "subtitles (WebVTT)"),
+    "MicroDVD": ("{1}{20}A.\n{21}{40}B.\n", "subtitles"),
+    "TMX": ('<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx>\n', "TMX"),
+    "XLIFF": ('<?xml version="1.0"?>\n<xliff version="1.2">\n', "XLIFF"),
+    "other XML": ('<?xml version="1.0"?>\n<!-- x -->\n<bible>\n', "XML (<bible>)"),
+    "PO": ('# x\nmsgid ""\nmsgstr ""\n\nmsgid "A."\nmsgstr "B."\n', "PO"),
+    "JSON": ('[\n  {"doc_id": "1", "text": "A."}\n]\n', "JSON"),
+    "JSON on one line": ('[{"doc_id": "1", "text": "A."}]\n', "JSON"),
+    "printed JSON": ('{\n  "a": 1\n}\n', "JSON"),
+    "CSV": ("doc_id,source,target\n1,A.,B.\n", "commas"),
+    "LaTeX": ("\\documentclass{article}\nA.\n", "LaTeX"),
+    "two columns": ("A.\tB.\nC.\tD.\n", "there is no document id; the first line of a table"),
+    "rows without ids": (rows({"source": "A."}), ":1: there is no document id"),
+    "cut rows": ('{"doc_id": "1", "text": "A.', ":1: not JSON"),
+    "PDF": (b"%PDF-1.7\n%\xe2\xe3\n", "PDF"),
+    "DOCX": (b"PK\x03\x04\x14\0\6\0\n", "zip archive"),
+    "UTF-16": ("\ufeffA b.\n".encode("utf-16-le"), "UTF-16"),
+    "UTF-16 without a mark": ("A b.\n".encode("utf-16-le"), "UTF-16"),
+    "binary": (b"\x7fELF\2\1\1\0\0\0\0\0\0\0\0\0\n", "binary"),
+    "xz": (b"\xfd7zXZ\0\n", "packed with xz"),
+    "Latin-1": (b"A.\n\nB\xe4.\n", ":3: not UTF-8 (byte 2 of the line is 0xe4)"),
+    "cut gzip": (gzip.compress(b"a\n" * 7)[:-9], "damaged as a gzip file"),
+    "nothing": ("\ufeff\n<d>\n", "holds no sentence"),
+}
+
+
+@pytest.mark.parametrize(("content", "what"), REJECTED.values(), ids=REJECTED)
+def test_what_is_no_text_is_rejected_by_what_it_is(
+    content: str | bytes, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By every command, before anything is written."""
+    path = str(file(tmp_path, content, "train.en"))
+    file(tmp_path, "a\n" * 7, "train.de")
+    out = tmp_path / "out"
+    score = ["score", "--hyp", path, "--ref", path]
+    prepare = ["prepare", "--source-lang", "en", "--target-lang", "de", "--out", str(out)]
+    prepare += ["--train", str(tmp_path / "train")]
+    for command in (score, prepare) if what != "holds no sentence" else (score,):
+        assert main(command) == 1
+        (*_, line) = capsys.readouterr().err.splitlines()
+        assert line.startswith("gtrans: error: ") and what in line and path in line
+    assert not out.exists()
+
+
+TEXT = {
+    "tags here and there": ["<p> is a tag.", *["A."] * 30, "<div id=sec1></div>", "<i>B.</i>"],
+    "only inline tags": ["<i>A.</i>", "<i>B.</i>", "<b>C.</b>"],
+    "placeholders": ["<empty string>", "<user name>", "A."],
+    "comparison": ["x < y and y > z", "<3", "a <b or c> d"],
+    "braces": ["{so it begins.", "{ and goes on}", '{"A," she said}', "B."],
+    "brackets": ["[1] A.", "[laughs]", "[", '["Ja," said he,', "B."],
+    "a tab": ["A\tb.", "C."],
+    "numbers": ["1", "2", "1:30 --> 2:30"],
+    "entities": ["A &amp; B", "&lt;p&gt;"],
+    "boundaries inside of a line": ["<d> A", "B <doc>", "<doc>C</doc>, so", "<documentation>"],
+    "other line ends": ["A\u2028b\x85c\x0bd\x1ee\rf", "B"],
+}
+
+
+@pytest.mark.parametrize("lines", TEXT.values(), ids=TEXT)
+def test_text_is_read_as_it_is(lines: list[str], tmp_path: Path) -> None:
+    assert read_documents(file(tmp_path, "\n".join(lines) + "\n")) == [lines]
+
+
+CHOSEN = {
+    "all references": ("reference", Choice(), [["a b.|a & b.", "c.|C!"], ["d e.|d e."]]),
+    "a reference": ("reference", Choice(references=("refA",)), [["a b.", "c."], ["d e."]]),
+    "one that is missing": ("reference", Choice(references=("refB",)), [["a & b.", "C!"], [""]]),
+    "a system": ("translation", Choice(system="ONLINE-A"), [["x b.", ""], ["x e."]]),
+    "no system": ("translation", Choice(), "has translations by ONLINE-A, ONLINE-B; name one"),
+    "no such reference": (
+        "reference", Choice(references=("C",)), "no reference 'C' (`--reference`), only refA, refB"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("role", "choice", "wanted"), CHOSEN.values(), ids=CHOSEN)
+def test_several_texts_in_a_file_are_chosen(role, choice, wanted, tmp_path: Path) -> None:
+    reader = open_text(file(tmp_path, XML), role, choice)
+    if isinstance(wanted, str):
+        with pytest.raises(GtransError) as error:
+            list(reader)
+        assert wanted in str(error.value)
+        return
+    found = list(reader)
+    assert [["|".join(one.texts) for one in document.segments] for document in found] == wanted
+    left_out = [one.text() for d in found for one in d.segments if one.left_out]
+    assert left_out == ([""] if choice.references == ("refB",) else [])
+
+
+DIRECTIONS = rows(
+    {"doc_id": 1, "src_lang": "en", "tgt_lang": "de_DE", "src": "A.", "refs": {"A": {"ref": "a."}}},
+    {"doc_id": 2, "src_lang": "en", "tgt_lang": "de_DE", "src": "B.", "refs": {}},
+    {"doc_id": 3, "src_lang": "en", "tgt_lang": "cs_CZ", "src": "C.", "refs": {"A": "c."}},
+)
+
+
+@pytest.mark.parametrize(
+    ("choice", "wanted"),
+    [
+        (Choice(direction="en-de"), [("A.", "a.")]),
+        (Choice(direction="en-cs_CZ"), [("C.", "c.")]),
+        (Choice(direction="en-cs", columns={"reference": "src"}), "has one side only, 'src'"),
+        (Choice(direction="en_US-de"), [("A.", "a.")]),
+        (Choice(direction="en-de_AT"), "no row of the direction en-de_AT"),
+        (Choice(), "choose one with `--direction`: en-de_DE, en-cs_CZ"),
+        (Choice(direction="en-fr"), "no row of the direction en-fr, only of en-de_DE, en-cs_CZ"),
+        (Choice(direction="en-cs", columns={"source": "text"}), ":1: there is no column 'text'"),
+    ],
+)
+def test_rows_of_several_directions(
+    choice: Choice, wanted: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = file(tmp_path, DIRECTIONS)
+    try:
+        assert list(Sides(path, path, choice).read()) == wanted
+    except GtransError as error:
+        assert str(wanted) in str(error)  # noqa: PT017
+    told = capsys.readouterr().err
+    assert ("1 sentence pairs are left out: they are without a reference" in told) == (
+        wanted == [("A.", "a.")]
+    )
+
+
+PAIRS = {
+    "plain": (PLAIN, "a b.\nc.\n\nd e.\n", None),
+    "other boundaries": (PLAIN, "<doc>\na b.\nc.\n</doc>\n<doc>\nd e.\n", None),
+    "ids and none": (SGM, "a b.\nc.\n\nd e.\n", None),
+    "one ends": ("a\nb\n", "A\n", "{s}:2 is a sentence but {t} ends after line 1"),
+    "the other ends": ("a\n", "A\n\nB\n", "{s} ends after line 1 but {t}:2 is a document boundary"),
+    "boundary": ("a\n\nb\n", "A\nB\n", "{s}:2 is a document boundary but {t}:2 is a sentence"),
+    "boundaries": ("a\n\nb\nc\n", "A\n\n\nB\n\nC\n", "{s}:4 is a sentence but {t}:5 is a document"),
+    "empty side": ("a\nb\n", "\n", "{s}:1 is a sentence but {t} ends after line 0"),
+    "segments": (SGM, "a b.\n\nd e.\n", "('1', {s}:2) has 2 segments, but 1 in {t}:1"),
+    "documents": (SGM, "a b.\nc.\n", "{t} has 1 documents, but {s} has more ('2', line 10)"),
+    "names": (SGM, REF.replace('"2"', '"3"', 1),
+              "('1', {s}:7) has the segment '2', which {t}:2 lacks"),
+    "name": (SGM, REF.replace('docid="1"', 'docid="9"'), "document 1 is '1' in {s}:2, but '9' in"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "target", "message"), PAIRS.values(), ids=PAIRS)
+def test_both_sides_are_matched(
+    source: str, target: str, message: str | None, tmp_path: Path
+) -> None:
+    """Or the first difference is named with files and lines."""
+    sides = Sides(file(tmp_path, source, "s"), file(tmp_path, target, "t"))
+    if message is None:
+        assert list(sides.read()) == [("A b.", "a b."), ("C.", "c."), None, ("D e.", "d e.")]
+        return
+    with pytest.raises(GtransError) as error:
+        list(sides.read())
+    assert message.format(s=sides.source, t=sides.target) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_prepare_reads_one_file_with_both_sides(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = file(tmp_path, XML, "wmt.xml"), tmp_path / "out"
+    prepare = ["prepare", "--source-lang", "en", "--target-lang", "de", "--bpe-merges", "5"]
+    many = file(tmp_path, rows(*({"doc_id": n, "src": "ab ab", "tgt": "cd cd"} for n in range(9))))
+    prepare += ["--train", str(many), "--test", str(path), "--workers", "1", "--out", str(out)]
+    assert main(prepare) == 1
+    assert "has the references refA, refB; choose one with `--reference`" in capsys.readouterr().err
+    assert main([*prepare, "--reference", "refB"]) == 0
+    assert "1 sentence pairs are left out: they are without a reference" in capsys.readouterr().err
+    text = out / "text"
+    assert (text / "test.plain.de").read_text(encoding="utf-8") == "a & b.\nC!\n"
+    assert (text / "train.tok.de").read_text(encoding="utf-8") == "\n\n".join(["cd cd"] * 9) + "\n"
+    one_side = file(tmp_path, PLAIN, "plain.txt")
+    prepare[prepare.index("--train") + 1] = str(one_side)
+    assert main(prepare) == 1
+    assert "give its name without the language" in capsys.readouterr().err
+
+
+def test_markup_in_rows_is_not_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tags that stay as they are would be right translations."""
+    fenced = '```json\n{"a": "The same."}\n```'
+    texts = [("Eins zwei drei vier fünf.", "Nichts davon stimmt hier."), ("A b c.", "X y z.")]
+
+    def bleu(marked: bool) -> float:
+        def text(words: str) -> str:
+            return (
+                f"<p>{words}</p>\n{fenced}\n<p>{words}<br></p>" if marked else f"{words}\n{words}"
+            )
+
+        pairs = list(enumerate(texts))
+        ref = rows(*({"doc_id": n, "refs": {"A": {"ref": text(one)}}} for n, (one, _) in pairs),
+                   {"doc_id": 9, "refs": {}})  # fmt: skip
+        hyp = rows(*({"doc_id": n, "hypothesis": text(one)} for n, (_, one) in pairs),
+                   {"doc_id": 9, "hypothesis": "Egal.\nJa."})  # fmt: skip
+        ours, published = file(tmp_path, hyp, "hyp"), file(tmp_path, ref, "ref")
+        command = ["score", "--hyp", str(ours), "--ref", str(published), "--json"]
+        assert main([*command, "--metrics", "s_bleu", "--resample", "none"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["notes"] == ["1 of 5 segments are left out: they are without a reference"]
+        return float(found["systems"]["hyp"]["s_bleu"]["score"])
+
+    assert bleu(marked=True) == bleu(marked=False)
+
+
+def test_systems_of_one_file_are_scored_by_their_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(file(tmp_path, XML.replace('"en" id="2"', '"en" id="2" testsuite="x"'), "wmt.xml"))
+    command = ["score", "--ref", path, "--src", path, "--resample", "none", "--metrics", "s_bleu"]
+    assert main([*command, "--hyp", f"ONLINE-A={path}", f"ONLINE-B={path}"]) == 0
+    told = capsys.readouterr().out
+    assert "1 of 3 segments are left out: they are of test suites" in told
+    assert "2 references, all of which are used: refA, refB" in told
+    assert main([*command, "--hyp", f"x={path}"]) == 1
+    assert f"name one of them: `--hyp ONLINE-A={path}`" in capsys.readouterr().err
+
+
+def test_lines_carry_their_numbers(tmp_path: Path) -> None:
+    path = file(tmp_path, "\na\n\n\nb\nc\n\n")
+    assert list(iterate_lines(path)) == [(2, "a"), (3, None), (5, "b"), (6, "c")]
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(GtransError, match="there is no file '.*/x'"):
+        read_documents(tmp_path / "x")
+    with pytest.raises(GtransError, match="is a folder"):
+        read_documents(tmp_path)
+    prefix = str(tmp_path / "dev.v1")
+    with pytest.raises(GtransError, match=r"dev\.v1\.en' and no file '.*dev\.v1\.en\.gz'"):
+        resolve(prefix, "en")
+    packed = file(tmp_path, gzip.compress(b"a\n"), "dev.v1.en.gz")
+    assert resolve(prefix, "en") == packed
+    assert resolve(prefix, "en") != file(tmp_path, "a\n", "dev.v1.en") == resolve(prefix, "en")
+
+
+SENTENCE = (
+    st.text(st.characters(exclude_characters='<{["\t', exclude_categories=["Cs"]), min_size=1)
+    .map(lambda text: " ".join(text.replace("\0", "").split("\n")).strip())
+    .filter(lambda text: text and not text.startswith("\ufeff"))
+)
+
+
+@given(documents=st.lists(st.lists(SENTENCE, min_size=1), min_size=1))
+def test_every_sentence_is_read(
+    tmp_path_factory: pytest.TempPathFactory, documents: list[list[str]]
+) -> None:
+    text = "\n\n".join("\n".join(sentences) for sentences in documents)
+    path = file(tmp_path_factory.mktemp("documents"), f"{text}\n")
+    assert read_documents(path) == documents
+
+
+@pytest.mark.parametrize(
+    ("corpus", "documents", "sentences"),
+    [("ted-iwslt2017/test", 23, 2271), ("newstest-enru/wmttest2024.refA", 170, 997),
+     ("msdocs-ende/dev", None, 2044), ("tvsub/dev", None, None)],
+)  # fmt: skip
+def test_real_corpora(
+    corpus: str, documents: int | None, sentences: int | None, real_data: Path
+) -> None:
+    """Two of them have lines that are tags."""
+    sides = [read_documents(path) for path in sorted(real_data.glob(f"{corpus}.*"))]
+    assert len(sides) == 2
+    assert [*map(len, sides[0])] == [*map(len, sides[1])]
+    assert documents in (None, len(sides[0])) and sentences in (None, sum(map(len, sides[0])))
