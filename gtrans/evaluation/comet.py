@@ -32,10 +32,8 @@ def comet(
 ) -> Measurement:
     """COMET of every sentence, from about 0 to 1; the corpus score is their mean.
 
-    Args:
-        name: a name that COMET knows, or the path of a checkpoint.
-        sources, references, systems: documents of sentences.
-        context: every sentence is read after those before it.
+    ``name`` is one that COMET knows, or a checkpoint. With ``context`` a sentence is read after
+    those before it.
 
     Raises:
         GtransError: no library, no such model; no reference, no context where one is needed.
