@@ -157,7 +157,9 @@ class GTransformer(Transformer):
                 "`--doc-mode partial` pairs the sentences of both sides, but a window has its "
                 "context on the source side only; give --context-sides both, or --doc-mode full."
             )
-        for part, side in (("encoder", "encoder"), ("decoder", "decoder"), ("cross", "decoder")):
+        parts = (("encoder", "encoder"), ("decoder", "decoder"), ("cross", "decoder"))
+        # With plain attention nothing reads them.
+        for part, side in parts if cfg.doc_mode == "partial" else ():
             top, layers = getattr(cfg, f"{part}_global_layers"), getattr(cfg, f"{side}_layers")
             if not 0 <= top <= layers:
                 raise GtransError(
