@@ -166,7 +166,7 @@ class FlatTransformerEncoder(Encoder):
         window = plan.window.source
         segments = None if self.embed_segments is None else self.embed_segments(plan.is_current)
         x = self.embedded(src_tokens, window, segments)
-        order = self.embed.order(window.sentence_numbers)
+        order = self.embed.order(window.sentence_numbers, window.of_several)
         outputs: list[Tensor] = []
 
         def run(number: int, x: Tensor) -> Tensor:

@@ -138,6 +138,11 @@ class DecodeState:
         """``(hypotheses,)`` number of the sentence that each hypothesis is writing."""
         return Positions(self.sentence, self._most_sentences)
 
+    @property
+    def of_several(self) -> Tensor:
+        """``(hypotheses,)`` whether the source of each hypothesis has several sentences."""
+        return self._last_sentence > 0
+
     def in_one_sentence(self, kind: str) -> bool:
         """Whether group attention is computed as global attention (:func:`effective_kinds`)."""
         return self._single and kind == "group"

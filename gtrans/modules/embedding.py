@@ -27,26 +27,35 @@ class Embedder(nn.Module):
     (``embed_tokens``, ``embed_positions``, ``layernorm_embedding``).
     """
 
-    def __init__(self, dim: int, scale: float, dropout: float, by_sentence: bool) -> None:
+    def __init__(
+        self, dim: int, scale: float, dropout: float, by_sentence: bool, has_groups: bool = False
+    ) -> None:
+        """``has_groups``: global attention stands beside group attention, in some layer."""
         super().__init__()
         self.scale = scale
         self.dropout = dropout
         self.by_sentence = by_sentence
+        self.has_groups = has_groups
         self.sinusoid = SinusoidalPositions(dim)
 
     def positions(self, layout: DocumentLayout) -> Positions:
         """The position of each packed token."""
         return layout.positions(self.by_sentence)
 
-    def order(self, sentence: Positions) -> Tensor | None:
+    def order(self, sentence: Positions, several: Tensor) -> Tensor | None:
         """``(tokens, dim)`` embedded sentence numbers; None if positions do not restart.
 
-        ``sentence``: the number of each token's sentence.
+        Args:
+            sentence: the number of each token's sentence.
+            several: ``(tokens,)`` whether the source of its row has several sentences. Where it
+                has one there is nothing to tell apart. In models whose only attention is that of
+                the sentence model the embedding is then zero, so that a sentence alone is what it
+                is for the sentence model.
         """
         if not self.by_sentence:
             return None
         order: Tensor = self.sinusoid(sentence.numbers, sentence.end)
-        return order
+        return order if self.has_groups else order * several[:, None]
 
     def forward(
         self,

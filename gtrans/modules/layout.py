@@ -217,6 +217,11 @@ class DocumentLayout:
         """The number of every token's sentence in its document."""
         return Positions(self.sentence, self.most_sentences)
 
+    @property
+    def of_several(self) -> Tensor:
+        """``(tokens,)`` whether a token's document has several sentences."""
+        return self.sentence_counts.gt(1)[self.row]
+
     @cached_property
     def most_sentences(self) -> int:
         """Sentences of the document that has most of them."""

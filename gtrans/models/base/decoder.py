@@ -65,7 +65,7 @@ class Decoder(StockDecoder):
         spec = design.spec
         self.embed_tokens = embed_tokens
         self.embed_positions, self.layernorm_embedding = positions_and_norm(cfg)
-        self.embed = embedder(cfg, design.by_sentence)
+        self.embed = embedder(cfg, design.by_sentence, design.has_groups)
         self.self_kinds, self.cross_kinds = list(design.self_kinds), list(design.cross_kinds)
         self.layers = nn.ModuleList(
             DecoderLayer(spec, kind, cross)
@@ -157,7 +157,10 @@ class Decoder(StockDecoder):
         plans = plan.reading(encoder_out.context, memory)
         layout = plans.words
         x = self._embedded(layout.pack(prev_output_tokens), self.embed.positions(layout))
-        order = self.embed.order(layout.sentence_numbers)
+        several = encoder_out.layout.sentence_counts > 1
+        if encoder_out.source_of_row is not None:
+            several = several[encoder_out.source_of_row]
+        order = self.embed.order(layout.sentence_numbers, several[layout.row])
         sources = self._sources(encoder_out)
         if layers is not None:
             layers.append(x)
@@ -301,7 +304,7 @@ class Decoder(StockDecoder):
     def step_states(self, tokens: Tensor, opens: Tensor, state: DecodeState) -> Tensor:
         """States of a :meth:`step` before the output projection: ``(groups, hypotheses, dim)``."""
         state.advance(opens)
-        order = self.embed.order(state.sentence_numbers)
+        order = self.embed.order(state.sentence_numbers, state.of_several)
 
         def run(number: int, x: Tensor) -> Tensor:
             output: Tensor = self.layers[number].step(  # type: ignore[operator]

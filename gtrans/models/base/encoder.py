@@ -38,6 +38,7 @@ class StackDesign:
         fusion: builds the fusion of the layers of this spec.
         cross_kinds: the same for cross-attention; empty in encoders.
         by_sentence: positions restart in every sentence.
+        has_groups: some layer, of either side, has combined attention.
         final_norm: a pre-norm stack ends with a LayerNorm.
         used_layers: how many layers run, from the bottom; None: all.
         groups: first and last group of a decoder's fusion that predict words, from 1; None:
@@ -53,6 +54,7 @@ class StackDesign:
     fusion: Callable[[LayerSpec], LayerFusion]
     cross_kinds: Sequence[str] = ()
     by_sentence: bool = False
+    has_groups: bool = False
     final_norm: bool = True
     used_layers: int | None = None
     groups: tuple[int, int] | None = None
@@ -109,7 +111,7 @@ class Encoder(StockEncoder):
         spec = design.spec
         self.embed_tokens = embed_tokens
         self.embed_positions, self.layernorm_embedding = positions_and_norm(cfg)
-        self.embed = embedder(cfg, design.by_sentence)
+        self.embed = embedder(cfg, design.by_sentence, design.has_groups)
         self.self_kinds = tuple(design.self_kinds)
         self.layers = nn.ModuleList(EncoderLayer(spec, kind) for kind in self.self_kinds)
         self.fusion = design.fusion(design.spec)
@@ -143,7 +145,7 @@ class Encoder(StockEncoder):
         plans: AttentionPlans = plan.reading(context, memory)
         layout = plans.source
         x = self.embedded(src_tokens, layout)
-        order = self.embed.order(layout.sentence_numbers)
+        order = self.embed.order(layout.sentence_numbers, layout.of_several)
         outputs: list[Tensor] = []
 
         def run(number: int, x: Tensor) -> Tensor:

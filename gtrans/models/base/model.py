@@ -158,6 +158,7 @@ class Transformer(DocumentModel):
             cross_kinds=kinds.cross if is_decoder else (),
             fusion=lambda spec: group_fusion(cfg, side, spec.pre_norm),
             by_sentence=cls.positions_restart(cfg),
+            has_groups="combined" in (*kinds.encoder, *kinds.decoder, *kinds.cross),
             final_norm=cls.ends_with_norm(cfg, side),
             used_layers=None if is_decoder else cfg.keep_encoder_layers,
             groups=used_groups(cfg, cls.groups(cfg)) if is_decoder else None,

@@ -193,11 +193,13 @@ def layer_spec(cfg: StackConfig, side: str, pre_norm: bool, **further: Any) -> L
     )
 
 
-def embedder(cfg: StackConfig, by_sentence: bool = False) -> Embedder:
-    """The embedder of one side; ``by_sentence``: positions restart in every sentence."""
+def embedder(
+    cfg: StackConfig, by_sentence: bool = False, has_groups: bool = False
+) -> Embedder:
+    """The embedder of one side; arguments as in :class:`gtrans.modules.embedding.Embedder`."""
     dim = int(cfg.encoder_embed_dim or 0)
     scale = 1.0 if cfg.no_scale_embedding else math.sqrt(dim)
-    return Embedder(dim, scale, float(cfg.dropout), by_sentence)
+    return Embedder(dim, scale, float(cfg.dropout), by_sentence, has_groups)
 
 
 def positions_and_norm(cfg: StackConfig) -> tuple[LearnedPositions | None, nn.LayerNorm | None]:
