@@ -46,7 +46,7 @@ class MemorySpec:
 
     Attributes:
         size: memory vectors of a document (d_M).
-        bptt: how many steps back a step's gradient reaches; -1: to the first one.
+        bptt: how many steps back a step's gradient reaches, at least 1; -1: to the first one.
         slots: embedding that distinguishes the vectors, one of :data:`SLOTS`.
         output: how Eq 5 is computed, one of :data:`OUTPUTS`.
         steps: what writes and reads at once, one of :data:`gtrans.modules.steps.STEPS`.
@@ -117,16 +117,15 @@ class RecurrentMemory(ResidualLayer):
         if self.pre_norm and self.output_attn_layer_norm is not None:
             states = self.output_attn_layer_norm(h)
         earlier = flow.earlier.get(number)
-        limited = torch.is_grad_enabled() and self.memory.bptt >= 0
+        limited = torch.is_grad_enabled() and self.memory.bptt > 0
         if earlier is None:
             with torch.set_grad_enabled(torch.is_grad_enabled() and self.memory.bptt < 0):
                 read, after = self._recur(states, plan, start)
             # The initial memory is trained through the steps that read it.
             read[0] = start
             flow.leaving[number] = after.detach()[plan.inverse]
-        if limited and (earlier is not None or self.memory.bptt == 0):
-            before = (states.detach(), read) if earlier is None else earlier
-            read = [start, *self._update_each(*before, plan)]
+        if limited and earlier is not None:
+            read = [start, *self._update_each(*earlier, plan)]
         if limited:
             flow.earlier[number] = states, read
         memories = torch.cat(read)[plan.to_layout].flatten(0, 1)

@@ -16,7 +16,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "cross_global_layers": (0, 2),
     "gate_bias": (None, 2.0),
     "memory_layers": ("top", "all", "0"),
-    "memory_bptt": (0, 1, -1),
+    "memory_bptt": (1, 2, -1),
     "context_layers": (0, 1),
     "flat_bottom_layers": (0, 1, 2),
     "encoder_group_size": (0, 1, 2),

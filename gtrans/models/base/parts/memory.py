@@ -29,7 +29,7 @@ class MemoryConfig:
     memory_bptt: int = option(
         1,
         "how many sentences (in streams of instances: instances) back a sentence's gradient "
-        "reaches (0: none; -1: to the beginning of the window, which is faster)",
+        "reaches (-1: to the beginning of the window, which is faster)",
     )
     memory_slots: ChoiceEnum(list(SLOTS)) = option(  # type: ignore[valid-type]
         "sinusoidal", "embedding that distinguishes the memory vectors (Eq 4)"
@@ -45,7 +45,11 @@ class MemoryConfig:
 def check_memory(cfg: Any) -> None:
     """Raises GtransError for options out of range."""
     at_least(0, memory_size=cfg.memory_size)
-    at_least(-1, memory_bptt=cfg.memory_bptt)
+    if cfg.memory_bptt != -1 and cfg.memory_bptt < 1:
+        raise GtransError(
+            "`--memory-bptt` must be at least 1, or -1 for all steps of the window, but is "
+            f"{cfg.memory_bptt}; `--memory-size 0` is a model without memory."
+        )
     _chosen_layers(cfg)
 
 
