@@ -1,17 +1,19 @@
 """Adam with one learning rate for new parameters and another for loaded ones."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from fairseq.optim import register_optimizer
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from omegaconf import II
-from torch import nn
+from torch import Tensor, nn
 
 from gtrans.errors import GtransError
 
-PRETRAINED = "pretrained"
+# What is known of a parameter: True: loaded; False: new; a tensor: True on the rows loaded.
+Loaded = bool | Tensor
 
 
 @dataclass
@@ -24,50 +26,97 @@ class TwoRateAdamConfig(FairseqAdamConfig):
     )
 
 
-def mark_pretrained(model: nn.Module, new: Iterable[str]) -> None:
-    """Mark all parameters except those named in ``new`` as loaded.
+def mark_pretrained(model: nn.Module, loaded: Mapping[str, Tensor | None]) -> None:
+    """Mark the parameters named in ``loaded`` as loaded, some of them only in part.
 
     The mark is the attribute ``param_group``, the only attribute that fairseq copies to the
     fp32 parameters that it trains under fp16 and bf16.
+
+    Args:
+        model: its parameters are marked; one that has several names is found by each of them.
+        loaded: by name ``(rows,)`` True on the rows that were loaded; None: all of them.
     """
-    names = set(new)
-    for name, parameter in model.named_parameters():
-        if name not in names:
-            parameter.param_group = PRETRAINED  # type: ignore[attr-defined]
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if name not in loaded:
+            continue
+        rows, marked = loaded[name], getattr(parameter, "param_group", False)
+        mark: Loaded = True
+        if rows is not None and marked is not True:
+            mark = rows if marked is False else rows | marked
+        parameter.param_group = mark  # type: ignore[attr-defined]
 
 
 @register_optimizer("two_rate_adam", dataclass=TwoRateAdamConfig)
 class TwoRateAdam(FairseqAdam):
-    """Adam whose marked parameters train at ``lr * lr_scale_pretrained`` (App. C.1).
+    """Adam whose loaded parameters train at ``lr * lr_scale_pretrained`` (App. C.1).
+
+    Of a table of embeddings whose vocabulary has grown, the rows that were loaded do. Which
+    parameters were loaded is part of the optimizer's state: a resumed run takes it from there.
 
     Raises:
-        GtransError: no parameter is marked, or none would be trained.
+        GtransError: nothing is left to train.
     """
 
     def __init__(self, cfg: TwoRateAdamConfig, params: Sequence[nn.Parameter]) -> None:
-        groups: dict[float, list[nn.Parameter]] = {}
-        for parameter in params:
-            loaded = getattr(parameter, "param_group", None) == PRETRAINED
-            groups.setdefault(cfg.lr_scale_pretrained if loaded else 1.0, []).append(parameter)
-        if set(groups) == {1.0} and cfg.lr_scale_pretrained != 1:
+        numbers: dict[int, tuple[Loaded, list[int]]] = {}
+        params = list(params)
+        for number, parameter in enumerate(params):
+            loaded = getattr(parameter, "param_group", False)
+            # The new ones first, then tables that are loaded in part, each for itself.
+            key = number + 1 if isinstance(loaded, Tensor) else len(params) + 1 if loaded else 0
+            numbers.setdefault(key, (loaded, []))[1].append(number)
+        self._scale = float(cfg.lr_scale_pretrained)
+        groups = [
+            {
+                "params": [params[number] for number in members],
+                "numbers": members,
+                "loaded": loaded,
+                "lr_scale": self._scale_of(loaded),
+            }
+            for _, (loaded, members) in sorted(numbers.items())
+        ]
+        if all(group["lr_scale"] == 0 for group in groups):
+            raise GtransError(
+                "`--lr-scale-pretrained 0` leaves nothing to train, because all parameters of "
+                "this model were loaded; give a scale above 0."
+            )
+        super().__init__(cfg, groups)
+        self.set_lr(self.optimizer_config["lr"])
+        self._before: list[tuple[Tensor, Tensor, Tensor]] = []
+        # Wrappers for half precision step torch's optimizer, not this one.
+        self.optimizer.register_step_pre_hook(self._before_step)
+        self.optimizer.register_step_post_hook(self._after_step)
+
+    def _scale_of(self, loaded: Loaded) -> float:
+        return self._scale if loaded is True else 1.0
+
+    @torch.no_grad()
+    def _before_step(self, *_: Any) -> None:
+        """Remember the rows that were loaded, of tables that were loaded in part.
+
+        Raises:
+            GtransError: no parameter was loaded.
+        """
+        if self._scale == 1:
+            return
+        if all(group["loaded"] is False for group in self.param_groups):
             raise GtransError(
                 "the optimizer two_rate_adam finds no loaded parameters; give --init-from "
                 "(task.init_from), or choose adam; with --fp16 also give "
                 "--fp16-no-flatten-grads."
             )
-        if set(groups) == {0.0}:
-            raise GtransError(
-                "`--lr-scale-pretrained 0` leaves nothing to train, because all parameters of "
-                "this model were loaded; give a scale above 0."
-            )
-        super().__init__(
-            cfg,
-            [
-                {"params": members, "lr_scale": scale}
-                for scale, members in sorted(groups.items(), reverse=True)
-            ],
-        )
-        self.set_lr(self.optimizer_config["lr"])
+        for group in self.param_groups:
+            if isinstance(group["loaded"], Tensor):
+                (table,) = group["params"]
+                rows = group["loaded"].to(table.device).nonzero().squeeze(1)
+                self._before.append((table, rows, table[rows]))
+
+    @torch.no_grad()
+    def _after_step(self, *_: Any) -> None:
+        """Shorten the step of these rows: an update of Adam is proportional to its rate."""
+        for table, rows, before in self._before:
+            table[rows] = before.lerp(table[rows], self._scale)
+        self._before.clear()
 
     @property
     def supports_flat_params(self) -> bool:
@@ -87,8 +136,22 @@ class TwoRateAdam(FairseqAdam):
     def load_state_dict(
         self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
     ) -> None:
-        """Resume; the rates come from the options of this run."""
-        scales = [group["lr_scale"] for group in self.param_groups]
+        """Resume; the rates come from the options of this run, what was loaded from the saved one.
+
+        So a run goes on without the file that it started from.
+        """
+        saved = [group.get("numbers", []) for group in state_dict["param_groups"]]
+        own = {
+            number: parameter
+            for group in self.param_groups
+            for number, parameter in zip(group["numbers"], group["params"], strict=True)
+        }
+        if sorted(number for numbers in saved for number in numbers) == sorted(own):
+            common = self.param_groups[0]
+            self.param_groups[:] = [
+                {**common, "params": [own[number] for number in numbers], "numbers": numbers}
+                for numbers in saved
+            ]
         super().load_state_dict(state_dict, optimizer_overrides)
-        for group, scale in zip(self.param_groups, scales, strict=True):
-            group["lr_scale"] = scale
+        for group in self.param_groups:
+            group["lr_scale"] = self._scale_of(group["loaded"])

@@ -21,8 +21,8 @@ from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
 from gtrans.errors import GtransError
 from gtrans.model_identity import STATE, ModelIdentity, same_data
 from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
+from gtrans.models.base.presets import resolve_sizes
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
-from gtrans.optim.two_rate_adam import mark_pretrained
 from gtrans.tasks.contexts import SourceContexts
 from gtrans.tasks.first_checks import check_first, check_splits
 from gtrans.tasks.hydra import resolve_paths
@@ -206,7 +206,7 @@ class DocumentTranslationTask(InteractiveTask):
             if self.bert is not None:
                 self.bert.start(model)
         if self.cfg.init_from and not from_checkpoint:
-            self._start_from(model, self.cfg.init_from)
+            self._start_from(model, self.cfg.init_from, cfg)
         self.parts = [
             WordDropout(self.cfg, self._source, self._target, self.frame.symbols),
             *([] if self.bert is None else [self.bert]),
@@ -243,14 +243,22 @@ class DocumentTranslationTask(InteractiveTask):
                     setattr(self.cfg, name, cfg[name])
         self._declare_symbols()
 
-    def _start_from(self, model: Any, path: str) -> None:
+    def _start_from(self, model: Any, path: str, cfg: Any) -> None:
+        self._two_rates = self.cfg.lr_scale_pretrained != 1
         # A resumed run does not need the file; a new one is refused when it begins.
         if os.path.isfile(path):
-            copied, named = self.cfg.copy_local_to_global, self.cfg.init_dict
-            data, marks = str(self.data_folder), str(self.cfg.sentence_marks)
-            warm_start(model, path, dictionaries_of(self), copied, data, named, marks)
-        self._two_rates = self.cfg.lr_scale_pretrained != 1
-        mark_pretrained(model, model.new_parameters())
+            warm_start(
+                model,
+                path,
+                dictionaries_of(self),
+                copy_local_to_global=self.cfg.copy_local_to_global,
+                data=str(self.data_folder),
+                init_dict=self.cfg.init_dict,
+                marks=str(self.cfg.sentence_marks),
+                options=resolve_sizes(cfg, model.options, model.presets),
+                languages=(str(self.cfg.source_lang), str(self.cfg.target_lang)),
+                other_vocabulary=self.cfg.init_other_vocabulary,
+            )
 
     # -------------------------------------------------------------- training
 

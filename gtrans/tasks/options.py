@@ -103,13 +103,18 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
         "with --init-from: dictionary of a checkpoint that does not carry its vocabulary, such as "
         "one of fairseq's own Transformer (two joined by ':' for source and target)",
     )
+    init_other_vocabulary: bool = option(
+        False,
+        "with --init-from: accept a checkpoint of other languages, or one that knows less than "
+        "half of the vocabulary",
+    )
     copy_local_to_global: bool = option(
         False, "with --init-from: start global attention from the group attention of its layer"
     )
     lr_scale_pretrained: float = option(
         0.2,
-        "with --init-from: learning rate of the loaded parameters as a share of --lr (0: they stay "
-        "as they are, as in the document-aware Transformer)",
+        "with --init-from: learning rate of what was loaded (of embeddings: the rows that were) as "
+        "a share of --lr (0: it stays as it is, as in the document-aware Transformer)",
     )
     restart: bool = option(
         False,

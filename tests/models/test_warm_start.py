@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,9 +21,13 @@ from torch import Tensor
 
 from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
 from gtrans.errors import GtransError
+from gtrans.models.base.model import Transformer
+from gtrans.models.base.presets import resolve_sizes
 from gtrans.models.base.warm_start import WarmStartReport, warm_start
+from gtrans.models.concat_transformer import ConcatTransformer
+from gtrans.models.flat_transformer import FlatTransformer
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
-from gtrans.optim.two_rate_adam import PRETRAINED, TwoRateAdam, TwoRateAdamConfig, mark_pretrained
+from gtrans.optim.two_rate_adam import TwoRateAdam, TwoRateAdamConfig
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
 
@@ -49,7 +54,8 @@ def saved(task: DocumentTranslationTask, path: Path, **options: Any) -> str:
     # Larger weights than at initialisation, so that outputs differ clearly between words.
     model = model_of(task, **options)
     state = {name: tensor * 1.5 for name, tensor in model.state_dict().items()}
-    torch.save({"model": state, "cfg": {"task": {}}, "task_state": task.state_dict()}, path)
+    cfg = {"task": {}, "model": {"_name": "gtransformer", **SIZES, **options}}
+    torch.save({"model": state, "cfg": cfg, "task_state": task.state_dict()}, path)
     return str(path)
 
 
@@ -59,11 +65,17 @@ def sentence_checkpoint(tmp_path: Path) -> str:
 
 
 def start(
-    path: str, copy: bool = False, dictionaries: str | None = None, **options: Any
+    path: str,
+    copy: bool = False,
+    dictionaries: str | None = None,
+    words: list[str] = WORDS,
+    **options: Any,
 ) -> tuple[GTransformer, WarmStartReport]:
-    task = task_of()
+    task = task_of(words)
     model = model_of(task, seed=2, **options)
-    report = warm_start(model, path, _dictionaries(task), copy, init_dict=dictionaries)
+    sides, chosen = _dictionaries(task), GTransformerConfig(**{**SIZES, **options})
+    chosen = resolve_sizes(chosen, GTransformerConfig, GTransformer.presets)
+    report = warm_start(model, path, sides, copy, init_dict=dictionaries, options=chosen)
     return model, report
 
 
@@ -72,10 +84,11 @@ def _dictionaries(task: DocumentTranslationTask) -> dict[str, Dictionary]:
 
 
 def test_report_counts_every_tensor_once(sentence_checkpoint: str) -> None:
-    model, report = start(sentence_checkpoint)
+    _, report = start(sentence_checkpoint)
     sentence = torch.load(sentence_checkpoint)["model"]
     assert sorted(report.loaded) == sorted(sentence)
-    assert set(report.new) == model.new_parameters()
+    added = {name for name in report.new if ".global_attn." in name or ".gate." in name}
+    assert set(report.new) == added
     assert not (report.renamed or report.copied or report.grown or report.ignored)
     # 2 encoder layers, 2 decoder layers twice: 8 tensors of global attention, 2 of the gate.
     assert len(report.new) == 6 * 10
@@ -89,9 +102,7 @@ def test_copy_local_to_global(sentence_checkpoint: str) -> None:
     attention = model.encoder.layers[-1].self_attn
     assert torch.equal(attention.global_attn.q_proj.weight, attention.q_proj.weight)
     # They are copies, and still train at the full rate.
-    mark_pretrained(model, model.new_parameters())
-    assert not hasattr(attention.global_attn.q_proj.weight, "param_group")
-    assert attention.q_proj.weight.param_group == PRETRAINED
+    assert rates_of(model)["encoder.layers.1.self_attn.global_attn.q_proj.weight"] == 1
 
 
 def sentences_and_document(marks: str) -> tuple[list[Tensor], Tensor]:
@@ -128,13 +139,52 @@ def test_without_global_attention_no_sentence_sees_another(sentence_checkpoint: 
     sentence_model.load_state_dict(torch.load(sentence_checkpoint)["model"])
     layers = {f"{part}_global_layers": 0 for part in ("encoder", "decoder", "cross")}
     document_model, report = start(sentence_checkpoint, **LOSSLESS, **layers)
-    assert not report.new and not document_model.new_parameters()
+    assert not report.new
     sentences, document = sentences_and_document("both")
     logits, _ = document_model(document[None], None, document[None])
     in_document = logits[0].split([len(sentence) for sentence in sentences])
     for sentence, found in zip(sentences, in_document, strict=True):
         alone, _ = sentence_model(sentence[None], None, sentence[None])
         torch.testing.assert_close(found, alone[0], atol=1e-5, rtol=1e-5)
+
+
+WINDOWS: dict[str, tuple[type[Transformer], dict[str, Any]]] = {
+    "concatenation": (ConcatTransformer, {}),
+    "Flat-Transformer": (FlatTransformer, {"no_segment_embedding": True}),
+    "window of both sides": (GTransformer, {"doc_mode": "full", "context_sides": "both"}),
+    "document Transformer": (GTransformer, {"doc_mode": "full", "unit": "document"}),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_a_window_of_one_sentence_is_the_sentence_for_its_model(
+    name: str, sentence_checkpoint: str
+) -> None:
+    """Where positions restart: in a forward pass, and step by step beside a longer window."""
+    sentence_model = model_of(task_of(unit="sentence"))
+    state = torch.load(sentence_checkpoint)["model"]
+    sentence_model.load_state_dict(state)
+    system, options = WINDOWS[name]
+    cfg = {"unit": "window", "sentence_marks": "both", "positions": "sentence", **options}
+    model = system.build_model(system.options(**{**SIZES, **cfg}), task_of()).eval()
+    model.load_state_dict(state)
+    sentence, document = (one[0] if k == 0 else one for k, one in
+                          enumerate(sentences_and_document("both")))  # fmt: skip
+    alone, _ = sentence_model(sentence[None], None, sentence[None])
+    source: dict[str, Tensor] = {"src_tokens": sentence[None]}
+    if cfg["unit"] == "window":
+        source["current"] = torch.tensor([0])
+    logits, _ = model(src_lengths=None, prev_output_tokens=sentence[None], **source)
+    torch.testing.assert_close(logits, alone, atol=1e-5, rtol=1e-5)
+    longer = torch.nn.utils.rnn.pad_sequence([sentence, document], True, PAD)
+    both = {**source, "src_tokens": longer}
+    if "current" in source:
+        both["current"] = torch.tensor([0, 2])
+    steps = model.begin_decoding(both, 1)
+    for place, token in enumerate(sentence.tolist()):
+        tokens = torch.tensor([token, token])
+        logits = model.decode_step(tokens, tokens.eq(BOS), steps)
+        torch.testing.assert_close(logits[0], alone[0, place], atol=1e-5, rtol=1e-5)
 
 
 def test_the_papers_start_is_another_model(sentence_checkpoint: str) -> None:
@@ -170,7 +220,7 @@ def test_a_stock_transformer_starts_a_document_model(tmp_path: Path) -> None:
         start(str(path), **LOSSLESS)
     symbols.save(str(tmp_path / "dict.txt"))
     model, report = start(str(path), dictionaries=str(tmp_path / "dict.txt"), **LOSSLESS)
-    assert set(report.new) == model.new_parameters()
+    assert all(".global_attn." in name or ".gate." in name for name in report.new)
     # <mask> is new to it.
     assert {name.split(".")[1] for name in report.grown} == {"embed_tokens", "output_projection"}
     sentences, document = sentences_and_document("end")
@@ -221,30 +271,164 @@ def test_refusals(tmp_path: Path) -> None:
         start(small)
 
 
-def test_two_rates() -> None:
-    model = model_of(task_of())
-    new = model.new_parameters()
-    mark_pretrained(model, new)
-    cfg = OmegaConf.structured(TwoRateAdamConfig(lr_scale_pretrained=0.2, tpu=False, lr=[0.5]))
-    optimizer = TwoRateAdam(cfg, list(model.parameters()))
+# ---- the learning rates that the optimizer sees --------------------------------------------------
+
+
+def optimizer_of(model: GTransformer, scale: float) -> TwoRateAdam:
+    cfg = OmegaConf.structured(TwoRateAdamConfig(lr_scale_pretrained=scale, tpu=False, lr=[1.0]))
+    return TwoRateAdam(cfg, list(model.parameters()))
+
+
+def rates_of(model: GTransformer, scale: float = 0.25) -> dict[str, float]:
+    """Of every parameter its rate, if that of new ones is 1."""
+    groups = optimizer_of(model, scale).param_groups
+    rates = {id(parameter): group["lr"] for group in groups for parameter in group["params"]}
+    return {name: rates[id(parameter)] for name, parameter in model.named_parameters()}
+
+
+NEW_PARTS = {
+    "a further layer": ({"decoder_layers": 4}, {}, ("decoder.layers.3.",)),
+    "learned positions": ({"learned_positions": True}, {}, (".embed_positions.",)),
+    "LayerNorm on embeddings": ({"layernorm_embedding": True}, {}, (".layernorm_embedding.",)),
+    "a final LayerNorm": (
+        {"decoder_normalize_before": True},
+        {"decoder_normalize_before": True, "no_decoder_final_norm": True},
+        ("decoder.layer_norm.",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEW_PARTS)
+def test_what_was_not_loaded_learns_at_the_whole_rate(name: str, tmp_path: Path) -> None:
+    """Whatever it is called; gates that were loaded learn at the rate of what was loaded."""
+    options, before, new = NEW_PARTS[name]
+    path = saved(task_of(), tmp_path / "before.pt", **before)
+    model, _ = start(path, **options)
+    rates = rates_of(model)
+    assert any(".gate." in parameter for parameter in rates)
+    for parameter, rate in rates.items():
+        assert rate == (1 if any(part in parameter for part in new) else 0.25), parameter
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.25])
+def test_new_rows_of_embeddings_learn_at_the_whole_rate(scale: float, tmp_path: Path) -> None:
+    """The first step of Adam is as long as its rate, whatever the gradient."""
+    path = saved(task_of(WORDS[:20]), tmp_path / "before.pt")
+    model, _ = start(path)
+    optimizer = optimizer_of(model, scale)
     optimizer.set_lr(0.01)
-    rates = {id(p): g["lr"] for g in optimizer.param_groups for p in g["params"]}
-    for name, parameter in model.named_parameters():
-        assert rates[id(parameter)] == pytest.approx(0.01 if name in new else 0.002)
-    assert optimizer.get_lr() == pytest.approx(0.01)
-    assert not optimizer.supports_flat_params
-    # A resumed optimizer follows this run's options, not the saved rates.
-    state = utils.move_to_cpu(optimizer.state_dict())
-    cfg.lr_scale_pretrained = 0.5
-    again = TwoRateAdam(cfg, list(model.parameters()))
+    table = model.encoder.embed_tokens.weight
+    before = table.detach().clone()
+    table.grad = torch.ones_like(table)
+    optimizer.step()
+    steps = (before - table.detach()).abs().mean(1)
+    symbols = task_of().source_dictionary.symbols
+    expected = [0.01 if symbol in WORDS[20:] else 0.01 * scale for symbol in symbols]
+    torch.testing.assert_close(steps, torch.tensor(expected), atol=1e-7, rtol=1e-3)
+
+
+def test_a_resumed_optimizer_knows_what_was_loaded(tmp_path: Path) -> None:
+    """Without the file that the run started from; its rates are those of this run."""
+    model, _ = start(saved(task_of(WORDS[:20]), tmp_path / "before.pt"), decoder_layers=4)
+    first = optimizer_of(model, 0.25)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    first.step()
+    state = utils.move_to_cpu(first.state_dict())
+    bare = model_of(task_of(), decoder_layers=4)
+    again = optimizer_of(bare, 0.5)
     again.load_state_dict(state)
-    again.set_lr(0.01)
-    assert sorted({g["lr"] for g in again.param_groups}) == pytest.approx([0.005, 0.01])
+    again.set_lr(1.0)
+    groups = [[group["lr"], group["numbers"]] for group in again.param_groups]
+    kept = [[{0.25: 0.5}.get(g["lr"], 1.0), g["numbers"]] for g in first.param_groups]
+    assert groups == kept and {rate for rate, _ in groups} == {1.0, 0.5}
+    names = [name for name, _ in bare.named_parameters()]
+    for group in again.param_groups:
+        shapes = [tuple(parameter.shape) for parameter in group["params"]]
+        assert shapes == [tuple(bare.get_parameter(names[n]).shape) for n in group["numbers"]]
+    assert again.get_lr() == 1.0 and not again.supports_flat_params
 
 
-def test_nothing_left_to_train_is_refused() -> None:
+def test_nothing_loaded_or_nothing_left_to_train_is_rejected(tmp_path: Path) -> None:
     model = model_of(task_of(unit="sentence"))
-    mark_pretrained(model, set())
-    cfg = OmegaConf.structured(TwoRateAdamConfig(lr_scale_pretrained=0.0, tpu=False, lr=[0.5]))
+    with pytest.raises(GtransError, match="finds no loaded parameters; give --init-from"):
+        optimizer_of(model, 0.2).step()
+    same, _ = start(saved(task_of(), tmp_path / "same.pt"))
     with pytest.raises(GtransError, match="`--lr-scale-pretrained 0` leaves nothing to train"):
-        TwoRateAdam(cfg, list(model.parameters()))
+        optimizer_of(same, 0.0)
+
+
+# ---- checkpoints that would be misread -----------------------------------------------------------
+
+
+def test_a_sentence_model_of_one_layer_needs_no_option_of_group_attention() -> None:
+    layers = {"encoder_layers": 1, "decoder_layers": 1}
+    model = model_of(task_of(unit="sentence"), **layers)
+    assert len(model.encoder.layers) == len(model.decoder.layers) == 1
+    with pytest.raises(GtransError, match="`--encoder-global-layers` must be between 0 and 1"):
+        model_of(task_of(unit="document"), **layers)
+
+
+OTHERWISE = {
+    "encoder heads": ({"encoder_attention_heads": 2}, "give `--encoder-attention-heads 4`"),
+    "decoder heads": ({"decoder_attention_heads": 2}, "give `--decoder-attention-heads 4`"),
+    "activation": ({"activation_fn": "gelu"}, "give `--activation-fn relu`"),
+    "scale": ({"no_scale_embedding": True}, "leave out `--no-scale-embedding`"),
+    "norm": ({"encoder_normalize_before": True}, "leave out `--encoder-normalize-before`"),
+    "one table": ({"share_all_embeddings": True}, "leave out `--share-all-embeddings`"),
+    "one table of the decoder": (
+        {"share_decoder_input_output_embed": True}, "`--share-decoder-input-output-embed`",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_options_with_which_parameters_mean_something_else(
+    name: str, sentence_checkpoint: str, tmp_path: Path
+) -> None:
+    """Each is rejected with the flag that mends it, and accepted where both have it."""
+    options, way = OTHERWISE[name]
+    with pytest.raises(GtransError, match=re.escape(way)):
+        start(sentence_checkpoint, **options)
+    same = saved(task_of(), tmp_path / "same.pt", **options)
+    model, _ = start(same, **options)
+    reference = model_of(task_of(), **options)
+    reference.load_state_dict(torch.load(same)["model"])
+    _, document = sentences_and_document("both")
+    logits, wanted = (one(document[None], None, document[None])[0] for one in (model, reference))
+    assert torch.equal(logits, wanted)
+
+
+def test_one_table_may_become_several(tmp_path: Path) -> None:
+    """All of them begin as the one of the checkpoint."""
+    path = saved(task_of(), tmp_path / "joint.pt", share_all_embeddings=True)
+    model, report = start(path)
+    table = torch.load(path)["model"]["encoder.embed_tokens.weight"]
+    assert torch.equal(model.decoder.output_projection.weight, table) and not report.new
+
+
+def test_options_of_a_stock_checkpoint(tmp_path: Path) -> None:
+    symbols = dictionary()
+    symbols.save(str(tmp_path / "dict.txt"))
+    args = Namespace(**{**SIZES, "encoder_attention_heads": 2, "arch": "transformer"})
+    path = tmp_path / "stock.pt"
+    torch.save({"model": _stock(symbols).state_dict(), "args": args}, path)
+    with pytest.raises(GtransError, match="give `--encoder-attention-heads 2`"):
+        start(str(path), dictionaries=str(tmp_path / "dict.txt"))
+
+
+def test_other_languages_and_vocabularies(tmp_path: Path) -> None:
+    """Rejected, unless a flag says that they are meant."""
+    path = saved(task_of(WORDS[:10], source_lang="de", target_lang="en"), tmp_path / "before.pt")
+    task = task_of(source_lang="de", target_lang="en")
+    model, sides = model_of(task), _dictionaries(task)
+
+    def begun(*languages: str, **options: Any) -> WarmStartReport:
+        return warm_start(model, path, sides, languages=languages, **options)  # type: ignore
+
+    with pytest.raises(GtransError, match="it translates de-en, not en-de; .*other-vocabulary"):
+        begun("en", "de")
+    with pytest.raises(GtransError, match=r"has only 11 of 31 \(35%\) of the entries of the enc"):
+        begun("de", "en")
+    report = begun("en", "fr", other_vocabulary=True)
+    assert "vocabulary entries found: encoder 11 of 31 (35%)" in report.lines(path)[-1]

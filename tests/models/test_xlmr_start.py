@@ -146,7 +146,7 @@ def test_words_of_the_corpus_that_xlmr_lacks_are_new(
     theirs = AutoModel.from_pretrained(xlmr).embeddings.word_embeddings.weight
     assert table[4].equal(theirs[4 + 7]) and table[8].equal(theirs[4 + 11])
     assert not any(table[5].equal(row) for row in theirs)
-    assert "encoder.embed_tokens.weight: 8 of 9 words" in caplog.text
+    assert "vocabulary entries found: encoder 4 of 5 (80%)" in caplog.text
     assert "newly initialised" in caplog.text
 
 

@@ -42,18 +42,32 @@ def check_fit(state: Mapping[str, Any], path: str | Path) -> None:
         GtransError: an option is of a wrong type or size, or parameters are missing, unknown or
             of other shapes.
     """
-    options, tensors = options_of(state, "model"), state["model"]
-    model = ARCH_MODEL_REGISTRY.get(str(options.get("_name")))
-    if not isinstance(model, type) or not issubclass(model, DocumentModel):
+    tensors, found = state["model"], described_model(options_of(state, "model"), path)
+    if found is None:
         return
-    known = {"_name", *model.options.__dataclass_fields__}
+    model, cfg = found
     with reading(path, "the model that its options describe"):
-        named = Namespace(**{name: value for name, value in options.items() if name in known})
-        cfg = resolve_sizes(named, model.options, model.presets)
         _check_sizes(cfg, tensors, path)
         with _WithoutValues():
             described = model.build_model(cfg, _task_of(tensors))
     check_shapes(tensors, described.state_dict(), path)
+
+
+def described_model(
+    options: Mapping[str, Any], path: str | Path
+) -> tuple[type[DocumentModel], Any] | None:
+    """The class and all options of the model of a checkpoint; None: it is none of this project's.
+
+    Raises:
+        GtransError: an option is of a wrong type.
+    """
+    model = ARCH_MODEL_REGISTRY.get(str(options.get("_name")))
+    if not isinstance(model, type) or not issubclass(model, DocumentModel):
+        return None
+    known = {"_name", *model.options.__dataclass_fields__}
+    with reading(path, "the model that its options describe"):
+        named = Namespace(**{name: value for name, value in options.items() if name in known})
+        return model, resolve_sizes(named, model.options, model.presets)
 
 
 class _WithoutValues(TorchFunctionMode):

@@ -9,8 +9,9 @@ import torch
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
+from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
-from gtrans.models.base.checkpoint_vocabulary import check_stock_vocabulary
+from gtrans.model_identity import ModelIdentity
 from gtrans.models.base.contract import DocumentModel, DocumentTask
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import AttentionKinds, Encoder, StackDesign
@@ -79,7 +80,7 @@ class Transformer(DocumentModel):
         options = resolve_sizes(cfg, cls.options, cls.presets)
         if isinstance(task, FairseqTask) and not isinstance(task, DocumentTask):
             cls._refuse_stock_task(options)
-            check_stock_vocabulary(task)
+            _check_stock_vocabulary(task)
         cls.check(options, task)
         return cls.build_from_options(options, task)
 
@@ -399,3 +400,24 @@ class SentenceTransformer(Transformer):
     def positions_restart(cls, cfg: Any) -> bool:
         """Positions count within sentences."""
         return True
+
+
+def _check_stock_vocabulary(task: Any) -> None:
+    """Raises GtransError if a checkpoint, whose state fairseq's task has, has other symbols."""
+    recorded = ModelIdentity.of_state(task.state_dict(), "the checkpoint")
+    if recorded is None:
+        return
+    for side in ("source", "target"):
+        dictionary, old = getattr(task, f"{side}_dictionary"), getattr(recorded, side)
+        here = Vocabulary.of(dictionary, len(dictionary))
+        if here.symbols != old.symbols:
+            if recorded.unit:
+                raise GtransError(
+                    "the checkpoint was trained with `--task document_translation`; give that task."
+                )
+            # fairseq numbers the symbols of languages in the order of the option.
+            order = ", and `--langs` in its order" if getattr(task, "langs", None) else ""
+            raise GtransError(
+                f"the checkpoint was not made with these data, it has another {side} vocabulary "
+                f"({old.difference(here)}); give the folder it was trained with{order}."
+            )

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from fairseq.data import Dictionary
+import torch
+from fairseq.data import Dictionary, data_utils
 from torch import Tensor, nn
 
 from gtrans.checkpoint_contents import options_of
 from gtrans.checkpoints import read_checkpoint
+from gtrans.data.binarised import load_dictionary
 from gtrans.data.pretrained_frame import pretrained_marks
+from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.errors import GtransError
-from gtrans.model_identity import say_unknown
-from gtrans.models.base.checkpoint_vocabulary import CheckpointVocabulary
+from gtrans.model_identity import ModelIdentity, say_unknown
+from gtrans.models.base.checkpoint_fit import described_model
+from gtrans.models.base.contract import DocumentModel
+from gtrans.optim.two_rate_adam import mark_pretrained
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +37,16 @@ _RENAMES = (
 _NO_PARAMETERS = re.compile(r"(^|\.)(version|_float_tensor|embed_positions\.weights)$")
 # Parameters with one row for each symbol.
 _BY_SYMBOL = re.compile(r"(embed_tokens|output_projection)\.weight$")
+# Below this share of known symbols, embeddings would begin mostly at random.
+_LEAST_SHARE = 0.5
+# Options that change what loaded parameters compute, but not their names or shapes.
+_COMPUTED = (
+    *(f"{side}_{what}" for what in ("attention_heads", "normalize_before")
+      for side in ("encoder", "decoder")),
+    "activation_fn", "no_scale_embedding",
+)  # fmt: skip
+# Those of parts: an option, and the option that is above 0 where a model has the part.
+_OF_PARTS = {"memory_output": "memory_size", "decoder_group_fusion": "decoder_group_size"}
 
 
 def rename(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -51,17 +69,20 @@ class WarmStartReport:
         loaded: copied under the same name.
         renamed: copied from another name.
         copied: global attention that was started from group attention.
-        grown: embeddings whose vocabulary differs, copied symbol by symbol.
+        grown: embeddings whose vocabulary differs, copied symbol by symbol; of each
+            ``(symbols,)`` True on the rows that were copied.
         new: initialised as in a new model.
         ignored: tensors of the checkpoint that the model does not have.
+        symbols: of each side how many symbols were found, of how many.
     """
 
     loaded: list[str] = field(default_factory=list)
     renamed: list[str] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
-    grown: list[str] = field(default_factory=list)
+    grown: dict[str, Tensor] = field(default_factory=dict)
     new: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
+    symbols: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def lines(self, path: str) -> list[str]:
         """The report as text."""
@@ -69,18 +90,33 @@ class WarmStartReport:
             ("loaded", self.loaded),
             ("renamed", self.renamed),
             ("copied local-to-global", self.copied),
-            ("grown", self.grown),
+            ("grown", list(self.grown)),
             ("newly initialised", self.new),
             ("ignored", self.ignored),
         )
-        return [f"initialised from {path}:"] + [
+        lines = [f"initialised from {path}:"] + [
             f"  {len(names):5d} {label}" + (f" ({_shorten(names)})" if names else "")
             for label, names in counts
         ]
+        shares = [f"{side} {_share(*found)}" for side, found in self.symbols.items()]
+        return [*lines, f"  vocabulary entries found: {', '.join(shares)}"] if shares else lines
+
+    def mark(self, model: nn.Module) -> None:
+        """Mark the parameters of ``model`` that were loaded, for the optimizer.
+
+        Global attention that is a copy counts as new: it has still to learn its task.
+        """
+        whole = {*self.loaded, *self.renamed}
+        marks: dict[str, Tensor | None] = {**self.grown, **dict.fromkeys(whole)}
+        mark_pretrained(model, marks)
 
 
 def _shorten(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+def _share(found: int, of: int) -> str:
+    return f"{found} of {of} ({found / max(of, 1):.0%})"
 
 
 def warm_start(
@@ -91,11 +127,14 @@ def warm_start(
     data: str | None = None,
     init_dict: str | None = None,
     marks: str | None = None,
+    options: Any = None,
+    languages: tuple[str, str] | None = None,
+    other_vocabulary: bool = False,
 ) -> WarmStartReport:
     """Load the parameters that fit from the checkpoint at ``path`` into ``model``.
 
-    Embeddings are copied symbol by symbol, see
-    :class:`gtrans.models.base.checkpoint_vocabulary.CheckpointVocabulary`.
+    Embeddings are copied symbol by symbol, see :class:`CheckpointVocabulary`. Parameters that
+    were loaded are marked for the optimizer (:meth:`WarmStartReport.mark`).
 
     Args:
         model: changed in place.
@@ -106,10 +145,16 @@ def warm_start(
         data: data folder of ``model``.
         init_dict: dictionaries of a checkpoint that does not carry its vocabulary.
         marks: the marks around sentences of ``model``, if they are to be compared.
+        options: all options of ``model``, if they are to be compared.
+        languages: source and target language of ``model``, if they are to be compared.
+        other_vocabulary: accept other languages, and a vocabulary of which less than half is
+            known.
 
     Raises:
-        GtransError: an unreadable checkpoint, other sizes, no tensor that fits, a vocabulary
-            that is not known, or an mBART-50 with the marks of mBART, or the other way round.
+        GtransError: an unreadable checkpoint, other sizes or options, no tensor that fits, a
+            vocabulary that is not known or too different, other languages, several tables of
+            embeddings for one of ``model``, or an mBART-50 with the marks of mBART, or the other
+            way round.
     """
     checkpoint = read_checkpoint(path)
     _check_marks(checkpoint, path, marks)
@@ -123,6 +168,10 @@ def warm_start(
             "it must be a Transformer's or G-Transformer's checkpoint."
         )
     vocabulary = CheckpointVocabulary(checkpoint, path, data, init_dict)
+    if languages is not None and not other_vocabulary:
+        vocabulary.check_languages(languages)
+    if options is not None:
+        _check_options(checkpoint, path, type(model), options)
     result: dict[str, Tensor] = {}
     for name, tensor in own.items():
         if name in state:
@@ -137,9 +186,18 @@ def warm_start(
                 if source.dim() != 2:
                     raise _other_size(path, name, source, tensor)
                 symbols, new = vocabulary.symbols(side, source.size(0)), dictionaries[side]
+                if symbols != new.symbols and source.size(1) != tensor.size(1):
+                    raise GtransError(
+                        f"--init-from {path}: {name} has width {source.size(1)} there but "
+                        f"{tensor.size(1)} in this model; choose an --arch of the same size."
+                    )
+                rows = {symbol: row for row, symbol in enumerate(symbols)}
+                known = torch.tensor([symbol in rows for symbol in new.symbols])
+                words = known[new.nspecial :]
+                report.symbols[side] = int(words.sum()), len(words)
                 if symbols != new.symbols:
-                    result[name] = _grown(path, name, symbols, new, source, tensor)
-                    report.grown.append(name)
+                    result[name] = grown(tensor, source, rows, new)
+                    report.grown[name] = known
                     continue
             if source.shape != tensor.shape:
                 raise _other_size(path, name, source, tensor)
@@ -156,7 +214,11 @@ def warm_start(
             report.copied.append(name)
         else:
             report.new.append(name)
+    if not other_vocabulary:
+        _check_share(report, path)
+    _check_tied(own, result, path)
     model.load_state_dict({**own, **result})
+    report.mark(model)
     if not vocabulary.carried:
         say_unknown(f"--init-from {path}")
     for line in report.lines(path):
@@ -178,6 +240,79 @@ def _check_marks(checkpoint: dict[str, Any], path: str, marks: str | None) -> No
         )
 
 
+def _check_options(
+    checkpoint: Mapping[str, Any], path: str, model: type[nn.Module], options: Any
+) -> None:
+    """Raises GtransError if parameters would compute something else than in the checkpoint."""
+    raw = options_of(checkpoint, "model")
+    theirs = described_model(raw, path)
+    there = _stock_traits(raw) if theirs is None else _traits(*theirs)
+    assert issubclass(model, DocumentModel)
+    here = _traits(model, options)
+    for name in sorted({*there} & {*here}):
+        if there[name] == here[name]:
+            continue
+        flag, value = f"--{name.replace('_', '-')}", there[name]
+        way = f"give `{flag} {value}`"
+        if isinstance(value, bool):
+            way = f"give `{flag}`" if value else f"leave out `{flag}`"
+        raise GtransError(
+            f"--init-from {path}: it was trained with {name} {value}, but this model has "
+            f"{here[name]}, with which its parameters would compute something else; {way}, or "
+            "choose an --arch (or --system) that has the same."
+        )
+
+
+def _traits(model: type[DocumentModel], options: Any) -> dict[str, Any]:
+    """Of a model of this project what :data:`_COMPUTED` and :data:`_OF_PARTS` name."""
+    found = {name: getattr(options, name) for name in _COMPUTED if hasattr(options, name)}
+    for side in ("encoder", "decoder"):
+        # A system may decide it itself.
+        spec = model.layer_spec(options, side)
+        found[f"{side}_normalize_before"] = spec.pre_norm
+    for name, size in _OF_PARTS.items():
+        if getattr(options, size, 0):
+            found[name] = str(getattr(options, name))
+    return found
+
+
+def _stock_traits(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a model of fairseq's, as far as its checkpoint says it."""
+    flat = dict(options)
+    for side in ("encoder", "decoder"):  # fairseq's structured options
+        inner = options.get(side)
+        if isinstance(inner, Mapping):
+            flat |= {f"{side}_{name}": value for name, value in inner.items()}
+    return {name: flat[name] for name in _COMPUTED if flat.get(name) is not None}
+
+
+def _check_share(report: WarmStartReport, path: str) -> None:
+    """Raises GtransError if most embeddings of a side would stay random."""
+    for side, (found, of) in report.symbols.items():
+        if found < _LEAST_SHARE * of:
+            raise GtransError(
+                f"--init-from {path}: its vocabulary has only {_share(found, of)} of the entries "
+                f"of the {side}'s dictionary; prepare the data with its subwords (`gtrans prepare "
+                "--reuse`), or give `--init-other-vocabulary` if this is meant."
+            )
+
+
+def _check_tied(own: Mapping[str, Tensor], result: Mapping[str, Tensor], path: str) -> None:
+    """Raises GtransError if the model has one table where the checkpoint has different ones."""
+    tables: dict[int, str] = {}
+    for name in result:
+        first = tables.setdefault(own[name].data_ptr(), name)
+        if own[name].numel() and not torch.equal(result[first], result[name]):
+            both = {first.split(".")[0], name.split(".")[0]}
+            flag = "--share-all-embeddings"
+            if len(both) == 1:
+                flag = "--share-decoder-input-output-embed"
+            raise GtransError(
+                f"--init-from {path}: {first} and {name} differ there, but are one table in this "
+                f"model; leave out `{flag}`, or choose an --arch without it."
+            )
+
+
 def _other_size(path: str, name: str, source: Tensor, tensor: Tensor) -> GtransError:
     return GtransError(
         f"--init-from {path}: {name} is {tuple(source.shape)} there but {tuple(tensor.shape)} in "
@@ -185,23 +320,155 @@ def _other_size(path: str, name: str, source: Tensor, tensor: Tensor) -> GtransE
     )
 
 
-def _grown(
-    path: str, name: str, symbols: list[str], new: Dictionary, source: Tensor, tensor: Tensor
-) -> Tensor:
-    """The embedding ``tensor``, with the rows of ``source`` at the places of their symbols."""
-    if source.size(1) != tensor.size(1):
-        raise GtransError(
-            f"--init-from {path}: {name} has width {source.size(1)} there but "
-            f"{tensor.size(1)} in this model; choose an --arch of the same size."
-        )
-    grown = tensor.clone()
-    known = [(row, new.indices[symbol]) for row, symbol in enumerate(symbols) if symbol in new]
+def grown(tensor: Tensor, source: Tensor, rows: Mapping[str, int], new: Dictionary) -> Tensor:
+    """The embedding ``tensor (symbols, dim)`` with the rows of ``source`` at their symbols.
+
+    ``rows``: the row of ``source`` of each symbol; ``new``: the symbols of ``tensor``.
+    """
+    table = tensor.clone()
+    known = [(place, rows[symbol]) for place, symbol in enumerate(new.symbols) if symbol in rows]
     if known:
-        rows, places = map(list, zip(*known, strict=True))
-        grown[places] = source[rows].to(grown.dtype)
-    return grown
+        places, found = map(list, zip(*known, strict=True))
+        table[places] = source[found].to(table.dtype)
+    return table
 
 
 def dictionaries_of(task: Any) -> dict[str, Dictionary]:
     """The dictionaries of a task under ``encoder`` and ``decoder``."""
     return {"encoder": task.source_dictionary, "decoder": task.target_dictionary}
+
+
+class CheckpointVocabulary:
+    """The symbols of a checkpoint's embeddings, in order, for both sides.
+
+    A checkpoint of this project carries them. For one that does not, its dictionary is named
+    (``--init-dict``), or it is provably that of the data: the checkpoint lies where its run wrote
+    it and names the data folder by its absolute path, and nothing has happened to the dictionary
+    there since.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Mapping[str, Any],
+        path: str,
+        data: str | None,
+        init_dict: str | None,
+    ) -> None:
+        """The vocabulary of one checkpoint.
+
+        Args:
+            checkpoint: its contents.
+            path: its path.
+            data: data folder of the new model, if it has one.
+            init_dict: ``--init-dict``: dictionaries of source and target, joined by ``:``, or one
+                for both.
+
+        Raises:
+            GtransError: a dictionary is missing, or its checkpoint carries another vocabulary.
+        """
+        self._path = path
+        self._data = data
+        self._identity = ModelIdentity.of_checkpoint(checkpoint, path)
+        self._options = options_of(checkpoint, "task")
+        self._checkpoint_options = options_of(checkpoint, "checkpoint")
+        self._bert_pieces = options_of(checkpoint, "model").get("bert_pieces")
+        self._named: dict[str, Dictionary] = {}
+        if init_dict:
+            self._named = self._read(init_dict)
+
+    @property
+    def carried(self) -> bool:
+        """Whether the checkpoint carries it."""
+        return self._identity is not None
+
+    def _read(self, init_dict: str) -> dict[str, Dictionary]:
+        if self._identity is not None:
+            raise GtransError(
+                f"`--init-dict`: {self._path} carries its vocabulary; leave the option out."
+            )
+        paths = init_dict.split(os.pathsep)
+        for path in paths:
+            if not path or not Path(path).is_file() or len(paths) > 2:
+                raise GtransError(
+                    f"`--init-dict {init_dict}` must name a dictionary (dict.txt), or two joined "
+                    f"by '{os.pathsep}', but '{path}' is no file."
+                )
+        source, target = load_dictionary(paths[0]), load_dictionary(paths[-1])
+        return {"encoder": source, "decoder": target}
+
+    def check_languages(self, languages: tuple[str, str]) -> None:
+        """Raises GtransError if the checkpoint translates other languages.
+
+        One that has symbols of languages has learned several, and is not compared.
+        """
+        options = self._options
+        named = (str(options.get("source_lang") or ""), str(options.get("target_lang") or ""))
+        there = named if self._identity is None else self._identity.languages
+        known = all(name not in ("", "None") for name in (*there, *languages))
+        if known and not options.get("langs") and there != languages:
+            raise GtransError(
+                f"--init-from {self._path}: it translates {'-'.join(there)}, not "
+                f"{'-'.join(languages)}; give a checkpoint of these languages, or "
+                "`--init-other-vocabulary` if this is meant."
+            )
+
+    def symbols(self, side: str, rows: int) -> list[str]:
+        """The symbols of an embedding of ``rows`` rows; one that is unknown is empty.
+
+        Args:
+            side: ``encoder`` or ``decoder``.
+            rows: size of the embedding.
+
+        Raises:
+            GtransError: they are not known, or do not fit the embedding.
+        """
+        if self._identity is not None:
+            vocabulary = self._identity.source if side == "encoder" else self._identity.target
+            return self._fitting(vocabulary.symbols, 0, rows, "the vocabulary that it carries")
+        named = self._named.get(side) or self._of_data(side)
+        if named is None:
+            raise GtransError(
+                f"--init-from {self._path}: identity unknown: it does not say which symbols its "
+                f"{rows} embeddings belong to; name its dictionary with `--init-dict DICT` "
+                "(dict.LANG.txt of the folder it was trained with, or the dict.txt of a "
+                "published model)."
+            )
+        # What the checkpoint's task may have added.
+        added = [*map(language_symbol, split_languages(self._options.get("langs"))), MASK]
+        return self._fitting([*named.symbols, *added], len(added), rows, "its dictionary")
+
+    def _fitting(self, symbols: Sequence[str], optional: int, rows: int, whose: str) -> list[str]:
+        """The first ``rows`` symbols, which are all of them but some of the last ``optional``."""
+        if not len(symbols) - optional <= rows <= len(symbols):
+            raise GtransError(
+                f"--init-from {self._path}: it has {rows} embeddings, but {whose} has "
+                f"{len(symbols) - optional} symbols; name the dictionary it was trained with "
+                "(`--init-dict`)."
+            )
+        return list(symbols[:rows])
+
+    def _of_data(self, side: str) -> Dictionary | None:
+        """The dictionary in the new model's data folder, if it is certainly the checkpoint's."""
+        recorded = str(self._options.get("data") or "").split(os.pathsep)[0]
+        if side == "encoder" and self._bert_pieces:
+            return None
+        if self._data is None or not os.path.isabs(recorded) or not os.path.isdir(recorded):
+            return None
+        if not os.path.samefile(recorded, self._data) or not self._is_as_written():
+            return None
+        pair = [self._options.get(f"{name}_lang") for name in ("source", "target")]
+        if not all(pair):
+            # Languages that the command line did not name are not in the options either.
+            pair = list(data_utils.infer_language_pair(self._data))
+        path = Path(self._data) / f"dict.{pair[side == 'decoder']}.txt"
+        # The time of a file's last change in any way also tells of one that was put in its place.
+        if not path.is_file() or path.stat().st_ctime_ns > os.stat(self._path).st_mtime_ns:
+            return None
+        return load_dictionary(path)
+
+    def _is_as_written(self) -> bool:
+        """Whether the checkpoint is where its run wrote it, not a later copy."""
+        path = Path(self._path)
+        folder = str(self._checkpoint_options.get("save_dir") or "")
+        own = re.fullmatch(r"checkpoint(\d+|_\d+_\d+|_best|_last)\.pt", path.name)
+        return bool(own) and os.path.isdir(folder) and path.parent.samefile(folder)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from gtrans.checkpoint_contents import told
 from gtrans.errors import GtransError
 from gtrans.libraries import require
-from gtrans.models.base.warm_start import WarmStartReport
+from gtrans.models.base.warm_start import WarmStartReport, grown
 from gtrans.modules.positions import OFFSET
 from gtrans.modules.pretrained_files import check_sizes, read_weights, refuse_code
 
@@ -85,21 +85,17 @@ def start_from_xlmr(
             "gtrans_fusion_xlmr_base, sizes like those of XLM-R, and a post-norm --system."
         )
     words = state["embeddings.word_embeddings.weight"]
-    most_known = 0
     for side, name in (
         ("encoder", "encoder.embed_tokens"),
         ("decoder", "decoder.embed_tokens"),
         ("decoder", "decoder.output_projection"),
     ):
-        table, known = own[f"{name}.weight"].clone(), 0
-        for row, symbol in enumerate(dictionaries[side].symbols):
-            if symbol in symbols:
-                table[row] = words[symbols[symbol]]
-                known += 1
-        renamed[f"{name}.weight"] = table
-        report.grown.append(f"{name}.weight: {known} of {table.size(0)} words")
-        most_known = max(most_known, known - dictionaries[side].nspecial)
-    if most_known <= 0:
+        new = dictionaries[side]
+        renamed[f"{name}.weight"] = grown(own[f"{name}.weight"], words, symbols, new)
+        report.grown[f"{name}.weight"] = torch.tensor([it in symbols for it in new.symbols])
+        found = report.grown[f"{name}.weight"][new.nspecial :]
+        report.symbols[side] = int(found.sum()), len(found)
+    if not any(found for found, _ in report.symbols.values()):
         raise GtransError(
             f"--init-xlmr {folder}: its vocabulary has no word of this corpus; prepare the corpus "
             "with its sentencepiece model."

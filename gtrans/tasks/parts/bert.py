@@ -127,7 +127,7 @@ class BertPart(TaskPart):
         weights = BertWeights(self.pieces)
         loaded = model.start_from_bert(weights)
         # For the optimizer two_rate_adam.
-        mark_pretrained(model, {name for name, _ in model.named_parameters()} - loaded)
+        mark_pretrained(model, dict.fromkeys(loaded))
         logger.info("the encoder is initialised with the BERT %s", weights.name)
 
     def encode(self, sentence: str) -> str:
