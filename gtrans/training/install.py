@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
-from fairseq import checkpoint_utils, optim, tasks, trainer
+from fairseq import checkpoint_utils, optim, tasks
 from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
@@ -18,7 +18,6 @@ from gtrans.identity.files import unwritable
 from gtrans.models.base.contract import DocumentModel
 from gtrans.optim.amp import AMPOptimizer
 from gtrans.training import launch, stopping
-from gtrans.training.averaged_model import build_ema
 from gtrans.training.background import end_loading
 from gtrans.training.micro_batches import dummies_first, train_step
 from gtrans.training.run import load_checkpoint
@@ -31,7 +30,7 @@ def install() -> None:
 
     Processes that a launcher has started find each other, and a signal ends a run with a
     checkpoint. fairseq's other functions that are replaced here report a user's mistake in one
-    line, or are put right: ``--amp``, ``--store-ema``, and what the batches of an update count. To
+    line, or are put right: ``--amp``, and what the batches of an update count. To
     be called once in a process. Otherwise runs of other models are left as they are.
     """
     atexit.register(end_loading)
@@ -47,9 +46,8 @@ def install() -> None:
     )
     distributed_utils.call_main = partial(launch.call_main, distributed_utils.call_main)
     tasks.setup_task = partial(launch.setup_task, tasks.setup_task)
-    # The names that fairseq's trainer reads.
+    # The name that fairseq's trainer reads.
     optim.AMPOptimizer = AMPOptimizer
-    trainer.build_ema = build_ema
     of_task, update = FairseqTask.train_step, Trainer.train_step
     FairseqTask.train_step = lambda *args, **named: train_step(of_task, *args, **named)
     Trainer.train_step = lambda self, samples, *args, **named: update(

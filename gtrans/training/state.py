@@ -215,8 +215,6 @@ def _optimizer_state(trainer: Any) -> dict[str, Any]:
     plateau = getattr(trainer.lr_scheduler, "lr_scheduler", None)
     if plateau is not None:
         state["plateau"] = plateau.state_dict()
-    if trainer.cfg.ema.store_ema:
-        state["ema_waited"] = trainer.ema.update_freq_counter
     return state
 
 
@@ -240,8 +238,6 @@ def _restore_optimizer(trainer: Any, state: dict[str, Any]) -> None:
         trainer._amp_retries = state.get("retries", 0)
     elif scaler is not None:
         vars(scaler).update(state.get("scaler", {}))
-    if trainer.cfg.ema.store_ema:
-        trainer.ema.update_freq_counter = state.get("ema_waited", 0)
 
 
 def _restore_schedule(

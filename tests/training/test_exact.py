@@ -84,7 +84,6 @@ def test_in_mixed_folders(stock: StockCommands, tiny: TinyWorld, tmp_path: Path)
         long(*FP16, "--fp16-no-flatten-grads"),
         long(*FP16, "--memory-efficient-fp16"),
         long("--amp"),
-        long("--store-ema", "--ema-update-freq", "2", "--ema-fp32"),
         ("--update-freq", "2", "--num-workers", "1"),
         long("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "4", "--curriculum", "1"),
         long("--update-ordered-indices-seed", "--max-tokens", "2000"),

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 from fairseq.tasks import FairseqTask
+from omegaconf import DictConfig
 from torch import Tensor
 
 from gtrans.data.vocabulary import Vocabulary
@@ -77,6 +78,7 @@ class Transformer(DocumentModel):
             GtransError: options that contradict each other, or a task of fairseq's own that does
                 not give the model what it reads.
         """
+        _refuse_averages(cfg)
         options = resolve_sizes(cfg, cls.options, cls.presets)
         if isinstance(task, FairseqTask) and not isinstance(task, DocumentTask):
             cls._refuse_stock_task(options)
@@ -400,6 +402,16 @@ class SentenceTransformer(Transformer):
     def positions_restart(cls, cfg: Any) -> bool:
         """Positions count within sentences."""
         return True
+
+
+def _refuse_averages(cfg: Any) -> None:
+    """Raises GtransError if fairseq is to keep an average that no command reads."""
+    root: Any = cfg._get_parent() if isinstance(cfg, DictConfig) else None
+    if root is not None and (root.get("ema") or {}).get("store_ema"):
+        raise GtransError(
+            "`--store-ema` keeps an average that no command reads; leave it out and average the "
+            "checkpoints (`gtrans average`)."
+        )
 
 
 def _check_stock_vocabulary(task: Any) -> None:
