@@ -110,12 +110,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "length penalty: scores are divided by length ** LENPEN, so that values "
             "above 1 favour long translations",
         ),
-        (
-            "--word-reward",
-            "added to the score of every word, so that values above 0 favour long translations "
-            "of every sentence of a document; to be chosen on validation documents (--lenpen "
-            "compares whole translations of a document only, which hardly differ in length)",
-        ),
         ("--unkpen", "penalty for <unk>"),
         (
             "--no-repeat-ngram-size",
@@ -209,7 +203,6 @@ def run(args: argparse.Namespace) -> None:
             min_len=args.min_len,
             lenpen=args.lenpen,
             unkpen=args.unkpen,
-            word_reward=args.word_reward,
             free=args.free,
             no_repeat_ngram_size=args.no_repeat_ngram_size,
         ),

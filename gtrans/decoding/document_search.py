@@ -49,7 +49,7 @@ class DocumentHypothesis:
 
     Attributes:
         sentences: one per source sentence.
-        score: sum of log-probabilities and of the rewards of words, divided by the length to the
+        score: sum of log-probabilities, divided by the length to the
             power of ``lenpen``. Marks that the search itself sets count in the length and have
             log-probability 0.
         tokens: all ids after the first opening symbol, with sentence marks.
@@ -150,7 +150,7 @@ class Run:
         history: ``(width, beam, length)`` all tokens so far, if no n-gram may be repeated.
         opens: ``(width, beam)`` whether the newest token has opened a sentence.
         read: ``(width, 1)`` tokens of the prefix; None: there is none.
-        scores: ``(width, beam)`` sums of log-probabilities and of the rewards of words.
+        scores: ``(width, beam)`` sums of log-probabilities.
     """
 
     def __init__(
@@ -276,8 +276,7 @@ class Run:
             given: log-probabilities ``(hypotheses,)`` of some tokens, instead of those above.
         """
         scores = self.scores.flatten()
-        of_words = scores + self.options.word_reward
-        log_probs += of_words.masked_fill(barred, float("-inf"))[:, None]
+        log_probs += scores.masked_fill(barred, float("-inf"))[:, None]
         for token, of_token in given.items():
             log_probs[:, token] = scores + of_token
         return log_probs
@@ -360,7 +359,7 @@ class Run:
         is_word = ~(is_end | self.opens)
         if self.vocabulary.prefix is not None:
             is_word &= self.tokens.ne(self.vocabulary.prefix)
-        gained = self.scores - parent_scores - self.options.word_reward * is_word
+        gained = self.scores - parent_scores
         gained = torch.where(self.scores.gt(float("-inf")), gained, 0.0)
         self.trace.add(self.step, self.tokens, self.origin, gained)
         if self.options.no_repeat_ngram_size:

@@ -231,7 +231,7 @@ class DocumentGenerator:
 
     def score(self, sentence: SentenceHypothesis) -> float:
         """The score of a sentence: :meth:`SearchOptions.score`."""
-        return self.search.options.score(sentence.scores, sentence.words)
+        return self.search.options.score(sentence.scores)
 
     def _entry(self, sentence: SentenceHypothesis) -> dict[str, Any]:
         return {

@@ -93,5 +93,4 @@ class PartSearch(DocumentSearch):
         if marked:
             tokens.append(self.vocabulary.eos)
             scores.append(0.0)
-        words = sum(sentence.words for sentence in sentences)
-        return DocumentHypothesis(sentences, self.options.score(scores, words), tokens, scores)
+        return DocumentHypothesis(sentences, self.options.score(scores), tokens, scores)

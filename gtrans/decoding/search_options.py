@@ -26,9 +26,6 @@ class SearchOptions:
         min_len: fewest words of a sentence.
         lenpen: scores are divided by ``length ** lenpen``.
         unkpen: subtracted from the log-probability of the unknown word.
-        word_reward: added to the score of every word, that is of every token but marks and ends of
-            sentences (Murray and Chiang 2018, for models that write too little). It acts in every
-            sentence of a document, whereas ``lenpen`` compares finished documents only.
         normalize: whether scores are divided.
         temperature: logits are divided by it.
         free: the model decides how many sentences a document has and where it ends; lengths then
@@ -43,7 +40,6 @@ class SearchOptions:
     min_len: int = 1
     lenpen: float = 1.0
     unkpen: float = 0.0
-    word_reward: float = 0.0
     normalize: bool = True
     temperature: float = 1.0
     free: bool = False
@@ -65,7 +61,6 @@ class SearchOptions:
         if not 0 < self.temperature <= _LARGEST:
             raise GtransError(f"`--temperature` must be above 0, but is {self.temperature}.")
         for flag, value, most in (
-            ("word-reward", self.word_reward, _LARGEST),
             ("unkpen", self.unkpen, _LARGEST),
             ("lenpen", self.lenpen, _LARGEST_POWER),
         ):
@@ -76,14 +71,9 @@ class SearchOptions:
         """Most words of the translation of a sentence of ``source_length`` words."""
         return max(int(source_length * self.max_len_a + self.max_len_b), self.min_len, 1)
 
-    def score(self, log_probs: Sequence[float], words: int) -> float:
-        """What finished translations are compared by.
-
-        Args:
-            log_probs: of all tokens, with marks and ends of sentences.
-            words: number of tokens without these.
-        """
-        return self.normalized(sum(log_probs) + self.word_reward * words, len(log_probs))
+    def score(self, log_probs: Sequence[float]) -> float:
+        """What finished translations are compared by; ``log_probs``: of all tokens."""
+        return self.normalized(sum(log_probs), len(log_probs))
 
     def normalized(self, total: float, tokens: int) -> float:
         """``total`` divided by the length to the power of ``lenpen``."""

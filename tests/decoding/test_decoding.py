@@ -216,34 +216,6 @@ def test_scores_are_log_probabilities_over_length() -> None:
     assert hypothesis.score == pytest.approx(sum(logs))
 
 
-@pytest.mark.parametrize(("beam", "vocabulary"), [(1, BOTH), (4, BOTH), (1, END), (4, END)])
-def test_a_reward_lengthens_every_sentence(beam: int, vocabulary: SearchVocabulary) -> None:
-    """The log-probabilities stay those of the model; hypotheses are compared with the rewards."""
-    word, end = math.log(0.4), math.log(0.6)
-    row = torch.full((WORDS,), -1e9)
-    row[7], row[EOS] = word, end
-    model = Scripted(lambda tokens: row.repeat(len(tokens), 1))
-    source = batch_of([[2, 2]])
-    if vocabulary is END:
-        source = torch.tensor([[7, 7, EOS, 7, 7, EOS]])
-    # From log 0.6 - log 0.4 = 0.41 on a word is better than an end, from 0.92 on than nothing.
-    written = []
-    for reward in (0.0, 0.3, 1.0):
-        options = SearchOptions(
-            beam=beam, max_len_a=0, max_len_b=3, word_reward=reward, normalize=False
-        )
-        best = translate_rows(DocumentSearch(vocabulary, options), [model], source)[0][0]
-        for sentence in best.sentences:
-            assert sentence.tokens == [7] * sentence.words + [EOS]
-            assert sentence.scores == pytest.approx([word] * sentence.words + [end], abs=1e-5)
-        words = sum(sentence.words for sentence in best.sentences)
-        assert best.score == pytest.approx(words * (word + reward) + 2 * end, abs=1e-5)
-        written.append([sentence.words for sentence in best.sentences])
-    # With a beam of 4 the search is over when it has found four translations.
-    assert written[:2] == [[1, 1], [1, 1]] and sum(written[2]) > 2
-    assert beam > 1 or written[2] == [3, 3]
-
-
 def test_batching_documents_changes_nothing() -> None:
     model = _shared_model()
     documents = [[3, 4, 1], [6], [2, 2], [5, 0, 0, 3]]
@@ -280,7 +252,7 @@ def test_longer_than_anything_seen() -> None:
         ({"beam": 0}, "`--beam` must be at least 1, but is 0"),
         ({"max_len_b": -1}, "`--max-len-b` must be at least 0"),
         ({"temperature": 0}, "`--temperature` must be above 0"),
-        ({"word_reward": math.nan}, "`--word-reward` must be from -1e.06 to 1e.06, but is nan"),
+        ({"unkpen": math.nan}, "`--unkpen` must be from -1e.06 to 1e.06, but is nan"),
         ({"lenpen": 1000}, "`--lenpen` must be from -20 to 20, but is 1000"),
         ({"lenpen": math.nan}, "`--lenpen` must be from -20 to 20, but is nan"),
         ({"unkpen": math.inf}, "`--unkpen` must be from"),
