@@ -1,10 +1,9 @@
-"""Documents as units: instances, instances that overlap, and a context before them."""
+"""Documents as units: instances, and instances that overlap."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gtrans.data.instances import split_instances, split_overlapping
 from gtrans.data.unit import Unit, UnitSettings, UnitSpan, whole
@@ -23,7 +22,7 @@ class DocumentUnit(Unit):
     """
 
     name = "document"
-    options = ("max_doc_tokens", "overlap", "recut", "instance_context")
+    options = ("max_doc_tokens", "overlap", "recut")
 
     max_doc_tokens: int = 512
     overlap: int = 0
@@ -39,10 +38,8 @@ class DocumentUnit(Unit):
 
     @classmethod
     def from_settings(cls, settings: UnitSettings) -> DocumentUnit:
-        """The limit is ``max_doc_tokens``; with ``instance_context`` instances have context."""
-        limits = int(settings.max_doc_tokens), int(settings.overlap)
-        before = int(settings.instance_context or 0)
-        return ContinuedUnit(*limits, before) if before else cls(*limits)
+        """The limit is ``max_doc_tokens``."""
+        return cls(int(settings.max_doc_tokens), int(settings.overlap))
 
     def cut(
         self, source_lengths: Sequence[int], target_lengths: Sequence[int] | None = None
@@ -86,40 +83,3 @@ class DocumentUnit(Unit):
     def limited_to(self, max_doc_tokens: int) -> DocumentUnit:
         """The same unit with another limit."""
         return replace(self, max_doc_tokens=max_doc_tokens)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Name and options; no overlap is not named, as in records of older versions."""
-        options = super().as_dict()
-        return options if self.overlap else {k: v for k, v in options.items() if k != "overlap"}
-
-
-@dataclass(frozen=True)
-class ContinuedUnit(DocumentUnit):
-    """A document unit with context: source sentences before it, ``before`` or as many there are."""
-
-    has_current = True
-
-    before: int = 0
-
-    def cut(
-        self, source_lengths: Sequence[int], target_lengths: Sequence[int] | None = None
-    ) -> list[UnitSpan]:
-        """One row for each instance; the limit is that of the instance alone."""
-        return self._continued(super().cut(source_lengths, target_lengths))
-
-    def cut_anew(
-        self, source_lengths: Sequence[int], target_lengths: Sequence[int], share: float
-    ) -> list[UnitSpan]:
-        """The same at other places."""
-        return self._continued(super().cut_anew(source_lengths, target_lengths, share))
-
-    def _continued(self, spans: Sequence[UnitSpan]) -> list[UnitSpan]:
-        """Rows with the sentences before them."""
-        return [
-            replace(span, source=range(max(span.source.start - self.before, 0), span.source.stop))
-            for span in spans
-        ]
-
-    def current(self, number: int) -> slice:
-        """All sentences from the first one of the instance."""
-        return slice(number, None)

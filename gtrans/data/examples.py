@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gtrans.data.context_text import ContextText
 from gtrans.data.frame import Frame
-from gtrans.data.units import ContinuedUnit, InstanceStreamUnit, Unit, UnitSpan
+from gtrans.data.units import InstanceStreamUnit, Unit, UnitSpan
 from gtrans.modules.bert import context_row
 
 Example = dict[str, Any]
@@ -100,16 +100,9 @@ class ExampleBuilder:
         return example
 
     def _context_pieces(self, texts: list[Tensor], current: int) -> Tensor:
-        """``(pieces,)`` what BERT reads of a row whose sentences are ``texts``.
-
-        Of an instance with context only the context: the nearest sentence as the current one.
-        """
+        """``(pieces,)`` what BERT reads of a row whose sentences are ``texts``."""
         assert self.word_pieces is not None
         longest = self.word_pieces.longest
-        if isinstance(self.unit, ContinuedUnit):
-            nothing = texts[0][-1:]
-            *farther, nearest = texts[:current] or [nothing]
-            return context_row(farther, nearest, longest)
         return context_row(texts[:current] + texts[current + 1 :], texts[current], longest)
 
     def lengths(self, examples: Sequence[Example]) -> list[int]:

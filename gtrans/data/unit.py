@@ -32,7 +32,6 @@ class UnitSettings(Protocol):
 
     max_doc_tokens: int
     stream_of: Any
-    instance_context: int | None
     overlap: int
     context_before: int | None
     context_after: int | None

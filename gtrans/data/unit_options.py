@@ -71,11 +71,6 @@ class UnitConfig:
         "with --unit stream: what a model reads, and updates its memory with, at once: sentences, "
         "or instances of --max-doc-tokens (default: what the model is made for)",
     )
-    instance_context: Optional[int] = option(
-        None,
-        "source sentences before a document unit that the model reads as its context, in models "
-        "with context attention to them (default: the model's)",
-    )
     context_before: Optional[int] = option(
         None, "sentences before the current one in a window (default: the model's)"
     )

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gtrans.data.document_unit import ContinuedUnit, DocumentUnit
+from gtrans.data.document_unit import DocumentUnit
 from gtrans.data.stream_unit import InstanceStreamUnit, StreamUnit
 from gtrans.data.unit import Unit, UnitSettings, UnitSpan, whole
 from gtrans.errors import GtransError
 
 __all__ = [
-    "CONTEXT_KINDS", "CONTEXT_SIDES", "UNITS", "UNIT_OPTIONS", "ContinuedUnit", "DocumentUnit",
+    "CONTEXT_KINDS", "CONTEXT_SIDES", "UNITS", "UNIT_OPTIONS", "DocumentUnit",
     "InstanceStreamUnit", "SentenceUnit", "StreamUnit", "Unit", "UnitSpan", "WindowUnit",
     "unit_class", "unit_of",
 ]  # fmt: skip

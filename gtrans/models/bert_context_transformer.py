@@ -123,14 +123,12 @@ class ContextPlanner:
         reads: what is read of the context, one of :data:`CONTEXT_INPUTS`; None: nothing.
         layers: what the layers of the context encoder ask for; None: there is none.
         eos: ends the sentences of the context, and stands for one that is missing.
-        instances: all sentences of a row from ``current`` on are to be translated, not one.
     """
 
     sentences: SourcePlanner
     reads: Optional[str]
     layers: Needs | None
     eos: int
-    instances: bool = False
 
     def __call__(self, source: Mapping[str, Any]) -> ContextPlan:
         """The plan of ``net_input`` without decoder input, on the host."""
@@ -140,8 +138,7 @@ class ContextPlanner:
         sentences = tokens
         if "current" in source:
             window = self.sentences.layout(tokens)
-            first = source["current"][window.row]
-            is_current = window.sentence.ge(first) if self.instances else window.sentence.eq(first)
+            is_current = window.sentence.eq(source["current"][window.row])
             in_window = window.pad(is_current.long()).bool()
             is_neighbour = tokens.ne(pad) & ~in_window
             current = chosen_index(in_window)
@@ -202,7 +199,6 @@ class BertContextTransformer(Transformer):
         self.context_input = "bert"
         self.context_encoder: ContextEncoder | None = None
         self.whitening: Whitening | None = None
-        self.reads_instances = False
 
     @classmethod
     def bert_use(cls, cfg: Any) -> str | None:
@@ -225,7 +221,6 @@ class BertContextTransformer(Transformer):
 
     def add_parts(self, cfg: Any) -> None:
         """Add the context encoder and context attention."""
-        self.reads_instances = cfg.unit == "document"
         if cfg.bert_integration == "none":
             return
         spec = self.layer_spec(cfg, "encoder")
@@ -291,10 +286,5 @@ class BertContextTransformer(Transformer):
         reads = "bert" if self.whitening is not None else None
         if self.context_input == "words":
             reads = "words"
-        source = ContextPlanner(sentences, reads, layers, eos, self.reads_instances)
+        source = ContextPlanner(sentences, reads, layers, eos)
         return BatchPlanner(source, self.decoder.planner)
-
-    def new_parameters(self) -> set[str]:
-        """Names of the parameters of context attention and of the context encoder."""
-        names = {name for name, _ in self.named_parameters()}
-        return super().new_parameters() | {n for n in names if n.startswith("context_encoder.")}

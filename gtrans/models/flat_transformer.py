@@ -212,11 +212,6 @@ class FlatTransformer(Transformer):
             return super().encode(source)
         return self.encoder.read(source["src_tokens"], source["current"], plan=source.get("plan"))
 
-    def new_parameters(self) -> set[str]:
-        """Names of new parameters: segment embeddings, and those of the base class."""
-        segments = {name for name, _ in self.named_parameters() if "embed_segments" in name}
-        return super().new_parameters() | segments
-
 
 @dataclass
 class FlatBertConfig(FlatTransformerConfig, BertSourceConfig):

@@ -336,11 +336,6 @@ class HanTransformer(SentenceTransformer):
         """Not where a translation attends to other sentences of its row."""
         return self.decoder.han is None
 
-    def new_parameters(self) -> set[str]:
-        """Hierarchical attention, and those of the base class."""
-        han = {name for name, _ in self.named_parameters() if ".han." in name}
-        return super().new_parameters() | han
-
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
         """Encode rows; ``source["memory"]`` is the :class:`History` of single sentences."""
         return self.decoder.begin(self.encode(source), beam, source.get("memory"))

@@ -275,14 +275,3 @@ class DocumentAttention(MultiheadAttention):
             return over_document(self)
         output: Tensor = self.gate(over_group(self), over_document(self.global_attn))
         return output
-
-
-def new_parameters(module: nn.Module) -> set[str]:
-    """Names of the parameters of global attention and gates, which sentence models lack."""
-    return {
-        f"{name}.{parameter}" if name else parameter
-        for name, child in module.named_modules()
-        if isinstance(child, DocumentAttention)
-        for parameter, _ in child.named_parameters()
-        if parameter.startswith(("global_attn.", "gate."))
-    }

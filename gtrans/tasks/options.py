@@ -15,7 +15,7 @@ from omegaconf import II
 from gtrans.data.binarised import load_dictionary
 from gtrans.data.frame import ONCE_A_UNIT
 from gtrans.data.stream_windows import StreamOptions
-from gtrans.data.unit_options import UnitConfig, at_least, option
+from gtrans.data.unit_options import UnitConfig, option
 from gtrans.data.units import UNITS, Unit, unit_of
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import DocumentModel, reads_plain_documents
@@ -224,11 +224,6 @@ def task_unit(cfg: Any) -> Unit:
         GtransError: an option out of range, or an overlap of other units than documents.
     """
     unit = unit_of(None if cfg.unit is None else str(cfg.unit), cfg)
-    if cfg.overlap and unit.has_current and unit.name == "document":
-        raise GtransError(
-            f"`--overlap {cfg.overlap}`: this model reads the sentences before an instance by "
-            "--instance-context; leave it out."
-        )
     if cfg.overlap and unit.tokens_at_once is None:
         raise GtransError(
             f"`--overlap {cfg.overlap}` is for models that read documents, but this one reads the "
@@ -287,16 +282,6 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
     for name, size in zip(("context_before", "context_after"), model.context_size, strict=True):
         if cfg[name] is None:
             cfg[name] = size
-    before = model.instance_context if str(cfg.unit) == "document" else None
-    # None instead of 0, as in the checkpoints of models that were trained without this option.
-    given = before if cfg.instance_context is None else cfg.instance_context
-    cfg.instance_context = given or None
-    at_least(0, instance_context=given or 0)
-    if cfg.instance_context and before is None:
-        raise GtransError(
-            f"`--instance-context {cfg.instance_context}` is for --unit document and models with "
-            "attention to the sentences before it (gtransformer_context); leave it out."
-        )
     if cfg.sentence_marks is None:
         cfg.sentence_marks = model.marks_of(options, str(cfg.unit))
     plain = reads_plain_documents(options, str(cfg.unit))

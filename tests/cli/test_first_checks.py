@@ -40,6 +40,7 @@ ARCH = ("--arch", "gtransformer_tiny")
             "`--lr-scheduler inverse_sqrt` needs `--warmup-updates` of at least 1, but it is 0",
         ),
         ((*ARCH, "--lr", "0.25"), "`--lr` is missing: the highest learning rate, such as `--lr"),
+        ((*ARCH, "--store-ema"), "`--store-ema` keeps an average that no command reads; leave it"),
     ],
 )
 def test_both_doors_refuse_alike_and_load_nothing(options, message, tiny, tmp_path, capsys):

@@ -20,7 +20,6 @@ from gtrans.models.base.presets import resolve_sizes
 from gtrans.tasks.options import DocumentTranslationConfig
 
 PAGE = Path(__file__).parents[2] / "docs" / "combining.md"
-CONTEXT = "--instance-context 2"
 # So that a part is as small as the models here.
 SMALL = {"encoder_global_layers": 1, "decoder_global_layers": 1, "cross_global_layers": 1}
 
@@ -130,6 +129,6 @@ def test_parts_of_a_row_go_together(row: Row, prepared_with_bert: Path) -> None:
     """Every two of them, trained and decoded."""
     possible = [part for part, said in row.cells.items() if said == "yes"]
     for first, second in combinations(possible, 2):
-        if first.startswith("--unit") or {first, second} == {CONTEXT, "--unit sentence"}:
+        if first.startswith("--unit"):
             continue  # one unit; context is that of documents
         works(row.built(prepared_with_bert, first, second))

@@ -179,7 +179,7 @@ def test_a_document_model_starts_from_the_published_file(
     task = task_of(data, kind)
     ours = document_model(task, kind, positions="sentence", gate_bias=20.0)
     report = started(ours, path, task)
-    assert set(report.new) == ours.new_parameters()
+    assert all(".global_attn." in name or ".gate." in name for name in report.new)
     assert not report.grown and not report.ignored
     pairs = [WORDS, SHORT, WORDS]
     sides = [[torch.tensor([*pair[side], 2]) for pair in pairs] for side in (0, 1)]

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from gtrans.data.context_text import Boundaries, ContextText, Words
-from gtrans.data.examples import Example, ExampleBuilder, WordPieceExamples
+from gtrans.data.examples import Example, ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.units import (
     UNITS,
-    ContinuedUnit,
     DocumentUnit,
     InstanceStreamUnit,
     SentenceUnit,
@@ -28,7 +27,6 @@ from gtrans.data.units import (
     unit_of,
 )
 from gtrans.errors import GtransError
-from gtrans.modules.bert import CLS, SEP
 
 BOS, PAD, EOS = 0, 1, 2
 FRAME = Frame(BOS, EOS, PAD)
@@ -70,7 +68,7 @@ def window(**options: Any) -> ExampleBuilder:
 def settings(**options: Any) -> SimpleNamespace:
     """Options of units; those left out are open."""
     open_options = {
-        "max_doc_tokens": 512, "overlap": 0, "instance_context": None, "stream_of": None,
+        "max_doc_tokens": 512, "overlap": 0, "stream_of": None,
         "context_before": None, "context_after": None,
         "context_kind": "true", "context_sentence": None, "context_sides": None,
     }  # fmt: skip
@@ -82,7 +80,6 @@ ANY_UNIT = st.one_of(
     st.just(StreamUnit()),
     st.builds(InstanceStreamUnit, st.integers(8, 60)),
     st.builds(DocumentUnit, st.integers(8, 60)),
-    st.builds(ContinuedUnit, st.integers(8, 60), before=st.integers(0, 3)),
     st.builds(
         WindowUnit,
         before=st.integers(0, 3),
@@ -114,34 +111,6 @@ def test_windows_end_with_their_document() -> None:
     spans = WindowUnit(before=2, after=1).cut([1, 1, 1])
     assert [span.source for span in spans] == [range(0, 2), range(0, 3), range(0, 3)]
     assert [span.target for span in spans] == [range(0, 1), range(1, 2), range(2, 3)]
-
-
-def test_instances_with_sentences_before_them() -> None:
-    """The limit is that of the instance; the model writes nothing of its context."""
-    unit = unit_of("document", settings(max_doc_tokens=12, instance_context=2))
-    spans = unit.cut([3, 3, 3, 3, 3])
-    assert spans == [
-        UnitSpan(range(0, 2), *[range(0, 2)] * 3),
-        UnitSpan(range(0, 4), *[range(2, 4)] * 3),
-        UnitSpan(range(2, 5), *[range(4, 5)] * 3),
-    ]
-    builder = ExampleBuilder(FRAME, unit, word_pieces=WordPieceExamples(longest=9))
-    text = [sentence(number) for number in (10, 11, 12, 13)]
-    pieces = [torch.tensor([number, SEP]) for number in (20, 21, 22, 23)]
-    first, second = (
-        builder.example(span, text[: len(span.source)], text[2:4], pieces[: len(span.source)])
-        for span in spans[:2]
-    )
-    # BERT reads the context only, the nearest sentence as the current one.
-    assert first["word_pieces"].tolist() == [CLS, SEP]
-    assert second["word_pieces"].tolist() == [CLS, 20, SEP, 21, SEP]
-    batch = builder.collate([first, second])
-    source = batch["net_input"]
-    assert source["current"].tolist() == [0, 2]
-    translated = builder.sources_to_translate(source)
-    assert [[part.tolist() for part in row] for row in translated] == [
-        [text[0].tolist(), text[1].tolist()], [text[2].tolist(), text[3].tolist()],
-    ]  # fmt: skip
 
 
 def test_a_history_is_read_in_training_and_made_in_decoding() -> None:
@@ -179,14 +148,13 @@ def test_units_by_name_and_options() -> None:
 
 def test_limits_concern_documents_only() -> None:
     assert DocumentUnit(20).limited_to(9) == DocumentUnit(9)
-    assert ContinuedUnit(20, before=2).limited_to(9) == ContinuedUnit(9, before=2)
     assert len(DocumentUnit(8).unlimited().cut([100] * 50)) == 1
     for unit in (SentenceUnit(), WindowUnit(2), StreamUnit()):
         assert unit.limited_to(9) == unit.unlimited() == unit
 
 
 def test_a_record_of_a_unit_tells_it_from_others() -> None:
-    assert DocumentUnit(9).as_dict() == {"unit": "document", "max_doc_tokens": 9}
+    assert DocumentUnit(9).as_dict() == {"unit": "document", "max_doc_tokens": 9, "overlap": 0}
     assert WindowUnit(2, 1, "none", "both").as_dict() == {
         "unit": "window", "before": 2, "after": 1, "context_kind": "none", "context_sides": "both",
     }  # fmt: skip

@@ -110,10 +110,6 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         *("--encoder-group-size", "1", "--decoder-group-size", "1"),
         *("--criterion", "multi_level_cross_entropy"),
     ),
-    "gtransformer_context": (
-        *(*DOCUMENT, "--arch", "gtransformer_context_tiny", *SIZES, SHARED, *ONE_GLOBAL),
-        *(*CROSS_ENTROPY, "--max-doc-tokens", "24"),
-    ),
     "gtransformer_memory": (
         *(*DOCUMENT, "--arch", "gtransformer_memory_tiny", *SIZES, SHARED, *ONE_GLOBAL),
         *(*CROSS_ENTROPY, "--max-doc-tokens", "24"),

@@ -60,7 +60,6 @@ def test_without_integration_it_is_the_sentence_transformer() -> None:
     assert {n: p.shape for n, p in model.named_parameters()} == {
         n: p.shape for n, p in plain.named_parameters()
     }
-    assert model.new_parameters() == set()
     model.load_state_dict(plain.state_dict())
     with torch.no_grad():
         assert torch.equal(logits(model), plain(SENTENCES, None, TARGET)[0])
@@ -76,8 +75,8 @@ def test_closed_gates_are_the_sentence_transformer(integration: str, input_: str
         context_layers=int(input_ == "words"),
     )  # fmt: skip
     loaded = model.load_state_dict(plain.state_dict(), strict=False)
-    buffers = {name for name, _ in model.named_buffers()} & set(loaded.missing_keys)
-    assert set(loaded.missing_keys) - buffers == model.new_parameters()
+    added = (".context_attn.", "context_encoder.", "whitening.")
+    assert all(any(part in name for part in added) for name in loaded.missing_keys)
     assert not loaded.unexpected_keys
     with torch.no_grad():
         assert torch.equal(logits(model), plain(SENTENCES, None, TARGET)[0])

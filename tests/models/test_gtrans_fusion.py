@@ -127,14 +127,6 @@ def test_parameters_are_those_of_the_plain_transformer_and_the_scalars(
     assert count(fusion_model(**options)) == count(stock_transformer()) + more
 
 
-def test_new_parameters_are_those_that_a_plain_transformer_lacks() -> None:
-    plain = dict(fusion_model(system="post-norm").named_parameters())
-    for system in SYSTEMS:
-        if system != "pre-norm":
-            model = fusion_model(system=system)
-            assert model.new_parameters() == set(dict(model.named_parameters())) - set(plain)
-
-
 @pytest.mark.parametrize(
     ("name", "sizes"),
     [

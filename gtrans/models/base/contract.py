@@ -94,8 +94,6 @@ class DocumentModel(FairseqEncoderDecoderModel):
         context_sides: sides on which a window may have its neighbours
             (:data:`gtrans.data.units.CONTEXT_SIDES`), the default first.
         context_size: default number of neighbours before and after the current sentence.
-        instance_context: default number of source sentences before a document unit that are read
-            as its context; None: the model reads no such context.
         sentence_marks: architecture to sentence marks, for pretrained models whose marks are
             not ``both``.
     """
@@ -106,7 +104,6 @@ class DocumentModel(FairseqEncoderDecoderModel):
     stream_of: ClassVar[str] = "sentences"
     context_sides: ClassVar[tuple[str, ...]] = ("source",)
     context_size: ClassVar[tuple[int, int]] = (1, 0)
-    instance_context: ClassVar[int | None] = None
     sentence_marks: ClassVar[Mapping[str, str]] = {}
 
     # ---- before the model is built: asked by the task ------------------------------------------
@@ -186,13 +183,6 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
         What it makes of ``net_input`` on the host, moved to the device of the model, can be given
         to :meth:`forward` as ``plan``. Then the host does not wait for the device in a pass.
-        """
-
-    @abstractmethod
-    def new_parameters(self) -> set[str]:
-        """Names of the parameters that a sentence Transformer lacks; they are trained at ``--lr``.
-
-        Parameters that ``--init-from`` has loaded are trained at ``--lr-scale-pretrained`` of it.
         """
 
     @abstractmethod

@@ -20,7 +20,7 @@ from gtrans.models.base.options import check_stack, layer_spec
 from gtrans.models.base.parts.fusion import check_fusion, decoder_groups, group_fusion, used_groups
 from gtrans.models.base.planning import PLANNED, BatchPlan, BatchPlanner, planned
 from gtrans.models.base.presets import resolve_sizes
-from gtrans.modules.attention import MultiheadAttention, new_parameters
+from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import word_table
@@ -30,16 +30,6 @@ from gtrans.modules.memory import MemorySpec
 from gtrans.modules.memory_plan import MemoryFlow
 from gtrans.modules.residual import LayerSpec
 from gtrans.modules.transformer import TransformerLayer
-
-# Names of parameters that a sentence Transformer does not have contain one of these.
-_NEW_PARTS = (
-    ".context_attn.",
-    ".memory.",
-    ".fusion.",
-    ".probabilities.",
-    ".transparent.",
-    ".residual_scale",
-)
 
 Model = TypeVar("Model", bound="Transformer")
 
@@ -92,7 +82,7 @@ class Transformer(DocumentModel):
 
         They read sentences, and their search calls the encoder with nothing but tokens.
         """
-        beyond = cls.units[0] in ("window", "stream") or cls.instance_context is not None
+        beyond = cls.units[0] in ("window", "stream")
         if beyond or cls.bert_use(cfg) is not None:
             raise GtransError(
                 f"`--arch {cfg._name}` reads more than fairseq's own tasks give it; choose `--task "
@@ -199,15 +189,6 @@ class Transformer(DocumentModel):
         for module in self.modules():
             if isinstance(module, MultiheadAttention):
                 module.backend = backend
-
-    def new_parameters(self) -> set[str]:
-        """Names of the parameters of global attention, gates and parts."""
-        parts = {
-            name
-            for name, _ in self.named_parameters()
-            if any(part in name for part in _NEW_PARTS)
-        }
-        return new_parameters(self) | parts
 
     # ---- training ------------------------------------------------------------------------------
 
