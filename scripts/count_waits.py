@@ -3,8 +3,8 @@
     python scripts/count_waits.py [--device cpu] [--out FILE]
 
 Counted are the calls of CUDA that wait, as torch's profiler sees them; without a GPU the waits that
-gtrans.modules.host_waits finds on a pretended one. What is done for the first time is not counted.
-The status is 1 if there are more waits than there should be.
+tests/support/host_waits.py finds on a pretended one. What is done for the first time is not
+counted. The status is 1 if there are more waits than there should be.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import measuring  # of scripts/benchmarks
 from documents import dictionary_of, document_batches, documents_of
+from support.host_waits import HostWaits, pretend
 from systems import BEAM, Endless, gtransformer, marks_of
 
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.decoding.document_search import DocumentSearch, SearchOptions
-from gtrans.modules.host_waits import HostWaits, pretend
 from gtrans.modules.packed import unpack
 
 _CALLS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")

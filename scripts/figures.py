@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import io
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,16 @@ from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path as Shape
 from omegaconf import OmegaConf
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from support.gtransformer_equations import causal_mask, group_mask, group_tags
+
 from gtrans.data.stream_windows import stream_windows
 from gtrans.data.units import DocumentUnit, SentenceUnit, StreamUnit, Unit, WindowUnit
 from gtrans.decoding.force_decode import score_tokens
 from gtrans.decoding.loading import import_plugin
 from gtrans.identity.files import atomic_writer
 from gtrans.modules.attention import GlobalGate
-from gtrans.modules.gtransformer_equations import causal_mask, group_mask, group_tags
 from gtrans.modules.layer_fusion import group_tops
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig

@@ -4,7 +4,7 @@ Bao, Zhang, Teng, Chen and Luo, "G-Transformer for Document-level Machine
 Translation", ACL 2021.
 
 ==========  ==========================================================================
-Eq 3-10     in one file, as printed: :mod:`gtrans.modules.gtransformer_equations`
+Eq 3-10     in one file, as printed: ``tests/support/gtransformer_equations.py``
 Eq 3        group tags: :class:`gtrans.modules.layout.DocumentLayout`
 Eq 4-5      :class:`gtrans.modules.attention.MultiheadAttention`
 Eq 6-8      :func:`gtrans.modules.group_attention.segment_attention` (regrouped)

@@ -1,6 +1,6 @@
 """The host never waits for the device in training, and at most twice in a decoding step.
 
-The device is pretended (:mod:`gtrans.modules.host_waits`), so that this is tested without one.
+The device is pretended (:mod:`support.host_waits`), so that this is tested without one.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 from support.contract import WITH_BERT, Built, Case, batch_of, build, cases, sources_of
+from support.host_waits import HostWaits, pretend
 from support.suites import others_long
 
 from gtrans.modules.group_attention import BACKENDS
-from gtrans.modules.host_waits import HostWaits, pretend
 from gtrans.modules.packed import unpack
 
 # Random numbers of the two devices would differ.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-
-from gtrans.modules.attention import KINDS, DocumentAttention
-from gtrans.modules.attention_plans import AttentionPlans
-from gtrans.modules.gtransformer_equations import (
+from support.gtransformer_equations import (
     GAMMA,
     document_attention,
     group_mask,
     group_tags,
 )
+
+from gtrans.modules.attention import KINDS, DocumentAttention
+from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.layout import DocumentLayout
 
 BOS, PAD, EOS = 0, 1, 2

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from support.host_waits import HostWaits, pretend
 from torch import Tensor, nn
-
-from gtrans.modules.host_waits import HostWaits, pretend
 
 WAITING: dict[str, Callable[[Tensor], object]] = {
     "item": lambda x: x.sum().item(),

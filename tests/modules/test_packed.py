@@ -6,9 +6,9 @@ import pickle
 
 import torch
 from fairseq import utils
+from support.host_waits import HostWaits, pretend
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from gtrans.modules.host_waits import HostWaits, pretend
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.packed import moved, pack, unpack
 
