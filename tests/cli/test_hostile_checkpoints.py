@@ -226,7 +226,7 @@ def test_trim_vocab(
 
 _STARTS = {
     "--init-from": ("not a number", "nested", "identity a list", "another shape", "integers"),
-    "--restore-file": ("not a number", "history a text", "another shape"),
+    "--restore-file": ("not a number", "another shape"),
     "--finetune-from-model": ("not a number", "sparse", "a parameter too few"),
 }
 
@@ -280,7 +280,7 @@ def test_stock_commands(
     split = () if command == "interactive" else ("--max-tokens", "999")
     subset = {"generate": ("--gen-subset", "test"), "validate": ("--valid-subset", "test")}
     options = (tiny.data, *plugin, *split, *subset.get(command, ()), "--num-workers", "0")
-    for name in ("not a number", "a giant of one number", "width 10^9", "no options"):
+    for name in ("not a number", "width 10^9", "no options"):
         damage, _ = {**CONTENTS, **MODELS}[name]
         torch.save(damaged(state(), damage), path)
         assert str(path) in refusal(tiny.run(command, *options, stdin="a\n\n")), name

@@ -73,11 +73,10 @@ def nan(state: dict[str, Any]) -> None:
 
 DAMAGES: dict[str, tuple[Change, str]] = {
     "not a number": (tensors(nan), "holds NaN"),
-    "complex": (tensors(lambda s: s.update(x=torch.ones(2).to(torch.complex64))), "complex64"),
-    "a list": (tensors(lambda s: s.update(x=[1]), binary=True), "x should be a tensor"),
-    "sparse": (tensors(lambda s: s.update(x=torch.eye(3).to_sparse()), binary=True), "sparse"),
+    "a list": (tensors(lambda s: s.update(x=[1]), binary=True), "no array of numbers"),
+    "sparse": (tensors(lambda s: s.update(x=torch.eye(3).to_sparse()), binary=True), "no array"),
     "a giant": (
-        tensors(lambda s: s.update(x=torch.zeros(1).expand(2**42)), binary=True), "1 are stored"
+        tensors(lambda s: s.update(x=torch.zeros(1).expand(2**42)), binary=True), "no array"
     ),
     "no shards": (index({"weight_map": {}}), "weights"),
     "an index of numbers": (index({"weight_map": {"x": 3}}), "weight_map is damaged"),
@@ -197,7 +196,7 @@ def test_code_of_a_bert_is_not_run_by_prepare(
 # ---- the authors' checkpoints ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*AUTHORS, "sparse", "not a number", "no rows", "nested"])
+@pytest.mark.parametrize("name", [*AUTHORS, "sparse", "not a number", "nested"])
 def test_authors_checkpoints(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

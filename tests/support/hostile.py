@@ -43,14 +43,6 @@ def nested(levels: int) -> list[Any]:
     return inner
 
 
-def doubled(levels: int) -> list[Any]:
-    """A list that is small in a file, and has ``2 ** levels`` values."""
-    inner: list[Any] = [0]
-    for _ in range(levels):
-        inner = [inner, inner]
-    return inner
-
-
 def _filled(value: float) -> Callable[[torch.Tensor], torch.Tensor]:
     def change(right: torch.Tensor) -> torch.Tensor:
         wrong = right.clone()
@@ -63,38 +55,27 @@ def _filled(value: float) -> Callable[[torch.Tensor], torch.Tensor]:
 # What every command refuses that reads checkpoints, and a part of its message.
 CONTENTS: dict[str, tuple[Damage, str]] = {
     "model a list": (entry("model", [1, 2]), "holds no model"),
-    "a number": (parameter(lambda _: 7), "should be a tensor, but is 7"),
-    "a text": (parameter(lambda _: "\x1b[31mred"), "should be a tensor"),
-    "nothing": (parameter(lambda _: None), "should be a tensor, but is None"),
+    "a number": (parameter(lambda _: 7), "no array of numbers but a int"),
+    "nothing": (parameter(lambda _: None), "no array of numbers but a NoneType"),
     "a huge integer": (parameter(lambda _: 10**5000), "not a readable checkpoint"),
-    "nested": (parameter(lambda right: {"weight": right}), "should be a tensor, but is a dict"),
-    "sparse": (parameter(lambda right: right.to_sparse()), "sparse"),
-    "quantised": (
-        parameter(lambda right: torch.quantize_per_tensor(right, 0.1, 0, torch.qint8)), "qint8"
-    ),
-    "complex": (parameter(lambda right: right.to(torch.complex64)), "complex64"),
-    "meta": (parameter(lambda right: right.to("meta")), "meta"),
-    "a number as a tensor": (parameter(lambda _: torch.tensor(1.0)), "impossible shape ()"),
-    "no rows": (parameter(lambda right: right[:0]), "impossible shape (0, "),
+    "nested": (parameter(lambda right: {"weight": right}), "no array of numbers but a dict"),
+    "sparse": (parameter(lambda right: right.to_sparse()), "no array of numbers but a Tensor"),
     "a giant of one number": (
-        parameter(lambda _: torch.zeros(1).expand(2**30, 2**12)), "of which 1 are stored"
+        parameter(lambda _: torch.zeros(1).expand(2**30, 2**12)), "no array of numbers"
     ),
     "not a number": (parameter(_filled(float("nan"))), f"{TABLE} holds NaN"),
     "infinite": (parameter(_filled(float("-inf"))), f"{TABLE} holds NaN or infinite"),
     "a name that is a number": (
-        lambda state: state["model"].update({3: torch.ones(2)}), "which is no text"
+        lambda state: state["model"].update({3: torch.ones(2)}), "its parameter 3"
     ),
-    "cfg a list": (entry("cfg", ["model"]), "cfg should be a dictionary"),
-    "cfg a text": (entry("cfg", "model"), "cfg should be a dictionary, but is model"),
-    "cfg.model a text": (entry("cfg.model", "x"), "cfg['model'] should be options"),
-    "cfg.task a number": (entry("cfg.task", 3), "cfg['task'] should be options"),
-    "cfg endless": (entry("cfg.task.langs", nested(90)), "values in each other"),
-    "cfg that grows": (entry("cfg.task.langs", doubled(40)), "values in each other"),
-    "args a list": (entry("args", ["x"]), "args should be options"),
+    "cfg a list": (entry("cfg", ["model"]), "its options are damaged"),
+    "cfg.model a text": (entry("cfg.model", "x"), "its options are damaged"),
+    "args a list": (entry("args", ["x"]), "its options are damaged"),
+    "cfg endless": (entry("cfg.task.langs", nested(2000)), "is damaged"),
     "an environment variable": (
         entry("cfg.task.data", "${oc.env:HOME}"), "stands for another value"
     ),
-    "task_state a list": (entry("task_state", [1]), "task_state should be a dictionary"),
+    "task_state a list": (entry("task_state", [1]), "its task_state is damaged"),
     "identity a list": (entry("task_state.identity", [1]), "its identity is damaged"),
     "identity without vocabulary": (
         entry("task_state.identity.source", None), "its identity is damaged"
@@ -105,30 +86,8 @@ CONTENTS: dict[str, tuple[Damage, str]] = {
     "a vocabulary of another size": (
         entry("task_state.identity.source.added", ["x"] * 9), "symbols"
     ),
-    "words of terabytes": (
-        entry("task_state.identity.source.words", torch.zeros(1).byte().expand(2**42)),
-        "of which 1 are stored",
-    ),
     "languages that leave a folder": (
         entry("task_state.identity.languages", ["../../x", "de"]), "its identity is damaged"
-    ),
-    "history a text": (entry("optimizer_history", "x"), "optimizer_history should be a list"),
-    "history of numbers": (entry("optimizer_history", [1]), "a list of dictionaries"),
-    "updates a word": (
-        lambda state: state["optimizer_history"][-1].update(num_updates="many"), "num_updates"
-    ),
-    "extra_state a list": (entry("extra_state", [1]), "extra_state should be a dictionary"),
-    "epoch below 0": (entry("extra_state.train_iterator.epoch", -1), "epoch should be a number"),
-    "a loss that is a word": (entry("extra_state.val_loss", "x"), "val_loss should be a number"),
-    "a tensor among options": (
-        entry("cfg.optimizer.adam_betas", [torch.zeros(2)]), "should be text or a number"
-    ),
-    "momentum of a word": (
-        lambda state: state["last_optimizer_state"]["state"][0].update(exp_avg="word"),
-        "exp_avg should be a tensor, but is word",
-    ),
-    "an optimizer without parameters": (
-        lambda state: state["last_optimizer_state"].update(state=[None]), "state of the optimizer"
     ),
 }  # fmt: skip
 
