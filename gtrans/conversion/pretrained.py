@@ -17,7 +17,7 @@ from gtrans.conversion.foreign_checkpoint import (
     own_names,
     plain_options,
 )
-from gtrans.data.pretrained_frame import pretrained_marks
+from gtrans.data.frame import pretrained_marks
 from gtrans.data.symbols import split_languages
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity

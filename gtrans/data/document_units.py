@@ -18,7 +18,7 @@ from gtrans.data.selection import WHOLE, Selection
 from gtrans.data.stream_unit import StreamUnit
 from gtrans.data.units import Unit, UnitSpan
 from gtrans.errors import GtransError
-from gtrans.modules.steps import STEPS
+from gtrans.modules import STEPS
 
 Ints = NDArray[np.int64]
 
@@ -138,7 +138,7 @@ class Steps:
     """The steps of documents that are read as streams (:mod:`gtrans.data.stream_unit`).
 
     Attributes:
-        name: what they are, one of :data:`gtrans.modules.steps.STEPS`.
+        name: what they are, one of :data:`gtrans.modules.STEPS`.
         lines: the lines of all steps, document by document.
         counts: ``(documents,)`` steps of each document.
         first: ``(documents,)`` number of its first step.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,11 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtrans.data.symbols import symbol_of
+from gtrans.data.symbols import split_languages, symbol_of
 
 # The symbol that such marks have once a unit opens the decoder's input, and ends the document.
 ONCE_A_UNIT = ("document", "mbart-document")
+_LANGUAGES_OF_MBART25 = 25
 SENTENCE_MARKS = ("both", "end", "bart", "mbart", "mbart50", *ONCE_A_UNIT)
 
 
@@ -202,3 +203,21 @@ def _symbols(like: Tensor, symbol: int | None) -> Tensor:
 
 def _joined(parts: Iterable[tuple[Tensor, ...]]) -> Tensor:
     return torch.cat([part for group in parts for part in group])
+
+
+def pretrained_marks(options: Mapping[str, Any]) -> str:
+    """The marks that a model was trained with, one of :data:`SENTENCE_MARKS`.
+
+    ``options``: those in its checkpoint.
+
+    mBART has its language behind a sentence, mBART-50 (multilingual fine-tuning, or more than the
+    25 languages) in front of it; fairseq's multilingual task may have its languages in a file,
+    ``lang_dict``. Without languages it is BART.
+    """
+    if options.get("sentence_marks"):  # a checkpoint of this project
+        return str(options["sentence_marks"])
+    langs = split_languages(options.get("langs"))
+    multilingual = options.get("decoder_langtok") or options.get("lang_dict")
+    if multilingual or len(langs) > _LANGUAGES_OF_MBART25:
+        return "mbart50"
+    return "mbart" if langs else "bart"

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from gtrans.data.document_unit import DocumentUnit
 from gtrans.data.unit import Unit, UnitSettings, UnitSpan, whole
-from gtrans.modules.steps import STEPS
+from gtrans.modules import STEPS
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class StreamUnit(Unit):
 
     @classmethod
     def of_steps(cls, steps: str | None) -> type[StreamUnit]:
-        """The class for streams of ``steps``, one of :data:`~gtrans.modules.steps.STEPS`."""
+        """The class for streams of ``steps``, one of :data:`~gtrans.modules.STEPS`."""
         return InstanceStreamUnit if steps == STEPS[1] else StreamUnit
 
     @classmethod

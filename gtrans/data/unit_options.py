@@ -9,7 +9,7 @@ from fairseq.dataclass import ChoiceEnum
 from gtrans.data.frame import SENTENCE_MARKS
 from gtrans.data.units import CONTEXT_KINDS, CONTEXT_SIDES, UNITS
 from gtrans.errors import GtransError
-from gtrans.modules.steps import STEPS
+from gtrans.modules import STEPS
 
 
 def option(default: Any, help_text: str) -> Any:

@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gtrans.modules.autocast import autocast_dtype, without_autocast
 from gtrans.modules.layout import DocumentLayout
+from gtrans.modules.linear import autocast_dtype, without_autocast
 
 # Just below 32 MiB, from which on glibc maps every block anew. A piece of fewer rows would be small
 # beside the output matrix, which is read for each piece.

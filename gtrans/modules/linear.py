@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor, nn
-
-from gtrans.modules.autocast import autocast_dtype
 
 # Measured with MKL: with more states torch's own product is faster.
 _FEW_STATES = 8
@@ -38,3 +38,19 @@ class Linear(nn.Linear):
         if self.bias is not None:
             product += self.bias[:, None]
         return product.t().contiguous()
+
+
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """The precision of autocast on ``device``; None where it is off, or the device has none."""
+    if not torch.amp.is_autocast_available(device.type):
+        return None
+    if not torch.is_autocast_enabled(device.type):
+        return None
+    return torch.get_autocast_dtype(device.type)
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """A context in which autocast is off on ``device``."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)

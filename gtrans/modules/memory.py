@@ -29,12 +29,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from gtrans.modules import STEPS
 from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.dropout import dropout
 from gtrans.modules.memory_plan import MemoryFlow, MemoryPass, MemoryPlan
 from gtrans.modules.positions import OFFSET, SinusoidalPositions
 from gtrans.modules.residual import LayerSpec, ResidualLayer
-from gtrans.modules.steps import STEPS
 
 SLOTS = ("sinusoidal", "learned")
 OUTPUTS = ("residual", "added", "printed")
@@ -49,7 +49,7 @@ class MemorySpec:
         bptt: how many steps back a step's gradient reaches, at least 1; -1: to the first one.
         slots: embedding that distinguishes the vectors, one of :data:`SLOTS`.
         output: how Eq 5 is computed, one of :data:`OUTPUTS`.
-        steps: what writes and reads at once, one of :data:`gtrans.modules.steps.STEPS`.
+        steps: what writes and reads at once, one of :data:`gtrans.modules.STEPS`.
     """
 
     size: int

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from gtrans.modules import STEPS
 from gtrans.modules.encoder_output import EncoderOutput
 from gtrans.modules.gather import Gather, padded_index
 from gtrans.modules.group_attention import AttentionPlan, rounded_width
 from gtrans.modules.layout import DocumentLayout, Segments
-from gtrans.modules.steps import STEPS
 
 
 @dataclass
@@ -114,7 +114,7 @@ class MemoryPlan:
             written: ``(steps,)`` how many tokens of each step, from its first, update
                 the memory (None: all of them).
             shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
-            steps: one of :data:`gtrans.modules.steps.STEPS`.
+            steps: one of :data:`gtrans.modules.STEPS`.
         """
         device = layout.index.device
         if steps == "instances":

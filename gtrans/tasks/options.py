@@ -19,7 +19,7 @@ from gtrans.data.unit_options import UnitConfig, option
 from gtrans.data.units import UNITS, Unit, unit_of
 from gtrans.errors import GtransError
 from gtrans.models.base.contract import DocumentModel, reads_plain_documents
-from gtrans.modules.steps import STEPS
+from gtrans.modules import STEPS
 from gtrans.tasks.run_options import SampleConfig, ValidationConfig, selection_of
 from gtrans.text.data_folder import check_data_folder
 from gtrans.text.prepared_folder import check_recorded
@@ -270,7 +270,6 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
                 f"`--{name.replace('_', '-')} {cfg[name]}`: this model takes "
                 f"{' or '.join(possible)}; choose one of them."
             )
-    # None instead of sentences, as in the checkpoints of models without this option.
     steps = model.stream_of if str(cfg.unit) == "stream" else None
     if cfg.stream_of is not None and str(cfg.stream_of) != steps:
         raise GtransError(
@@ -278,7 +277,7 @@ def adopt_unit(cfg: Any, model: type[DocumentModel], options: Mapping[str, Any])
             + (f"this model reads streams of {steps}" if steps else "this is no stream")
             + "; leave it out."
         )
-    cfg.stream_of = None if steps == STEPS[0] else steps
+    cfg.stream_of = steps
     for name, size in zip(("context_before", "context_after"), model.context_size, strict=True):
         if cfg[name] is None:
             cfg[name] = size

@@ -106,7 +106,7 @@ def judged_otherwise(state: RunState, trainer: Any) -> list[str]:
     """In what the validations before and after a stop differ, as ``--flag old -> new``.
 
     Args:
-        state: of the run when it was stopped; those of older versions do not say.
+        state: of the run when it was stopped; empty for a checkpoint that fairseq alone wrote.
         trainer: fairseq's trainer, that goes on.
     """
     now = judged_by(trainer.cfg, trainer.task.run.scores)

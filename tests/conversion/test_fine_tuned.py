@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from support.pretrained_models import LANGS, fairseq_model, frame_of, write_dictionaries
 
 from gtrans.cli import main
-from gtrans.data.pretrained_frame import pretrained_marks
+from gtrans.data.frame import pretrained_marks
 from gtrans.decoding.loading import load_models
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformerConfig

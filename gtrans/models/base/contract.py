@@ -90,7 +90,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         presets: its named sizes, each an ``--arch``.
         units: units that the model can read (:data:`gtrans.data.units.UNITS`), the default
             first.
-        stream_of: what it reads at once in a stream (:data:`gtrans.modules.steps.STEPS`).
+        stream_of: what it reads at once in a stream (:data:`gtrans.modules.STEPS`).
         context_sides: sides on which a window may have its neighbours
             (:data:`gtrans.data.units.CONTEXT_SIDES`), the default first.
         context_size: default number of neighbours before and after the current sentence.

@@ -14,6 +14,7 @@ from gtrans.data.frame import Frame
 from gtrans.models.base.options import StackConfig, embedder, positions_and_norm
 from gtrans.models.base.planning import Needs, SourcePlanner, planned
 from gtrans.models.base.stock_search import StockEncoder
+from gtrans.modules import STEPS
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.embedding import Embedder
@@ -23,7 +24,6 @@ from gtrans.modules.layer_fusion import LayerFusion, run_layers
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.memory_plan import MemoryFlow
 from gtrans.modules.positions import LearnedPositions
-from gtrans.modules.steps import STEPS
 from gtrans.modules.transformer import EncoderLayer, LayerSpec
 
 

@@ -58,7 +58,7 @@ class Needs:
         by_sentence: positions restart in every sentence.
         memory_size: vectors of a memory; 0: there is none.
         memory_steps: what updates a memory at once, one of
-            :data:`gtrans.modules.steps.STEPS`.
+            :data:`gtrans.modules.STEPS`.
         shapes: one of :data:`gtrans.modules.group_attention.SHAPES`.
     """
 

@@ -18,7 +18,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from gtrans.data.unit_options import UnitConfig, option
 from gtrans.errors import GtransError
-from gtrans.models.base.command_line import adjust_command_line
 
 Presets = Mapping[str, Mapping[str, Any]]
 Config = TypeVar("Config", bound=FairseqDataclass)
@@ -68,6 +67,32 @@ def register_system(
     return register
 
 
+def _adjust_command_line(args: argparse.Namespace) -> None:
+    """Give fairseq's own options the meaning that a user expects.
+
+    * ``--bf16``: fairseq expects a TPU and fails to import its library; here it is bfloat16 on
+      the available device, as ``common.bf16=true`` is under hydra.
+    * ``--optimizer adam`` with ``--init-from`` becomes ``two_rate_adam`` with the same
+      options, so that new and loaded parameters have different learning rates.
+
+    Raises:
+        GtransError: ``--fp16`` would flatten parameters with two learning rates into one.
+    """
+    if getattr(args, "bf16", False):
+        args.tpu = False
+    if getattr(args, "init_from", None) and getattr(args, "optimizer", None) == "adam":
+        args.optimizer = "two_rate_adam"
+    if getattr(args, "optimizer", None) == "two_rate_adam" and (
+        getattr(args, "fp16", False)
+        and not getattr(args, "memory_efficient_fp16", False)
+        and not getattr(args, "fp16_no_flatten_grads", False)
+    ):
+        raise GtransError(
+            "`--fp16` alone flattens all parameters into one, which cannot have two learning "
+            "rates; add --fp16-no-flatten-grads (or use --memory-efficient-fp16, --bf16, --amp)."
+        )
+
+
 def _register_preset(
     model: str, options: type[DocumentModelConfig], arch: str, sizes: Mapping[str, Any]
 ) -> None:
@@ -75,7 +100,7 @@ def _register_preset(
         if not isinstance(args, argparse.Namespace):
             return
         # fairseq calls this after everything else has been parsed.
-        adjust_command_line(args)
+        _adjust_command_line(args)
         for key, value in sizes.items():
             if getattr(args, key, None) is None:
                 setattr(args, key, value)

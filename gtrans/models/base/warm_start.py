@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gtrans.checkpoint_contents import options_of
 from gtrans.checkpoints import read_checkpoint
 from gtrans.data.binarised import load_dictionary
-from gtrans.data.pretrained_frame import pretrained_marks
+from gtrans.data.frame import pretrained_marks
 from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity, say_unknown
