@@ -36,13 +36,6 @@ def size(name: str, value: object) -> Damage:
     return entry(f"cfg.model.{name}", value)
 
 
-def nested(levels: int) -> list[Any]:
-    inner: list[Any] = []
-    for _ in range(levels):
-        inner = [inner]
-    return inner
-
-
 def _filled(value: float) -> Callable[[torch.Tensor], torch.Tensor]:
     def change(right: torch.Tensor) -> torch.Tensor:
         wrong = right.clone()
@@ -71,7 +64,6 @@ CONTENTS: dict[str, tuple[Damage, str]] = {
     "cfg a list": (entry("cfg", ["model"]), "its options are damaged"),
     "cfg.model a text": (entry("cfg.model", "x"), "its options are damaged"),
     "args a list": (entry("args", ["x"]), "its options are damaged"),
-    "cfg endless": (entry("cfg.task.langs", nested(2000)), "is damaged"),
     "an environment variable": (
         entry("cfg.task.data", "${oc.env:HOME}"), "stands for another value"
     ),
