@@ -252,7 +252,6 @@ class DocumentTranslationTask(InteractiveTask):
                 path,
                 dictionaries_of(self),
                 copy_local_to_global=self.cfg.copy_local_to_global,
-                data=str(self.data_folder),
                 init_dict=self.cfg.init_dict,
                 marks=str(self.cfg.sentence_marks),
                 options=resolve_sizes(cfg, model.options, model.presets),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from gtrans.checkpoint_contents import options_of
@@ -124,7 +124,6 @@ def warm_start(
     path: str,
     dictionaries: dict[str, Dictionary],
     copy_local_to_global: bool = False,
-    data: str | None = None,
     init_dict: str | None = None,
     marks: str | None = None,
     options: Any = None,
@@ -142,7 +141,6 @@ def warm_start(
             authors' G-Transformer.
         dictionaries: ``encoder`` and ``decoder`` dictionaries of ``model``.
         copy_local_to_global: start global attention from the group attention of its layer.
-        data: data folder of ``model``.
         init_dict: dictionaries of a checkpoint that does not carry its vocabulary.
         marks: the marks around sentences of ``model``, if they are to be compared.
         options: all options of ``model``, if they are to be compared.
@@ -167,7 +165,7 @@ def warm_start(
             f"--init-from {path}: none of its {len(original)} tensors fits this model; "
             "it must be a Transformer's or G-Transformer's checkpoint."
         )
-    vocabulary = CheckpointVocabulary(checkpoint, path, data, init_dict)
+    vocabulary = CheckpointVocabulary(checkpoint, path, init_dict)
     if languages is not None and not other_vocabulary:
         vocabulary.check_languages(languages)
     if options is not None:
@@ -341,17 +339,14 @@ def dictionaries_of(task: Any) -> dict[str, Dictionary]:
 class CheckpointVocabulary:
     """The symbols of a checkpoint's embeddings, in order, for both sides.
 
-    A checkpoint of this project carries them. For one that does not, its dictionary is named
-    (``--init-dict``), or it is provably that of the data: the checkpoint lies where its run wrote
-    it and names the data folder by its absolute path, and nothing has happened to the dictionary
-    there since.
+    A checkpoint of this project carries them; for one that does not, its dictionary is named
+    (``--init-dict``).
     """
 
     def __init__(
         self,
         checkpoint: Mapping[str, Any],
         path: str,
-        data: str | None,
         init_dict: str | None,
     ) -> None:
         """The vocabulary of one checkpoint.
@@ -359,7 +354,6 @@ class CheckpointVocabulary:
         Args:
             checkpoint: its contents.
             path: its path.
-            data: data folder of the new model, if it has one.
             init_dict: ``--init-dict``: dictionaries of source and target, joined by ``:``, or one
                 for both.
 
@@ -367,11 +361,8 @@ class CheckpointVocabulary:
             GtransError: a dictionary is missing, or its checkpoint carries another vocabulary.
         """
         self._path = path
-        self._data = data
         self._identity = ModelIdentity.of_checkpoint(checkpoint, path)
         self._options = options_of(checkpoint, "task")
-        self._checkpoint_options = options_of(checkpoint, "checkpoint")
-        self._bert_pieces = options_of(checkpoint, "model").get("bert_pieces")
         self._named: dict[str, Dictionary] = {}
         if init_dict:
             self._named = self._read(init_dict)
@@ -425,7 +416,7 @@ class CheckpointVocabulary:
         if self._identity is not None:
             vocabulary = self._identity.source if side == "encoder" else self._identity.target
             return self._fitting(vocabulary.symbols, 0, rows, "the vocabulary that it carries")
-        named = self._named.get(side) or self._of_data(side)
+        named = self._named.get(side)
         if named is None:
             raise GtransError(
                 f"--init-from {self._path}: identity unknown: it does not say which symbols its "
@@ -446,29 +437,3 @@ class CheckpointVocabulary:
                 "(`--init-dict`)."
             )
         return list(symbols[:rows])
-
-    def _of_data(self, side: str) -> Dictionary | None:
-        """The dictionary in the new model's data folder, if it is certainly the checkpoint's."""
-        recorded = str(self._options.get("data") or "").split(os.pathsep)[0]
-        if side == "encoder" and self._bert_pieces:
-            return None
-        if self._data is None or not os.path.isabs(recorded) or not os.path.isdir(recorded):
-            return None
-        if not os.path.samefile(recorded, self._data) or not self._is_as_written():
-            return None
-        pair = [self._options.get(f"{name}_lang") for name in ("source", "target")]
-        if not all(pair):
-            # Languages that the command line did not name are not in the options either.
-            pair = list(data_utils.infer_language_pair(self._data))
-        path = Path(self._data) / f"dict.{pair[side == 'decoder']}.txt"
-        # The time of a file's last change in any way also tells of one that was put in its place.
-        if not path.is_file() or path.stat().st_ctime_ns > os.stat(self._path).st_mtime_ns:
-            return None
-        return load_dictionary(path)
-
-    def _is_as_written(self) -> bool:
-        """Whether the checkpoint is where its run wrote it, not a later copy."""
-        path = Path(self._path)
-        folder = str(self._checkpoint_options.get("save_dir") or "")
-        own = re.fullmatch(r"checkpoint(\d+|_\d+_\d+|_best|_last)\.pt", path.name)
-        return bool(own) and os.path.isdir(folder) and path.parent.samefile(folder)
