@@ -26,7 +26,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-VERBOSE = "--verbose"
+from gtrans.cli.shared import VERBOSE
+
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 _BROKEN_PIPE = 128 + 13  # as a shell reports SIGPIPE
 

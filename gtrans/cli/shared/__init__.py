@@ -1,1 +1,3 @@
 """What several commands share, and the options of ``gtrans score``."""
+
+VERBOSE = "--verbose"

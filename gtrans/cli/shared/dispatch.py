@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from gtrans.cli import VERBOSE
+from gtrans.cli.shared import VERBOSE
 from gtrans.cli.shared.extras import LAB, lab_commands
 from gtrans.cli.shared.output import standard_output
 from gtrans.environment import check_environment

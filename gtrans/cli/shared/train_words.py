@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gtrans.cli import VERBOSE
+from gtrans.cli.shared import VERBOSE
 from gtrans.cli.shared.dispatch import Parser, refuse_unknown
 from gtrans.errors import GtransError, did_you_mean
 from gtrans.option_types import real, several, whole
