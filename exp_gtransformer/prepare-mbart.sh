@@ -1,2 +1,29 @@
 #!/usr/bin/env bash
-exec bash "$(dirname "${BASH_SOURCE[0]}")/gtransformer/prepare-mbart.sh" "$@"
+# Prepare a corpus for mBART: its own SentencePiece model and vocabulary, no Moses steps, into OUT/data.
+#   --mbart DIR   folder with mBART's model.pt, sentence.bpe.model and dict.txt: mbart.cc25 of fairseq, or
+#                 a checkpoint that gtrans convert made of Hugging Face's files, without dict.txt
+#   --trim yes    cut the vocabulary to the corpus first, into OUT/mbart, for small GPUs; another model,
+#                 since label smoothing spreads over fewer subwords
+[[ -n ${HERE:-} ]] || source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" # run-mbart.sh sources this file
+OPTION[mbart]="" OPTION[trim]=no
+parse "$@"
+[[ $NAME != prepare-mbart ]] || PREPARE+=("${EXTRA[@]}")
+MBART=${OPTION[mbart]}
+[[ -n $MBART ]] || die "\`--mbart\` is missing: the folder of mBART's files."
+[[ $DRY_RUN == yes || -f $MBART/model.pt ]] || die "$MBART/model.pt: there is no such file; unpack \
+https://dl.fbaipublicfiles.com/fairseq/models/mbart/mbart.cc25.v2.tar.gz there."
+
+# pieces: the text in the subwords of MBART, to DATA.
+pieces() {
+  local dictionary=()
+  [[ $DRY_RUN == no && ! -f $MBART/dict.txt ]] || dictionary=(--dictionary "$MBART/dict.txt")
+  prepare --sentencepiece "$MBART/sentence.bpe.model" "${dictionary[@]}"
+}
+
+if [[ ${OPTION[trim]} == yes && -z ${OPTION[prepared]} ]]; then
+  DATA=$OUT/data-full && pieces
+  step prepare "$OUT/mbart/model.pt" "$MBART/model.pt" "$DATA/prepare.json" -- "$(program gtrans)" trim-vocab \
+    --data "$DATA" --out "$OUT/mbart" "$MBART/model.pt"
+  DATA=$OUT/data MBART=$OUT/mbart
+fi
+pieces

@@ -1,2 +1,26 @@
 #!/usr/bin/env bash
-exec bash "$(dirname "${BASH_SOURCE[0]}")/gtransformer/run-all.sh" "$@"
+# G-Transformer on all corpora of its paper: run-randinit.sh and run-finetune.sh for every corpus, with one
+# preparation, into OUT/CORPUS.
+#   --corpus NAMES    joined by commas (default: iwslt17,nc2016,europarl7)
+#   --systems NAMES   of randinit,finetune (default: both)
+# All other options are those of run-finetune.sh.
+set -euo pipefail
+here=$(dirname "${BASH_SOURCE[0]}")
+corpora=iwslt17,nc2016,europarl7 systems=randinit,finetune out="" rest=()
+while (($#)); do
+  case $1 in
+    -h | --help) sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" && exit ;;
+    --corpus) corpora=$2 && shift 2 ;;
+    --systems) systems=$2 && shift 2 ;;
+    --out) out=$2 && shift 2 ;;
+    --) rest+=("$@") && break ;;
+    *) rest+=("$1") && shift ;;
+  esac
+done
+[[ -n $out ]] || { echo "run-all: error: \`--out\` is missing: where everything is to be written." >&2 && exit 1; }
+
+for corpus in ${corpora//,/ }; do
+  for system in ${systems//,/ }; do
+    "$here/run-$system.sh" --corpus "$corpus" --out "$out/$corpus" "${rest[@]}"
+  done
+done

@@ -1,2 +1,44 @@
 #!/usr/bin/env bash
-exec bash "$(dirname "${BASH_SOURCE[0]}")/bert/run.sh" "$@"
+# BERT-context Transformer (Guo Zhiyu's thesis, 2021) and what it is compared with. Chinese is segmented by
+# jieba and read by bert-base-chinese.
+#   --bert NAME_OR_DIR    a local folder or a name on the hub (default: bert-base-uncased)
+#   --make-bert LxW       make a BERT of L layers of width W from the training text, in OUT/bert;
+#   --bert-updates N      trained for N updates (default: 20000)
+#   --systems NAMES       of context,whitened,encoder,decoder,fused,fused-scratch,aware,aware-bert (default:
+#                         context): BERT as context on both sides; its output whitened, which is this
+#                         project's; on one side; BERT-fused from the sentence model or from random
+#                         parameters; the document-aware Transformer on words or on BERT
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+OPTION[systems]=context OPTION[bert]=bert-base-uncased OPTION[make-bert]="" OPTION[bert-updates]=20000
+parse "$@"
+listed systems context whitened encoder decoder fused fused-scratch aware aware-bert
+[[ -n ${GIVEN[bert]:-} || $SOURCE != zh ]] || OPTION[bert]=bert-base-chinese
+[[ " $SOURCE $TARGET " != *" zh "* ]] || PREPARE+=(--segmenter jieba)
+
+if [[ -n ${OPTION[make-bert]} ]]; then
+  [[ ${OPTION[make-bert]} =~ ^([0-9]+)x([0-9]+)$ ]] || die "\`--make-bert\` must be LAYERSxWIDTH, such as 12x768."
+  layers=${BASH_REMATCH[1]} width=${BASH_REMATCH[2]} OPTION[bert]=$OUT/bert
+  text=$(text "$TRAIN_TEXT" "$SOURCE")
+  step prepare "$OUT/bert/model.safetensors" "$text" -- "$(program python3)" "$ROOT/scripts/make_bert.py" \
+    --text "$text" --out "$OUT/bert" --layers "$layers" --dim "$width" --vocabulary 8000 --rate 1e-4 \
+    --heads $((width < 64 ? 1 : width / 64)) --updates "${OPTION[bert-updates]}"
+fi
+PREPARE+=(--bert "${OPTION[bert]}")
+
+prepare
+sentence bert_context_sentence
+models=()
+for system in "${LISTED[@]}"; do
+  model=$(named "$system" "$system") start=(--init-from "$SENTENCE") config=bert_context_$system
+  case $system in
+    context) config=bert_context_transformer ;;
+    fused) config=bert_fused ;;
+    fused-scratch) config=bert_fused_scratch start=() ;;
+    aware) config=document_aware ;;
+    aware-bert) config=document_aware_bert ;;
+  esac
+  train "$model" "$config" "${start[@]}"
+  evaluate "$model" "$BASELINE"
+  models+=("$model")
+done
+((${#models[@]} == 1)) || score "$(named systems)" "${models[@]}"

@@ -1,2 +1,38 @@
 #!/usr/bin/env bash
-exec bash "$(dirname "${BASH_SOURCE[0]}")/fusion/run.sh" "$@"
+# GTRANS layer fusion (Yang et al. 2022) on one pair of languages. BLEU of what Moses makes of translation and
+# reference, as in the paper (tokenised.MODEL.txt), and sacreBLEU. Several languages: run-multilingual.sh.
+#   --corpus NAME   iwslt14 (De-En), wmt14 (En-De), ldc (Zh-En)
+#   --system NAME   gtrans (default), post-norm, pre-norm, ta, dlcl, rezero, mlrf: the paper's baselines
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+CORPORA=(iwslt14 wmt14 ldc)
+OPTION[system]=gtrans OPTION[source-lang]=de OPTION[target-lang]=en OPTION[beam]=8 OPTION[bpe-merges]=10000
+
+# defaults: what the corpus decides unless the command line does.
+defaults() {
+  local pair=de:en
+  config=gtrans_fusion hyphens=""
+  case ${OPTION[corpus]} in
+    wmt14) # the authors' script splits words at hyphens
+      pair=en:de config=gtrans_fusion_wmt14 hyphens='s/-/ - /g; s/  */ /g'
+      [[ -n ${GIVEN[bpe-merges]:-}${GIVEN[bpe-symbols]:-} ]] || OPTION[bpe-symbols]=40000
+      ;;
+    ldc)
+      pair=zh:en config=gtrans_fusion_ldc
+      [[ -n ${GIVEN[bpe-merges]:-} ]] || OPTION[bpe-merges]=40000
+      ;;
+  esac
+  [[ -n ${GIVEN[source-lang]:-} ]] || OPTION[source-lang]=${pair%:*}
+  [[ -n ${GIVEN[target-lang]:-} ]] || OPTION[target-lang]=${pair#*:}
+}
+
+parse "$@"
+one_of system "${OPTION[system]}" gtrans post-norm pre-norm ta dlcl rezero mlrf
+SEARCH=(--lenpen 0 --no-repeat-ngram-size 4) # the authors' script for WMT14
+model=$(named "fusion-${OPTION[system]}")
+
+prepare
+train "$model" "$config" --system "${OPTION[system]}"
+evaluate "$model"
+hypothesis=$OUT/test.$model.$TARGET reference=$(text "$TEST_TEXT" "$TARGET")
+step score "$OUT/tokenised.$model.txt" "$hypothesis" "$reference" -- "$HERE/tokenised-bleu.sh" "$hypothesis" \
+  "$reference" "$TARGET" "$OUT/tokenised.$model.json" "$hyphens"

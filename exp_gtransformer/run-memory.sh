@@ -1,2 +1,45 @@
 #!/usr/bin/env bash
-exec bash "$(dirname "${BASH_SOURCE[0]}")/memory/run.sh" "$@"
+# Transformer with recurrent memory (Feng et al. 2022): a sentence model, the memory model fine-tuned from it,
+# and the same again with the next seed; scores.memory.txt has the means. Corpora other than nc2016 and
+# europarl7 have the settings of TED (iwslt17).
+#   --runs N         runs whose scores are averaged (default: 2)
+#   --batches NAME   what an update reads: authors (default): 8 whole documents; printed: one, as the paper
+#                    has it; filled: 5 to 10 sentences of as many documents as fill --max-tokens
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+OPTION[runs]=2 OPTION[batches]=authors
+parse "$@"
+one_of batches "${OPTION[batches]}" authors printed filled
+
+before=memory_sentence config=memory_transformer
+case ${OPTION[corpus]}:${OPTION[batches]} in
+  *:printed | *:filled) config=memory_${OPTION[batches]} ;;
+  nc2016:*) config=memory_transformer_nc2016 ;;
+  europarl7:*) before=memory_sentence_europarl7 config=memory_transformer_europarl7 ;;
+esac
+
+prepare
+first=${OPTION[seed]} tables=() start=${OPTION[sentence-seed]:-}
+[[ -n $start ]] || start=$([[ -n ${OPTION[name]} ]] && echo 1 || echo "$first")
+for ((run = 0; run < OPTION[runs]; run++)); do
+  OPTION[seed]=$((first + run)) OPTION[sentence-seed]=$((start + run))
+  sentence "$before" "memory-sentence-${OPTION[sentence-seed]}"
+  model=$(named "memory-${OPTION[seed]}" "${OPTION[seed]}")
+  train "$model" "$config" --init-from "$SENTENCE"
+  evaluate "$model" "$BASELINE"
+  tables+=("$OUT/scores.$model.json")
+done
+
+# mean TABLE...: the means of both models over the runs.
+if chosen score && [[ $DRY_RUN == no ]]; then
+  "$(program python3)" - "${tables[@]}" <<'PYTHON' | tee "$OUT/scores.$(named memory).txt"
+import json, sys
+from statistics import mean
+
+tables = [json.load(open(name, encoding="utf-8"))["systems"] for name in sys.argv[1:]]
+for place, name in enumerate(("sentence", "memory")[-len(tables[0]) :]):
+    scores = [table[place]["scores"] for table in tables]
+    for metric in scores[0]:
+        values = [run[metric]["score"] for run in scores if run.get(metric)]
+        print(f"{name:<10}{metric:<24}{mean(values):8.2f}  mean of {len(values)}")
+PYTHON
+fi

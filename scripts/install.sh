@@ -28,24 +28,15 @@ TESTS=no
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_USER=0 PIP_PROGRESS_BAR=off
 unset PYTHONHOME PYTHONPATH
 
-fail() {
-    echo "install: error: $*" >&2
-    exit 1
-}
+fail() { echo "install: error: $*" >&2; exit 1; }
 
 # The version of an interpreter, "3.11.7"; nothing where it does not run.
-version_of() {
-    "$1" -c 'import platform; print(platform.python_version())' 2>/dev/null </dev/null
-}
+version_of() { "$1" -c 'import platform; print(platform.python_version())' 2>/dev/null </dev/null; }
 
-supported() {
-    case "$1" in 3.11.* | 3.12.* | 3.13.*) return 0 ;; *) return 1 ;; esac
-}
+supported() { case "$1" in 3.11.* | 3.12.* | 3.13.*) return 0 ;; *) return 1 ;; esac; }
 
 # The last line that a command prints: what it failed of.
-last_line_of() {
-    "$@" 2>&1 </dev/null | awk 'NF { last = $0 } END { print substr(last, 1, 300) }'
-}
+last_line_of() { "$@" 2>&1 </dev/null | awk 'NF { last = $0 } END { print substr(last, 1, 300) }'; }
 
 choose_python() {
     local name version
@@ -216,9 +207,7 @@ if [ "$TORCH" = system ]; then
 fi
 
 # What is going to be downloaded, unless pip has it in its cache; measured on x86_64.
-has() {
-    [ -z "$remake" ] && compgen -G "$VENV/lib/python*/site-packages/$1" >/dev/null
-}
+has() { [ -z "$remake" ] && compgen -G "$VENV/lib/python*/site-packages/$1" >/dev/null; }
 downloads=
 has torch || case $TORCH in
 '') downloads="torch (2.7 GB with CUDA, what pip chooses by itself, 4.7 GB on disk; 0.2 GB where pip's settings\

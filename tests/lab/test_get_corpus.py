@@ -59,7 +59,7 @@ def test_every_corpus_is_described(repo: Path, capsys) -> None:
 
 
 def test_the_names_of_the_run_scripts_are_known(repo: Path) -> None:
-    script = 'source exp_gtransformer/lib/common.sh; echo "${CORPORA[*]}"'
+    script = 'source exp_gtransformer/lib.sh; echo "${CORPORA[*]}"'
     words = ["bash", "-c", f"NAME=x SUMMARY=x TRAINS=no; {script}"]
     done = subprocess.run(words, cwd=repo, capture_output=True, text=True, check=True)
     for name in (*done.stdout.split(), "iwslt14", "wmt14", "ldc", "opus100"):

@@ -1,4 +1,4 @@
-"""docs/fidelity.md says what the recipes do: its tables against their dry runs."""
+"""docs/fidelity.md says what the run scripts do: its tables against their dry runs and configs/."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from support.recipes import PLACE, commands
+from support.recipes import PLACE, commands, has_options, options_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "fidelity.md").read_text(encoding="utf-8")
 HEADER = ["setting", "ours", "the same"]
@@ -28,7 +28,7 @@ class Table(NamedTuple):
     options: list[Option]
 
 
-def options_of(cell: str) -> list[Option]:
+def said_in(cell: str) -> list[Option]:
     """The options in a cell of the column "ours".
 
     In each of its parts, which semicolons divide, those behind the name of a model's folder belong
@@ -60,7 +60,7 @@ def tables() -> list[Table]:
     for heading, rows in sections():
         command = re.search(r"`(run-[\w-]+\.sh[^`]*)`", heading)
         if command and rows:
-            found.append(Table(command[1], [one for row in rows for one in options_of(row[2])]))
+            found.append(Table(command[1], [one for row in rows for one in said_in(row[2])]))
     return found
 
 
@@ -71,12 +71,14 @@ def test_the_recipe_has_what_the_page_says(table, script):
     if "--" in arguments:
         before, after = arguments[: arguments.index("--")], arguments[arguments.index("--") :]
     done = script(name.removesuffix(".sh"), *PLACE, *before, "--dry-run", *after)
-    printed = [line + " " for line in commands(done)]
+    printed = commands(done)
     for option in table.options:
-        of_model = [line for line in printed if f" --save-dir {option.folder} " in line]
-        assert not option.folder or len(of_model) == 1, option
-        candidates = of_model if option.folder else printed
-        assert any(f" {option.words} " in line for line in candidates), option
+        candidates = printed
+        if option.folder:
+            candidates = [x for x in printed if has_options({"--save-dir": option.folder}, x)]
+            assert len(candidates) == 1, option
+        wanted = options_of(option.words)
+        assert any(has_options(wanted, command) for command in candidates), option
 
 
 def test_every_table_names_its_recipe_and_an_option_of_it():
@@ -94,9 +96,9 @@ def test_every_paper_has_tables():
 
 
 def test_options_belong_to_the_model_whose_folder_stands_before_them():
-    assert options_of("`out/a`: `--lr 1` and `--beam 2`; `out/b`: `--lr 3`; `-- --lr 4`") == [
+    assert said_in("`out/a`: `--lr 1` and `--beam 2`; `out/b`: `--lr 3`; `-- --lr 4`") == [
         Option("out/a", "--lr 1"),
         Option("out/a", "--beam 2"),
         Option("out/b", "--lr 3"),
     ]
-    assert options_of("`--lr 1`; `--lr 2` for theirs") == [Option("", "--lr 1")]
+    assert said_in("`--lr 1`; `--lr 2` for theirs") == [Option("", "--lr 1")]

@@ -14,83 +14,38 @@ from support.running import environment, free_port
 from support.runs import SIZES, updates
 
 TORCHRUN = ("--launcher", "torchrun")
-SRUN = ("--launcher", "srun")
 
 
-def trainings(done: subprocess.CompletedProcess[str]) -> list[str]:
-    return [command for command in commands(done) if "gtrans train" in command]
-
-
-def batch_of(command: str) -> tuple[int, int]:
-    words = command.split()
-    return tuple(int(words[words.index(flag) + 1]) for flag in ("--max-tokens", "--update-freq"))
-
-
-@pytest.mark.parametrize(
-    ("machines", "gpus", "tokens", "batches"),
-    [(1, 1, 4096, 4), (1, 2, 4096, 2), (1, 8, 2048, 1), (2, 8, 1024, 1), (8, 4, 512, 1)],
-)
-def test_an_update_has_as_many_tokens_on_any_number_of_gpus(
-    machines, gpus, tokens, batches, script
-):
-    place = (*PLACE, *SRUN, "--nodes", str(machines), "--gpus", str(gpus), "--dry-run")
-    done = script("run-finetune", *place)
-    for command in trainings(done):
-        assert command.startswith(
-            f"srun --nodes {machines} --ntasks {machines * gpus} --ntasks-per-node {gpus} "
-            "--kill-on-bad-exit=1 "
-        )
-        assert batch_of(command) == (tokens, batches)
-    assert "effective batch 16384 tokens" in done.stderr
-    only_training = [command for command in commands(done) if "srun" in command]
-    assert only_training == trainings(done)
-
-
-def test_torchrun_on_one_machine_and_on_several(script):
-    (one,) = trainings(script("run-randinit", *PLACE, *TORCHRUN, "--dry-run"))
-    assert one.startswith("torchrun --standalone --nproc-per-node 4 --no-python ")
+def test_every_machine_gets_a_process_for_each_gpu(script):
+    """The training divides the batch of the configuration (tests/cli/test_config.py)."""
+    done = script("run-randinit", *PLACE, "--launcher", "srun", "--nodes", "2", "--gpus", "8",
+                  "--dry-run")  # fmt: skip
+    started = [command.split(" --config ")[0] for command in commands(done)]
+    assert started[1].startswith(
+        "srun --nodes 2 --ntasks 16 --ntasks-per-node 8 --kill-on-bad-exit=1 "
+    )
+    (one,) = [x for x in commands(script("run-randinit", *PLACE, *TORCHRUN, "--gpus", "4",
+                                         "--dry-run")) if "torchrun" in x]  # fmt: skip
+    assert "torchrun --standalone --nproc-per-node 4 --no-python " in one
     several = ("--nodes", "2", "--gpus", "8", "--master", "first:29500", "--dry-run")
     first = commands(script("run-randinit", *PLACE, *TORCHRUN, *several))
-    second = commands(script("run-randinit", *PLACE, *TORCHRUN, *several, "--node-rank", "1"))
-    assert [command.split()[0] for command in first] == ["gtrans", "torchrun", "gtrans", "gtrans"]
-    (training,) = second
-    assert training == first[1].replace("--node-rank 0", "--node-rank 1")
+    (training,) = commands(script("run-randinit", *PLACE, *TORCHRUN, *several, "--node-rank", "1"))
+    assert len(first) == 4 and training == first[1].replace("--node-rank 0", "--node-rank 1")
     assert " --master-addr first --master-port 29500 " in training
 
 
-def test_what_the_user_says_stays(script):
-    given = ("--update-freq", "2", "--max-tokens", "3000", "--nodes", "2", "--gpus", "4")
-    done = script("run-randinit", *PLACE, *SRUN, *given, "--dry-run")
-    assert batch_of(trainings(done)[0]) == (3000, 2)
-    assert "effective batch 48000 tokens" in done.stderr
-
-
-def test_documents_side_by_side_are_shared(script):
-    done = script("run-memory", *PLACE, *SRUN, "--gpus", "4", "--runs", "1", "--dry-run")
-    sentence, memory = trainings(done)
-    assert batch_of(sentence) == (1024, 1)
-    assert batch_of(memory) == (4096, 1) and " --batch-size 2 " in memory
-    error = script("run-memory", *PLACE, *SRUN, "--gpus", "4", "--documents", "6", "--dry-run")
-    assert "4 processes cannot share the 6 documents of an update" in error.stderr
-
-
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("words", "message"),
     [
-        (["--nodes", "2"], "`--nodes 2` needs `--launcher torchrun` or `--launcher srun`."),
-        ([*TORCHRUN, "--nodes", "2"], "`--master` must be HOST:PORT of the first machine, but is"),
-        ([*SRUN, "--node-rank", "1", "--nodes", "2"], "are for `--launcher torchrun` with several"),
-        ([*TORCHRUN, "--node-rank", "1"], "`--node-rank` must be below `--nodes` 1, but is '1'."),
-        (["--launcher", "mpirun"], "`--launcher` must be one of torchrun srun, but is 'mpirun'."),
-        ([*SRUN, "--gpus", "3"], "3 processes cannot share an update of 16384 tokens; give a"),
-        ([*SRUN, "--nodes", "8", "--gpus", "8"], "have 256 tokens each of an update of 16384,"),
+        (("--launcher", "mpi", "--gpus", "1"), "`--launcher` must be one of torchrun srun, but"),
+        (TORCHRUN, "`--launcher` needs `--gpus`: how many each machine has."),
+        ((*TORCHRUN, "--gpus", "1", "--nodes", "2"), "`--master` must be HOST:PORT of the first"),
     ],
 )
-def test_mistakes(arguments, message, script):
-    assert message in the_error(script("run-randinit", *PLACE, *arguments, "--dry-run"))
+def test_mistakes(words, message, script):
+    done = script("run-finetune", *PLACE, *words, "--dry-run")
+    assert the_error(done).startswith(f"run-finetune: error: {message}")
 
-
-# ---- SLURM, played by programs that do here what it does on its machines -----------------------
 
 PROGRAMS = {
     # a process for each task, with what SLURM tells it
@@ -170,7 +125,6 @@ def test_a_job_that_is_stopped_is_requeued(stand_ins, slurm, tmp_path):
     done = batch(*job)
     assert done.returncode == 75, done.stderr
     assert requeued.read_text(encoding="utf-8") == "4711\n"
-    assert "out/randinit: stopped by a signal; the same command goes on" in done.stderr
     program.write_text(stand_in, encoding="utf-8")
     done = batch(*job)
     assert done.returncode == 0, done.stderr
@@ -194,7 +148,8 @@ def recipe(repo, tiny, tmp_path):
         for part in (f"--{split}-prefix", tiny.text / split)
     ]
     words = [
-        *texts, "--out", str(tmp_path / "out"), "--gpus", "0", "--bpe-merges", "300",
+        *texts, "--source-lang", "en", "--target-lang", "de", "--out", str(tmp_path / "out"),
+        "--gpus", "0", "--bpe-merges", "300",
         "--max-tokens", "512", "--update-freq", "1", "--document-updates", "30", "--beam", "1",
         "--", *SIZES, "--arch", "gtransformer_tiny", "--encoder-global-layers", "1",
         "--decoder-global-layers", "1", "--cross-global-layers", "1", "--num-workers", "0",
@@ -219,37 +174,11 @@ def test_two_machines_of_torchrun_train_one_model(recipe, tmp_path):
     machines = [recipe(run, *TORCHRUN, *where, rank) for rank in "01"]
     (first, errors), (second, more) = [machine.communicate(timeout=500) for machine in machines]
     assert [machine.returncode for machine in machines] == [0, 0], errors + more
-    assert "effective batch 1024 tokens" in errors
     assert "gtrans translate" in first and "gtrans translate" not in second
     assert updates(tmp_path / "out" / "randinit") == 30
     log = (tmp_path / "out" / "randinit" / "train.log").read_text(encoding="utf-8")
     assert "training on 2 devices" in log
     assert (tmp_path / "out" / "scores.randinit.txt").exists()
-
-
-# torchrun needs a moment until it knows what it has started.
-WAITING = "trap 'echo told; exit' USR1; sleep 3; echo ready; for n in {1..300}; do sleep 0.2; done"
-
-
-@pytest.mark.long
-def test_torchrun_passes_sigusr1_on(repo):
-    """torchrun alone would end at SIGUSR1, and leave the training behind."""
-    program = Path(sys.executable).with_name("torchrun")
-    script = f"""
-        declare -A OPTION=([launcher]=torchrun [nodes]=1 [gpus]=0)
-        program() {{ printf '%s' '{program}'; }}
-        . exp_gtransformer/lib/launching.sh
-        use_launcher 1
-        exec "${{LAUNCH[@]}}" bash -c "$WAITING"
-    """
-    job = subprocess.Popen(
-        ["bash", "-c", script], cwd=repo, env={**environment(repo), "WAITING": WAITING}, text=True,
-        stdout=subprocess.PIPE,
-    )  # fmt: skip
-    assert job.stdout is not None
-    assert job.stdout.readline() == "ready\n"
-    job.send_signal(signal.SIGUSR1)
-    assert job.communicate(timeout=100)[0] == "told\n"
 
 
 @pytest.mark.long

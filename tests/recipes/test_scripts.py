@@ -1,0 +1,221 @@
+"""The run scripts: what a dry run names, what is done once, and real runs at tiny size."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from support.recipes import PLACE, commands, options_of, run_script, the_error
+
+FOLDER = Path(__file__).parents[2] / "exp_gtransformer"
+SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.sh") if path.stem != "lib")
+# Of a script with options: the models that it trains, each by its configuration.
+TRAININGS = [
+    ("run-finetune", "sentence=gtransformer_sentence finetune=gtransformer_finetune"),
+    ("run-finetune --start open", "sentence=gtransformer_sentence finetune-open=gtransformer_open"),
+    ("run-finetune --system document --name d",
+     "sentence=gtransformer_sentence d=document_transformer_finetune"),
+    ("run-finetune --sentence-checkpoint s.pt", "finetune=gtransformer_finetune"),
+    ("run-randinit", "randinit=gtransformer_randinit"),
+    ("run-randinit --system document", "document=document_transformer"),
+    ("run-randinit --system bert", "gtransformer-bert=gtransformer_bert"),
+    ("run-mbart --mbart m", "mbart-sentence=mbart_sentence mbart-document=mbart_document "
+     "mbart-gtransformer=gtransformer_mbart"),
+    ("run-mbart --mbart m --trim yes --systems sentence", "mbart-sentence=mbart_sentence"),
+    ("run-flat --systems flat,nosegment,concat,zhang,bert", "flat=flat_transformer "
+     "nosegment=flat_nosegment concat=flat_concat sentence=flat_sentence zhang=flat_zhang "
+     "bert=flat_transformer_bert"),
+    ("run-memory --seed 3", "memory-sentence-3=memory_sentence_europarl7 "
+     "memory-3=memory_transformer_europarl7 memory-sentence-4=memory_sentence_europarl7 "
+     "memory-4=memory_transformer_europarl7"),
+    ("run-memory --runs 1 --corpus nc2016", "memory-sentence-1=memory_sentence "
+     "memory-1=memory_transformer_nc2016"),
+    ("run-memory --runs 1 --batches printed --name v --seed 2",
+     "memory-sentence-1=memory_sentence v-2=memory_printed"),
+    ("run-bert --systems context,fused-scratch,aware", "sentence=bert_context_sentence "
+     "context=bert_context_transformer fused-scratch=bert_fused_scratch aware=document_aware"),
+    ("run-han", "sentence=han_sentence han-encoder=han_encoder han-joint=han_transformer"),
+    ("run-compare --system han", "sentence=compare han-encoder=compare han=compare"),
+    ("run-fusion --corpus wmt14", "fusion-gtrans=gtrans_fusion_wmt14"),
+    ("run-fusion --corpus ldc --system dlcl", "fusion-dlcl=gtrans_fusion_ldc"),
+    ("run-multilingual --corpus iwslt17-multi", "fusion-gtrans=gtrans_fusion_iwslt17_multi"),
+    ("run-multilingual --corpus opus100 --langs en,de --xlmr x",
+     "fusion-gtrans=gtrans_fusion_opus100"),
+    ("run-all", "europarl7/randinit=gtransformer_randinit europarl7/sentence="
+     "gtransformer_sentence europarl7/finetune=gtransformer_finetune"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["lib", *SCRIPTS])
+def test_a_script_can_be_read(name: str) -> None:
+    path = FOLDER / f"{name}.sh"
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= (250 if name == "lib" else 80)
+    subprocess.run(["bash", "-n", path], check=True)
+    if shutil.which("shellcheck"):
+        subprocess.run(["shellcheck", "-x", path], check=True)
+
+
+@pytest.mark.parametrize("name", [name for name in SCRIPTS if name != "tokenised-bleu"])
+def test_help_says_what_it_does(name: str, script) -> None:
+    done = script(name, "--help")
+    assert done.returncode == 0 and done.stderr == ""
+    assert "  --" in done.stdout or "usage: " in done.stdout
+
+
+def test_bash_stays_small(repo: Path) -> None:
+    files = [*FOLDER.glob("*.sh"), FOLDER / "slurm.sbatch", *(repo / "scripts").glob("*.sh")]
+    assert sum(len(path.read_text("utf-8").splitlines()) for path in files) <= 1300
+
+
+@pytest.mark.parametrize(("call", "models"), TRAININGS)
+def test_a_dry_run_names_steps_and_configurations(call: str, models: str, script) -> None:
+    """In the order prepare, train, translate, score; every option of a training exists."""
+    name, *options = call.split()
+    printed = commands(script(name, *PLACE, *options, "--dry-run"))
+    found = []
+    for command in printed:
+        if "gtrans train " in command or command.startswith("gtrans train"):
+            read = options_of(command)
+            config = re.search(r"--config (\S+)", command)
+            assert config is not None
+            found.append(f"{read['--save-dir'].removeprefix('out/')}={config[1]}")
+            assert read["--arch"]
+    assert [model for model in found if f" {model} " in f" {models} "] == found
+    assert set(models.split()) == set(found)
+    kinds = [command.split()[1] for command in printed if command.startswith("gtrans ")]
+    assert kinds[-1] == "score" and {"train", "score"} <= set(kinds)
+    if name != "run-multilingual":
+        assert "translate" in kinds and kinds[0] == "prepare"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("run-finetune --data texts --corpus europarl7", "`--out` is missing: where everything"),
+        ("run-finetune --out out --data texts", "`--corpus` is missing: iwslt17 nc2016 europarl7"),
+        ("run-finetune --out out --data texts --corpus europarl", "`--corpus` must be one of iws"),
+        ("run-finetune --out out --corpus nc2016", "`--data` is missing: the folder that holds"),
+        ("run-finetune --out out --data texts --corpus nc2016", "texts/nc2016/train.en: there is"),
+        ("run-finetune --out", "`--out` needs a value."),
+        ("run-finetune --outt out", "unknown argument '--outt'; --help lists what there is."),
+        ("run-finetune --out out --gpus many", "`--gpus` must be a whole number, but is 'many'."),
+        ("run-finetune --out out --stage train", "`--stage` must be one of prepare sentence docu"),
+        ("run-finetune --out out --name ../x", "`--name` '../x' is no name for a folder"),
+        ("run-finetune --out out --source-lang de", "`--source-lang` and `--target-lang` are bot"),
+        ("run-finetune --out out --nodes 2", "`--nodes 2` needs `--launcher torchrun` or `srun`."),
+        ("run-finetune --out o --data t --corpus nc2016 --start lossles --dry-run", "`--start` is"),
+        ("run-flat --out o --data t --corpus nc2016 --systems flt --dry-run", "`--systems` must b"),
+        ("run-mbart --out o --data t --corpus nc2016 --dry-run", "`--mbart` is missing: the fold"),
+        ("run-bert --out o --data t --corpus nc2016 --make-bert 3 --dry-run", "`--make-bert` mus"),
+        ("run-fusion --out o --data t --corpus wmt --dry-run", "`--corpus` must be one of iwslt14"),
+        ("run-multilingual --out o --corpus opus100 --dry-run", "`--xlmr` is missing: the folder"),
+        ("run-compare --out o --data t --corpus nc2016 --system x --dry-run", "`--system` 'x' is"),
+    ],
+)
+def test_a_mistake_is_one_line(call: str, message: str, script, tmp_path: Path) -> None:
+    name, *options = call.split()
+    assert the_error(script(name, *options)).startswith(f"{name}: error: {message}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_reach_the_stage_that_they_belong_to(script) -> None:
+    """Flags win over the configuration; those of a variant are for its document model."""
+    words = ("--max-tokens", "1000", "--sentence-updates", "7", "--beam", "3", "--dry-run", "--",
+             "--dropout", "0.5", "sentence:", "--lr", "1", "document:", "--lr", "2", "translate:",
+             "--lenpen", "0.8", "prepare:", "--truecase-min", "2")  # fmt: skip
+    for name, tokens in ((), "1000"), (("--name", "v"), "4096"):
+        prepare, sentence, translate, _, document, *_ = commands(
+            script("run-finetune", *PLACE, *name, *words)
+        )
+        assert "--truecase-min 2" in prepare and "--beam 3 --lenpen 0.8" in translate
+        one, other = options_of(sentence), options_of(document)
+        assert (one["--max-tokens"], other["--max-tokens"]) == (tokens, "1000")
+        assert (one["--lr"], other["--lr"], one["--max-update"]) == ("1", "2", "7")
+        assert other["--dropout"] == "0.5" and "--max-update" not in other
+
+
+def test_a_finished_script_has_nothing_to_do(stand_ins, tmp_path: Path) -> None:
+    """What it was made from decides: options, text, the checkpoint; a file that is lost is made."""
+    assert [x.split()[1] for x in stand_ins("run-finetune")[1]] == [
+        *("prepare", "train", "translate", "score", "train", "translate", "score"),
+    ]
+    done, calls = stand_ins("run-finetune")
+    assert calls == [] and len(done.stdout.splitlines()) == 7 and done.returncode == 0
+    (tmp_path / "out" / "test.finetune.de").unlink()
+    assert [x.split()[1] for x in stand_ins("run-finetune")[1]] == ["translate", "score"]
+    assert [x.split()[1] for x in stand_ins("run-finetune", "--beam", "2")[1]] == [
+        *("translate", "score", "translate", "score"),
+    ]
+    (tmp_path / "train.de").write_text("xx\n", encoding="utf-8")
+    _, calls = stand_ins("run-finetune", "--beam", "2", "--stage", "prepare")
+    assert [x.split()[1] for x in calls] == ["prepare"]
+
+
+def test_a_variant_shares_corpus_and_sentence_model(stand_ins) -> None:
+    stand_ins("run-finetune", "--bpe-merges", "50")
+    _, calls = stand_ins("run-finetune", "--name", "v", "--seed", "5", "--", "--dropout", "0.5")
+    assert [x.split()[1] for x in calls] == ["train", "translate", "score"]
+    assert "--save-dir out/v --cpu --dropout 0.5" in calls[0] and "--seed 5" in calls[0]
+
+
+def test_a_training_that_fails_or_is_stopped_ends_the_script(stand_ins, tmp_path: Path) -> None:
+    done, calls = stand_ins("run-finetune", FAIL="no memory")
+    assert done.returncode == 1 and len(calls) == 2
+    assert "gtrans: error: no memory" in (tmp_path / "out/sentence/train.log").read_text("utf-8")
+    done, _ = stand_ins("run-finetune", STOP="yes")
+    assert done.returncode == 75
+    stopped = the_error(stand_ins("run-finetune", "--stage", "translate")[0])
+    assert "out/sentence/checkpoint_best.pt: there is no such file; an earlier `--stage`" in stopped
+    (tmp_path / "out/sentence/checkpoint_best.pt").write_text("x", encoding="utf-8")
+    assert "not finished" in the_error(stand_ins("run-finetune", "--stage", "translate")[0])
+
+
+# ---- really run ---------------------------------------------------------------------------------
+
+SMALL = (
+    *("--encoder-layers", "2", "--decoder-layers", "2", "--encoder-embed-dim", "32"),
+    *("--encoder-ffn-embed-dim", "64", "--decoder-ffn-embed-dim", "64", "--max-update", "2"),
+    *("--encoder-attention-heads", "2", "--decoder-attention-heads", "2", "--update-freq", "1"),
+    *("--max-tokens", "1000", "--num-workers", "0"),
+)
+
+
+def long(*names: str) -> list[object]:
+    return [pytest.param(name, marks=pytest.mark.long) for name in names]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "run-finetune",
+        *long("run-randinit", "run-memory --runs 1", "run-fusion --corpus iwslt14", "run-han",
+              "run-flat --systems flat,zhang", "run-compare --system lossless",
+              "run-bert --make-bert 1x16 --bert-updates 2 --systems context,aware"),
+    ],
+)  # fmt: skip
+def test_from_own_text_to_scores_and_again(call, repo, tiny, tmp_path) -> None:
+    """A corpus by prefix, on the CPU; the second time nothing is done, in a few lines."""
+    name, *options = call.split()
+    texts = [(f"--{x}-prefix", str(tiny.text / x)) for x in ("train", "valid", "test")]
+    words = [
+        *(word for pair in texts for word in pair), "--source-lang", "en", "--target-lang", "de",
+        "--out", str(tmp_path / "out"), "--gpus", "0", "--bpe-merges", "300", "--beam", "1",
+        *options, "--", *SMALL, "score:", "--resample", "none",
+    ]  # fmt: skip
+    done = run_script(repo, tmp_path, name, *words)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    tables = [
+        json.loads(path.read_text("utf-8")) for path in (tmp_path / "out").glob("scores.*.json")
+    ]
+    assert tables and all(tables)
+    start = time.monotonic()
+    again = run_script(repo, tmp_path, name, *words)
+    assert again.returncode == 0 and time.monotonic() - start < 20
+    assert all(" is there" in x or name == "run-memory" for x in again.stdout.splitlines()), (
+        again.stdout
+    )
