@@ -55,7 +55,7 @@ def start(*arguments: str | Path, path: Path | None = None) -> subprocess.Popen[
 
 @pytest.mark.parametrize(
     ("module", "command"),
-    [("gettext", "score"), ("sacrebleu", "score"), ("torch", "train")],
+    [("gettext", "score"), ("sacrebleu", "score")],
 )
 def test_an_interruption_while_modules_are_imported_is_one_line(module, command, tmp_path):
     (tmp_path / f"{module}.py").write_text(SLOW, encoding="utf-8")

@@ -146,12 +146,13 @@ def dispatch(argv: Sequence[str]) -> None:
 
 
 def _overview() -> argparse.ArgumentParser:
-    lines = "\n".join(f"  {name:<14}{text}" for name, text in all_commands().items())
+    lines = "\n".join(f"  {name:<16}{text}" for name, text in all_commands().items())
     parser = Parser(
         prog="gtrans",
         description="Document-level machine translation on fairseq.",
         epilog=f"commands:\n{lines}\n\n"
-        "'gtrans COMMAND --help' describes a command and shows an example.",
+        "'gtrans COMMAND --help' describes a command and shows an example. "
+        f"With {VERBOSE} an unexpected error shows its stack trace.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gtrans {__version__}")
