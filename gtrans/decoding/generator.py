@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import torch
@@ -100,8 +100,8 @@ class DocumentGenerator:
             frame.document_mark,
         )
         given: dict[str, Any] = {
-            field.name: type(field.default)(getattr(generation, field.name, field.default))
-            for field in fields(SearchOptions)
+            name: type(default)(getattr(generation, name, default))
+            for name, default in asdict(SearchOptions()).items()
         }
         given["normalize"] = not getattr(generation, "unnormalized", False)
         options = SearchOptions(**given)
