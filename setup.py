@@ -62,7 +62,7 @@ setup(
     python_requires=">=3.11,<3.14",
     cmdclass={"build_py": BuildWithShipped},
     packages=find_packages(include=["gtrans", "gtrans.*"]),
-    package_data={"gtrans.lab": ["report.html"]},
+    package_data={"gtrans.cli.shared": ["*.json"], "gtrans.lab": ["report.html"]},
     entry_points={"console_scripts": ["gtrans = gtrans.cli:main"]},
     # torch and fairseq-fixed are left out on purpose. pip would answer the first with gigabytes of
     # whatever build of torch is newest, or replace the one that fits a machine's GPU; it would

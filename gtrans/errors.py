@@ -52,8 +52,13 @@ def working_on(what: object) -> Iterator[None]:
         raise
 
 
-def one_line(error: BaseException) -> str:
-    """An error that nobody expected, in one line: the file or option at hand, then what it is."""
+def one_line(error: BaseException, otherwise: str = "") -> str:
+    """An error that nobody expected, in one line: the file at hand, then what it is.
+
+    Args:
+        error: the error.
+        otherwise: what was at hand, if the error does not say.
+    """
     places = getattr(error, "__notes__", [])
     if isinstance(error, OSError) and error.strerror:
         named = [str(name) for name in (error.filename, error.filename2) if name is not None]
@@ -64,6 +69,7 @@ def one_line(error: BaseException) -> str:
     else:
         text = next((line for line in map(str.strip, str(error).splitlines()) if line), "")
         what = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    places = places or [otherwise] * bool(otherwise)
     return printable(": ".join([*places, what])[:_LONGEST].rstrip("."))
 
 

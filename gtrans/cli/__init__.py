@@ -23,8 +23,10 @@ it is one line without, and with it the stack trace comes first.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 
 from gtrans.cli.shared import VERBOSE
 
@@ -56,6 +58,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _at_hand(words: Sequence[str]) -> str:
+    """The command and the files that it was given, for an error that names none."""
+    named = [
+        f"{before} {word}" if before.startswith("-") else word
+        for before, word in pairwise(words)
+        if os.path.exists(word)
+    ]
+    return " ".join(["gtrans", *words[:1], *named[:3]])
+
+
 def _failed(error: Exception, words: Sequence[str]) -> int:
     """Say in one line what has ended a command; returns the exit status."""
     from gtrans.errors import mistake_in, one_line
@@ -70,6 +82,6 @@ def _failed(error: Exception, words: Sequence[str]) -> int:
 
             traceback.print_exception(error)
         way_out = "" if VERBOSE in words else f" ({VERBOSE} shows where)"
-        mistake = f"{one_line(error)}{way_out}"
+        mistake = f"{one_line(error, _at_hand(words))}{way_out}"
     print(f"gtrans: error: {mistake}", file=sys.stderr)
     return 1

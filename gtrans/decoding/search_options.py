@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gtrans.errors import GtransError
 
-_LARGEST = 1e6
+_LARGEST, _LARGEST_BEAM = 1e6, 1000
 # Lengths of thousands of tokens to such a power are still numbers.
 _LARGEST_POWER = 20
 
@@ -47,17 +47,17 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         """Raises GtransError for values out of range."""
-        for flag, value, least in (
-            ("beam", self.beam, 1),
-            ("max-len-a", self.max_len_a, 0),
-            ("max-len-b", self.max_len_b, 0),
-            ("min-len", self.min_len, 0),
-            ("no-repeat-ngram-size", self.no_repeat_ngram_size, 0),
+        for flag, value, least, most in (
+            ("beam", self.beam, 1, _LARGEST_BEAM),
+            ("max-len-a", self.max_len_a, 0, _LARGEST),
+            ("max-len-b", self.max_len_b, 0, _LARGEST),
+            ("min-len", self.min_len, 0, _LARGEST),
+            ("no-repeat-ngram-size", self.no_repeat_ngram_size, 0, _LARGEST),
         ):
             if not value >= least:
                 raise GtransError(f"`--{flag}` must be at least {least}, but is {value}.")
-            if value > _LARGEST:
-                raise GtransError(f"`--{flag}` must be at most {_LARGEST:g}, but is {value}.")
+            if value > most:
+                raise GtransError(f"`--{flag}` must be at most {most:g}, but is {value}.")
         if not 0 < self.temperature <= _LARGEST:
             raise GtransError(f"`--temperature` must be above 0, but is {self.temperature}.")
         for flag, value, most in (

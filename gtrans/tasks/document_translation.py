@@ -18,7 +18,7 @@ from gtrans.data.stream import StreamDataset
 from gtrans.data.symbols import MASK, add_symbols, language_symbol, split_languages
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
-from gtrans.errors import GtransError
+from gtrans.errors import GtransError, working_on
 from gtrans.model_identity import STATE, ModelIdentity, same_data
 from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
@@ -165,9 +165,10 @@ class DocumentTranslationTask(InteractiveTask):
         training = split == self.cfg.train_subset
         dictionaries, words = (self._source, self._target), self._identity.words
         reader = SplitReader(self.cfg, dictionaries, words, self.bert, combine)
-        self.datasets[split] = reader.read(
-            folders, split, self.examples, training, self._longest, epoch
-        )
+        with working_on(f"{os.pathsep.join(folders)}, split '{split}'"):
+            self.datasets[split] = reader.read(
+                folders, split, self.examples, training, self._longest, epoch
+            )
         for part in self.parts:
             part.loaded(split, self.datasets[split])
 

@@ -29,7 +29,7 @@ ARCH = ("--arch", "gtransformer_tiny")
         ((*ARCH, "--init-from", "{}/no.pt"), "--init-from {}/no.pt: there is no such checkpoint."),
         ((*ARCH, "--restore-file", "{}/no.pt"), "--restore-file {}/no.pt: there is no such check"),
         ((*ARCH, "--finetune-from-model", "{}/no.pt"), "--finetune-from-model {}/no.pt: there is "),
-        ((*ARCH, "--save-dir", "{}/file"), "--save-dir {}/file: cannot be written (a part of its "),
+        ((*ARCH, "--save-dir", "{}/file"), "--save-dir {}/file: cannot be written (Not a dir"),
         ((*ARCH, "--save-dir", "/proc/runs"), "--save-dir /proc/runs: cannot be written ("),
         (
             ("--arch", "gtrans_fusion_tiny", "--criterion", "chunked_cross_entropy"),
@@ -139,7 +139,7 @@ def test_a_mistake_of_one_rank_ends_all(tiny, tmp_path):
     assert done.returncode != 0
     # torch writes the number of the process before it
     (line,) = (line for line in done.stderr.splitlines() if "gtrans: error: " in line)
-    assert f"gtrans: error: --save-dir {tmp_path / 'file'}: cannot be written (a part of" in line
+    assert f"gtrans: error: --save-dir {tmp_path / 'file'}: cannot be written (Not a dir" in line
 
 
 # ---- warnings ------------------------------------------------------------------------------------

@@ -104,6 +104,6 @@ def test_the_standard_output_on_a_full_disk(tiny: TinyWorld, form: tuple[str, ..
         )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr == (
-        "gtrans: error: the standard output: cannot be written (the disk is full); free space, or "
-        "name a file on another disk.\n"
+        "gtrans: error: the standard output: cannot be written (the disk is full); name another "
+        "file, or make room.\n"
     )

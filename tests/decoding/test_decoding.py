@@ -250,6 +250,7 @@ def test_longer_than_anything_seen() -> None:
     ("options", "message"),
     [
         ({"beam": 0}, "`--beam` must be at least 1, but is 0"),
+        ({"beam": 100_000}, "`--beam` must be at most 1000, but is 100000"),
         ({"max_len_b": -1}, "`--max-len-b` must be at least 0"),
         ({"temperature": 0}, "`--temperature` must be above 0"),
         ({"unkpen": math.nan}, "`--unkpen` must be from -1e.06 to 1e.06, but is nan"),

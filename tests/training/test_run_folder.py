@@ -276,7 +276,7 @@ def test_two_trainings_in_one_folder(folder, tiny, stock):
     before = contents(folder)
     with locked(folder):
         line = refusal(train(stock, tiny.data, folder, updates=4))
-    assert line.startswith(f"{folder}: process ")
+    assert line.startswith(f"{folder}: another process is writing it")
     assert contents(folder) == before
 
 
