@@ -45,7 +45,7 @@ quoted() { # words as they can be typed
 }
 chosen() { [[ ,${OPTION[stage]}, == *,$1,* ]]; }
 first_machine() { [[ ${OPTION[node-rank]} == 0 ]]; }
-usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" && echo && cat "$HERE/options.txt"; }
+usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" && echo && sed "s/SCRIPT/$NAME.sh/" "$HERE/options.txt"; }
 
 # parse ARGUMENT...: read and check the options.
 parse() {

@@ -9,7 +9,7 @@ here=$(dirname "${BASH_SOURCE[0]}")
 corpora=iwslt17,nc2016,europarl7 systems=randinit,finetune out="" rest=()
 while (($#)); do
   case $1 in
-    -h | --help) sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" && exit ;;
+    -h | --help) sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" && echo && sed s/SCRIPT/run-all.sh/ "$here/options.txt" && exit ;;
     --corpus) corpora=$2 && shift 2 ;;
     --systems) systems=$2 && shift 2 ;;
     --out) out=$2 && shift 2 ;;

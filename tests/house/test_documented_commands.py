@@ -23,6 +23,7 @@ import pytest
 from fairseq import options
 
 from gtrans.cli import train
+from gtrans.cli.shared.config_file import take_config
 from gtrans.cli.shared.dispatch import all_commands, module_of
 from gtrans.cli.shared.fairseq_commands import parse
 
@@ -169,7 +170,10 @@ def check_fairseq(name: str, words: list[str]) -> None:
         options.get_preprocessing_parser().parse_args(words)
         return
     trains = name == "train"
-    if trains and "--arch" not in words:
+    if trains:
+        config, words = take_config(["tiny" if word == "NAME" else word for word in words])
+        words = words if config is None else config.words([*words, "--init-from", "x"])
+    if trains and not any(word.partition("=")[0] == "--arch" for word in words):
         words = [*words, "--arch", "gtransformer_tiny"]
     if "--user-dir" in words:  # it may be any plugin's; here it is this one
         words[words.index("--user-dir") + 1] = str(REPO / "gtrans")
