@@ -211,8 +211,8 @@ def by_part(
     yield Panel(metric, x_label, metric, bars(scores))
     if baseline is not None:
         yield _differences(runs, scores, baseline, metric, x_label)
-    sentences = tuple(Point(name, float(count)) for name, (count, _) in counts.items())
-    of_all = Series("", sentences, len(runs), "bars")
+    numbers = tuple(Point(name, float(count)) for name, (count, _) in counts.items())
+    of_all = Series("", numbers, len(runs), "bars")
     yield Panel("sentences", x_label, "sentences", (of_all,))
 
 
