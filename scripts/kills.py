@@ -350,7 +350,8 @@ def trial(out: Path, name: str, number: int, seed: int) -> dict[str, Any]:
     log = folder.with_suffix(".log")
     _empty(folder, log)
     record: dict[str, Any] = {"case": name, "trial": number, "kills": [], "outlived": 0}
-    left, status = draw.randint(1, MOST_KILLS), None
+    left = draw.randint(1, MOST_KILLS)
+    status: int | str | None = None
     while status is None:
         moment = draw.uniform(0, seconds) if left else float("inf")
         aimed = draw.random() < AIMED
