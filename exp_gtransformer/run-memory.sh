@@ -35,11 +35,11 @@ if chosen score && [[ $DRY_RUN == no ]]; then
 import json, sys
 from statistics import mean
 
-tables = [json.load(open(name, encoding="utf-8"))["systems"] for name in sys.argv[1:]]
+tables = [list(json.load(open(name, encoding="utf-8"))["systems"].values()) for name in sys.argv[1:]]
 for place, name in enumerate(("sentence", "memory")[-len(tables[0]) :]):
-    scores = [table[place]["scores"] for table in tables]
-    for metric in scores[0]:
-        values = [run[metric]["score"] for run in scores if run.get(metric)]
-        print(f"{name:<10}{metric:<24}{mean(values):8.2f}  mean of {len(values)}")
+    for metric, first in tables[0][place].items():
+        if isinstance(first, dict) and "score" in first:
+            values = [table[place][metric]["score"] for table in tables]
+            print(f"{name:<10}{metric:<24}{mean(values):8.2f}  mean of {len(values)}")
 PYTHON
 fi
