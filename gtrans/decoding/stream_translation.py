@@ -7,7 +7,7 @@ from gtrans.decoding.alternatives import json_lines
 from gtrans.decoding.translation import write_out
 from gtrans.decoding.translation_options import DecodingOptions
 from gtrans.decoding.translator import Translator
-from gtrans.text.reader import check_plain_line, is_boundary
+from gtrans.text.reader import check_plain, is_boundary
 
 
 def translate_stream(options: DecodingOptions) -> int:
@@ -23,13 +23,15 @@ def translate_stream(options: DecodingOptions) -> int:
     translator = Translator.of(options)
     document: list[str] = []
     places: list[str] = []
+    first: list[tuple[int, str]] = []  # all lines up to the end of the first document
     sentences = documents = 0
-    begun = False
 
     def finish() -> None:
         nonlocal sentences, documents
         if not document:
             return
+        if not documents:
+            check_plain("standard input", first)
         documents += 1
         (translations,) = translator.translated([document], places)
         written = translations
@@ -42,9 +44,8 @@ def translate_stream(options: DecodingOptions) -> int:
         places.clear()
 
     for number, line in enumerate(iterate_raw_lines(STANDARD_STREAM, once=True), start=1):
-        if line and not begun:
-            check_plain_line("standard input", number, line)
-            begun = True
+        if not documents:
+            first.append((number, line))
         if not is_boundary(line):
             check_length("standard input", number, line)
             document.append(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import logging
 import os
@@ -174,8 +175,9 @@ def test_markup_in_rows_stays(
 
 
 def test_a_test_set_has_a_line_for_each_segment(
-    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):  # fmt: skip
     source, plain = tmp_path / "set.sgm", tmp_path / "plain"
     source.write_text(
         '<srcset srclang="en"><doc docid="1"><seg id="1">It sang.</seg><seg id="2"></seg>\n'
@@ -199,6 +201,9 @@ def test_a_test_set_has_a_line_for_each_segment(
     page.write_text("<html>\n<p>It sang.</p>\n</html>\n")
     argv = command(tiny, page, "--output-dir", tmp_path / "other", *FAST)
     assert "is no plain text but HTML" in error(argv, capsys)
+    titles = io.TextIOWrapper(io.BytesIO(b"1\n00:00:01,000 --> 00:00:02,000\nIt sang.\n\n2\n"))
+    monkeypatch.setattr(sys, "stdin", titles)
+    assert "is no plain text but subtitles (SRT)" in error(command(tiny, "--stream", *FAST), capsys)
 
 
 def test_no_page_ends_the_run(

@@ -58,6 +58,7 @@ READ = {
     "Windows, byte order mark": "\ufeffA b.\r\nC.\r\n\r\nD e.\r\n",
     "white space": " A b. \n\tC.\n\u3000\nD e.\n",
     "<doc>": '<doc id="1" title="x">\nA b.\nC.\n</doc>\n<doc id="2">\nD e.\n</doc>\n',
+    "<doc> of WikiExtractor": '<doc id="1" title=""A" B">\nA b.\nC.\n</doc>\n<DOC x=1>\nD e.\n',
     "OPUS": "\n<fromDoc>a/1.xml.gz\n\nA b.\nC.\n\n<fromDoc>a/2.xml.gz</fromDoc>\n\nD e.\n",
     "OPUS, both": "<fromDoc>1\n<toDoc>2\n\nA b.\nC.\n\n<fromDoc>3\n<toDoc>4\n\nD e.\n",
     "JSON lines": rows(*({"doc_id": d, "text": s} for d, s in ROWS)),
@@ -98,6 +99,22 @@ REJECTED = {
     "SRT": ("1\n00:00:01,000 --> 00:00:02,000\nA.\n\n2\n", "subtitles (SRT)"),
     "WebVTT": ("WEBVTT\n\n00:01.000 --> 00:02.000\nA.\n", "subtitles (WebVTT)"),
     "MicroDVD": ("{1}{20}A.\n{21}{40}B.\n", "subtitles"),
+    "MPL2": ("[1][20]A.\n[21][40]B.\n", "subtitles"),
+    "SBV": ("0:00:01.000,0:00:02.000\nA.\n\n0:00:03.000,0:00:04.000\nB.\n", "subtitles"),
+    "LRC": ("[00:12.00]A.\n[00:15.30]B.\n", "subtitles"),
+    "fairseq-generate": ("S-0\ta\nT-0\tb\nH-0\t-1\tc\n", "output of fairseq-generate; its"),
+    "opus_read": ('# a.xml\n\n===\n(src)="1">A.\n(trg)="1">B.\n===\n', "output of opus_read"),
+    "n best": ("0 ||| a ||| -1\n0 ||| b ||| -2\n", "list of the n best"),
+    "words in lines": ("# 1\n1\tA\tDT\n2\tb\tNN\n3\t.\t.\n", "a table without document ids"),
+    "<s>": ("<s> A. </s>\n<s id=1>B.</s>\n", "markup (line 1: <s> A."),
+    "HTML without end tags": ("<p>A.\n<p>B.\n<P class=x>C.\n", "markup (line 1: <p>A."),
+    "the body of HTML": ("<body>\nA.\nB.\n</body>\n", "HTML"),
+    "TMX without a head": ("<tmx version=1>\n<tu><tuv><seg>A.</seg></tuv></tu>\n</tmx>\n", "TMX"),
+    "PO, plural": ('msgctxt "x"\nmsgid "A."\nmsgid_plural "B."\nmsgstr[0] "C."\n', "PO"),
+    "CSV with languages": ('id,en,de\n1,"A, b",B\n', "commas"),
+    "CSV with semicolons": ("source;target\nA.;B.\n", "commas"),
+    "CSV in quotes": ('"A.","B."\n"C, d.","D."\n', "commas"),
+    "LaTeX with a comment": ("% x\n\\documentclass{article}\nA.\n", "LaTeX"),
     "TMX": ('<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx>\n', "TMX"),
     "XLIFF": ('<?xml version="1.0"?>\n<xliff version="1.2">\n', "XLIFF"),
     "other XML": ('<?xml version="1.0"?>\n<!-- x -->\n<bible>\n', "XML (<bible>)"),
@@ -107,7 +124,7 @@ REJECTED = {
     "printed JSON": ('{\n  "a": 1\n}\n', "JSON"),
     "CSV": ("doc_id,source,target\n1,A.,B.\n", "commas"),
     "LaTeX": ("\\documentclass{article}\nA.\n", "LaTeX"),
-    "two columns": ("A.\tB.\nC.\tD.\n", "there is no document id; the first line of a table"),
+    "two columns": ("A.\tB.\nC.\tD.\n", "a table without document ids; the first line of a table"),
     "rows without ids": (rows({"source": "A."}), ":1: there is no document id"),
     "cut rows": ('{"doc_id": "1", "text": "A.', ":1: not JSON"),
     "PDF": (b"%PDF-1.7\n%\xe2\xe3\n", "PDF"),
@@ -141,6 +158,9 @@ def test_what_is_no_text_is_rejected_by_what_it_is(
 
 
 TEXT = {
+    "tags in a text": ["<html> begins a page.", "<p> begins a paragraph.", "<br> ends a line."],
+    "lines with commas": ["So, no", "source, text", '"Ja", sagte er, "nein".', "A, b"],
+    "times": ["[00:12] A.", "B.", "10:30, 11:30", "C."],
     "tags here and there": ["<p> is a tag.", *["A."] * 30, "<div id=sec1></div>", "<i>B.</i>"],
     "only inline tags": ["<i>A.</i>", "<i>B.</i>", "<b>C.</b>"],
     "placeholders": ["<empty string>", "<user name>", "A."],
@@ -314,6 +334,13 @@ def test_systems_of_one_file_are_scored_by_their_names(
 def test_lines_carry_their_numbers(tmp_path: Path) -> None:
     path = file(tmp_path, "\na\n\n\nb\nc\n\n")
     assert list(iterate_lines(path)) == [(2, "a"), (3, None), (5, "b"), (6, "c")]
+
+
+@pytest.mark.parametrize("suffix", ["md", "csv", "po", "yaml", "strings", "rst", "tex.gz"])
+def test_what_looks_like_text_is_known_by_its_name(suffix: str, tmp_path: Path) -> None:
+    path = file(tmp_path, "A.\n", f"file.{suffix}")
+    with pytest.raises(GtransError, match="is no plain text but .*; write its sentences"):
+        read_documents(path)
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ __all__ = [
     "Segment",
     "Sides",
     "TestSet",
-    "check_plain_line",
+    "check_plain",
     "is_boundary",
     "iterate_lines",
     "lines_of",
@@ -110,15 +110,18 @@ def open_text(
     raise AssertionError("plain text is recognised last")
 
 
-def check_plain_line(path: str, number: int, line: str) -> None:
-    """Raises GtransError if the first line of a stream is not one of plain text."""
-    head = Head(path, [(number, line)])
+def check_plain(path: str, lines: Sequence[tuple[int, str]]) -> None:
+    """Raises GtransError if the first lines of a stream, with their numbers, are no plain text."""
+    head = Head(path, lines[: Head.LINES])
     _check_plain(path, next(kind for kind in FORMATS if kind.recognises(head)))
 
 
 def _check_plain(path: str | os.PathLike[str], kind: type[Reader]) -> None:
     if kind is not Plain:
-        raise GtransError(f"'{path}' is no plain text but {kind.title}; {CONVERT}")
+        raise GtransError(
+            f"'{path}' is no plain text but {kind.title}; {CONVERT} (`gtrans translate --input` "
+            "and `gtrans score` read it)"
+        )
 
 
 def plain_lines(path: str | os.PathLike[str]) -> Iterator[str]:
@@ -423,5 +426,5 @@ def read_identified(path: str, role: Role, choice: Choice = ANY) -> Identified |
     found.references = reader.references
     found.others = frozenset(reader.others if isinstance(reader, Rows) else ())
     if not any(one.text() for segments in found.documents.values() for one in segments):
-        raise GtransError(f"'{path}' holds no text; give rows with a document id and a text")
+        raise GtransError(f"'{path}' holds no {role}; give rows with a document id and a text")
     return found

@@ -18,7 +18,9 @@ DOCUMENT_LINE = "<d>"
 BAD_SOURCE = "marked is_bad_source"
 NO_REFERENCE = "without a reference"
 ATTRIBUTES = r"""(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'<>]+))*"""
-_BOUNDARY = re.compile(rf"<d>|<(?:doc|DOC){ATTRIBUTES}\s*>|</(?:doc|DOC)>|<(?:fromDoc|toDoc)>.*")
+_BOUNDARY = re.compile(
+    rf"<d>|<(?:doc|DOC)(?:{ATTRIBUTES}\s*|\s+\w+=[^<>]*)>|</(?:doc|DOC)>|<(?:fromDoc|toDoc)>.*"
+)
 
 
 def is_boundary(line: str) -> bool:

@@ -11,22 +11,46 @@ from gtrans.data.documents import check_length
 from gtrans.errors import GtransError
 from gtrans.messages import say
 from gtrans.text.reader.base import ATTRIBUTES, Document, Head, Reader, Segment, is_boundary
-from gtrans.text.reader.rows import is_comma_table
+from gtrans.text.reader.rows import NEEDS_IDS, is_comma_table
 
 _TRANSLATES = "`gtrans translate FILE --output-dir DIR` translates it as it is"
 CONVERT = "write its sentences as plain text, one per line"
 _TIME = re.compile(r"(?:\d+:)?\d\d:\d\d[,.]\d{3} --> ")
-_FRAMES = re.compile(r"\{\d+\}\{\d+\}")
-_INLINE = r"(?:a|abbr|b|big|code|em|font|i|s|small|span|strong|sub|sup|tt|u)\b"
+_INLINE = r"(?:a|abbr|b|big|code|em|font|i|small|span|strong|sub|sup|tt|u)\b"
 _TAG_LINE = re.compile(
     rf"<(?!{_INLINE})([A-Za-z][\w:.-]*){ATTRIBUTES}\s*/?>(?:$|.*</\1>$|\s*<)|"
+    rf"<(?i:p|li|h[1-6]|t[dhr]|d[dt]|div){ATTRIBUTES}\s*>(?=\S)|"
     rf"</(?!{_INLINE})[A-Za-z][\w:.-]*>$|<!--|<[?!][A-Za-z]",
 )
+_WITHOUT_TIMES = "write the text of each title, one sentence per line"
+_LINES = (
+    (
+        r"\{\d+\}\{\d+\}|\[\d+\]\[\d+\]|\[\d+:\d\d[.:]\d\d\]|(?:\d+:)?\d\d:\d\d\.\d{3},\d",
+        "subtitles", _WITHOUT_TIMES,
+    ),
+    (
+        r"[STHDP]-\d+\t", "the output of fairseq-generate",
+        "its translations are `grep ^D- FILE | sort -V | cut -f3`",
+    ),
+    (r"\d+ \|\|\| ", "a list of the n best translations", CONVERT),
+    (r'\((?:src|trg)\)="', "the output of opus_read", "`opus_read -wm moses` writes plain text"),
+    (r'"(?:[^"]|"")*"[,;]"', "a table with commas (CSV)", "write it with tabs (TSV)"),
+)  # fmt: skip
+"""Formats with lines of their own: how these begin, what they are, and the way out."""
+_NAMES = {
+    "Markdown": (".md", ".markdown", ".mdx"),
+    "PO, messages of a program": (".po", ".pot"),
+    "a table with commas (CSV)": (".csv",),
+    "a file of messages or settings": (".ini", ".properties", ".strings", ".toml", ".yaml", ".yml"),
+    "reStructuredText": (".rst",),
+    "LaTeX": (".tex",),
+}
+"""Formats whose lines look like text, by the ends of their names."""
 
 
 def _root(head: Head) -> str:
     """The first element of a file that begins with a tag; empty: it does not."""
-    if not head.first.startswith("<"):
+    if not head.first.startswith("<") or re.match(r"<[\w:.-]+> \w", head.first):
         return ""
     text = re.sub(r"<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>", "",
                   "\n".join(head.lines), flags=re.DOTALL | re.IGNORECASE)  # fmt: skip
@@ -48,20 +72,25 @@ def _what(head: Head) -> tuple[str, str] | None:
     """What a file is instead of a text, and the way out; None: it is a text."""
     first, second = head.first, (*head.lines, "", "")[1]
     root = _root(head)
-    if root == "html" or first.lower().startswith("<!doctype html"):
+    if root in ("html", "head", "body") or first.lower().startswith("<!doctype html"):
         return "HTML", _TRANSLATES
     if root in ("tmx", "xliff", "tei"):
         return root.upper(), CONVERT
     if first.lower().startswith("<?xml"):
         return f"XML (<{root or '?'}>)", CONVERT
     if first.startswith("WEBVTT"):
-        return "subtitles (WebVTT)", CONVERT
+        return "subtitles (WebVTT)", _WITHOUT_TIMES
     times = sum(map(bool, map(_TIME.match, head.lines)))
     if (first.isdigit() and _TIME.match(second)) or times > 1:
-        return "subtitles (SRT)", CONVERT
-    if head.share(_FRAMES) > 0.5 or first == "[Script Info]":
-        return "subtitles", CONVERT
-    if head.has(r'msgid "') and head.has(r'msgstr "'):
+        return "subtitles (SRT)", _WITHOUT_TIMES
+    if first == "[Script Info]":
+        return "subtitles", _WITHOUT_TIMES
+    for pattern, what, way_out in _LINES:
+        if head.share(re.compile(pattern)) > 0.3:
+            return what, way_out
+    if sum("\t" in line for line in head.lines) > 0.5 * len(head.lines):
+        return "a table without document ids", NEEDS_IDS
+    if head.has(r'msgid "') and head.has(r'msgstr(?:\[\d\])? "'):
         return "PO, messages of a program", CONVERT
     if (first in ("{", "[", "[{") and second[:1] in ('"', "{", "[", "}", "]")) or (
         first.startswith('[{"') or (first.startswith('["') and first.endswith('"]'))
@@ -69,7 +98,8 @@ def _what(head: Head) -> tuple[str, str] | None:
         return "JSON", "give JSON lines, an object with a document id per line (`jq -c '.[]' FILE`)"
     if is_comma_table(head):
         return "a table with commas (CSV)", "write it with tabs (TSV)"
-    if first.startswith((r"\documentclass", r"\begin{document}")):
+    begin = next((line for line in head.lines if line[0] != "%"), "")
+    if begin.startswith((r"\documentclass", r"\begin{document}")):
         return "LaTeX", CONVERT
     if head.has(r"<talkid>") and head.has(r"<url>"):
         return "the training text of IWSLT with its tags", "`gtrans get-corpus` reads it"
@@ -80,6 +110,9 @@ def _what(head: Head) -> tuple[str, str] | None:
         )
         shown = line[1] if len(line[1]) < 40 else f"{line[1][:37]}..."
         return f"markup (line {line[0]}: {shown})", f"{CONVERT}; HTML: {_TRANSLATES}"
+    for what, suffixes in _NAMES.items():
+        if head.suffix in suffixes and head.lines:
+            return what, f"{CONVERT}; Markdown: {_TRANSLATES}" if what == "Markdown" else CONVERT
     return None
 
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from gtrans.data.documents import check_length
@@ -40,11 +41,16 @@ _TEXTS: dict[Role, tuple[str, ...]] = {
     "source": ("source", "src", "srctext", "sourcetext", "paragraphs", "text"),
 }
 """Names of the column that has the text, the first one that a file has; without ``_`` and ``-``."""
+_KNOWN = frozenset(chain(("id",), _DOCUMENT, _SEGMENT, *_TEXTS.values()))
 _PAIR = ("lp", "langpair", "languagepair")
 _FROM = ("srclang", "sourcelang", "srclanguage", "sourcelanguage")
 _TO = ("tgtlang", "trglang", "targetlang", "tgtlanguage", "targetlanguage")
 _WHOLE_TEXT = ("text", "paragraphs")
 _OBJECT = re.compile(r'\{\s*"')
+NEEDS_IDS = (
+    "the first line of a table needs the names of its columns, one of them 'doc_id', 'docid' or "
+    "'document_id'; plain text has no tabs"
+)
 
 
 @dataclass(frozen=True)
@@ -115,12 +121,9 @@ class Rows(Reader):
         names = {_name(cell) for cell in head.first.split("\t")}
         if names & {*_DOCUMENT} or ("id" in names and names & {*_WHOLE_TEXT}):
             return True
-        known = {name for columns in (_SEGMENT, *_TEXTS.values()) for name in columns}
-        if names <= known or all("\t" in line for line in head.lines):
+        if names <= _KNOWN:
             raise GtransError(
-                f"{head.path}:{head.numbered[0][0]}: there is no document id; the first line of a "
-                "table needs the names of its columns, one of them 'doc_id', 'docid' or "
-                "'document_id'; plain text has no tabs"
+                f"{head.path}:{head.numbered[0][0]}: there is no document id; {NEEDS_IDS}"
             )
         return False
 
@@ -156,10 +159,11 @@ class Rows(Reader):
             direction = _direction(row)
             wanted = not self.choice.direction or not direction
             if direction not in directions and directions and wanted:
+                directions[direction] = None
                 directions |= dict.fromkeys(_direction(other) for _, other in self._rest())
                 raise GtransError(
                     f"{self.path}:{number}: the rows are of several directions; choose one with "
-                    f"`--direction`: {', '.join(filter(None, [*directions, direction]))}"
+                    f"`--direction`: {', '.join(filter(None, directions))}"
                 )
             directions[direction] = None
             if wanted or _same_direction(self.choice.direction, direction):
@@ -297,10 +301,12 @@ def _alternatives(value: Any) -> dict[str, str] | None:
 
 
 def is_comma_table(head: Head) -> bool:
-    """Whether a file is a table as :class:`Rows` reads it, but with commas."""
-    names = {_name(cell.strip('"')) for cell in head.first.split(",")}
-    texts = {name for columns in _TEXTS.values() for name in columns}
-    return bool(names & {*_DOCUMENT} and names & texts)
+    """Whether a file is a table as :class:`Rows` reads it, but with commas or semicolons."""
+    mark = ";" if ";" in head.first else ","
+    names = {_name(cell.strip('"')) for cell in head.first.split(mark)}
+    others = {name for name in names - _KNOWN if not language_code(name)}
+    is_header = len(names) > 1 and not others and " " not in head.first
+    return is_header and all(mark in line for line in head.lines)
 
 
 def _direction(row: Mapping[str, Any]) -> str:

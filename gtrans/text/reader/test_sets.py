@@ -243,9 +243,10 @@ class TestSet(Reader):
         """See :meth:`Reader.recognises`."""
         if not head.first.startswith("<"):
             return False
-        return any(cls._ROOT.search(line) for line in head.lines[:20] if line[0] == "<") or any(
-            re.search(r"<seg\b", line, re.IGNORECASE) for line in head.lines
-        )
+        if any(cls._ROOT.search(line) for line in head.lines[:20] if line[0] == "<"):
+            return True
+        tags = [re.compile(rf"<{tag}\b", re.IGNORECASE) for tag in ("doc", "seg")]
+        return all(any(map(tag.search, head.lines)) for tag in tags)
 
     def __iter__(self) -> Iterator[Document]:
         """See :meth:`Reader.__iter__`."""
