@@ -30,7 +30,8 @@ MAY_IMPORT = {
     },
     "training": {
         *("checkpoint_contents", "checkpoints", "data.unit_options", "data.vocabulary", "errors"),
-        *("identity", "model_identity", "models.base.contract", "optim.amp", "text"),
+        *("identity", "model_identity", "models.base.contract", "optim.amp", "option_types"),
+        "text",
     },
     "formats": {
         *("errors", "languages", "libraries", "messages", "data.documents", "text.reader"),
