@@ -1,327 +1,169 @@
-"""The same options from the command line, from presets and from configuration files."""
+"""The same options from the command line and from configuration files; two learning rates."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.runs import log_of
+import yaml
+from support.folders import REPO
+from support.runs import G_TRANSFORMER, PLUGIN, differing, log_of, outcome, refusal, train
 from support.suites import others_long
+
+from gtrans.checkpoints import read_checkpoint
+from gtrans.cli.shared.config_file import take_config
 
 if TYPE_CHECKING:
     from support.tiny_models import Finished, TinyWorld
 
-
-LAYERS = {"encoder_layers": 2, "decoder_layers": 2}
 SIZES = {
-    **LAYERS,
-    "encoder_embed_dim": 32,
-    "encoder_ffn_embed_dim": 64,
-    "decoder_ffn_embed_dim": 64,
-    **{f"{side}_attention_heads": 2 for side in ("encoder", "decoder")},
-    "encoder_global_layers": 1,
-    "decoder_global_layers": 1,
-    "cross_global_layers": 1,
+    "encoder_layers": 2, "decoder_layers": 2, "encoder_embed_dim": 32,
+    "encoder_ffn_embed_dim": 64, "decoder_ffn_embed_dim": 64,
+    "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+}  # fmt: skip
+GLOBAL = {f"{side}_global_layers": 1 for side in ("encoder", "decoder", "cross")}
+# What the sentence model of these tests does not have.
+OF_BART = ("learned_positions", "layernorm_embedding", "no_scale_embedding", "activation_fn")
+CONFIGS = {
+    "gtransformer_sentence": ("gtransformer_tiny", GLOBAL),
+    "gtransformer_randinit": ("gtransformer_tiny", GLOBAL),
+    "gtransformer_finetune": ("gtransformer_tiny", GLOBAL),
+    "memory_transformer": ("memory_transformer_tiny", {}),
+    "flat_transformer": ("flat_transformer_tiny", {}),
+    "concat_transformer": ("concat_transformer_tiny", {}),
+    "gtrans_fusion": ("gtrans_fusion_tiny", {}),
+    "bert_context_transformer": ("bert_context_transformer_tiny", {}),
+    "gtransformer_bert": ("gtransformer_bert_tiny", {**GLOBAL, "encoder_embed_dim": 16}),
 }
-CONFIGS = ("gtransformer_sentence", "gtransformer_randinit", "gtransformer_finetune")
-# What stands in the configurations, as flags: of each, of all, and of these tests.
-FLAGS = {
-    "gtransformer_sentence": ("--unit", "sentence", "--doc-mode", "full"),
-    "gtransformer_randinit": (
-        *("--unit", "document", "--word-dropout", "0.3", "--word-dropout-epochs", "30"),
-    ),
-    "gtransformer_finetune": (
-        *("--unit", "document", "--word-dropout", "0.1", "--word-dropout-epochs", "40"),
-    ),
-}
-RECIPE = (
-    *("--share-all-embeddings", "--dropout", "0.3", "--optimizer", "adam"),
-    *("--adam-betas", "(0.9, 0.98)", "--lr", "5e-4", "--lr-scheduler", "inverse_sqrt"),
-    *("--warmup-updates", "4000", "--criterion", "chunked_cross_entropy"),
-    *("--label-smoothing", "0.1", "--update-freq", "4"),
-)
-RUN = ("--max-tokens", "512", "--num-workers", "0", "--log-format", "json", "--log-interval", "1",
-       "--disable-validation", "--no-epoch-checkpoints", "--cpu")  # fmt: skip
 
 
-def size_flags(sizes: dict[str, int]) -> list[str]:
-    return [part for k, v in sizes.items() for part in (f"--{k.replace('_', '-')}", str(v))]
+def small(tiny: TinyWorld, folder: Path, config: str, data: Path | None = None) -> Path:
+    """A file of configs/ for the tiny corpus and two updates of a tiny model."""
+    sections = yaml.safe_load((REPO / "configs" / f"{config}.yaml").read_text("utf-8"))
+    arch, more = CONFIGS[config]
+    for name in OF_BART:
+        sections["model"].pop(name, None)
+    sections["model"] |= {"_name": arch, **SIZES, **more}
+    sections["common"] |= {
+        "user_dir": str(REPO / "gtrans"), "cpu": True, "log_format": "json", "log_interval": 1,
+    }  # fmt: skip
+    sections["task"]["data"] = str(data or tiny.data)
+    if "init_from" in sections["task"]:
+        sections["task"]["init_from"] = str(tiny.checkpoints["sentence"])
+    sections["dataset"] |= {"max_tokens": 512, "num_workers": 0, "disable_validation": True}
+    sections["optimization"]["max_update"] = 2
+    path = folder / "own.yaml"
+    path.write_text(yaml.safe_dump(sections), "utf-8")
+    return path
 
 
-def train(tiny: TinyWorld, save: Path, *options: str | Path, updates: int = 2) -> Finished:
-    """``fairseq-train`` for some updates, with the sizes of ``SIZES``."""
+def hydra(tiny: TinyWorld, file: Path, save: Path, *overrides: str) -> Finished:
+    """``fairseq-hydra-train`` with a file."""
     return tiny.run(
-        "train", tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
-        "--arch", "gtransformer_tiny", *size_flags(SIZES), *RECIPE, *RUN,
-        "--max-update", str(updates), "--save-dir", save, *options,
+        "hydra_train", "--config-dir", file.parent, "--config-name", file.stem,
+        f"checkpoint.save_dir={save}", f"hydra.run.dir={save}.hydra", *overrides,
     )  # fmt: skip
-
-
-def hydra(
-    tiny: TinyWorld,
-    repo: Path,
-    config: str,
-    save: Path,
-    *overrides: str,
-    sizes: dict[str, int] = SIZES,
-    updates: int = 2,
-) -> Finished:
-    """``fairseq-hydra-train`` with a file of configs/, the same changes made to it."""
-    return tiny.run(
-        "hydra_train", "--config-dir", repo / "configs", "--config-name", config,
-        f"common.user_dir={repo / 'gtrans'}", f"task.data={tiny.data}",
-        f"checkpoint.save_dir={save}", f"hydra.run.dir={save}.hydra",
-        "model._name=gtransformer_tiny", *(f"++model.{k}={v}" for k, v in sizes.items()),
-        "common.cpu=true", "common.log_format=json", "common.log_interval=1",
-        "dataset.max_tokens=512", "dataset.num_workers=0", "dataset.disable_validation=true",
-        f"optimization.max_update={updates}", *overrides,
-    )  # fmt: skip
-
-
-def read(path: Path) -> dict[str, Any]:
-    """A checkpoint, read with torch's own check in force."""
-    import torch
-
-    from gtrans.checkpoints import register_safe_globals
-
-    register_safe_globals()
-    state: dict[str, Any] = torch.load(path, weights_only=True)
-    return state
 
 
 def losses(done: Finished) -> list[str]:
     return re.findall(r'"loss": "([\d.]+)"', log_of(done))
 
 
-def parameters(done: Finished) -> list[str]:
-    return re.findall(r"num\. shared model params: ([\d,]+)", log_of(done))
-
-
-def refusal(done: Finished) -> str:
-    """The last line that the command line has printed."""
-    assert done.status != 0
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.stderr.strip().splitlines()[-1]
-
-
-# ---- the same model from everywhere --------------------------------------------------------------
-
-
 @pytest.mark.parametrize("config", others_long(CONFIGS, ["gtransformer_randinit"]))
-def test_command_line_and_configuration_give_the_same_model(config, tiny, repo, tmp_path):
-    start = tiny.checkpoints["sentence"] if config.endswith("finetune") else None
-    flags = [*FLAGS[config], *(["--init-from", start] if start else [])]
-    by_flags = train(tiny, tmp_path / "flags", *flags)
-    overrides = [f"task.init_from={start}"] if start else []
-    by_file = hydra(tiny, repo, config, tmp_path / "file", *overrides)
-    assert parameters(by_flags) == parameters(by_file)
-    assert len(losses(by_flags)) == 2
-    assert losses(by_flags) == losses(by_file)
-    one, other = (read(tmp_path / x / "checkpoint_last.pt")["model"] for x in ("flags", "file"))
-    assert one.keys() == other.keys()
-    assert all(one[name].equal(other[name]) for name in one)
-
-    if config.endswith("randinit"):
-        decoded = tiny.run.succeed(
-            "generate", tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
-            "--path", tmp_path / "file" / "checkpoint_last.pt", "--beam", "1", "--max-len-b", "3",
-            "--cpu",
-        )  # fmt: skip
-        sentences = sum(map(len, tiny.source()))
-        assert sorted(number for number, _ in decoded.lines("H")) == list(range(sentences))
-
-
-@pytest.mark.long
-def test_a_preset_gives_its_sizes_in_a_configuration(tiny, repo, tmp_path):
-    """Only the layers are given here: widths are those of gtransformer_tiny."""
-    overrides = ("++model.encoder_global_layers=1", "++model.decoder_global_layers=1")
-    done = hydra(tiny, repo, "gtransformer_randinit", tmp_path, *overrides, sizes=LAYERS, updates=1)
-    log_of(done)
-    model = read(tmp_path / "checkpoint_last.pt")["model"]
-    assert model["encoder.layers.1.fc1.weight"].shape == (1024, 256)
-    assert "encoder.layers.2.fc1.weight" not in model
-
-
-# ---- configuration files -------------------------------------------------------------------------
-
-
-# Task options that concern windows only; configurations of other units do without them.
-TYPOS = [
-    ("model.droput=0.1", "Key 'droput' is not in struct"),
-    ("+model.droput=0.1", "Key 'droput' not in 'GTransformerConfig'"),
-    ("task.max_doc_token=9", "Key 'max_doc_token' is not in struct"),
-    ("+task.max_doc_token=9", "Key 'max_doc_token' not in 'DocumentTranslationConfig'"),
-    ("+model.doc_mode=half", "Invalid value 'half', expected one of [partial, full]"),
-    ("task.unit=chapter", "Invalid value 'chapter', expected one of [sentence, window, "),
-]
-
-
-@pytest.mark.parametrize("typo", others_long(TYPOS, [TYPOS[0], TYPOS[4]]))
-def test_a_typo_in_a_configuration_is_refused(typo, tiny, repo, tmp_path):
-    override, message = typo
-    done = hydra(tiny, repo, "gtransformer_randinit", tmp_path / "out", override)
-    assert done.status != 0
-    assert message in done.stderr
-    assert not (tmp_path / "out").exists()
+def test_a_file_and_its_options_on_the_command_line_give_the_same_model(
+    config, tiny, tmp_path, request
+):
+    data = request.getfixturevalue("prepared_with_bert") if "bert" in config else tiny.data
+    file = small(tiny, tmp_path, config, data)
+    read, _ = take_config(["--config", str(file)])
+    assert read is not None
+    words = [*read.words([]), "--user-dir", "gtrans", "--save-dir", tmp_path / "flags"]
+    by_flags = tiny.run("train", *words)
+    by_file = hydra(tiny, file, tmp_path / "file")
+    assert losses(by_flags) == losses(by_file) and len(losses(by_flags)) == 2
+    paths = (tmp_path / name / "checkpoint_last.pt" for name in ("flags", "file"))
+    assert differing(*(dict(read_checkpoint(path)["model"]) for path in paths)) == []
+    if config == "gtransformer_randinit":
+        search = ("--beam", "1", "--max-len-b", "3", "--cpu", "--path")
+        path = tmp_path / "file" / "checkpoint_last.pt"
+        done = tiny.run.succeed("generate", tiny.data, *PLUGIN, *search, path)
+        numbers = sorted(number for number, _ in done.lines("H"))
+        assert numbers == list(range(len(tiny.pieces("en"))))
 
 
 @pytest.mark.parametrize(
-    ("option", "message"),
+    ("override", "message"),
     [
-        (("--droput", "0.1"), "unrecognized arguments: --droput 0.1"),
-        (("--doc-mode", "half"), "argument --doc-mode: invalid choice: 'half'"),
-        (("--arch", "gtransformer_tinny"), "argument --arch/-a: invalid choice"),
+        ("model.droput=0.1", "Key 'droput' is not in struct"),
+        ("+model.doc_mode=half", "Invalid value 'half', expected one of [partial, full]"),
+        ("task.unit=chapter", "Invalid value 'chapter', expected one of [sentence, window, "),
     ],
 )
-def test_a_typo_on_the_command_line_is_refused(option, message, tiny, tmp_path):
-    assert message in refusal(train(tiny, tmp_path, *option))
+def test_a_mistake_in_a_configuration_is_rejected(override, message, tiny, tmp_path):
+    file = small(tiny, tmp_path, "gtransformer_randinit")
+    done = hydra(tiny, file, tmp_path / "out", override)
+    assert done.status != 0 and message in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
-# ---- precision -----------------------------------------------------------------------------------
+# ---- two learning rates ------------------------------------------------------------------------
 
 
-def is_bfloat16(path: Path) -> bool:
-    """Whether parameters were of that type in training; fairseq writes them as fp32."""
-    return all(x.bfloat16().float().equal(x) for x in read(path)["model"].values())
-
-
-@pytest.mark.long
-def test_bf16_from_both(tiny, repo, tmp_path):
-    start = tiny.checkpoints["sentence"]
-    flags = (*FLAGS["gtransformer_finetune"], "--init-from", start, "--bf16")
-    by_flags = train(tiny, tmp_path / "flags", *flags)
-    by_file = hydra(
-        tiny, repo, "gtransformer_finetune", tmp_path / "file", f"task.init_from={start}",
-        "common.bf16=true",
-    )  # fmt: skip
-    assert losses(by_flags) == losses(by_file)
-    assert not is_bfloat16(start)
-    assert is_bfloat16(tmp_path / "flags" / "checkpoint_last.pt")
-    assert is_bfloat16(tmp_path / "file" / "checkpoint_last.pt")
-
-
-def rates(path: Path) -> list[float]:
+def rates(folder: Path) -> list[float]:
     """The learning rates of a checkpoint's optimizer, highest first."""
-    groups = read(path)["last_optimizer_state"]["param_groups"]
-    return sorted((group["lr"] for group in groups), reverse=True)
+    state = read_checkpoint(folder / "checkpoint_last.pt")["last_optimizer_state"]
+    return sorted((group["lr"] for group in state["param_groups"]), reverse=True)
 
 
 @pytest.mark.parametrize(
     "precision",
-    [
-        (),
-        pytest.param(("--amp",), marks=pytest.mark.long),
-        ("--bf16",),
-        pytest.param(("--fp16", "--memory-efficient-fp16"), marks=pytest.mark.long),
-        pytest.param(("--fp16", "--fp16-no-flatten-grads"), marks=pytest.mark.long),
-    ],
-)
+    others_long(
+        [
+            (), ("--bf16",), ("--amp",), ("--fp16", "--memory-efficient-fp16"),
+            ("--fp16", "--fp16-no-flatten-grads"),
+        ],
+        [(), ("--bf16",)],
+    ),
+)  # fmt: skip
 def test_loaded_and_new_parameters_have_two_rates(precision, tiny, tmp_path):
-    """After 2 of 4000 warm-up updates, at 5e-4."""
-    start = tiny.checkpoints["sentence"]
-    log_of(train(tiny, tmp_path, "--doc-mode", "partial", "--init-from", start, *precision))
-    lr = 5e-4 * 2 / 4000
-    assert rates(tmp_path / "checkpoint_last.pt") == pytest.approx([lr, 0.2 * lr])
+    start = ("--doc-mode", "partial", "--init-from", tiny.checkpoints["sentence"])
+    log_of(train(tiny.run, tiny.data, tmp_path, *start, *precision, updates=2))
+    assert rates(tmp_path) == pytest.approx([0.003, 0.2 * 0.003])
+    # fairseq writes parameters of every type as fp32
+    values = read_checkpoint(tmp_path / "checkpoint_last.pt")["model"].values()
+    halved = all(value.bfloat16().float().equal(value) for value in values)
+    assert halved == ("--bf16" in precision)
 
 
-def test_fp16_that_flattens_is_refused_with_the_advice(tiny, tmp_path):
-    done = train(tiny, tmp_path, "--init-from", tiny.checkpoints["sentence"], "--fp16")
-    assert refusal(done).startswith("gtrans: error: `--fp16` alone flattens all parameters")
-    assert "--fp16-no-flatten-grads" in refusal(done)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_missing_start_is_one_line(tiny, tmp_path):
-    done = train(tiny, tmp_path, "--init-from", tmp_path / "no.pt")
-    assert refusal(done) == (
-        f"gtrans: error: --init-from {tmp_path / 'no.pt'}: there is no such checkpoint."
-    )
+def test_fp16_that_flattens_is_rejected_with_the_advice(tiny, tmp_path):
+    start = ("--init-from", tiny.checkpoints["sentence"], "--fp16")
+    line = refusal(train(tiny.run, tiny.data, tmp_path, *start))
+    assert line.startswith("`--fp16` alone flattens all parameters")
+    assert "--fp16-no-flatten-grads" in line and not list(tmp_path.iterdir())
 
 
 @pytest.mark.long
-def test_two_rates_without_a_start_are_refused(tiny, repo, tmp_path):
-    done = train(tiny, tmp_path, "--optimizer", "two_rate_adam")
-    assert "finds no loaded parameters; give --init-from" in refusal(done)
-    done = hydra(tiny, repo, "gtransformer_finetune", tmp_path / "file")
-    assert done.status != 0
-    assert "finds no loaded parameters; give --init-from (task.init_from)" in done.stderr
-    start = f"task.init_from={tiny.checkpoints['sentence']}"
-    done = hydra(
-        tiny, repo, "gtransformer_finetune", tmp_path / "file", start, "optimizer._name=adam"
-    )
-    assert done.status != 0
-    assert "needs the optimizer two_rate_adam" in done.stderr
-
-
-def same(one: Path, other: Path) -> bool:
-    """Whether two checkpoints hold the same parameters and optimizer states, bit for bit."""
-    first, second = read(one), read(other)
-    assert first["model"].keys() == second["model"].keys()
-    states = [x["last_optimizer_state"]["state"] for x in (first, second)]
-    assert states[0].keys() == states[1].keys()
-    return all(
-        tensor.equal(second["model"][name]) for name, tensor in first["model"].items()
-    ) and all(
-        states[0][number]["exp_avg_sq"].equal(states[1][number]["exp_avg_sq"])
-        for number in states[0]
-    )
+def test_two_rates_need_a_start_and_a_start_two_rates(tiny, tmp_path):
+    done = train(tiny.run, tiny.data, tmp_path / "flags", "--optimizer", "two_rate_adam")
+    assert "finds no loaded parameters; give --init-from (task.init_from)" in refusal(done)
+    file = small(tiny, tmp_path, "gtransformer_finetune")
+    done = hydra(tiny, file, tmp_path / "file", "optimizer._name=adam")
+    assert done.status != 0 and "needs the optimizer two_rate_adam" in done.stderr
 
 
 @pytest.mark.long
 def test_a_resumed_run_goes_on_exactly_where_it_was(tiny, tmp_path):
     """With word dropout and two rates; the sentence model has been deleted in the meantime."""
-    start = tmp_path / "sentence.pt"
-    shutil.copy(tiny.checkpoints["sentence"], start)
-    options = (*FLAGS["gtransformer_finetune"], "--init-from", start)
-    log_of(train(tiny, tmp_path / "whole", *options, updates=4))
-    log_of(train(tiny, tmp_path / "parts", *options, updates=2))
-    whole, parts = (tmp_path / x / "checkpoint_last.pt" for x in ("whole", "parts"))
-    assert not same(whole, parts)
-    start.unlink()
-    done = train(tiny, tmp_path / "parts", *options, updates=4)
-    assert "(epoch 1 @ 2 updates)" in log_of(done)
-    assert same(whole, parts)
-    assert rates(parts) == pytest.approx([5e-4 * 4 / 4000, 1e-4 * 4 / 4000])
-
-
-@pytest.mark.long
-def test_two_processes_stop_and_resume(tiny, repo, tmp_path):
-    """Two processes on the CPU, stopped after 2 updates and resumed; like one run of 4."""
-    torchrun = Path(sys.executable).with_name("torchrun")
-    command = (
-        'fairseq-train "$@" --distributed-world-size 2 --distributed-init-method env:// '
-        "--distributed-no-spawn --distributed-backend gloo --ddp-backend legacy_ddp "
-        "--distributed-rank $RANK --device-id 0"
-    )
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-
-    def run(save: str, updates: int) -> None:
-        done = subprocess.run(
-            [
-                torchrun, "--no-python", "--standalone", "--nproc_per_node", "2",
-                "bash", "-c", command, "bash", tiny.data, "--user-dir", "gtrans",
-                "--task", "document_translation", "--arch", "gtransformer_tiny",
-                *size_flags(SIZES), *RECIPE, *RUN, *FLAGS["gtransformer_finetune"],
-                "--init-from", tiny.checkpoints["sentence"], "--max-update", str(updates),
-                "--save-dir", tmp_path / save,
-            ],
-            cwd=repo,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PATH": path, "CUDA_VISIBLE_DEVICES": ""},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-
-    run("whole", 4)
-    run("parts", 2)
-    run("parts", 4)
-    whole, parts = (tmp_path / x / "checkpoint_last.pt" for x in ("whole", "parts"))
-    assert same(whole, parts)
-    assert rates(parts) == pytest.approx([5e-4 * 4 / 4000, 1e-4 * 4 / 4000])
+    start: Any = shutil.copy(tiny.checkpoints["sentence"], tmp_path / "sentence.pt")
+    options = (*G_TRANSFORMER, "--word-dropout", "0.1", "--word-dropout-epochs", "40")
+    options += ("--init-from", start)
+    for name, goals in (("whole", (4,)), ("parts", (2, 4))):
+        for goal in goals:
+            log_of(train(tiny.run, tiny.data, tmp_path / name, *options, updates=goal))
+            if goal == 2:
+                start.unlink()
+    assert differing(*(outcome(tmp_path / name) for name in ("whole", "parts"))) == []
+    assert rates(tmp_path / "parts") == pytest.approx([0.003, 0.2 * 0.003])
