@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from support.runs import PLUGIN, refusal, train
-from support.suites import others_long
 
 from gtrans.cli import main
 
@@ -37,16 +36,6 @@ def cut_off(data: Path) -> None:
     file.write_bytes(file.read_bytes()[:-3])
 
 
-def other_sizes(data: Path) -> None:
-    """One sentence becomes two, and all numbers of the index fit each other."""
-    index = bytearray((data / f"{SIDE}.idx").read_bytes())
-    sizes = np.frombuffer(index[26:], np.int32, int(np.frombuffer(index[18:26], np.int64)[0]))
-    sizes = np.int32([1, sizes[0] - 1, *sizes[1:]])
-    before = 2 * np.cumsum([0, *sizes[:-1]])
-    index = index[:18] + np.int64(len(sizes)).tobytes() + sizes.tobytes() + before.tobytes()
-    (data / f"{SIDE}.idx").write_bytes(index)
-
-
 def unknown_id(data: Path) -> None:
     ids = np.fromfile(data / f"{SIDE}.bin", np.uint16)
     ids[0] = 65_000
@@ -61,39 +50,26 @@ def another_word(data: Path) -> None:
 
 
 def no_boundaries(data: Path) -> None:
+    of_another_program(data)
     for kind in ("bin", "idx"):
         shutil.copy(data / f"test.en-de.de.{kind}", data / f"{SIDE}.{kind}")
 
 
 def no_count(data: Path) -> None:
+    of_another_program(data)
     file = data / "dict.de.txt"
     file.write_bytes(file.read_bytes().replace(b" ", b"", 1))
 
 
-def other_symbols(data: Path) -> None:
-    file = data / "dict.de.txt"
-    first, second, *others = file.read_text("utf-8").split("\n")
-    file.write_text("\n".join([second, first, *others]), "utf-8")
-
-
-def both(*damages: Damage) -> Damage:
-    return lambda data: [damage(data) for damage in damages] and None
-
-
 DAMAGES: dict[str, tuple[Damage, str]] = {
     "cut off": (cut_off, f"{SIDE}.bin: it is not the file that `gtrans prepare` wrote"),
-    "cut off, not recorded": (both(of_another_program, cut_off), f"{SIDE}.bin: "),
-    "other sizes": (both(of_another_program, other_sizes), f"{SIDE}: line 1 does not end where"),
     "an unknown id": (unknown_id, f"{SIDE}: line 1 has the symbol 65000"),
-    "other documents": (both(of_another_program, no_boundaries), "valid.en-de: "),
-    "no count": (both(of_another_program, no_count), "dict.de.txt: not a dictionary (ValueError: "),
-    "other symbols": (other_symbols, "dict.de.txt: it is not the file that `gtrans prepare` wrote"),
+    "other documents": (no_boundaries, "valid.en-de: "),
+    "no count": (no_count, "dict.de.txt: not a dictionary (ValueError: "),
 }
 
 
-@pytest.mark.parametrize(
-    "damage", others_long(DAMAGES, ["cut off", "an unknown id", "other documents", "no count"])
-)
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_validation_refuses(damage: str, tiny: TinyWorld, data: Path) -> None:
     damaged, message = DAMAGES[damage]
     damaged(data)
@@ -102,20 +78,15 @@ def test_validation_refuses(damage: str, tiny: TinyWorld, data: Path) -> None:
     assert message in refusal(done)
 
 
-@pytest.mark.parametrize("damage", ["other sizes", "an unknown id"])
 def test_other_commands_refuse(
-    damage: str, tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    damaged, message = DAMAGES[damage]
+    damaged, message = DAMAGES["an unknown id"]
     damaged(data)
     model = ("--path", str(tiny.checkpoints["document"]), "--data", str(data))
     output = tmp_path / "out"
-    commands = [
-        ["translate", *model, "--split", "valid", "--output", str(output), "--cpu"],
-    ]
-    for command in commands:
-        assert main(command) == 1
-        assert message in capsys.readouterr().err.splitlines()[-1]
+    assert main(["translate", *model, "--split", "valid", "--output", str(output), "--cpu"]) == 1
+    assert message in capsys.readouterr().err.splitlines()[-1]
     assert not output.exists()
     subset = ("--gen-subset", "valid", "--path", tiny.checkpoints["document"], "--cpu")
     assert message in refusal(tiny.run("generate", data, *PLUGIN, *subset))
@@ -153,31 +124,13 @@ def entry(*path: str, to: Any) -> Callable[[Any], Any]:
     return change
 
 
-BINARISE = ("finished", "binarise")
 STATES: dict[str, Callable[[Any], Any]] = {
     "not of format 1": lambda state: [state],
-    "not of format 1;": lambda state: 7,
     "no 'source_lang'": entry("source_lang", to=7),
     "no 'target_lang'": entry("target_lang", to="../de"),
-    "no pieces 'words'": entry("pieces", to="words"),
-    "no pieces '[]'": entry("pieces", to=[]),
-    "not those of Moses": entry("steps", to={"stem": True}),
-    "not those of Moses;": entry("steps", "truecase", to="yes"),
     "no merges": entry("bpe", to=None),
-    "no merges and": entry("bpe", "vocabulary_threshold", to="5"),
-    "has no codes": entry("files", to=["codes.bpe"]),
-    "lacks a language": entry("files", "truecase", to={"en": "truecase.en"}),
     "is not a file name": entry("files", "codes", to="/etc/passwd"),
-    "names none": entry("bert", to={"name": 3}),
-    "have no names": entry("finished", to=[1]),
-    "no step 'dance'": entry("finished", "dance", to={}),
-    "no step 'encode '": entry("finished", "encode ", to={}),
-    "'binarise' has no fingerprint": entry(*BINARISE, to=3),
-    "'binarise' has no fingerprint;": entry(*BINARISE, "fingerprint", to=None),
-    "does not say what it wrote": entry(*BINARISE, "outputs", to=["dict.en.txt"]),
-    "cannot have written '../x'": entry(*BINARISE, "outputs", to={"../x": 1}),
-    "cannot have written 'x'": entry(*BINARISE, "outputs", to={"x": "1"}),
-    "digests of other files": entry(*BINARISE, "digests", to={"x": "1"}),
+    "cannot have written '../x'": entry("finished", "binarise", "outputs", to={"../x": 1}),
 }
 
 
@@ -186,8 +139,7 @@ def test_a_damaged_prepare_json(
 ) -> None:
     whole = (data / "prepare.json").read_text()
     text = {name: json.dumps(change(json.loads(whole))) for name, change in STATES.items()}
-    text |= {"not JSON": whole[:-3], "Extra data": whole * 2}
-    text |= {"maximum recursion depth": "[" * 100_000, "not UTF-8": "\udcff"}
+    text |= {"not JSON": whole[:-3], "not UTF-8": "\udcff"}
     prefix = str(tiny.text / "test")
     prepare = ["prepare", "--source-lang", "en", "--target-lang", "de", "--train", prefix]
     commands = [
@@ -200,16 +152,15 @@ def test_a_damaged_prepare_json(
         for command in commands:
             assert main(command) == 1
             line = capsys.readouterr().err.splitlines()[-1]
-            assert line.startswith("gtrans: error: ") and message.rstrip(";") in line
+            assert line.startswith("gtrans: error: ") and message in line
     model = ("--path", tiny.checkpoints["document"], "--gen-subset", "test", "--cpu")
     assert "not UTF-8" in refusal(tiny.run("generate", data, *PLUGIN, *model))
 
 
-@pytest.mark.parametrize("lang", ["en", "de"])
 def test_a_damaged_dictionary_is_not_reused(
-    lang: str, tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: TinyWorld, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dictionary = data / f"dict.{lang}.txt"
+    dictionary = data / "dict.de.txt"
     dictionary.write_bytes(2 * dictionary.read_bytes())
     out = tmp_path / "new"
     words = ["prepare", "--source-lang", "en", "--target-lang", "de", "--reuse", str(data)]
