@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from support.tiny_models import Harm
 
 from gtrans.checkpoints import read_checkpoint
 from gtrans.cli import main
@@ -123,15 +122,6 @@ def test_mistakes_are_one_line(run_folder: Path, capsys: pytest.CaptureFixture[s
         assert main(["average", str(one), "--output", str(target)]) == 0
     target.unlink()
     assert not target.exists()
-
-
-def test_a_checkpoint_that_carries_code_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write(tmp_path / "harmful.pt", [1.0], extra_state=Harm(tmp_path / "harmed"))
-    line = refusal(capsys, "--output", tmp_path / "mean.pt", path, path)
-    assert "refused, because it holds more than tensors and options" in line
-    assert [x.name for x in tmp_path.iterdir()] == ["harmful.pt"]
 
 
 def test_what_cannot_be_written_leaves_the_old_file(

@@ -8,11 +8,8 @@ import os
 import pickle
 import re
 import shutil
-import socket
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,70 +17,20 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.distributed.utils import _split_tensors_from_obj
 from fairseq.logging import metrics
-from support import reference
+from support.runs import log_of, train, updates
 
 from gtrans.checkpoints import read_checkpoint, register_safe_globals, write_checkpoint
 from gtrans.errors import GtransError
 
-BIN = Path(sys.executable).parent
-TRAINING = (
-    *("--user-dir", "gtrans", "--task", "document_translation", "--arch", "gtransformer_tiny"),
-    *("--encoder-layers", "1", "--decoder-layers", "1", "--encoder-embed-dim", "16"),
-    *("--encoder-ffn-embed-dim", "16", "--decoder-ffn-embed-dim", "16"),
-    *("--encoder-global-layers", "1", "--decoder-global-layers", "1", "--cross-global-layers", "1"),
-    *("--share-all-embeddings", "--langs", "en,de", "--optimizer", "adam", "--lr", "0.001"),
-    *("--lr-scheduler", "inverse_sqrt", "--criterion", "label_smoothed_cross_entropy"),
-    *("--max-tokens", "99", "--no-epoch-checkpoints"),
-    *("--num-workers", "0", "--log-format", "simple", "--cpu"),
-)
-
-
-def train(repo: Path, data: Path, folder: Path, *options: str, processes: int = 1) -> str:
-    """Run ``fairseq-train``; returns its log."""
-    command = [str(BIN / "fairseq-train"), str(data), *TRAINING, "--save-dir", str(folder)]
-    command += options
-    if processes > 1:
-        with socket.socket() as free:
-            free.bind(("localhost", 0))
-            port = free.getsockname()[1]
-        command += [
-            *("--distributed-world-size", str(processes), "--distributed-init-method", "env://"),
-            *("--distributed-no-spawn", "--distributed-backend", "gloo", "--device-id", "0"),
-            *("--ddp-backend", "legacy_ddp"),
-        ]
-        command = [
-            *(str(BIN / "torchrun"), "--no-python", "--nproc_per_node", str(processes)),
-            *("--master-port", str(port), "bash", "-c"),
-            " ".join([*command, "--distributed-rank", "$RANK"]),
-        ]
-    done = subprocess.run(
-        command,
-        cwd=repo,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
-
-
-def updates(folder: Path) -> int:
-    state = read_checkpoint(folder / "checkpoint_last.pt")
-    return int(state["optimizer_history"][-1]["num_updates"])
-
+if TYPE_CHECKING:
+    from support.tiny_models import TinyWorld
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return reference.write_corpus(tmp_path_factory.mktemp("corpus"), ["train", "valid"])
-
-
-@pytest.fixture(scope="module")
-def trained(repo: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of two updates, of two batches each."""
+def trained(tiny: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of two updates, of two batches each, and a validation."""
     folder = tmp_path_factory.mktemp("trained")
-    train(repo, corpus, folder, "--max-update", "2", "--update-freq", "2")
+    options = ("--lr-scheduler", "inverse_sqrt", "--update-freq", "2", "--patience", "9")
+    log_of(train(tiny.run, tiny.data, folder, *options, updates=2))
     return folder
 
 
@@ -91,33 +38,6 @@ def test_a_run_writes_plain_data_only(trained: Path) -> None:
     for name in ("checkpoint_best.pt", "checkpoint_last.pt"):
         assert torch.serialization.get_unsafe_globals_in_checkpoint(trained / name) == []
     assert updates(trained) == 2
-
-
-@pytest.mark.long
-def test_two_processes_resume_it(repo: Path, corpus: Path, trained: Path, tmp_path: Path) -> None:
-    """The second process gets the checkpoint from the first one, as a pickle."""
-    last = tmp_path / "checkpoint_last.pt"
-    last.write_bytes((trained / "checkpoint_last.pt").read_bytes())
-    log = train(repo, corpus, tmp_path, "--max-update", "4", processes=2)
-    assert re.search(r"Loaded checkpoint .*checkpoint_last\.pt \(epoch \d+ @ 2 updates\)", log)
-    assert updates(tmp_path) == 4
-    assert torch.serialization.get_unsafe_globals_in_checkpoint(last) == []
-
-
-@pytest.mark.long
-def test_another_run_starts_from_it(
-    repo: Path, corpus: Path, trained: Path, tmp_path: Path
-) -> None:
-    best = str(trained / "checkpoint_best.pt")
-    start = ("--finetune-from-model", best, "--lr", "1e-9")
-    log = train(repo, corpus, tmp_path, *start, "--max-update", "1")
-    assert f"Loaded checkpoint {best}" in log
-    before = read_checkpoint(best)["model"]
-    after = read_checkpoint(tmp_path / "checkpoint_last.pt")["model"]
-    for name, weights in before.items():
-        torch.testing.assert_close(after[name], weights, atol=1e-6, rtol=0)
-    train(repo, corpus, tmp_path, *start, "--max-update", "3")  # and is itself resumed
-    assert updates(tmp_path) == 3
 
 
 # ------------------------------------------------------------------ safe classes
@@ -214,28 +134,6 @@ def test_code_is_refused(zipped: bool, tmp_path: Path) -> None:
     with pytest.raises((GtransError, pickle.UnpicklingError)):
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
     assert not witness.exists()
-
-
-def test_broken_files_are_told_in_one_line(trained: Path, tmp_path: Path) -> None:
-    whole = (trained / "checkpoint_last.pt").read_bytes()
-    files = {
-        "truncated.pt": whole[: len(whole) // 2],
-        "empty.pt": b"",
-        "text.pt": b"this is no checkpoint\n",
-        "binary.pt": bytes(range(256)) * 9,
-        "pickle.pt": pickle.dumps({"model": "none"}),
-    }
-    for name, content in files.items():
-        path = tmp_path / name
-        path.write_bytes(content)
-        with pytest.raises(GtransError, match=f"^{path}: not a .*checkpoint.*\\.$") as raised:
-            read_checkpoint(path)
-        assert "\n" not in str(raised.value)
-        assert "refused" not in str(raised.value)
-    with pytest.raises(GtransError, match="there is no such checkpoint"):
-        read_checkpoint(tmp_path / "none.pt")
-    with pytest.raises(GtransError, match="there is no such checkpoint"):
-        read_checkpoint(tmp_path)
 
 
 @pytest.mark.parametrize("content", [{"weights": 1}, [1, 2], {"model": torch.zeros(1)}])
