@@ -26,6 +26,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from gtrans.cli.shared.score_options import (
@@ -60,13 +61,14 @@ from gtrans.evaluation.metrics import (
 from gtrans.evaluation.moses_tokens import check_unescaped
 from gtrans.evaluation.report import Report, to_json, to_text
 from gtrans.evaluation.resegment import SIGNATURE
-from gtrans.evaluation.scores import Corpus, Measurement, measure, tokenized_lines
+from gtrans.evaluation.scores import Corpus, Measurement, measure
 from gtrans.evaluation.segment_scores import read_segment_scores
 from gtrans.evaluation.significance import Resampling, resample
 from gtrans.evaluation.tables import to_csv, to_latex
 from gtrans.evaluation.texts import Texts
 from gtrans.identity.files import atomic_writer, check_output, check_output_folder
 from gtrans.messages import about_interval, json_text, print_lines, say
+from gtrans.text.plain_text import not_plain
 
 EXAMPLE = (
     "gtrans score --hyp sentence=out1.de document=out2.de --ref test.de --src test.en "
@@ -268,11 +270,8 @@ def _notes_on_text(
     notes = []
     plain = options.tokenize != "none" and not options.given_tokens
     for name, documents in systems.items():
-        if plain and (lines := tokenized_lines(documents)):
-            notes.append(
-                f"{name}: {lines} sentences end in a space and a full stop; is this tokenised "
-                "text? Scores are meant for detokenised text"
-            )
+        if plain:
+            notes += not_plain(name, chain.from_iterable(documents))
     by_spaces = [METRICS[key].label for key in keys if counts_words_by_spaces(key, options)]
     if options.without_spaces and by_spaces:
         notes.append(

@@ -38,7 +38,6 @@ Statistics = NDArray[np.float64]
 # of a whole corpus would take gigabytes.
 _SEGMENTS_AT_ONCE = 256
 _PARALLEL_FROM = 4000  # segments of all systems; for fewer, one process is faster
-_TOKENIZED_LINES = 100  # sacreBLEU, too, warns from this number of lines that end in " ."
 
 
 @dataclass(frozen=True)
@@ -271,12 +270,3 @@ def _join(documents: Documents, spans: Sequence[Sequence[range]] | None) -> list
         for document, spans_of_document in zip(documents, spans, strict=True)
         for span in spans_of_document
     ]
-
-
-def tokenized_lines(documents: Documents) -> int:
-    """Number of sentences that end in a space and a full stop; 0 if there are only a few.
-
-    Detokenised text has none. The threshold is that of sacreBLEU.
-    """
-    count = sum(sentence.endswith(" .") for document in documents for sentence in document)
-    return count if count >= _TOKENIZED_LINES else 0

@@ -50,9 +50,13 @@ _UNESCAPE = [
 ]
 
 
-# Escapes and joint marks that Moses' tokeniser writes, and how many of the sentences may have some.
-_MOSES = re.compile(r"&(?:apos|quot|bar|bra|ket|#124|#91|#93);|(?<= )@[-,.:/]@(?= )")
-_MOST_ESCAPED = 0.02
+# Escapes, joint marks of Moses and of subwords, and how many of the sentences may have some; spaces
+# that only a tokeniser writes.
+_ESCAPED = re.compile(
+    r"&(?:amp|lt|gt|apos|quot|nbsp|bar|bra|ket|#\d+);|(?<= )@[-,.:/]@(?= )|\w@@ |▁\w"
+)
+_SPACED = re.compile(r"(?<=\w) [.,](?: |$)")
+_MOST_ESCAPED, _MOST_SPACED = 0.02, 0.25
 _MOST_UNKNOWN = 0.25
 
 
@@ -93,13 +97,25 @@ def input_warnings(name: str, sentences: Iterable[str], unknown: int, tokens: in
             f"{name}: {unknown / tokens:.0%} of the tokens are not in the vocabulary (<unk>); is "
             "it plain text in the right language?"
         )
-    escaped = [_MOSES.search(sentence) is not None for sentence in sentences]
-    if sum(escaped) > _MOST_ESCAPED * len(escaped):
-        found.append(
-            f"{name}: it is tokenised and escaped already ({sum(escaped):,} of {len(escaped):,} "
-            "sentences have `&apos;`, `@-@` or the like); give the plain text"
-        )
-    return found
+    return found + not_plain(name, sentences)
+
+
+def not_plain(name: str, sentences: Iterable[str]) -> list[str]:
+    """What to say of a text that is tokenised, escaped or in subwords; at most a line."""
+    escaped = spaced = count = 0
+    for count, sentence in enumerate(sentences, start=1):  # noqa: B007
+        escaped += _ESCAPED.search(sentence) is not None
+        spaced += _SPACED.search(sentence) is not None
+    for number, most, what, have in (
+        (escaped, _MOST_ESCAPED, "tokenised or escaped", "`&apos;`, `@-@`, `@@` or the like"),
+        (spaced, _MOST_SPACED, "tokenised", "a space before a full stop or comma"),
+    ):
+        if number > most * count:
+            return [
+                f"{name}: it is {what} already ({number:,} of {count:,} sentences have {have}); "
+                "give the plain text"
+            ]
+    return []
 
 
 def _replace(rules: list[tuple[re.Pattern[str], str]], word: str) -> str:

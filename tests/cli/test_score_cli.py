@@ -193,11 +193,13 @@ def test_the_way_lines_end_makes_no_difference(
     assert run(capsys, "--hyp", f"x={hyp}", "--ref", str(other), "--src", ref) == expected
 
 
-def test_tokenised_text_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ref = write(tmp_path / "ref", "It is so.\n" * 100)
-    hyp = write(tmp_path / "hyp", "It is so .\n" * 100)
+@pytest.mark.parametrize("line", ["It is so .", "It &apos;s so.", "It i@@ s so.", "▁It ▁i s"])
+def test_tokenised_text_is_told(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref, hyp = write(tmp_path / "ref", "It is so.\n" * 9), write(tmp_path / "hyp", f"{line}\n" * 9)
     report = run(capsys, "--hyp", hyp, "--ref", ref, "--metrics", "s_bleu")
-    assert "hyp: 100 sentences end in a space and a full stop" in report["notes"][0]
+    assert re.search(r"^hyp: it is tokenised.* already \(9 of 9 sent", report["notes"][0])
 
 
 def test_chinese_characters_are_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
