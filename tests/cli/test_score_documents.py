@@ -135,24 +135,6 @@ def test_a_document_given_twice_among_whole_documents_is_refused(
     assert "has document 'd11' 2 times" in message
 
 
-@pytest.mark.parametrize(
-    ("line", "what"),
-    [
-        ('{"doc_id": "d", "text": ' + "[" * 100_000 + "]" * 100_000 + "}", "inside each other"),
-        ('{"doc_id": "d", "text": NaN}', "NaN"),
-        ('{"doc_id": "d", "text": "It is.", "text": "Is it?"}', "twice"),
-        ('{"doc_id": "d", "text": "It is."', "h:1"),
-    ],
-    ids=["deep", "nan", "doubled", "cut"],
-)
-def test_bad_json_is_refused_where_a_first_line_shows_it(
-    line: str, what: str, tmp_path: Path, ref: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hyp = write(tmp_path / "h", line + "\n")
-    message = refusal(capsys, "--hyp", hyp, "--ref", ref, "--resegment")
-    assert "h:1" in message and what in message
-
-
 def test_text_may_begin_with_a_brace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     braces = write(tmp_path / "braces", "{so it begins.\n{ and goes on}\n")
     found = score(capsys, "--hyp", braces, "--ref", braces)["systems"]["braces"]
