@@ -54,7 +54,7 @@ def waits(work: Callable[[], object], device: measuring.Device) -> Counter[str]:
     if device.name == "cpu":
         with HostWaits() as found:
             work()
-        return found.places
+        return Counter(found.places)
     # The profiler waits itself when it ends.
     return _calls(work) - _calls(lambda: None)
 

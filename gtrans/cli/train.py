@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from gtrans.cli import VERBOSE
+from gtrans.cli.shared import VERBOSE
 from gtrans.cli.shared.config_file import take_config
 from gtrans.cli.shared.train_words import check_words
 from gtrans.libraries import ENGINE
