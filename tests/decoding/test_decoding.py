@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq.ngram_repeat_block import NGramRepeatBlock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.batches import BATCHES, BOS, EOS, PAD, batch_of
@@ -19,6 +20,8 @@ from torch import Tensor
 
 from gtrans.cli.translate import add_arguments
 from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
+from gtrans.decoding.largest import largest
+from gtrans.decoding.repetitions import forbid_repetitions
 from gtrans.decoding.translation_options import DecodingOptions
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformer
@@ -28,51 +31,12 @@ BOTH = SearchVocabulary(BOS, EOS, PAD, UNK, (BOS, PAD))
 END = SearchVocabulary(EOS, EOS, PAD, UNK, (BOS, PAD))
 
 
-CONFIGURATIONS: dict[str, dict[str, Any]] = {
-    "paper": {},
-    "pre-norm": {"encoder_normalize_before": True, "decoder_normalize_before": True},
-    "positions": {"positions": "sentence", "gate_bias": 3.0},
-    "group only": {
-        "encoder_top_attention": "group",
-        "decoder_top_attention": "group",
-        "cross_top_attention": "group",
-    },
-    "global only": {
-        "encoder_top_attention": "global",
-        "decoder_top_attention": "global",
-        "cross_top_attention": "global",
-    },
-    "uneven": {"encoder_global_layers": 0, "decoder_global_layers": 3, "cross_global_layers": 1},
-    "full": {"doc_mode": "full"},
-    "no language locality": {"no_language_locality": True},
-    "no translation locality": {"no_translation_locality": True},
-}
-
-
-@pytest.mark.parametrize("name", CONFIGURATIONS)
-@pytest.mark.parametrize("marks", ["both", "end"])
-def test_steps_equal_one_pass(name: str, marks: str) -> None:
-    """Token by token, with rows in different sentences, the logits are those of one pass."""
-    model = model_of(**CONFIGURATIONS[name])
-    source = batch_of([[3, 1, 4], [5, 2, 2], [1, 6, 3]], left=True)
-    target = batch_of([[2, 5, 1], [4, 1, 3], [1, 1, 6]])[:, :-1]
-    if marks == "end":
-        source = torch.tensor([[8, 9, EOS, 7, EOS], [5, EOS, 6, 7, EOS], [4, 5, 6, EOS, EOS]])
-        target = torch.tensor([[EOS, 8, EOS, 6, 9], [EOS, 5, 6, 7, EOS], [EOS, EOS, 4, 4, 4]])
-    opening = BOS if marks == "both" else EOS
-    whole, _ = model(source, None, target)
-    state = model.begin_decoding({"src_tokens": source}, beam=1)
-    for step in range(target.size(1)):
-        tokens = target[:, step]
-        logits = model.decode_step(tokens, tokens.eq(opening), state)
-        real = tokens.ne(PAD)
-        torch.testing.assert_close(logits[real], whole[real, step], atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("name", ["paper", "positions", "full"])
-def test_beams_reordered_and_documents_dropped(name: str) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"positions": "sentence", "gate_bias": 3.0}, {"doc_mode": "full"}]
+)
+def test_beams_reordered_and_documents_dropped(options: dict[str, Any]) -> None:
     """Hypotheses that change places keep their own past."""
-    model = model_of(**CONFIGURATIONS[name])
+    model = model_of(**options)
     source = batch_of([[3, 1], [5, 2], [4, 4]], left=True)
     beam, generator = 3, torch.Generator().manual_seed(0)
     state = model.begin_decoding({"src_tokens": source}, beam)
@@ -181,6 +145,14 @@ def test_the_command_and_python_have_the_same_defaults() -> None:
     }
 
 
+def test_two_sentences_may_be_the_same_where_none_repeats_itself() -> None:
+    row = torch.zeros(WORDS).index_fill(0, torch.tensor([4, 5, 6]), 50.0)
+    model = Scripted(lambda tokens: row.repeat(len(tokens), 1))
+    options = SearchOptions(beam=1, max_len_a=0, max_len_b=3, no_repeat_ngram_size=1)
+    (found,) = translate_rows(DocumentSearch(BOTH, options), [model], batch_of([[2, 2]]))
+    assert [sorted(s.tokens[:-1]) for s in found[0].sentences] == [[4, 5, 6], [4, 5, 6]]
+
+
 def test_a_model_that_only_ends_sentences() -> None:
     search = DocumentSearch(BOTH, SearchOptions(beam=2))
     found = translate_rows(search, [constant(EOS)], batch_of([[3, 4]]))
@@ -235,33 +207,83 @@ def test_an_ensemble_of_a_model_with_itself_is_the_model() -> None:
     assert [h.tokens for h in one] == [h.tokens for h in two]
 
 
-def test_longer_than_anything_seen() -> None:
-    """Position tables grow in the middle of a document."""
-    model = model_of()
-    begun = model.decoder.embed.sinusoid.table.size(0)
-    search = DocumentSearch(BOTH, SearchOptions(beam=1, max_len_a=1, max_len_b=0))
-    found = translate_rows(search, [model], batch_of([[9] * 128]))
-    assert len(found[0][0].sentences) == 128
-    length = len(found[0][0].tokens)
-    assert model.decoder.embed.sinusoid.table.size(0) >= length > begun
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"beam": 0}, "`--beam` must be at least 1, but is 0"),
         ({"beam": 100_000}, "`--beam` must be at most 1000, but is 100000"),
         ({"max_len_b": -1}, "`--max-len-b` must be at least 0"),
+        ({"no_repeat_ngram_size": -1}, "`--no-repeat-ngram-size` must be at least 0, but is -1"),
         ({"temperature": 0}, "`--temperature` must be above 0"),
         ({"unkpen": math.nan}, "`--unkpen` must be from -1e.06 to 1e.06, but is nan"),
         ({"lenpen": 1000}, "`--lenpen` must be from -20 to 20, but is 1000"),
-        ({"lenpen": math.nan}, "`--lenpen` must be from -20 to 20, but is nan"),
-        ({"unkpen": math.inf}, "`--unkpen` must be from"),
         ({"max_len_a": math.inf}, "`--max-len-a` must be at most 1e.06, but is inf"),
         ({"max_len_b": math.nan}, "`--max-len-b` must be at least 0, but is nan"),
-        ({"temperature": math.inf}, "`--temperature` must be above 0"),
     ],
 )
 def test_impossible_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(GtransError, match=message):
         SearchOptions(**options)
+
+
+@pytest.mark.parametrize("columns", [5, 64, 1300, 4096, 40_005])
+def test_the_candidates_of_a_step_are_those_of_topk(columns: int) -> None:
+    numbers = torch.randn(7, columns, generator=torch.Generator().manual_seed(columns))
+    numbers[2] = float("-inf")
+    numbers[2, columns - 1] = 1.0
+    wanted = numbers.topk(5, 1)
+    best, index = largest(numbers, 5)
+    assert torch.equal(best, wanted.values)
+    assert torch.equal(numbers.gather(1, index), best)
+    assert torch.equal(index[:2], wanted.indices[:2])
+    assert int(index[2, 0]) == columns - 1
+
+
+# ---- no n-gram twice in a sentence (`--no-repeat-ngram-size`) ------------------------------------
+
+
+def ngrams(tokens: list[int], size: int) -> list[tuple[int, ...]]:
+    return [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_one_sentence_has_the_pieces_that_fairseq_forbids(size: int) -> None:
+    draw = torch.Generator().manual_seed(size)
+    for written in range(8):
+        words = torch.randint(4, 7, (6, written), generator=draw)
+        rows = torch.cat([torch.full((6, 1), EOS), words], 1)
+        theirs = NGramRepeatBlock(size)(rows, torch.zeros(6, 8), 3, 2, written)
+        ours = torch.zeros(6, 8)
+        forbid_repetitions(ours, words, torch.full((6,), written), size)
+        assert ours.equal(theirs)
+
+
+def test_earlier_sentences_do_not_count() -> None:
+    history = torch.tensor([[4, 5, 6, EOS, BOS, 7, 4, 5], [4, 5, 6, EOS, BOS, 5, 4, 5]])
+    log_probs = torch.zeros(2, 8)
+    forbid_repetitions(log_probs, history, torch.tensor([3, 3]), 2)
+    assert log_probs.isinf().nonzero().tolist() == [[1, 4]]  # 5 4 .. 5 [4]
+
+
+@pytest.mark.parametrize("vocabulary", [BOTH, END], ids=["both", "end"])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_sentence_of_a_document_repeats_itself(vocabulary: Any, size: int) -> None:
+    source = batch_of([[3, 1, 4], [2, 2], [5]], left=True)
+    if vocabulary is END:
+        source = torch.nn.utils.rnn.pad_sequence([row[row.ne(BOS)] for row in source], True, PAD)
+    free, limited = (
+        translate_rows(
+            DocumentSearch(
+                vocabulary,
+                SearchOptions(beam=3, max_len_a=0, max_len_b=9, no_repeat_ngram_size=size_or_0),
+            ),
+            [model_of()],
+            source,
+        )
+        for size_or_0 in (0, size)
+    )
+    words = [s.tokens[:-1] for of_row in limited for h in of_row for s in h.sentences]
+    assert all(len(set(found)) == len(found) for found in (ngrams(w, size) for w in words))
+    # The untrained model repeats itself, so the option has done something.
+    words = [s.tokens[:-1] for of_row in free for h in of_row for s in h.sentences]
+    assert any(len(set(found)) < len(found) for found in (ngrams(w, size) for w in words))

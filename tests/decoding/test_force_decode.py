@@ -81,20 +81,6 @@ def test_scores_are_those_of_the_logits(
     assert score_documents([model], task, DOCUMENTS[:1]) == [pytest.approx(sums[:-1], abs=1e-5)]
 
 
-@pytest.mark.parametrize("unit", ["document", "sentence"])
-@pytest.mark.parametrize("marks", ["both", "end"])
-def test_a_document_scores_the_same_alone_and_in_a_batch(unit: str, marks: str):
-    task = task_for(unit, marks)
-    models = [untrained(task, 1), untrained(task, 2)]
-    together = score_documents(models, task, DOCUMENTS)
-    assert [len(scores) for scores in together] == [2, 1, 3, 2]
-    for document, scores in zip(DOCUMENTS, together, strict=True):
-        assert score_documents(models, task, [document]) == [pytest.approx(scores, abs=1e-5)]
-    for limit in (1, 20):
-        found = score_documents(models, task, DOCUMENTS, max_tokens=limit)
-        assert found == [pytest.approx(scores, abs=1e-5) for scores in together]
-
-
 def test_a_document_model_read_by_sentence_sums_over_sentences():
     task = task_for("document")
     model = untrained(task)

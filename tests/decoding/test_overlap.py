@@ -9,9 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.batches import BOS, EOS, PAD, batch_of
-from support.gtransformer_models import model_of
-from support.suites import one_in
+from support.batches import BOS, EOS, PAD
 from support.untrained import WORDS, task_for, untrained
 from torch import Tensor
 
@@ -22,17 +20,6 @@ from gtrans.decoding.instance_search import InstanceSearch
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer_memory import GTransformerMemory
 
-CONFIGURATIONS: dict[str, dict[str, Any]] = {
-    "paper": {},
-    "positions": {"positions": "sentence"},
-    "group only": {
-        "encoder_top_attention": "group",
-        "decoder_top_attention": "group",
-        "cross_top_attention": "group",
-    },
-    "full": {"doc_mode": "full"},
-    "no translation locality": {"no_translation_locality": True},
-}
 LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=30)
 
 
@@ -52,55 +39,6 @@ def test_the_cut(lengths: list[int], most: int, overlap: int) -> None:
             assert sum(costs[first - 1 : own.start + 1]) > most
         if own.stop < len(lengths):
             assert total + costs[own.stop] > most
-
-
-@pytest.mark.parametrize("name", one_in(2, CONFIGURATIONS))
-@pytest.mark.parametrize("marks", ["both", "end"])
-def test_steps_behind_a_beginning_equal_one_pass(name: str, marks: str) -> None:
-    """Beginnings of different lengths, hypotheses that change places, a document that ends."""
-    model = model_of(**CONFIGURATIONS[name])
-    source = batch_of([[3, 1, 4, 2, 1], [5, 2, 2, 1, 1], [1, 6, 3, 1, 2]])
-    targets = [
-        [BOS, 8, 9, EOS, BOS, 7, EOS, BOS, 4, 5, 6],
-        [BOS, 5, EOS, BOS, 6, 7, 8, 9, 4, 5, 6],
-        [BOS, 4, 4, 4, 4, 4, EOS, BOS, 9, EOS, BOS, 4, 4],
-    ]
-    begun = [7, 3, 10]  # what is read before the opening symbol of the next sentence
-    opening = BOS
-    if marks == "end":
-        rows = [[8, 9, EOS, 7, EOS], [5, EOS, 6, 7, EOS], [4, 5, 6, EOS, EOS]]
-        source = torch.tensor([[*row, 4, EOS, 5, EOS, 6, EOS] for row in rows])
-        targets = [
-            [EOS, 8, 9, EOS, 7, EOS, 4, 5, 6], [EOS, 5, EOS, 6, 7, 8, 9, 4, 5],
-            [EOS, 4, 4, 4, 4, 4, EOS, 9, EOS, 4, 4],
-        ]  # fmt: skip
-        begun, opening = [5, 2, 8], EOS
-    prefix = torch.nn.utils.rnn.pad_sequence(
-        [torch.tensor(row[:size]) for row, size in zip(targets, begun, strict=True)], True, PAD
-    )
-    beam = 2
-    state = model.begin_decoding({"src_tokens": source, "prefix": prefix}, beam)
-    read = [list(row[:size]) for row, size in zip(targets, begun, strict=True) for _ in range(beam)]
-    documents = [0, 0, 1, 1, 2, 2]
-    draw = torch.Generator().manual_seed(3)
-    for step in range(12):
-        token = torch.randint(4, 20, (len(read),), generator=draw)
-        token[0] = EOS if step == 2 else token[0]
-        if step == 0 or (marks == "both" and step == 3):
-            token = torch.full_like(token, opening)
-        for row, new in zip(read, token.tolist(), strict=True):
-            row.append(new)
-        logits = model.decode_step(token, token.eq(opening), state)
-        for number, row in enumerate(read):
-            which = source[documents[number]][None]
-            whole, _ = model(which, None, torch.tensor([row]))
-            torch.testing.assert_close(logits[number], whole[0, -1], atol=1e-5, rtol=1e-4)
-        swap = torch.arange(len(read)).view(-1, beam).flip(1).flatten()
-        state.reorder(swap)
-        read = [list(read[number]) for number in swap.tolist()]
-        if step == 5:
-            state.keep(torch.tensor([0, 2]))
-            read, documents = read[:2] + read[4:], [0, 0, 2, 2]
 
 
 def generator_of(overlap: int, most: int, marks: str = "both", **options: Any) -> Any:

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.untrained import task_for
-from torch import Tensor
 
 from gtrans.data.frame import Frame
 from gtrans.decoding.document_search import DocumentHypothesis, SearchOptions, SearchVocabulary
@@ -89,18 +88,6 @@ def test_scores_are_those_of_the_whole_document_read_at_once(marks, beam):
         assert best.score == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_memory_is_updated_once_for_each_finished_sentence(monkeypatch):
-    model, rows = model_of(), []
-    original = model.remember
-    monkeypatch.setattr(
-        model, "remember", lambda *args: (rows.append(len(args[0])), original(*args))[1]
-    )
-    translate(search_of(), [model], DOCUMENTS)
-    # Three documents have a first sentence, two a second and a third, one a fourth, after
-    # which nothing comes.
-    assert rows == [3, 2, 2]
-
-
 def all_tokens(found: list[list[DocumentHypothesis]]) -> list[list[list[int]]]:
     return [[s.tokens for s in hypotheses[0].sentences] for hypotheses in found]
 
@@ -110,17 +97,6 @@ def test_other_documents_of_the_batch_do_not_matter():
     together = all_tokens(translate(search, [model], DOCUMENTS))
     alone = [all_tokens(translate(search, [model], [document]))[0] for document in DOCUMENTS]
     assert together == alone
-
-
-def test_earlier_sentences_do_matter():
-    model, search = model_of(memory_layers="all"), search_of(beam=1)
-    document = DOCUMENTS[2]
-    whole, other, alone = (
-        translate(search, [model], [sentences])[0][0].sentences[-1].scores
-        for sentences in (document, [*text(9, 6), *document[1:]], document[-1:])
-    )
-    assert whole != pytest.approx(other, abs=1e-6)
-    assert whole != pytest.approx(alone, abs=1e-6)
 
 
 def test_an_ensemble_has_a_memory_for_each_model():
@@ -161,9 +137,3 @@ def test_a_model_without_finite_probabilities_ends():
         model.decoder.output_projection.weight.fill_(float("nan"))
     found: list[list[DocumentHypothesis]] = translate(search_of(), [model], DOCUMENTS)
     assert found == [[], [], []]
-
-
-def test_a_row_of_several_sentences_is_no_sentence():
-    tokens: Tensor = search_of().frame.source([torch.tensor([5, EOS]), torch.tensor([6, EOS])])
-    with pytest.raises(ValueError, match="sentence by sentence"):
-        model_of().begin_decoding({"src_tokens": tokens[None]}, 1)
