@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import torch
-from support.contract import WITH_BERT, Case, build, cases
+from support.contract import WITH_BERT, Case, cases
 from support.running import free_port
 from support.tiny_models import StockCommands
 
@@ -17,8 +16,6 @@ TRAINING = (
     *("--num-workers", "0", "--cpu", "--bert-cache-gb", "0.1", "--log-format", "json"),
     *("--log-interval", "1"),
 )
-
-
 
 
 # One of each kind of batch in any run of the tests, and what has once failed; all in the long one.
@@ -73,15 +70,3 @@ def test_two_processes_train(
     if case == WITH_BERT:
         # The first process has measured the whitening for both; what is measured is written.
         assert [bool(list(cache.rglob("*.safetensors"))) for cache in caches] == [True, False]
-
-
-def test_every_process_has_the_whitening_of_the_first(monkeypatch, prepared_with_bert) -> None:
-    """Another process measures nothing."""
-    built = build(WITH_BERT, prepared_with_bert)
-    part = built.task.bert
-    distributed = torch.distributed
-    monkeypatch.setattr(distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(distributed, "get_rank", lambda: 1)
-    monkeypatch.setattr(distributed, "broadcast", lambda tensor, source: tensor.fill_(source + 3))
-    part.begin_epoch(1, built.model, None)
-    assert all(bool((sent == 3).all()) for sent in built.model.bert_whitening.buffers())

@@ -105,16 +105,6 @@ def test_a_batch_of_a_training_set_is_translated(prepared_with_bert):
     assert written[0] == written[1] and len(written[0]) == 6
 
 
-def test_without_a_plan_the_layout_is_read_once(prepared_with_bert):
-    """As fairseq's own tasks do it."""
-    case = next(case for case in cases() if str(case) == "gtransformer_tiny-document")
-    built = build(case, prepared_with_bert)
-    with HostWaits() as waits:
-        net_input = pretend(batch_of(built)["net_input"])
-        pretend(built.model)(**net_input)[0].float().sum().backward()
-    assert waits.count == 1, waits.places
-
-
 def steps_and_waits(built: Built, words: int, **further: Any) -> tuple[int, HostWaits]:
     """A search that writes that many words in every sentence."""
     task, model = built.task, built.model

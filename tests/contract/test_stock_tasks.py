@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -19,16 +20,22 @@ from gtrans.errors import GtransError
 WORK = {"gtransformer_tiny", "gtrans_fusion_tiny"}
 
 
+def config_of(arch: str) -> Any:
+    model = classes()[arch]
+    cfg = OmegaConf.structured(model.options)
+    cfg._name = arch
+    for name, value in sizes_of(model).items():
+        setattr(cfg, name, value)
+    return cfg
+
+
 @pytest.mark.parametrize("arch", classes())
 def test_refused_or_right(arch: str) -> None:
     model_type = classes()[arch]
     symbols = Dictionary()
     for number in range(20):
         symbols.add_symbol(f"w{number}")
-    cfg = OmegaConf.structured(model_type.options)
-    cfg._name = arch
-    for name, value in sizes_of(model_type).items():
-        setattr(cfg, name, value)
+    cfg = config_of(arch)
     task = TranslationTask(TranslationConfig(), symbols, symbols)
     torch.manual_seed(1)
     if arch not in WORK:
@@ -55,12 +62,8 @@ def test_refused_or_right(arch: str) -> None:
 @pytest.mark.parametrize("arch", sorted(WORK))
 def test_what_only_fairseqs_layers_follow_is_refused(arch: str, option: str) -> None:
     """fairseq's commands ask every model for it, and take silence for consent."""
-    model_type = classes()[arch]
-    cfg = OmegaConf.structured(model_type.options)
-    cfg._name = arch
-    for name, value in sizes_of(model_type).items():
-        setattr(cfg, name, value)
-    model = model_type.build_model(cfg, TranslationTask(TranslationConfig(), *[Dictionary()] * 2))
+    task = TranslationTask(TranslationConfig(), *[Dictionary()] * 2)
+    model = classes()[arch].build_model(config_of(arch), task)
     generation = GenerationConfig()
     setattr(generation, option, "hard" if option == "print_alignment" else True)
     with pytest.raises(GtransError, match=rf"^`--{option.replace('_', '-')}` is not supported"):

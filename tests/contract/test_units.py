@@ -6,12 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from support.contract import (
+    Built,
     Case,
+    batch_of,
     build,
     cases,
     classes,
     first_cases,
+    loss_of,
     searched_and_read,
     undeclared,
     with_the_others_long,
@@ -116,14 +120,19 @@ def test_what_a_context_brings_is_measured(case, checkpoint, prepared_with_bert,
     assert (abs(above) > 1e-5) == (case.unit != "sentence")
 
 
+def check_search(built: Built, least: int) -> None:
+    """Of at least so many rows the search has the scores of one pass."""
+    pairs = list(searched_and_read(built))
+    assert len(pairs) >= least
+    for written, read in pairs:
+        assert written == pytest.approx(read, abs=1e-4)
+
+
 @pytest.mark.parametrize("case", cases(), ids=str, indirect=True)
 @pytest.mark.parametrize("marks", others_long(["both", "end", "bart"], ["both"]))
 def test_search_step_by_step_is_one_pass(case, prepared_with_bert, marks):
     built = build(case, prepared_with_bert, sentence_marks=marks)
-    pairs = list(searched_and_read(built))
-    assert len(pairs) >= 3
-    for written, read in pairs:
-        assert written == pytest.approx(read, abs=1e-4)
+    check_search(built, 3)
 
 
 @pytest.mark.parametrize("case", cases(), ids=str, indirect=True)
@@ -133,10 +142,7 @@ def test_search_in_instances_that_overlap_is_one_pass(case, prepared_with_bert, 
     if case.unit != "document":
         pytest.skip("only documents have instances")
     built = build(case, prepared_with_bert, sentence_marks=marks, overlap=1, max_doc_tokens=10)
-    pairs = list(searched_and_read(built))
-    assert len(pairs) >= 4  # of three documents
-    for written, read in pairs:
-        assert written == pytest.approx(read, abs=1e-4)
+    check_search(built, 4)  # of three documents
 
 
 @pytest.mark.parametrize("overlap", [0, 1])
@@ -146,10 +152,40 @@ def test_search_with_a_memory_between_instances_is_one_pass(prepared_with_bert, 
     case = Case("gtransformer_memory_tiny", "stream")
     options = {"max_doc_tokens": 10, "memory_output": output, "memory_layers": "all"}
     built = build(case, prepared_with_bert, overlap=overlap, **options)
+    check_search(built, 4 if overlap else 3)  # of three documents
+
+
+@pytest.mark.parametrize(
+    "backend", ["regroup", pytest.param("dense", marks=pytest.mark.long)]
+)
+def test_mixed_precision(case, backend, prepared_with_bert) -> None:
+    """bf16 is ``--amp`` on a CPU; fp16 has the types that ``--amp`` has on CUDA."""
+    built = build(case, prepared_with_bert, attention_backend=backend, dropout=0.0)
+    built.model.train()
+    batch = batch_of(built)
+    batch["net_input"] = built.task.complete_input(batch["net_input"])
+    expected = loss_of(built, batch).item()
+    for precision in (torch.bfloat16, torch.float16):
+        built.model.zero_grad()
+        with torch.autocast("cpu", precision):
+            loss = loss_of(built, batch)
+        assert loss.item() == pytest.approx(expected, rel=0.02)
+        loss.backward()
+        for name, parameter in built.model.named_parameters():
+            if parameter.requires_grad:
+                assert parameter.grad is not None, name
+                assert parameter.grad.dtype == torch.float32
+                assert parameter.grad.isfinite().all(), name
+
+
+def test_decoding_in_bf16(case, prepared_with_bert) -> None:
+    """``--bf16``: the search has the scores of one pass in the same precision."""
+    built = build(case, prepared_with_bert)
+    built.model.bfloat16()
     pairs = list(searched_and_read(built))
-    assert len(pairs) >= (4 if overlap else 3)  # of three documents
+    assert len(pairs) >= 3
     for written, read in pairs:
-        assert written == pytest.approx(read, abs=1e-4)
+        assert written == pytest.approx(read, rel=0.01, abs=0.05)
 
 
 @pytest.mark.parametrize("case", undeclared(), ids=str)

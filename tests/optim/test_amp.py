@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ from support.runs import log_of, refusal, train
 from support.suites import others_long
 from support.tiny_models import TinyWorld
 
-from gtrans.checkpoints import read_checkpoint
-from gtrans.errors import GtransError
 from gtrans.optim import amp
 
 _OVERFLOW = 2.0**127
@@ -104,29 +101,3 @@ def test_the_command_learns_and_refuses_a_broken_loss(tiny: TinyWorld, stock, tm
     assert "CUDA is not available" not in log
     broken = train(stock, tiny.data, tmp_path / "b", "--amp", "--lr", "1e30", updates=4)
     assert "not finite" in refusal(broken)
-
-
-WHOLE = {
-    "scale": 128.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2000,
-    "_growth_tracker": 1,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        *({**WHOLE, "scale": scale} for scale in (math.nan, "x", 0)),
-        *({**WHOLE, "growth_interval": updates} for updates in (-1, 0, 0.5)),
-        *("x", {}, {"scale": 1.0}),
-    ],
-    ids=str,
-)
-def test_a_damaged_scale_is_one_line(tiny: TinyWorld, tmp_path: Path, damage: Any) -> None:
-    state = read_checkpoint(tiny.checkpoints["document"])
-    state["last_optimizer_state"]["scaler"] = WHOLE
-    torch.save(state, tmp_path / "whole.pt")
-    read_checkpoint(tmp_path / "whole.pt")
-    state["last_optimizer_state"]["scaler"] = damage
-    torch.save(state, tmp_path / "damaged.pt")
-    with pytest.raises(GtransError, match=r"damaged.pt: (the loss scale's|scaler should be a di)"):
-        read_checkpoint(tmp_path / "damaged.pt")
