@@ -82,6 +82,11 @@ def read_texts(
     main = references[0] if references else str(source)
     role: Role = "reference" if references else "source"
     ids = read_identified(main, role, choice)
+    if ids is None and choice.references:
+        raise GtransError(
+            f"{main} is plain text, a reference without a name; leave `--reference` out and give "
+            "only the wanted files"
+        )
     if ids is None:
         read: list[Documents] = [_parallel(path, main, "reference") for path in references]
         sources = _parallel(source, main, "source") if source else None

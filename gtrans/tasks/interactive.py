@@ -14,6 +14,8 @@ from gtrans.messages import say
 from gtrans.tasks.parts.bert import BertPart
 from gtrans.text.plain_text import input_warnings
 
+_MOST_UNKNOWN = 0.1  # of prepared text, in which hardly any token is unknown
+
 
 class InteractiveTask(FairseqTask):
     """A task that reads documents line by line.
@@ -63,7 +65,8 @@ class InteractiveTask(FairseqTask):
         ]
         ids = [sentence for document in documents for _, sentence in document]
         unknown = sum(int((of == self.source_dictionary.unk()).sum()) for of in ids)
-        for warning in input_warnings("input", (), unknown, sum(len(of) - 1 for of in ids)):
+        tokens = sum(len(of) - 1 for of in ids)
+        for warning in input_warnings("input", (), unknown, tokens, _MOST_UNKNOWN):
             say(
                 f"warning: {warning} fairseq-interactive reads text that is prepared as the data "
                 "were; `gtrans translate --stream` prepares plain text"

@@ -83,16 +83,23 @@ def tokenise(sentence: str) -> str:
     return escape(clean(sentence))
 
 
-def input_warnings(name: str, sentences: Iterable[str], unknown: int, tokens: int) -> list[str]:
+def input_warnings(
+    name: str,
+    sentences: Iterable[str],
+    unknown: int,
+    tokens: int,
+    most_unknown: float = _MOST_UNKNOWN,
+) -> list[str]:
     """What to say of a text that no model can translate as it is.
 
     Args:
         name: what the text is called.
         sentences: its sentences; none if they are meant to be tokenised.
         unknown, tokens: how many of its tokens are not in the vocabulary, and of how many.
+        most_unknown: a greater share than this is told.
     """
     found = []
-    if unknown > _MOST_UNKNOWN * tokens:
+    if unknown > most_unknown * tokens:
         found.append(
             f"{name}: {unknown / tokens:.0%} of the tokens are not in the vocabulary (<unk>); is "
             "it plain text in the right language?"

@@ -326,6 +326,9 @@ def test_systems_of_one_file_are_scored_by_their_names(
     assert main([*command, "--hyp", f"ONLINE-A={path}", f"ONLINE-B={path}"]) == 0
     told = capsys.readouterr().out
     assert "1 of 3 segments are left out: they are of test suites" in told
+    plain = str(file(tmp_path, PLAIN, "plain"))
+    assert main(["score", "--hyp", plain, "--ref", plain, plain, "--reference", "refA"]) == 1
+    assert f"{plain} is plain text, a reference without a name" in capsys.readouterr().err
     assert "2 references, all of which are used: refA, refB" in told
     assert main([*command, "--hyp", f"x={path}"]) == 1
     assert f"name one of them: `--hyp ONLINE-A={path}`" in capsys.readouterr().err
