@@ -290,6 +290,10 @@ def test_prepare_reads_one_file_with_both_sides(
     prepare[prepare.index("--train") + 1] = str(one_side)
     assert main(prepare) == 1
     assert "give its name without the language" in capsys.readouterr().err
+    for content, what in ((SGM, "no reference, only source"), (REF, "one side only, 'reference'")):
+        prepare[prepare.index("--train") + 1] = str(file(tmp_path, content, "one.sgm"))
+        assert main(prepare) == 1
+        assert what in capsys.readouterr().err
 
 
 def test_markup_in_rows_is_not_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

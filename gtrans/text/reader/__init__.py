@@ -247,11 +247,10 @@ def _used_pairs(
     begun, found = False, False  # whether a document, or any, has a pair
     for pairs in matched(source, target):
         begun = False
-        columns = [one.column for one in (source, target) if isinstance(one, Rows)]
-        if source.path == target.path and len(columns) == 2 and columns[0] == columns[1]:
+        if source.path == target.path and source.column == target.column:
             raise GtransError(
-                f"{source.path} has one side only, '{columns[0]}'; give a file with both, or the "
-                "name of two without the language"
+                f"{source.path} has one side only, '{source.column}'; give a file with both, or "
+                "the name of two without the language"
             )
         for left, right in pairs:
             if len(target.references) > 1:

@@ -132,6 +132,7 @@ class Reader(ABC, Iterable[Document]):
         path: the file, for messages.
         role: what the text is used as.
         references: the names of its references, as far as it has been read.
+        column: which of its texts is read, of a format that has several; empty until it is read.
     """
 
     title: ClassVar[str]
@@ -143,6 +144,7 @@ class Reader(ABC, Iterable[Document]):
         self.path, self.head, self.role, self.choice = path, head, role, choice
         self.lines = lines
         self.references: list[str] = []
+        self.column = ""
 
     @classmethod
     @abstractmethod

@@ -81,7 +81,6 @@ class Rows(Reader):
 
     Attributes:
         cells: the names of the columns of a table; None: it is JSON lines.
-        column: that of the text.
         others: the documents of other directions, with the numbers of their rows left out.
     """
 
@@ -92,7 +91,6 @@ class Rows(Reader):
         self.cells: list[str] | None = None
         if not self._begins_as_json(self.head):
             self.cells = [_name(cell) for cell in self.head.first.split("\t")]
-        self.column = ""
         self.others = Counter[str]()
         self._names: dict[str, None] = {}
 

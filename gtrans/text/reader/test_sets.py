@@ -269,6 +269,7 @@ class TestSet(Reader):
         else:
             name = the_only_system(self.path, names, self.choice.system)
             wanted = [v for v in of_role if v.name == name][:1]
+        self.column = f"{wanted[0].role or 'text'} {wanted[0].name}".strip()
         for document in documents:
             segments = list(self._segments(document, wanted))
             if segments:
