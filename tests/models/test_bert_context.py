@@ -13,6 +13,9 @@ from support.untrained import task_for
 from gtrans.errors import GtransError
 from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.modules.attention_plans import AttentionPlans
+from gtrans.modules.context_attention import PackedContext
+from gtrans.modules.layout import DocumentLayout
 
 BOS, PAD, EOS, A, B, C = 0, 1, 2, 4, 5, 6
 SIZES = {
@@ -102,23 +105,6 @@ def test_whitened_states_are_those_of_a_model_with_other_weights() -> None:
     assert torch.allclose(logits(raw), logits(model), atol=1e-5)
 
 
-def test_a_model_in_half_precision_takes_features_as_they_come() -> None:
-    model = model_of().bfloat16()
-    assert logits(model).dtype == torch.bfloat16
-
-
-@pytest.mark.parametrize("integration", ["both", "encoder", "decoder"])
-@pytest.mark.parametrize("combine", ["gate", "mean"])
-def test_each_sentence_depends_on_its_own_context(integration: str, combine: str) -> None:
-    model = model_of(bert_integration=integration, combine=combine)
-    before = logits(model)
-    changed = FEATURES.clone()
-    changed[:4] *= -1
-    after = logits(model, context_states=changed)
-    assert not torch.allclose(before[0], after[0], atol=1e-4)
-    assert torch.allclose(before[1], after[1], atol=1e-6)
-
-
 def test_a_trained_context_encoder_reads_the_neighbours_only() -> None:
     model = model_of(context_input="words", context_layers=1)
     before = logits(model, context_states=None, context_lengths=None)
@@ -133,44 +119,6 @@ def test_a_trained_context_encoder_reads_the_neighbours_only() -> None:
     assert torch.allclose(before[1], alone[1], atol=1e-6)
 
 
-def test_a_trained_encoder_on_top_of_bert_projects_its_width() -> None:
-    model = model_of(context_input="bert", context_layers=1)
-    assert model.context_encoder is not None
-    assert model.context_encoder.project.weight.shape == (16, BERT_DIM)
-    assert logits(model).shape == (2, 3, len(task_for("window").target_dictionary))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"combine": "mean"}, {"bert_integration": "encoder"}, {"bert_integration": "decoder"},
-     {"context_input": "words", "context_layers": 1}],
-)  # fmt: skip
-def test_decoding_step_by_step_is_the_teacher_forced_pass(options: dict[str, Any]) -> None:
-    model = model_of(**options)
-    whole = logits(model)
-    beam = 2
-    with torch.no_grad():
-        state = model.begin_decoding({"src_tokens": WINDOWS, **CONTEXT}, beam)
-        for place in range(2):
-            tokens = TARGET[:, place].repeat_interleave(beam)
-            step = model.decode_step(tokens, torch.zeros_like(tokens).bool(), state)
-            assert torch.allclose(step[::beam], whole[:, place], atol=1e-5)
-            assert torch.allclose(step[1::beam], whole[:, place], atol=1e-5)
-        # The second document goes on alone.
-        state.keep(torch.tensor([0]))
-        tokens = TARGET[:1, 2].repeat_interleave(beam)
-        step = model.decode_step(tokens, torch.zeros_like(tokens).bool(), state)
-        assert torch.allclose(step[:1], whole[:1, 2], atol=1e-5)
-
-
-def test_features_get_no_gradient_and_are_no_parameters() -> None:
-    model = model_of().train()
-    output = model(WINDOWS, None, TARGET, **CONTEXT)[0]
-    output.sum().backward()
-    assert FEATURES.grad is None
-    assert all(p.grad is not None for n, p in model.named_parameters() if "context_attn" in n)
-
-
 @pytest.mark.parametrize(
     ("options", "flag"),
     [({"drop_net": 1.5}, "--drop-net"), ({"context_layers": -1}, "--context-layers"),
@@ -179,6 +127,32 @@ def test_features_get_no_gradient_and_are_no_parameters() -> None:
 def test_options_out_of_range(options: dict[str, Any], flag: str) -> None:
     with pytest.raises(GtransError, match=flag):
         model_of(**options)
+
+
+# ---- context attention behind self-attention, as in Zhang et al. (2018) --------------------------
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_context_attention_behind_self_attention_by_hand(side: str, pre_norm: bool) -> None:
+    """The gate mixes a state and its context attention, in place of a residual connection."""
+    norm = {f"{one}_normalize_before": pre_norm for one in ("encoder", "decoder")}
+    model = model_of(context_place="behind", **norm)
+    layer = getattr(model, side).layers[0]
+    part = layer.context_attn
+    x, states = torch.randn(3, 16), torch.randn(7, BERT_DIM)
+    context = PackedContext(states, torch.tensor([4, 3]))
+    rows = DocumentLayout.of_rows(torch.tensor([2, 1]))
+    plan = context.plan(rows.documents, 3)
+    with torch.no_grad():
+        query = part.layer_norm(x) if pre_norm else x
+        attended = part.attention(query, states, states, plan)
+        pair = (attended, x) if side == "decoder" else (x, attended)
+        first = torch.sigmoid(part.gate.proj(torch.cat(pair, 1)))
+        wanted = first * pair[0] + (1 - first) * pair[1]
+        wanted = wanted if pre_norm else part.layer_norm(wanted)
+        found = layer._context_behind(x, AttentionPlans(rows, context=context), plan)
+    torch.testing.assert_close(found, wanted)
 
 
 # ---- learning ------------------------------------------------------------------------------------

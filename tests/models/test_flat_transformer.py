@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 import torch
 from fairseq.data import Dictionary
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from support.batches import BOS, EOS, PAD
-from support.symbols import Symbols
 from torch import Tensor
 
 from gtrans.errors import GtransError
@@ -185,54 +183,7 @@ def test_concatenation_is_the_transformer_over_windows() -> None:
     assert torch.equal(model(source, None, target, current=CURRENT[:2])[0], expected)
 
 
-def test_what_context_changes() -> None:
-    """Through the bottom layers, and through nothing else."""
-    other = (window([6, 6, 7], [8, 9], [10]), *ROWS[1:])
-    target = padded([BOS, 5], [BOS], [BOS, 6, 7])
-    for bottom in (0, 1):
-        model = flat(flat_bottom_layers=bottom)
-        logits = [model(padded(*rows), None, target, current=CURRENT)[0] for rows in (ROWS, other)]
-        assert torch.equal(logits[0][1:], logits[1][1:])
-        assert torch.equal(logits[0][0], logits[1][0]) == (bottom == 0)
-
-
 words = st.lists(st.integers(4, 19), min_size=1, max_size=4)
-
-
-@settings(max_examples=40)
-@given(st.lists(st.tuples(st.lists(words, min_size=1, max_size=3), st.integers(0, 2)), min_size=1,
-                max_size=4))  # fmt: skip
-def test_windows_of_a_batch_know_nothing_of_each_other(
-    batch: list[tuple[list[list[int]], int]]
-) -> None:
-    model = flat()
-    rows = [window(*sentences) for sentences, _ in batch]
-    current = torch.tensor([number % len(sentences) for sentences, number in batch])
-    with torch.no_grad():
-        together = model.encode({"src_tokens": padded(*rows), "current": current}).states
-        alone = [
-            model.encode({"src_tokens": padded(row), "current": current[i : i + 1]}).states
-            for i, row in enumerate(rows)
-        ]
-    assert torch.allclose(together, torch.cat(alone), atol=1e-5)
-
-
-@pytest.mark.parametrize("options", [{}, {"positions": "sentence"}])
-def test_steps_equal_one_pass(options: dict[str, Any]) -> None:
-    model = flat(**options)
-    source, target = padded(*ROWS), torch.tensor([[BOS, 5, 6], [BOS, 7, 8], [BOS, 9, 4]])
-    whole, _ = model(source, None, target, current=CURRENT)
-    state = model.begin_decoding({"src_tokens": source, "current": CURRENT}, beam=1)
-    for step in range(3):
-        tokens = target[:, step]
-        logits = model.decode_step(tokens, tokens.eq(BOS), state)
-        assert torch.allclose(logits, whole[:, step], atol=1e-5)
-
-
-def test_all_layers_can_be_looked_at() -> None:
-    found = flat().encoder.read(padded(*ROWS), CURRENT, return_all_layers=True)
-    assert [layer.size(0) for layer in found.layers] == [24, 12, 12]
-    assert torch.equal(found.layers[-1], found.states)
 
 
 # Words of a little language: which of two cues stands next to the sentence decides its word.
@@ -283,18 +234,3 @@ def test_more_bottom_layers_than_layers(bottom: int) -> None:
     message = f"`--flat-bottom-layers` must be between 0 and the 3 encoder layers, but is {bottom}."
     with pytest.raises(GtransError, match=message):
         flat(flat_bottom_layers=bottom)
-
-
-@pytest.mark.parametrize(("name", "sizes"), [
-    ("flat_transformer_tiny", (6, 256, 1024, 4)), ("flat_transformer_base", (6, 512, 1024, 4)),
-])  # fmt: skip
-def test_presets(name: str, sizes: tuple[int, ...]) -> None:
-    cfg = OmegaConf.structured(FlatTransformerConfig)
-    cfg._name = name
-    with torch.device("meta"):
-        model = FlatTransformer.build_model(cfg, Symbols())
-    assert model.encoder.bottom_layers == 1
-    for side in (model.encoder, model.decoder):
-        layer: Any = side.layers[0]
-        found = len(side.layers), layer.fc1.in_features, layer.fc1.out_features
-        assert (*found, layer.self_attn.heads) == sizes

@@ -10,8 +10,6 @@ from support.contract import SIZES, Built, Case, batch_of, build, first_cases, s
 from support.suites import one_in
 from torch import Tensor
 
-from gtrans.errors import GtransError
-
 GROUPS = {"encoder_group_size": 1, "decoder_group_size": 1}
 
 
@@ -39,21 +37,6 @@ def test_one_group_at_its_limit_is_the_plain_system(case: Case, prepared_with_be
         assert begun[name].equal(value), f"{name} begins otherwise with fusion"
     torch.nn.init.constant_(fused.model.encoder.fusion.weights, 1e4)
     assert logits_of(fused).equal(logits_of(plain))
-
-
-@pytest.mark.parametrize("case", one_in(3, without_fusion()))
-def test_the_scalars_of_fusion_are_new(case: Case, prepared_with_bert: Any) -> None:
-    plain, fused = (
-        build(case, prepared_with_bert, **options).model for options in ({}, GROUPS)
-    )
-    more = {name for name, _ in fused.named_parameters()} - set(plain.state_dict())
-    scalars = {"encoder.fusion.weights", "decoder.fusion.weights", "decoder.probabilities.weights"}
-    norm = {"encoder.fusion.layer_norm.weight", "encoder.fusion.layer_norm.bias"}
-    assert more == scalars | norm
-    assert plain.learned_of_groups() == {}
-    learned = fused.learned_of_groups()
-    assert learned["encoder gates"] == learned["decoder gates"] == [0.5, 0.5]
-    assert learned["decoder weights"] == pytest.approx([0.5, 0.5])
 
 
 def outputs_of(layers: Any) -> list[Tensor]:
@@ -120,20 +103,3 @@ def test_memories_of_layers_that_do_not_run_are_left_out(
     built = build(case, prepared_with_bert, memory_layers="all", **GROUPS, **left_out)
     for written, read in searched_and_read(built):
         assert written == pytest.approx(read, abs=1e-4)
-
-
-def test_one_loss_for_several_groups_is_refused(prepared_with_bert: Any) -> None:
-    from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy, MultiLevelCrossEntropy
-
-    built = build(Case("gtransformer_tiny", "document"), prepared_with_bert, **GROUPS)
-    batch = batch_of(built)
-    with pytest.raises(GtransError, match="2 groups; take multi_level_cross_entropy"):
-        ChunkedCrossEntropy(built.task)(built.model, batch)
-    _, _, logged = MultiLevelCrossEntropy(built.task)(built.model.eval(), batch)
-    read = built.model(**built.task.complete_input(batch["net_input"]))[0]
-    target = batch["target"]
-    fused = torch.nn.functional.cross_entropy(
-        read.transpose(1, 2), target, ignore_index=built.task.frame.pad, reduction="sum"
-    )
-    # Eq 5 is what is logged, and what a search adds up.
-    torch.testing.assert_close(logged["nll_loss"], fused.detach())

@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from support.batches import BOS, EOS, PAD, batch_of
+from support.batches import BOS, EOS, PAD
 from support.gtransformer_models import model_of
 from torch import Tensor, nn
 
 from gtrans.models.gtransformer_memory import GTransformerMemory
-from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.memory_plan import MemoryFlow
 
 Instance = list[list[int]]
@@ -63,38 +60,6 @@ def logits_of(model: Any, documents: list[list[Instance]], **options: Any) -> Te
 # ---- the layout ----------------------------------------------------------------------------------
 
 
-@given(st.lists(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=3), min_size=1,
-                         max_size=3), min_size=1, max_size=3), st.booleans())  # fmt: skip
-def test_a_divided_row_is_laid_out_as_its_instances(documents, left):
-    """Packed tokens, positions and sentence numbers are those of a batch of all instances."""
-    counts = [torch.tensor([len(part) for part in doc]) for doc in documents]
-    instances = nn.utils.rnn.pad_sequence(counts, batch_first=True)
-    rows = batch_of([[n for part in doc for n in part] for doc in documents], left)
-    divided = DocumentLayout.of_source(rows, PAD, EOS).divided(instances)
-    alone = DocumentLayout.of_source(
-        batch_of([part for doc in documents for part in doc]), PAD, EOS
-    )
-    for name in ("row", "sentence", "sentence_counts", "position", "position_in_sentence"):
-        assert torch.equal(getattr(divided, name), getattr(alone, name)), name
-    for name in ("sentences", "documents"):
-        for part in ("starts", "lengths"):
-            one, other = (getattr(getattr(at, name), part) for at in (divided, alone))
-            assert torch.equal(one, other), (name, part)
-    packed = torch.arange(divided.tokens) + 1
-    assert torch.equal(divided.align(packed), alone.align(packed))
-    assert divided.documents_of_row.tolist() == [len(doc) for doc in documents]
-    order = torch.arange(len(documents)).flip(0)
-    again, index = divided.rows(order)
-    assert torch.equal(again.instances, instances[order])
-    assert torch.equal(again.position, divided.position[index])
-
-
-def test_instances_of_other_sentences_are_refused():
-    layout = DocumentLayout.of_source(batch_of([[2, 2], [3]]), PAD, EOS)
-    with pytest.raises(ValueError, match=r"instances of \[1, 1\] sentences in rows of \[2, 1\]"):
-        layout.divided(torch.tensor([[1], [1]]))
-
-
 # ---- the model -----------------------------------------------------------------------------------
 
 
@@ -119,27 +84,6 @@ def test_a_row_of_instances_is_instance_by_instance(side, output):
             at += len(alone) + 1  # the end mark is input, too, where another one follows
             assert torch.allclose(without[number, : len(alone)], alone, atol=1e-4) == (place == 0)
             number += 1
-
-
-def test_documents_begin_anew_where_no_layer_with_a_memory_was_run():
-    """As where decoding leaves such layers out."""
-    apart, together = MemoryFlow().by_document(2), MemoryFlow().following(torch.tensor([1, 0]))
-    assert [flow.entering for flow in (*apart, together)] == [None] * 3
-    assert MemoryFlow.joined(apart).entering is None
-
-
-@torch.no_grad()
-def test_other_documents_and_later_instances_never_matter_earlier_ones_do():
-    model = memory_model()
-    first = DOCUMENTS[0]
-    alone = logits_of(model, [first])[0]
-    among = logits_of(model, [DOCUMENTS[1], first, DOCUMENTS[2]])[1, : len(alone)]
-    torch.testing.assert_close(among, alone)
-    longer = logits_of(model, [[*first, text(9, 3)]])[0, : len(alone)]
-    torch.testing.assert_close(longer, alone)
-    last = sum(len(words) + 2 for part in first[:2] for words in part)
-    changed = logits_of(model, [[text(8, 3, 2), *first[1:]]])[0]
-    assert not torch.allclose(changed[last:], alone[last:], atol=1e-4)
 
 
 @torch.no_grad()

@@ -185,20 +185,6 @@ def test_a_row_of_sentences_is_sentence_by_sentence(layers, side):
                 at += size + 1  # the end mark is input, too, where another sentence follows
 
 
-def test_other_documents_never_matter_earlier_sentences_do():
-    model = model_of().eval()
-    first = DOCUMENTS[0]
-    with torch.no_grad():
-        alone, _ = model(*inputs([first]))
-        among, _ = model(*inputs([text(8, 9, 1), first, text(9, 2, 2, 2, 2)]))
-        torch.testing.assert_close(among[1, : alone.size(1)], alone[0])
-        shuffled, _ = model(*inputs([[first[1], first[0], first[2]]]))
-        changed, _ = model(*inputs([[[7, 7, 7], first[1], first[2]]]))
-    last = slice(-len(first[2]) - 1, None)
-    for other in (shuffled, changed):
-        assert not torch.allclose(other[0, last], alone[0, last], atol=1e-4)
-
-
 def test_without_memory_it_is_the_plain_transformer_to_the_last_bit():
     model = model_of(memory_size=0).eval()
     plain = GTransformer.build_model(GTransformerConfig(**SIZES, doc_mode="full"), task()).eval()
@@ -207,22 +193,6 @@ def test_without_memory_it_is_the_plain_transformer_to_the_last_bit():
         for sentence in DOCUMENTS[0]:
             batch = inputs([[sentence]])
             assert torch.equal(model(*batch)[0], plain(*batch)[0])
-
-
-def test_backends_agree():
-    with torch.no_grad():
-        one, other = (
-            model_of(attention_backend=backend).eval()(*inputs(DOCUMENTS))[0]
-            for backend in ("regroup", "dense")
-        )
-    torch.testing.assert_close(one, other)
-
-
-@pytest.mark.parametrize(("side", "other"), [("encoder", "decoder"), ("decoder", "encoder")])
-def test_a_side_without_memory_has_no_module_of_it(side, other):
-    names = [name for name, _ in model_of(memory_side=side).named_modules()]
-    assert any(".memory" in name and name.startswith(side) for name in names)
-    assert not any(".memory" in name for name in names if name.startswith(other))
 
 
 def test_layers():
@@ -259,19 +229,3 @@ def test_the_gradient_reaches_as_far_as_asked(side, layers):
     assert reach(model_of(**options)) == [0, 1]
     assert reach(model_of(**options, memory_bptt=2)) == [0, 1, 2]
     assert reach(model_of(**options, memory_bptt=-1)) == list(range(14))
-
-
-@pytest.mark.parametrize("bptt", [-1, 1, 3])
-def test_the_reach_of_the_gradient_changes_no_output(bptt):
-    with torch.no_grad():
-        wanted, _ = model_of().eval()(*inputs(DOCUMENTS))
-    given, _ = model_of(memory_bptt=bptt).eval()(*inputs(DOCUMENTS))
-    torch.testing.assert_close(given, wanted)
-
-
-@pytest.mark.parametrize("bptt", [-1, 1])
-@pytest.mark.parametrize("documents", [DOCUMENTS, [text(4, 3)]])
-def test_every_parameter_has_a_gradient(bptt, documents):
-    model = model_of(memory_bptt=bptt, dropout=0.0).train()
-    model(*inputs(documents))[0].sum().backward()
-    assert not [name for name, p in model.named_parameters() if p.grad is None]

@@ -187,18 +187,6 @@ def test_a_window_of_one_sentence_is_the_sentence_for_its_model(
         torch.testing.assert_close(logits[0], alone[0, place], atol=1e-5, rtol=1e-5)
 
 
-def test_the_papers_start_is_another_model(sentence_checkpoint: str) -> None:
-    """Document positions and half-open gates change what the model says (so the option is real)."""
-    sentence_model = model_of(task_of(unit="sentence"))
-    sentence_model.load_state_dict(torch.load(sentence_checkpoint)["model"])
-    document_model, _ = start(sentence_checkpoint)
-    _, document = sentences_and_document("both")
-    logits, _ = document_model(document[None], None, document[None])
-    first = document[:7]
-    alone, _ = sentence_model(first[None], None, first[None])
-    assert (logits[0, :7] - alone[0]).abs().max() > 0.1
-
-
 def test_gates_that_begin_closed_open(sentence_checkpoint: str) -> None:
     """They get a gradient that Adam turns into steps of full size."""
     model, _ = start(sentence_checkpoint, **LOSSLESS)

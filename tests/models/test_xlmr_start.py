@@ -9,7 +9,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf
-from support.fusion_models import EOS, PAD, fusion_model
+from support.fusion_models import EOS, PAD
 
 from gtrans.errors import GtransError
 from gtrans.models.gtrans_fusion import GtransFusion, GtransFusionConfig
@@ -126,16 +126,6 @@ def test_two_feed_forward_nets_take_two_layers_of_xlmr(xlmr: Path) -> None:
         assert parameter.equal(layer[name.replace(here, there, 1)]), name
 
 
-def test_one_table_of_embeddings(xlmr: Path) -> None:
-    """Without it a model would have three; told when training begins, as a missing folder is."""
-    source, decoder_input = torch.tensor([[4, EOS]]), torch.tensor([[EOS, 4]])
-    model = model_from(xlmr, share_all_embeddings=False).train()
-    with pytest.raises(GtransError, match="one table of embeddings; give `--share-all-embeddings`"):
-        model(source, None, decoder_input)
-    model.load_state_dict(model.state_dict())  # an earlier run goes on
-    model(source, None, decoder_input)
-
-
 def test_words_of_the_corpus_that_xlmr_lacks_are_new(
     xlmr: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -150,12 +140,22 @@ def test_words_of_the_corpus_that_xlmr_lacks_are_new(
     assert "newly initialised" in caplog.text
 
 
-def test_a_missing_folder_is_told_when_training_begins(xlmr: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"init_xlmr": "nowhere"}, "--init-xlmr nowhere: there is no such folder."),
+        # There would be three of them.
+        ({"share_all_embeddings": False}, "one table of embeddings; give `--share-all-embeddings`"),
+    ],
+)
+def test_a_start_that_cannot_be_had_is_told_when_training_begins(
+    options: dict[str, Any], message: str, xlmr: Path
+) -> None:
     source, decoder_input = torch.tensor([[4, EOS]]), torch.tensor([[EOS, 4]])
-    model = model_from("nowhere").train()
-    with pytest.raises(GtransError, match="--init-xlmr nowhere: there is no such folder."):
+    model = model_from(xlmr, **options).train()
+    with pytest.raises(GtransError, match=message):
         model(source, None, decoder_input)
-    model.load_state_dict(model_from(xlmr).state_dict())  # a resumed run needs it no more
+    model.load_state_dict(model.state_dict())  # a run that goes on needs it no more
     model(source, None, decoder_input)
 
 
@@ -190,7 +190,3 @@ def test_folders_that_hold_no_xlmr_are_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(GtransError, match="holds a bert, no XLM-R"):
         model_from(tmp_path)
-
-
-def test_sinusoids_are_the_positions_of_all_other_models() -> None:
-    assert fusion_model().encoder.embed_positions is None
