@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import pytest
 import torch
-from support.untrained import task_for
+from support.untrained import task_for, untrained
 
 from gtrans.data.frame import Frame
 from gtrans.decoding.free_search import FreeSearch
 from gtrans.decoding.search_options import SearchOptions, SearchVocabulary
-from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.models.gtransformer import GTransformer
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 FRAME = Frame(BOS, EOS, PAD, "document")
@@ -21,13 +21,9 @@ DOCUMENTS = [[[4, 5, 6], [7, 8]], [[9, 10, 11, 4]]]
 
 @pytest.fixture(scope="module")
 def model() -> GTransformer:
-    torch.manual_seed(3)
-    cfg = GTransformerConfig(
-        encoder_layers=2, decoder_layers=2, encoder_embed_dim=16, encoder_ffn_embed_dim=16,
-        decoder_ffn_embed_dim=16, encoder_attention_heads=2, decoder_attention_heads=2,
-        doc_mode="full", unit="document", sentence_marks="document",
-    )  # fmt: skip
-    return GTransformer.build_model(cfg, task_for("document", "document", (WORDS, WORDS))).eval()
+    task = task_for("document", "document", (WORDS, WORDS))
+    options = {"doc_mode": "full", "unit": "document", "sentence_marks": "document"}
+    return untrained(task, 3, GTransformer, **options).eval()
 
 
 def search(model: GTransformer, beam: int, **options: float):

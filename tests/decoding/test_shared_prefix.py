@@ -1,4 +1,4 @@
-"""Rows that begin alike: what is shared, by hand, and that nothing else changes."""
+"""Rows that begin alike: what is computed once, and that nothing else changes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 from support.suites import others_long
 from support.untrained import task_for, untrained
 
 from gtrans.decoding.force_decode import score_documents
-from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
-from gtrans.models.concat_transformer import ConcatTransformer, ConcatTransformerConfig
-from gtrans.models.flat_transformer import FlatTransformer, FlatTransformerConfig
-from gtrans.models.gtrans_fusion import GtransFusion, GtransFusionConfig
-from gtrans.models.gtransformer import GTransformer, GTransformerConfig
-from gtrans.models.memory_transformer import MemoryTransformer, MemoryTransformerConfig
+from gtrans.models.bert_context_transformer import BertContextTransformer
+from gtrans.models.concat_transformer import ConcatTransformer
+from gtrans.models.flat_transformer import FlatTransformer
+from gtrans.models.gtrans_fusion import GtransFusion
+from gtrans.models.gtransformer import GTransformer
+from gtrans.models.memory_transformer import MemoryTransformer
 from gtrans.modules.group_attention import AttentionPlan
 from gtrans.modules.layout import Segments
 
@@ -70,41 +69,28 @@ def test_a_source_is_encoded_once_and_a_beginning_read_once() -> None:
     assert logits == [4 + 1 + 1]
 
 
-SIZES: dict[str, Any] = {
-    "encoder_layers": 2, "decoder_layers": 2, "encoder_embed_dim": 16,
-    "encoder_ffn_embed_dim": 16, "decoder_ffn_embed_dim": 16,
-    "encoder_attention_heads": 2, "decoder_attention_heads": 2,
-}  # fmt: skip
-
-
 @pytest.mark.parametrize(
-    ("model", "options", "unit"),
+    ("system", "options", "unit"),
     [
-        (GTransformer, GTransformerConfig(doc_mode="full", **SIZES), "document"),
-        (GTransformer, GTransformerConfig(positions="sentence", **SIZES), "document"),
-        (GTransformer, GTransformerConfig(attention_backend="dense", **SIZES), "document"),
-        (GTransformer, GTransformerConfig(doc_mode="full", **SIZES), "window"),
-        (FlatTransformer, FlatTransformerConfig(flat_bottom_layers=1, **SIZES), "window"),
-        (ConcatTransformer, ConcatTransformerConfig(**SIZES), "window"),
-        (
-            BertContextTransformer,
-            BertContextConfig(context_input="words", context_layers=1, **SIZES),
-            "window",
-        ),
-        (MemoryTransformer, MemoryTransformerConfig(**SIZES), "stream"),
-        (GtransFusion, GtransFusionConfig(**SIZES), "sentence"),
-        (GtransFusion, GtransFusionConfig(**SIZES), "document"),
-        (GtransFusion, GtransFusionConfig(system="ta", **SIZES), "document"),
+        (GTransformer, {"doc_mode": "full"}, "document"),
+        (GTransformer, {"positions": "sentence"}, "document"),
+        (GTransformer, {"attention_backend": "dense"}, "document"),
+        (GTransformer, {"doc_mode": "full"}, "window"),
+        (FlatTransformer, {"flat_bottom_layers": 1}, "window"),
+        (ConcatTransformer, {}, "window"),
+        (BertContextTransformer, {"context_input": "words", "context_layers": 1}, "window"),
+        (MemoryTransformer, {}, "stream"),
+        (GtransFusion, {}, "sentence"),
+        (GtransFusion, {}, "document"),
+        (GtransFusion, {"system": "ta"}, "document"),
     ],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_every_system_scores_candidates_together_as_alone(
-    model: Any, options: Any, unit: str
+    system: Any, options: dict[str, Any], unit: str
 ) -> None:
     task = task_for(unit)
-    cfg = OmegaConf.structured(options)
-    torch.manual_seed(1)
-    made = model.build_model(cfg, task).eval()
+    made = untrained(task, 1, system, **options).eval()
     first, second = ["a b", "c", "d"], ["e", "c c"]
     documents = [(first, ["d", "e d a", last]) for last in ("e", "e d", "b a", "b c", "b c")]
     documents += [(second, ["a b", last]) for last in ("c", "b c e", "b c d")]
@@ -112,7 +98,7 @@ def test_every_system_scores_candidates_together_as_alone(
     made.encoder.register_forward_pre_hook(lambda _, args: read.append(len(args[0])))
     together = score_documents([made], task, documents)
     # Each source once: two documents or streams, five sentences or windows.
-    if model is not FlatTransformer:  # its encoder reads a window in two parts
+    if system is not FlatTransformer:  # its encoder reads a window in two parts
         assert sum(read) == (2 if unit in ("document", "stream") else 5)
     for document, scores in zip(documents, together, strict=True):
         assert score_documents([made], task, [document]) == [pytest.approx(scores, abs=1e-5)]

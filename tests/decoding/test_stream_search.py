@@ -8,25 +8,20 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.untrained import task_for
+from support.untrained import task_for, untrained
 
 from gtrans.data.frame import Frame
 from gtrans.decoding.document_search import DocumentHypothesis, SearchOptions, SearchVocabulary
 from gtrans.decoding.stream_search import StreamSearch
-from gtrans.models.memory_transformer import MemoryTransformer, MemoryTransformerConfig
+from gtrans.models.memory_transformer import MemoryTransformer
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 WORDS = tuple("abcdefgh")
 
 
 def model_of(marks: str = "both", seed: int = 1, **options: object) -> MemoryTransformer:
-    torch.manual_seed(seed)
-    cfg = MemoryTransformerConfig(
-        encoder_layers=2, decoder_layers=2, encoder_embed_dim=16, encoder_ffn_embed_dim=16,
-        decoder_ffn_embed_dim=16, encoder_attention_heads=2, decoder_attention_heads=2,
-        **options,  # type: ignore[arg-type]
-    )  # fmt: skip
-    return MemoryTransformer.build_model(cfg, task_for("stream", marks, (WORDS, WORDS))).eval()
+    task = task_for("stream", marks, (WORDS, WORDS))
+    return untrained(task, seed, MemoryTransformer, **options).eval()
 
 
 def search_of(marks: str = "both", **options: object) -> StreamSearch:

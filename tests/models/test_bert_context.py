@@ -7,40 +7,26 @@ from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
-from support.untrained import task_for
+from support.untrained import task_for, untrained
 
 from gtrans.errors import GtransError
-from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
-from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.models.bert_context_transformer import BertContextTransformer
+from gtrans.models.gtransformer import GTransformer
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.context_attention import PackedContext
 from gtrans.modules.layout import DocumentLayout
 
 BOS, PAD, EOS, A, B, C = 0, 1, 2, 4, 5, 6
-SIZES = {
-    "encoder_embed_dim": 16,
-    **{f"{side}_ffn_embed_dim": 16 for side in ("encoder", "decoder")},
-    **{f"{side}_{part}": 2 for side in ("encoder", "decoder")
-       for part in ("layers", "attention_heads")},
-}  # fmt: skip
 BERT_DIM = 6
 
 
 def model_of(seed: int = 1, **options: Any) -> BertContextTransformer:
-    torch.manual_seed(seed)
-    cfg = OmegaConf.structured(
-        BertContextConfig(**{**SIZES, "bert_dim": BERT_DIM, **options})
-    )
-    cfg._name = options.pop("arch", "bert_context_transformer_tiny")
-    return BertContextTransformer.build_model(cfg, task_for("window")).eval()
+    given = {"bert_dim": BERT_DIM, **options}
+    return untrained(task_for("window"), seed, BertContextTransformer, **given).eval()
 
 
-def sentence_model(seed: int = 1) -> GTransformer:
-    torch.manual_seed(seed)
-    cfg = OmegaConf.structured(GTransformerConfig(doc_mode="full", **SIZES))
-    cfg._name = "gtransformer_tiny"
-    return GTransformer.build_model(cfg, task_for("sentence")).eval()
+def sentence_model() -> GTransformer:
+    return untrained(task_for("sentence"), doc_mode="full").eval()
 
 
 # Two windows: a sentence with the one before it, and one without.

@@ -41,7 +41,11 @@ def task_for(
 
 
 def untrained(
-    task: DocumentTranslationTask, seed: int = 1, system: type[Model] = GTransformer, **options: Any
+    task: DocumentTranslationTask,
+    seed: int = 1,
+    system: type[Model] = GTransformer,
+    /,
+    **options: Any,
 ) -> Model:
     torch.manual_seed(seed)
     sides = ("encoder", "decoder")
