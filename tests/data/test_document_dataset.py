@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtrans.data.document_dataset import DocumentDataset
-from gtrans.data.document_units import LineRanges, Units, document_units
+from gtrans.data.document_units import Units, document_units
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
-from gtrans.data.units import DocumentUnit, SentenceUnit, Unit, UnitSpan, WindowUnit
-from gtrans.data.word_dropout import word_dropout
+from gtrans.data.units import DocumentUnit, SentenceUnit, Unit, WindowUnit
 from gtrans.errors import GtransError
 
 BOS, PAD, EOS, WORD = 0, 1, 2, 9
@@ -103,29 +102,6 @@ def test_sides_that_differ_are_refused_with_the_line() -> None:
         units_of([3, 3], [3, 3, 3], DOCUMENT)
 
 
-def test_ranges_of_lines() -> None:
-    lines = LineRanges.of([range(1, 3), range(4, 4), range(2, 5)])
-    assert lines.begin.tolist() == [1, 4, 2] and lines.end.tolist() == [3, 4, 5]
-    assert [lines[unit] for unit in range(3)] == [range(1, 3), range(4, 4), range(2, 5)]
-    # Lines of 7, 1, 2, 5 and 3 tokens.
-    totals = np.array([0, 7, 8, 10, 15, 18])
-    assert lines.sums(totals).tolist() == [3, 0, 10]
-
-
-def test_units_of_spans() -> None:
-    spans = [
-        UnitSpan(range(1, 3), range(1, 3), range(1, 2), range(1, 2)),
-        UnitSpan(range(4, 6), range(5, 6), range(5, 6), range(5, 6)),
-    ]
-    # Lines 0 and 3 are empty.
-    units = Units.of(spans, np.array([0, 0, 1, 2, 2, 3]))
-    assert len(units) == 2
-    assert [units.span(unit) for unit in range(2)] == spans
-    assert units.first_sentence.tolist() == [0, 3]
-    whole = Units.whole(units.source, units.first_sentence)
-    assert whole.span(1) == UnitSpan(*[range(4, 6)] * 4)
-
-
 @pytest.mark.parametrize(
     ("sides", "target", "written"),
     [
@@ -152,18 +128,6 @@ def test_windows_of_a_small_corpus(
     assert data.target_sizes.tolist() == [
         sum(words[line] + 2 for line in span.target) for span in spans
     ]
-
-
-def test_frames() -> None:
-    sentences = [torch.tensor([5, 6, EOS]), torch.tensor([7, EOS])]
-    assert BOTH.source(sentences).tolist() == [BOS, 5, 6, EOS, BOS, 7, EOS]
-    previous, target = BOTH.target(sentences)
-    assert previous.tolist() == [BOS, 5, 6, EOS, BOS, 7]
-    assert target.tolist() == [5, 6, EOS, PAD, 7, EOS]
-    assert END.source(sentences).tolist() == [5, 6, EOS, 7, EOS]
-    previous, target = END.target(sentences)
-    assert previous.tolist() == [EOS, 5, 6, EOS, 7]
-    assert target.tolist() == [5, 6, EOS, 7, EOS]
 
 
 def test_batch() -> None:
@@ -198,21 +162,6 @@ def test_every_unit_is_in_one_batch_however_long(
     assert sorted(i for batch in batches for i in batch) == list(range(len(data)))
     for batch in batches:
         assert len(batch) == 1 or max(data.num_tokens(i) for i in batch) * len(batch) <= max_tokens
-
-
-def test_word_dropout() -> None:
-    tokens = torch.randint(4, 50, (40, 60))
-    tokens[:, ::7], tokens[:, 1::11], tokens[0, 5:] = BOS, EOS, PAD
-    marks = tokens.le(EOS)
-    dropped = word_dropout(tokens, 0.3, 99, (BOS, EOS, PAD), (1, 2, 3))
-    assert torch.equal(dropped[marks], tokens[marks])
-    changed = dropped.ne(tokens)
-    assert dropped[changed].eq(99).all()
-    assert abs(changed[~marks].float().mean().item() - 0.3) < 0.03
-    again = word_dropout(tokens, 0.3, 99, (BOS, EOS, PAD), (1, 2, 3))
-    assert torch.equal(dropped, again)
-    assert not torch.equal(dropped, word_dropout(tokens, 0.3, 99, (BOS, EOS, PAD), (1, 2, 4)))
-    assert torch.equal(word_dropout(tokens, 0.0, 99, (), (1,)), tokens)
 
 
 # ---- documents that are cut anew -----------------------------------------------------------------

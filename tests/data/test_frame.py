@@ -111,40 +111,32 @@ def test_language_symbols_are_looked_up() -> None:
     assert symbol_of("zh_TW", "zh_CN,zh_TW") == "[zh_TW]"
 
 
+FULL = {"doc_mode": "full"}
+
+
 @pytest.mark.parametrize(
-    ("arch", "given", "marks"),
+    ("arch", "options", "given", "marks"),
     [
-        ("gtransformer_mbart_large", None, "mbart"),
-        ("gtransformer_bart_base", None, "bart"),
-        ("gtransformer_base", None, "both"),
-        ("gtransformer_mbart_large", "mbart50", "mbart50"),
+        ("gtransformer_mbart_large", {}, None, "mbart"),
+        ("gtransformer_bart_base", {}, None, "bart"),
+        ("gtransformer_base", {}, None, "both"),
+        ("gtransformer_mbart_large", {}, "mbart50", "mbart50"),
+        # A document Transformer learns where documents end,
+        ("gtransformer_base", FULL, None, "document"),
+        ("gtransformer_mbart_large", FULL, None, "mbart-document"),
+        ("gtransformer_bart_base", FULL, None, "bart"),
+        # not with positions that restart where a sentence begins.
+        ("gtransformer_base", {**FULL, "positions": "sentence"}, None, "both"),
+        ("gtransformer_mbart_large", {**FULL, "positions": "sentence"}, None, "mbart"),
     ],
 )
 def test_an_architecture_has_the_marks_of_its_pretrained_model(
-    arch: str, given: str | None, marks: str
+    arch: str, options: dict[str, str], given: str | None, marks: str
 ) -> None:
     cfg = OmegaConf.structured(DocumentTranslationConfig)
     cfg.sentence_marks = given
-    adopt_unit(cfg, GTransformer, {"_name": arch})
+    adopt_unit(cfg, GTransformer, {"_name": arch, **options})
     assert str(cfg.sentence_marks) == marks
-
-
-@pytest.mark.parametrize(
-    ("arch", "marks"),
-    [
-        ("gtransformer_base", "document"),
-        ("gtransformer_mbart_large", "mbart-document"),
-        ("gtransformer_bart_base", "bart"),
-    ],
-)
-def test_a_document_transformer_learns_where_documents_end(arch: str, marks: str) -> None:
-    cfg = OmegaConf.structured(DocumentTranslationConfig)
-    adopt_unit(cfg, GTransformer, {"_name": arch, "doc_mode": "full"})
-    assert str(cfg.sentence_marks) == marks
-    # Not with positions that restart where a sentence begins.
-    cfg.sentence_marks = None
-    adopt_unit(cfg, GTransformer, {"_name": arch, "doc_mode": "full", "positions": "sentence"})
-    assert str(cfg.sentence_marks) == GTransformer.sentence_marks.get(arch, "both")
 
 
 def test_marks_of_whole_documents_are_for_plain_attention() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain, groupby
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from gtrans.data.document_units import document_units
 from gtrans.data.stream_windows import (
     Run,
     StreamOptions,
-    interleave_for_workers,
     stream_windows,
 )
 from gtrans.errors import GtransError
@@ -67,44 +66,6 @@ def test_tracks_advance_in_step_and_the_next_document_begins_where_one_ends():
         [[Run(2, 1, 2)]],
         [[Run(2, 3, 2)]],
     ]
-
-
-def test_whole_documents_are_windows_of_one_document_in_each_track():
-    (windows,) = stream_windows([3, 2, 5], [2, 0, 1], 1, 2, lambda: 0, lambda runs: True)
-    assert windows == [[[Run(2, 0, 5), Run(0, 0, 3)]], [[Run(1, 0, 2)]]]
-
-
-def test_a_window_that_does_not_fit_is_read_in_parts():
-    (windows,) = stream_windows(
-        [3, 2, 5], [2, 0, 1], 1, 2, lambda: 0, lambda runs: sum(r.count for r in runs) <= 4
-    )
-    assert windows == [
-        [[Run(2, 0, 2), Run(0, 0, 2)], [Run(2, 2, 3), Run(0, 2, 1)]],
-        [[Run(1, 0, 2)]],
-    ]
-
-
-@pytest.mark.parametrize(("workers", "update_freq"), [(1, 1), (2, 1), (1, 2), (2, 3)])
-def test_a_worker_sees_whole_streams_and_an_update_each_stream_once(workers, update_freq):
-    streams = workers * update_freq
-    windows = stream_windows(COUNTS * 6, range(48), streams, 2, lambda: 2, lambda runs: True)
-    numbered = [[(stream, n) for n in range(len(of))] for stream, of in enumerate(windows)]
-    batches = interleave_for_workers(numbered, workers)
-    for worker in range(workers):
-        mine = batches[worker::workers]
-        while mine and not mine[-1]:
-            mine.pop()
-        assert all(mine), "empty batches stand at the end only"
-        for stream, own in groupby(sorted(mine), key=lambda batch: batch[0]):
-            assert stream % workers == worker
-            assert [n for _, n in own] == list(range(len(numbered[stream])))
-            assert [n for s, n in mine if s == stream] == list(range(len(numbered[stream])))
-        # As long as no stream has run out, an update moves each one on by one window.
-        full = min(map(len, numbered)) * update_freq
-        for begin in range(0, full, update_freq):
-            update = mine[begin : begin + update_freq]
-            assert len({stream for stream, _ in update}) == update_freq
-            assert {n for _, n in update} == {begin // update_freq}
 
 
 def test_accumulated_batches_are_those_of_as_many_workers():

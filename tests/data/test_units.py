@@ -107,12 +107,6 @@ def test_every_sentence_is_current_once_and_in_order(
         assert set(span.source) <= set(range(len(lengths)))  # no neighbours beyond the ends
 
 
-def test_windows_end_with_their_document() -> None:
-    spans = WindowUnit(before=2, after=1).cut([1, 1, 1])
-    assert [span.source for span in spans] == [range(0, 2), range(0, 3), range(0, 3)]
-    assert [span.target for span in spans] == [range(0, 1), range(1, 2), range(2, 3)]
-
-
 def test_a_history_is_read_in_training_and_made_in_decoding() -> None:
     unit = WindowUnit(before=2, context_sides="history")
     spans = unit.cut([1, 1, 1, 1])
@@ -126,12 +120,6 @@ def test_a_history_is_read_in_training_and_made_in_decoding() -> None:
     assert unit.cut_to_translate([1, 1, 1, 1]) == [UnitSpan(*[range(4)] * 4)]
     assert unit.cut_to_translate([]) == []
     assert unit.sentence_by_sentence and not unit.writes_neighbours
-
-
-def test_only_a_history_is_cut_in_another_way_to_translate() -> None:
-    for unit in (SentenceUnit(), DocumentUnit(8), StreamUnit(), WindowUnit(),
-                 WindowUnit(context_sides="both")):  # fmt: skip
-        assert unit.cut_to_translate([3, 4, 5]) == unit.cut([3, 4, 5])
 
 
 def test_units_by_name_and_options() -> None:
@@ -151,14 +139,6 @@ def test_limits_concern_documents_only() -> None:
     assert len(DocumentUnit(8).unlimited().cut([100] * 50)) == 1
     for unit in (SentenceUnit(), WindowUnit(2), StreamUnit()):
         assert unit.limited_to(9) == unit.unlimited() == unit
-
-
-def test_a_record_of_a_unit_tells_it_from_others() -> None:
-    assert DocumentUnit(9).as_dict() == {"unit": "document", "max_doc_tokens": 9, "overlap": 0}
-    assert WindowUnit(2, 1, "none", "both").as_dict() == {
-        "unit": "window", "before": 2, "after": 1, "context_kind": "none", "context_sides": "both",
-    }  # fmt: skip
-    assert SentenceUnit().as_dict() == {"unit": "sentence"}
 
 
 def test_rows_of_windows() -> None:
@@ -208,16 +188,6 @@ def test_rows_with_a_history(marks: str) -> None:
     batch = builder.collate(found)
     assert batch["nsentences"] == 4 and batch["ntokens"] == sum(map(len, DOCUMENT))
     assert batch["net_input"]["current"].tolist() == [0, 1, 2, 2]
-
-
-def test_a_history_is_translated_sentence_by_sentence() -> None:
-    """The search gets every sentence of the document, and keeps every one."""
-    builder = window(before=2, context_sides="history")
-    (span,) = builder.unit.cut_to_translate([len(one) - 1 for one in DOCUMENT])
-    batch = builder.collate([builder.example(span, DOCUMENT)])
-    (found,) = builder.sources_to_translate(batch["net_input"])
-    assert [one.tolist() for one in found] == [one.tolist() for one in DOCUMENT]
-    assert builder.wanted(batch["net_input"]) == [slice(None)]
 
 
 def sources(builder: ExampleBuilder, document: list[Tensor]) -> list[list[list[int]]]:
@@ -272,16 +242,6 @@ def test_random_words_are_whole_words_of_the_text(text, words) -> None:
     assert {" ".join(symbols[piece] for piece in part) for part in parts} == words
     assert len(found) == len(words)
     assert {len(found.draw(n, np.random.default_rng(1))) >= n for n in (0, 1, 50)} == {True}
-
-
-@pytest.mark.parametrize(
-    ("symbols", "sentence_of", "count"),
-    [(["a@@", "b"], [0, 1, 0, 0, 1, 1], 3), (["##a", "b"], [1, 0, 0, 1], 2),
-     (["\u2581a", "b"], [1, 0, 1], 2), (["a", "b"], [0, 1, 0], 3)],
-)  # fmt: skip
-def test_words_are_counted(symbols, sentence_of, count) -> None:
-    words = Words.of(np.array([1, 9]), 9, Boundaries.of(symbols), [])
-    assert words.count(np.array(sentence_of)) == count
 
 
 @pytest.mark.parametrize(

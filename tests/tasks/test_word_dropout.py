@@ -1,4 +1,4 @@
-"""Word dropout in the first epochs only."""
+"""Word dropout: what is masked, and in which epochs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,24 @@ import torch
 from support.untrained import task_for
 
 from gtrans.data.symbols import MASK
+from gtrans.data.word_dropout import word_dropout
 from gtrans.tasks.parts import Batch
 from gtrans.tasks.parts.word_dropout import WordDropout
+
+
+def test_words_are_masked_and_marks_are_not() -> None:
+    tokens = torch.randint(4, 50, (40, 60))
+    tokens[:, ::7], tokens[:, 1::11], tokens[0, 5:] = 0, 2, 1
+    marks = tokens.le(2)
+    dropped = word_dropout(tokens, 0.3, 99, (0, 2, 1), (1, 2, 3))
+    assert torch.equal(dropped[marks], tokens[marks])
+    changed = dropped.ne(tokens)
+    assert dropped[changed].eq(99).all()
+    assert abs(changed[~marks].float().mean().item() - 0.3) < 0.03
+    again = word_dropout(tokens, 0.3, 99, (0, 2, 1), (1, 2, 3))
+    assert torch.equal(dropped, again)
+    assert not torch.equal(dropped, word_dropout(tokens, 0.3, 99, (0, 2, 1), (1, 2, 4)))
+    assert torch.equal(word_dropout(tokens, 0.0, 99, (), (1,)), tokens)
 
 
 def masked(epochs: int, epoch: int, phase: str = "train") -> bool:
@@ -28,13 +44,7 @@ def masked(epochs: int, epoch: int, phase: str = "train") -> bool:
     return found.pop()
 
 
-def test_the_first_epochs_have_it():
+def test_the_first_epochs_have_it_and_validation_never():
     assert [masked(2, epoch) for epoch in (1, 2, 3, 4)] == [True, True, False, False]
-
-
-def test_without_a_number_all_epochs_have_it():
     assert masked(0, 1) and masked(0, 100)
-
-
-def test_validation_never_has_it():
     assert not masked(0, 1, "valid")
