@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 from pathlib import Path
@@ -16,8 +15,8 @@ from support.untrained import dictionary, task_for
 from torch import Tensor
 
 from gtrans.errors import GtransError
-from gtrans.models.flat_transformer import FlatBert, FlatBertConfig, bert_windows
-from gtrans.models.gtransformer_bert import GTransformerBert, GTransformerBertConfig
+from gtrans.models.flat_transformer import FlatBert, bert_windows
+from gtrans.models.gtransformer_bert import GTransformerBert
 from gtrans.modules.bert import (
     CLS,
     PAD,
@@ -41,30 +40,6 @@ def pieces(bert: Path) -> WordPieces:
 
 
 # ---- folders that bring code -----------------------------------------------------------------
-
-
-def test_code_in_a_folder_is_never_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nor is anybody asked; the standard input would say yes."""
-    config = {
-        "model_type": "mine",
-        "auto_map": {"AutoConfig": "mine.Mine", "AutoModel": "mine.Mine"},
-    }
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    (tmp_path / "tokenizer.json").write_text("{}")
-    (tmp_path / "vocab.txt").write_text("[PAD]\n")
-    done = tmp_path / "done"
-    (tmp_path / "mine.py").write_text(
-        f"from pathlib import Path\nPath({str(done)!r}).touch()\n"
-        "from transformers import PretrainedConfig\nclass Mine(PretrainedConfig): pass\n"
-    )
-    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 9))
-    for read in (WordPieces, load_bert):
-        with pytest.raises(GtransError, match="brings code of its own|incomplete") as raised:
-            read(str(tmp_path))
-        assert "\n" not in str(raised.value)
-    assert not done.exists() and capsys.readouterr().out == ""
 
 
 # ---- word pieces ---------------------------------------------------------------------------------
@@ -145,17 +120,13 @@ def test_a_missing_folder_and_a_name_that_cannot_be_had(
     assert "\n" not in str(error.value)
 
 
-def test_weights_that_are_cut_off_or_not_all_there(bert: Path, tmp_path: Path) -> None:
+def test_weights_that_are_not_all_there(bert: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     folder = shutil.copytree(bert, tmp_path / "bert")
     file = folder / "model.safetensors"
-    whole = load_file(file)
-    file.write_bytes(file.read_bytes()[:-1000])
-    with pytest.raises(GtransError, match="not readable as safetensors"):
-        load_bert(str(folder))
-    save_file({k: v for k, v in whole.items() if "layer.1.attention" not in k}, file,
-              metadata={"format": "pt"})  # fmt: skip
+    kept = {k: v for k, v in load_file(file).items() if "layer.1.attention" not in k}
+    save_file(kept, file, metadata={"format": "pt"})
     with pytest.raises(GtransError, match="its weights lack"):
         load_bert(str(folder))
 
@@ -187,13 +158,10 @@ def test_features_are_the_last_hidden_layer(bert: Path, pieces: WordPieces) -> N
 
 
 def test_bert_is_frozen(pieces: WordPieces) -> None:
+    """It gets no gradient and drops nothing: the states are the same every time."""
     frozen = FrozenBert(pieces)
-    assert not isinstance(frozen, torch.nn.Module)
-    assert not frozen._model.training
-    assert not any(p.requires_grad for p in frozen._model.parameters())
-    row = context_row([], pieces.encode(SENTENCES)[0], 512)
+    row = context_row([], pieces.encode(SENTENCES[:1])[0], 512)
     assert not frozen([row], CPU)[0].requires_grad
-    # No dropout: the same every time.
     assert torch.equal(frozen([row], CPU)[0], frozen([row], CPU)[0])
 
 
@@ -208,23 +176,25 @@ def test_a_sentence_longer_than_bert_reads_is_read_in_parts(pieces: WordPieces) 
 # ---- an encoder that is a BERT -------------------------------------------------------------------
 
 
-def encoder_model(pieces: WordPieces, **options: Any) -> GTransformerBert:
-    task = task_for("document", words=(pieces.symbols[4:], ("a", "b")))
+def model_of(model: Any, unit: str, pieces: WordPieces, **options: Any) -> Any:
+    task = task_for(unit, words=(pieces.symbols[4:], ("a", "b")))
     cfg = OmegaConf.structured(
-        GTransformerBertConfig(
-            **{
-                "encoder_layers": 2, "decoder_layers": 1, "encoder_embed_dim": 16,
-                "encoder_ffn_embed_dim": 64, "decoder_ffn_embed_dim": 16,
-                "encoder_attention_heads": 2, "decoder_attention_heads": 2,
-                "bert_positions": pieces.longest, "bert_norm_eps": pieces.norm_eps,
-                "unit": "document", "max_doc_tokens": 512,
-                **{f"{side}_global_layers": 1 for side in ("encoder", "decoder", "cross")},
-                **options,
-            }
+        model.options(
+            encoder_layers=2, decoder_layers=1, encoder_embed_dim=16, encoder_ffn_embed_dim=64,
+            decoder_ffn_embed_dim=16, encoder_attention_heads=2, decoder_attention_heads=2,
+            bert_positions=pieces.longest, bert_norm_eps=pieces.norm_eps, unit=unit,
         )
     )  # fmt: skip
-    cfg._name = "gtransformer_bert_base"
-    return GTransformerBert.build_model(cfg, task).eval()
+    cfg._name = min(model.presets)
+    for name, value in options.items():
+        cfg[name] = value
+    return model.build_model(cfg, task).eval()
+
+
+def encoder_model(pieces: WordPieces, **options: Any) -> GTransformerBert:
+    given = {f"{side}_global_layers": 1 for side in ("encoder", "decoder", "cross")}
+    given = {"max_doc_tokens": 512, **given, **options}
+    return model_of(GTransformerBert, "document", pieces, **given)
 
 
 def test_the_encoder_is_transformers_own_bert(bert: Path, pieces: WordPieces) -> None:
@@ -299,22 +269,9 @@ def test_windows_as_bert_reads_them() -> None:
     assert rows.tolist() == [[CLS, d, SEP], [CLS, a, SEP]]
 
 
-def flat_model(pieces: WordPieces, **options: Any) -> FlatBert:
-    task = task_for("window", words=(pieces.symbols[4:], ("a", "b")))
-    cfg = OmegaConf.structured(
-        FlatBertConfig(
-            encoder_layers=2, decoder_layers=1, encoder_embed_dim=16, encoder_ffn_embed_dim=64,
-            decoder_ffn_embed_dim=16, encoder_attention_heads=2, decoder_attention_heads=2,
-            bert_positions=pieces.longest, bert_norm_eps=pieces.norm_eps, unit="window", **options,
-        )
-    )  # fmt: skip
-    cfg._name = "flat_transformer_bert_base"
-    return FlatBert.build_model(cfg, task).eval()
-
-
 def test_flat_bert_is_bert_on_the_pair(bert: Path, pieces: WordPieces) -> None:
     """All blocks over the whole window: transformers' own BERT at the sentence's positions."""
-    model = flat_model(pieces, flat_bottom_layers=2)
+    model = model_of(FlatBert, "window", pieces, flat_bottom_layers=2)
     model.encoder.start_from(BertWeights(pieces))
     context, sentence = pieces.encode(SENTENCES[:2])
     cls = torch.tensor([CLS])
@@ -329,7 +286,7 @@ def test_flat_bert_is_bert_on_the_pair(bert: Path, pieces: WordPieces) -> None:
 
 
 def test_flat_bert_top_blocks_see_the_sentence_only(pieces: WordPieces) -> None:
-    model = flat_model(pieces, flat_bottom_layers=0)
+    model = model_of(FlatBert, "window", pieces, flat_bottom_layers=0)
     context, sentence = pieces.encode(SENTENCES[:2])
     cls = torch.tensor([CLS])
     window = torch.cat([cls, context, cls, sentence])[None]

@@ -9,7 +9,7 @@ import torch
 
 from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.context_attention import ContextAttention, ContextGate, PackedContext
-from gtrans.modules.layout import DocumentLayout, chosen_index, taken
+from gtrans.modules.layout import DocumentLayout
 
 
 def attention(dim: int = 2, key_dim: int = 3) -> MultiheadAttention:
@@ -34,14 +34,6 @@ def test_gate_by_hand(context_first: bool) -> None:
     wanted = share * first + (1 - share) * second
     found = gate(torch.tensor([[own]]), torch.tensor([[context]]))
     assert found.item() == pytest.approx(wanted, abs=1e-6)
-
-
-@pytest.mark.parametrize("context_first", [False, True])
-def test_a_closed_gate_leaves_the_layer_as_it_is(context_first: bool) -> None:
-    """Encoder gate at 1 and decoder gate at 0, to the last bit."""
-    gate = ContextGate(8, context_first, bias=200.0)
-    own, context = torch.randn(5, 8), 100 * torch.randn(5, 8)
-    assert torch.equal(gate(own, context), own)
 
 
 def test_attention_to_the_context_by_hand() -> None:
@@ -109,9 +101,3 @@ def test_drop_net_in_training_is_one_of_the_two_and_the_mean_at_inference() -> N
     seen = {float(beside.combine(own, context)[0, 0]) for _ in range(30)}
     assert seen == {0.0, 1.0}
     assert float(beside.eval().combine(own, context)[0, 0]) == 0.5
-
-
-def test_chosen_tokens_move_together() -> None:
-    tokens = torch.tensor([[5, 6, 7, 8], [9, 4, 3, 1]])
-    chosen = torch.tensor([[False, True, False, True], [True, False, False, False]])
-    assert taken(tokens, chosen_index(chosen), 1).tolist() == [[6, 8], [9, 1]]

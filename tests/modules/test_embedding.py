@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +10,6 @@ import torch
 from fairseq.models.transformer import TransformerModel, base_architecture
 from omegaconf import OmegaConf
 from support.stock_sizes import SIZES, dictionary
-from support.tiny_models import TINY, TinyWorld
 from torch import nn
 
 from gtrans.errors import GtransError
@@ -28,19 +26,6 @@ def numbered(size: int, offset: int) -> LearnedPositions:
     rows = torch.arange(size + offset, dtype=torch.float)
     positions.weight.data = torch.stack([rows, -rows], 1)
     return positions
-
-
-@pytest.mark.parametrize("offset", [0, 2])
-def test_the_first_position_has_the_row_of_the_offset(offset: int) -> None:
-    found = numbered(4, offset)(torch.tensor([0, 3, 1]))
-    assert found[:, 0].tolist() == [offset, 3 + offset, 1 + offset]
-
-
-def test_the_row_of_padding_is_zero() -> None:
-    positions = LearnedPositions(8, 4)
-    assert positions.weight.shape == (6, 8)
-    assert positions.weight[1].abs().sum() == 0 and positions.weight[2].abs().sum() > 0
-    assert LearnedPositions(8, 4, offset=0).weight[0].abs().sum() > 0
 
 
 def test_a_position_after_the_table_is_refused() -> None:
@@ -136,30 +121,3 @@ def test_positions_of_sentences_have_no_longest_document() -> None:
     )
     with pytest.raises(GtransError, match="18 tokens, but the model has learned only 6"):
         by_document(document, None, document)
-
-
-def test_command_line(tiny: TinyWorld, tmp_path: Path) -> None:
-    """The switches reach the model, its checkpoint, and every command that reads it."""
-    options = (
-        "--user-dir", "gtrans", "--task", "document_translation", "--arch", "gtransformer_tiny",
-        *TINY, "--optimizer", "adam", "--lr", "0.003", "--max-tokens", "1024", "--max-update", "2",
-        "--criterion", "label_smoothed_cross_entropy", "--disable-validation", "--num-workers",
-        "0", "--cpu", "--no-epoch-checkpoints", "--learned-positions", "--layernorm-embedding",
-        "--activation-fn", "gelu", "--encoder-normalize-before",
-    )  # fmt: skip
-    done = tiny.run("train", tiny.data, *options, "--save-dir", tmp_path, "--max-positions", "512")
-    assert done.status == 0, done.stderr
-    path = tmp_path / "checkpoint_last.pt"
-    state = torch.load(path)["model"]
-    for side in ("encoder", "decoder"):
-        assert state[f"{side}.embed_positions.weight"].shape == (514, 32)
-        assert f"{side}.layernorm_embedding.bias" in state
-    assert "encoder.layer_norm.weight" in state and "decoder.layer_norm.weight" not in state
-    tiny.run.succeed(
-        "generate", tiny.data, "--user-dir", "gtrans", "--task", "document_translation",
-        "--path", path, "--gen-subset", "test", "--beam", "1", "--max-len-b", "10", "--cpu",
-    )  # fmt: skip
-    done = tiny.run("train", tiny.data, *options, "--save-dir", tmp_path / "s",
-                    "--max-positions", "9")  # fmt: skip
-    assert done.status != 0
-    assert "the model has learned only 9 positions" in done.stderr.strip().split("\n")[-1]

@@ -7,11 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.batches import BATCHES, EOS, PAD, PLANS, batch_of, plans_of
-from support.suites import others_long
-from torch import Tensor
 
 from gtrans.errors import GtransError
-from gtrans.modules.attention import DocumentAttention, GlobalGate, MultiheadAttention
+from gtrans.modules.attention import GlobalGate
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.group_attention import (
     SHAPES,
@@ -45,16 +43,6 @@ def compare(plans: AttentionPlans, name: str, heads: int = 2, dim: int = 8) -> N
 def test_regrouped_equals_dense(name: str, documents: list[list[int]], data: st.DataObject) -> None:
     other = [[data.draw(st.integers(0, 6)) for _ in document] for document in documents]
     compare(plans_of(batch_of(documents, left=True), batch_of(other)), name)
-
-
-@pytest.mark.parametrize("name", others_long(PLANS, {"cross_global"}))
-def test_long_and_odd_documents(name: str) -> None:
-    one_sentence = [[400]]
-    thousand = [[i % 5 for i in range(1000)]]
-    mixed = [[3] * 30, [50], [1, 90, 2], [0, 0, 0]]
-    for documents in (one_sentence, thousand, mixed):
-        shifted = [[w + 1 for w in d] for d in documents]
-        compare(plans_of(batch_of(documents, left=True), batch_of(shifted)), name)
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -137,25 +125,3 @@ def test_gate_begins_where_its_bias_says() -> None:
     gate = GlobalGate(4)
     g = torch.sigmoid(torch.cat([group, other], -1) @ gate.proj.weight.T + gate.proj.bias)
     torch.testing.assert_close(gate(group, other), group * g + other * (1 - g))
-
-
-def test_weights_are_seen_only_when_asked_for() -> None:
-    torch.manual_seed(0)
-    layout = DocumentLayout.of_source(batch_of([[2, 3]]), PAD, EOS)
-    plans = AttentionPlans(layout)
-    attention = DocumentAttention(8, 2, kind="combined")
-    x = torch.randn(layout.tokens, 8)
-
-    def run() -> Tensor:
-        output: Tensor = attention(
-            x, x, lambda: plans.encoder_group, lambda: plans.encoder_global
-        )
-        return output
-
-    silent = run()
-    seen: list[tuple[int, ...]] = []
-    for module in attention.modules():
-        if isinstance(module, MultiheadAttention):
-            module.observer = lambda weights, plan: seen.append(tuple(weights.shape))
-    torch.testing.assert_close(run(), silent)
-    assert seen == [(2, 9, 9), (2, 9, 9)]

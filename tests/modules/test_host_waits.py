@@ -11,14 +11,10 @@ from torch import Tensor, nn
 
 WAITING: dict[str, Callable[[Tensor], object]] = {
     "item": lambda x: x.sum().item(),
-    "bool": lambda x: bool((x > 0).any()),
-    "int": lambda x: int(x.max()),
     "tolist": lambda x: x.tolist(),
-    "nonzero": lambda x: x.nonzero(),
     "mask": lambda x: x[x > 0],
     "assigned by a mask": lambda x: x.__setitem__(x > 0, 0.0),
     "list": lambda x: x[[0, 1]],
-    "masked_select": lambda x: x.masked_select(x > 0),
     "unique": lambda x: torch.unique(x),
     "to the host": lambda x: x.cpu(),
     "equal": lambda x: torch.equal(x, x),
@@ -27,9 +23,7 @@ WAITING: dict[str, Callable[[Tensor], object]] = {
     "to the device": lambda x: torch.ones(2).to(x.device, non_blocking=True),
 }
 NOT_WAITING: dict[str, Callable[[Tensor], object]] = {
-    "product": lambda x: x @ x.T,
     "index": lambda x: x[torch.arange(2, device=x.device)],
-    "where": lambda x: torch.where(x > 0, x, 0.0),
     "from pinned memory": lambda x: torch.ones(2).pin_memory().to(x.device, non_blocking=True),
     "repeat": lambda x: torch.repeat_interleave(
         x[:, 0], torch.ones(3, dtype=torch.long, device=x.device), output_size=3

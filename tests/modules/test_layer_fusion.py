@@ -51,13 +51,6 @@ def test_group_tops_follow_the_minimum_of_equation_2() -> None:
     assert group_tops(4, 4) == group_tops(4, 9) == [4]
 
 
-@given(layers=st.integers(1, 60), size=st.integers(1, 70))
-def test_groups_cover_all_layers(layers: int, size: int) -> None:
-    tops = group_tops(layers, size)
-    assert len(tops) == math.ceil(layers / size)
-    assert tops == [min(i * size, layers) for i in range(1, len(tops) + 1)]
-
-
 def test_encoder_fusion_by_hand() -> None:
     """Layers 2, 4, 5 with gates 1/2, 1/4, 3/4: mean (1.75, 6.25) / 3, normalised to (-1, 1)."""
     fusion = EncoderGroupFusion(5, 2, 2)
@@ -68,13 +61,6 @@ def test_encoder_fusion_by_hand() -> None:
     output = fusion(FIVE)
     torch.testing.assert_close(before[0], torch.tensor([[1.75 / 3, 6.25 / 3]]))
     torch.testing.assert_close(output, torch.tensor([[[-1.0, 1.0]]]), atol=1e-4, rtol=0)
-
-
-def test_encoder_fusion_is_dense_with_groups_of_one() -> None:
-    fusion = EncoderGroupFusion(5, 1, 2)
-    assert fusion.weights.shape == (5,)
-    fusion.layer_norm = None
-    torch.testing.assert_close(fusion(FIVE), torch.tensor([[[6.0, 13.0]]]) / 2 / 5)
 
 
 @pytest.mark.parametrize("size", [5, 7])

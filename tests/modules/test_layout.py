@@ -10,21 +10,6 @@ from support.batches import BATCHES, BOS, EOS, PAD, batch_of
 from gtrans.modules.layout import DocumentLayout
 
 
-def test_source_with_left_padding() -> None:
-    tokens = torch.tensor([[PAD, BOS, 7, EOS, BOS, 8, 9, EOS], [BOS, 7, 7, 7, 7, 7, 7, EOS]])
-    layout = DocumentLayout.of_source(tokens, PAD, EOS)
-    assert layout.tokens == 15
-    assert layout.sentence.tolist() == [0, 0, 0, 1, 1, 1, 1] + [0] * 8
-    assert layout.row.tolist() == [0] * 7 + [1] * 8
-    assert layout.position.tolist() == [*range(7), *range(8)]
-    assert layout.position_in_sentence.tolist() == [0, 1, 2, 0, 1, 2, 3, *range(8)]
-    assert layout.sentences.starts.tolist() == [0, 3, 7]
-    assert layout.sentences.sizes == [3, 4, 8]
-    assert layout.documents.sizes == [7, 8]
-    assert layout.sentence_counts.tolist() == [2, 1]
-    assert layout.first_sentences.tolist() == [0, 2]
-
-
 def test_the_symbol_that_opens_the_decoder_input_opens_every_sentence() -> None:
     both = torch.tensor([[BOS, 7, EOS, BOS, 8, PAD]])
     layout = DocumentLayout.of_target(both, PAD, BOS, EOS)

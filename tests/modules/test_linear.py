@@ -20,9 +20,3 @@ def test_same_numbers(shape: tuple[int, ...], bias: bool) -> None:
         output = mine(x)
     torch.testing.assert_close(output, stock(x).detach(), atol=1e-6, rtol=1e-6)
     assert output.is_contiguous()
-
-
-def test_gradients_flow_through_few_rows() -> None:
-    layer = Linear(6, 4)
-    layer(torch.randn(5, 6)).sum().backward()
-    assert layer.weight.grad is not None

@@ -7,7 +7,6 @@ import pickle
 import torch
 from fairseq import utils
 from support.host_waits import HostWaits, pretend
-from torch.utils.data._utils.pin_memory import pin_memory
 
 from gtrans.modules.layout import DocumentLayout
 from gtrans.modules.packed import moved, pack, unpack
@@ -30,16 +29,6 @@ def test_all_of_an_object_comes_back() -> None:
     assert back["mask"].tolist() == [True, False] and back["again"] is back["mask"]
     assert back["n"] == [1, 2.5] and back["none"] is None
     assert back["layout"].sentences.sizes == [2, 2, 3]
-
-
-def test_a_block_is_one_tensor_of_a_batch() -> None:
-    packed = pack(layout())
-    found: list[torch.Tensor] = []
-    utils.apply_to_sample(found.append, {"plan": packed})
-    assert found == [packed["block"]] and found[0].dtype == torch.uint8
-    # Half precision and pinned memory leave it as it is.
-    pinned = pin_memory({"skeleton": packed["skeleton"]})  # type: ignore[no-untyped-call]
-    assert pinned == {"skeleton": packed["skeleton"]}
 
 
 def test_a_copy_to_the_device_is_not_waited_for_and_one_back_is() -> None:

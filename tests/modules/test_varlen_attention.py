@@ -75,14 +75,6 @@ def test_kernels_are_told_the_segments(name: str) -> None:
     )
 
 
-def test_segments_that_leave_tokens_out() -> None:
-    plan = plans_of(batch_of([[3, 4, 5], [2, 2]]), batch_of([[2], [1, 1]])).cross_group
-    assert plan.boundaries is None
-    x = torch.zeros(plan.query_tokens, 8)
-    with pytest.raises(ValueError, match="cover all tokens"):
-        varlen.varlen_attention(x, x, x, plan, 2)
-
-
 class Stand:
     """As much of a CUDA tensor as the decision looks at."""
 
@@ -92,21 +84,6 @@ class Stand:
 
     def size(self, axis: int) -> int:
         return self.dim
-
-
-def test_where_kernels_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(varlen, "_device_has_kernels", lambda device: True)
-    plan = plans_of(batch_of(SOURCE), batch_of(TARGET)).encoder_group
-    suits: Callable[..., bool] = varlen.suits
-    assert suits(Stand(), plan, 2, 0.0)
-    assert suits(Stand(torch.float16), plan, 8, 0.0)
-    assert not suits(Stand(torch.float32), plan, 2, 0.0)
-    assert not suits(Stand(), plan, 2, 0.1)
-    assert not suits(Stand(), plan, 16, 0.0)  # heads of 4
-    assert not suits(Stand(dim=1024), plan, 2, 0.0)  # heads of 512
-    partial = plans_of(batch_of([[3, 4], [2]]), batch_of([[2], [1]])).cross_group
-    assert not suits(Stand(), partial, 2, 0.0)
-    assert not suits(torch.zeros(4, 64, dtype=torch.bfloat16), plan, 2, 0.0)
 
 
 def test_falls_back_where_they_may_not() -> None:
@@ -130,6 +107,8 @@ def test_a_warning_says_once_why_they_are_not_used(
     cases: list[tuple[tuple[Any, ...], str]] = [
         ((Stand(), plan, 2, 0.1), "no attention dropout, which is 0.1"),
         ((Stand(torch.float32), plan, 2, 0.0), "half precision"),
+        ((Stand(), plan, 16, 0.0), "heads must have a multiple of 8, at most 256 dim"),
+        ((Stand(dim=1024), plan, 2, 0.0), "dimensions, not 512"),
         ((old_card, plan, 2, 0.0), "this CUDA device does not have them"),
         ((torch.zeros(4, 64), plan, 2, 0.0), "they need a CUDA device"),
     ]
@@ -140,7 +119,7 @@ def test_a_warning_says_once_why_they_are_not_used(
         (record,) = caplog.records
         assert reason in record.getMessage() and "varlen" in record.getMessage()
     caplog.clear()
-    assert suits(Stand(), plan, 2, 0.0)
+    assert suits(Stand(), plan, 2, 0.0) and suits(Stand(torch.float16), plan, 8, 0.0)
     partial = plans_of(batch_of([[3, 4], [2]]), batch_of([[2], [1]])).cross_group
     assert not suits(Stand(), partial, 2, 0.0)
     assert not caplog.records
