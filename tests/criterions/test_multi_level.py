@@ -45,15 +45,6 @@ def losses_of(
     return chunked_loss(features, projection, target, weights, smoothing, rows)
 
 
-def test_smoothed_loss_by_hand() -> None:
-    """Probabilities 1/2, 1/4, 1/4, the second word right, epsilon 0.2: 0.1 on each other one."""
-    features, projection = torch.tensor([[1.0]]), torch.tensor([[0.5], [0.25], [0.25]]).log()
-    losses = losses_of(features, projection, torch.tensor([1]), 0.2, 8)
-    assert float(losses.plain) == pytest.approx(math.log(4))
-    expected = 0.8 * math.log(4) + 0.1 * math.log(2) + 0.1 * math.log(4)
-    assert float(losses.smoothed) == pytest.approx(expected)
-
-
 @given(rows=st.integers(1, 30), smoothing=st.sampled_from([0.0, 0.1]), seed=st.integers(0, 9999))
 def test_pieces_make_no_difference(rows: int, smoothing: float, seed: int) -> None:
     """Losses and gradients in double precision, against the softmax written out."""

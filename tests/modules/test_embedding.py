@@ -15,8 +15,6 @@ from torch import nn
 from gtrans.errors import GtransError
 from gtrans.models.base.warm_start import rename
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
-from gtrans.modules.embedding import Embedder
-from gtrans.modules.layout import Positions
 from gtrans.modules.positions import LearnedPositions, SinusoidalPositions
 
 
@@ -45,23 +43,6 @@ def test_a_table_that_has_grown_is_not_sent_to_other_processes() -> None:
     assert list(model.buffers()) == [] and model.state_dict() == {}
     assert model.bfloat16()(torch.tensor([200])).dtype == torch.bfloat16
     assert model.to("meta")[0].table.is_meta
-
-
-def test_the_sum_is_normalised() -> None:
-    table = nn.Embedding(3, 2)
-    table.weight.data = torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
-    embed = Embedder(2, 10.0, 0.0, by_sentence=False)
-    tokens, positions = torch.tensor([2, 1]), Positions(torch.tensor([0, 1]), 2)
-    # 10 * [3, 4] + [2, -2]; 10 * [1, 2] + [3, -3]
-    plain = torch.tensor([[32.0, 38.0], [13.0, 17.0]])
-    found = embed(tokens, positions, table, numbered(4, 2))
-    torch.testing.assert_close(found, plain)
-    segments = torch.tensor([[6.0, 0.0], [0.0, -9.0]])
-    found = embed(tokens, positions, table, numbered(4, 2), segments=segments)
-    torch.testing.assert_close(found, plain + segments)
-    # 38 and 38 are equal; 13 and 8 are 2.5 above and below their mean.
-    found = embed(tokens, positions, table, numbered(4, 2), nn.LayerNorm(2), segments)
-    torch.testing.assert_close(found, torch.tensor([[0.0, 0.0], [1.0, -1.0]]))
 
 
 # As mBART, as BART, and what only an option turns on.

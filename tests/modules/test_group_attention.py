@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from support.batches import BATCHES, EOS, PAD, PLANS, batch_of, plans_of
 
 from gtrans.errors import GtransError
-from gtrans.modules.attention import GlobalGate
 from gtrans.modules.attention_plans import AttentionPlans
 from gtrans.modules.group_attention import (
     SHAPES,
@@ -18,7 +17,7 @@ from gtrans.modules.group_attention import (
     rounded_width,
     segment_attention,
 )
-from gtrans.modules.layout import DocumentLayout, Segments
+from gtrans.modules.layout import DocumentLayout
 
 
 def compare(plans: AttentionPlans, name: str, heads: int = 2, dim: int = 8) -> None:
@@ -68,25 +67,6 @@ def test_rounded_shapes_change_nothing(name: str) -> None:
         torch.testing.assert_close(rounded, exact, atol=1e-6, rtol=0)
 
 
-def test_expected_numbers() -> None:
-    # Two sentences of two tokens; within a sentence all scores are equal, so each
-    # output is the mean of its sentence's values.
-    segments = Segments(torch.tensor([0, 2]), torch.tensor([2, 2]))
-    plan = AttentionPlan.within(segments, 4)
-    zeros, value = torch.zeros(4, 1), torch.tensor([[1.0], [3.0], [10.0], [20.0]])
-    expected = torch.tensor([[2.0], [2.0], [15.0], [15.0]])
-    torch.testing.assert_close(segment_attention(zeros, zeros, value, plan, 1), expected)
-    output, weights = dense_attention(zeros, zeros, value, plan, 1)
-    torch.testing.assert_close(output, expected)
-    half = torch.tensor([[0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5], [0, 0, 0.5, 0.5]])
-    torch.testing.assert_close(weights, half[None])
-    causal = AttentionPlan.within(segments, 4, causal=True)
-    torch.testing.assert_close(
-        segment_attention(zeros, zeros, value, causal, 1),
-        torch.tensor([[1.0], [2.0], [10.0], [15.0]]),
-    )
-
-
 def test_fewer_target_sentences_than_source_sentences() -> None:
     plans = plans_of(batch_of([[3, 4, 5], [2, 2]]), batch_of([[2], [1, 1]]))
     compare(plans, "cross_group")
@@ -114,14 +94,3 @@ def test_ragged_sentences_waste_little() -> None:
     buckets = AttentionPlans(layout).encoder_group.buckets
     padded = sum(bucket.count * bucket.query for bucket in buckets)
     assert padded < 1.25 * layout.tokens
-
-
-def test_gate_begins_where_its_bias_says() -> None:
-    gate = GlobalGate(4, bias=4.0)
-    group, other = torch.randn(3, 4), torch.randn(3, 4)
-    share = torch.sigmoid(torch.tensor(4.0))
-    torch.testing.assert_close(gate(group, other), group * share + other * (1 - share))
-    # Eq 10 with arbitrary weights.
-    gate = GlobalGate(4)
-    g = torch.sigmoid(torch.cat([group, other], -1) @ gate.proj.weight.T + gate.proj.bias)
-    torch.testing.assert_close(gate(group, other), group * g + other * (1 - g))
