@@ -18,6 +18,7 @@ from support.pretrained_models import (
     vocabulary,
     write_dictionaries,
 )
+from support.tiny_models import Harm
 from torch import Tensor
 
 from gtrans.checkpoints import read_checkpoint
@@ -327,16 +328,6 @@ def test_other_forms_of_hugging_faces_weights(
         states.append(read_checkpoint(tmp_path / "out.pt")["model"])
     assert states[0].keys() == states[1].keys()
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
-
-
-class Harm:
-    """Makes a file when it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Path.touch, (self.path,)
 
 
 def test_weights_that_carry_code_are_refused(

@@ -91,30 +91,3 @@ def test_a_child_does_not_keep_the_lock(tmp_path: Path):
         write(holder)
     finally:
         os.kill(child, signal.SIGKILL)
-
-
-def test_many_processes_at_once(tmp_path: Path):
-    """Whoever gets the lock writes; nobody sees a mixture, nothing is left."""
-    code = (
-        "import sys\n"
-        "from gtrans.errors import GtransError\n"
-        "from gtrans.identity.files import atomic_writer\n"
-        "for _ in range(50):\n"
-        "    try:\n"
-        "        with atomic_writer(sys.argv[1]) as file: file.write(sys.argv[2] * 1000)\n"
-        "    except GtransError: pass\n"
-    )
-    target = tmp_path / "out"
-    running = [subprocess.Popen([sys.executable, "-c", code, target, c]) for c in "abc"]
-    seen = set()
-    while any(process.poll() is None for process in running):
-        if target.exists():
-            seen.add(target.read_text())
-    assert all(process.returncode == 0 for process in running)
-    assert seen <= {c * 1000 for c in "abc"}
-    assert names(tmp_path) == ["out"]
-
-
-def test_a_lock_that_cannot_be_made(tmp_path: Path):
-    refused(lambda: locked(tmp_path / "no" / "file").__enter__(), "there is no folder")
-    assert names(tmp_path) == []

@@ -124,20 +124,6 @@ def test_tokenised_text_comes_back_exactly(
         )
 
 
-ORDINARY = ["The", "the", "Ones", "ones", "DEBIAN", "file(s)", "GNU/Linux", "5:30", "isn't"]
-ORDINARY += ["(see,", "e.g.,", "<s>)", "C++."]
-
-
-@settings(deadline=None)
-@given(words=st.lists(st.sampled_from(ORDINARY), min_size=1))
-def test_ordinary_text_comes_back(contrived: dict[Steps, MosesPipeline], words: list[str]) -> None:
-    pipeline = MosesPipeline(
-        "en", Steps(normalise=False), {"the": "the", "ones": "Ones"}, contrived[Steps()]._bpe
-    )
-    text = " ".join(words)
-    assert pipeline.decode(pipeline.encode(text)) == text
-
-
 def test_first_word(contrived: dict[Steps, MosesPipeline]) -> None:
     pipeline = contrived[Steps()]
     assert pipeline.truecased("The new") == ["the", "new"]

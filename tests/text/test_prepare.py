@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -12,10 +13,7 @@ from fairseq.data import Dictionary, data_utils
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
-from gtrans.text.bpe import (
-    BPE_SEPARATOR,
-    load_bpe,
-)
+from gtrans.text.bpe import BPE_SEPARATOR
 from gtrans.text.prepared_counts import count_splits, table, warnings
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.truecase import load_best_case
@@ -255,7 +253,7 @@ def test_refusals(
     assert (tmp_path / "out").exists() == ("tiny" in str(more)), "nothing written for bad input"
 
 
-def test_other_languages_and_damaged_state(
+def test_other_languages_and_damaged_files(
     corpus: Path, prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     swapped = ["prepare", "--source-lang", "de", "--target-lang", "en"]
@@ -265,14 +263,31 @@ def test_other_languages_and_damaged_state(
         load_pipeline(prepared, "fr")
     with pytest.raises(GtransError, match="make it with 'gtrans prepare'"):
         load_pipeline(tmp_path, "en")
-    state = json.loads((prepared / "prepare.json").read_text())
-    state["files"]["codes"] = "../codes.bpe"
-    (tmp_path / "prepare.json").write_text(json.dumps(state))
-    with pytest.raises(GtransError, match="'../codes.bpe' is not a file name"):
-        load_pipeline(tmp_path, "en")
-    (tmp_path / "codes.bpe").write_text("#version: 0.2\na b\nabc\n")
-    with pytest.raises(GtransError, match=r"codes\.bpe:3: not a BPE merge"):
-        load_bpe(tmp_path / "codes.bpe")
     (tmp_path / "truecase.en").write_text("the (1/1)\nnew\n")
     with pytest.raises(GtransError, match=r"truecase\.en:2: not a line of a truecaser"):
         load_best_case(tmp_path / "truecase.en")
+
+
+@pytest.mark.long
+def test_bpe_symbols_are_merges_and_characters_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder that reuses the preparation has the same pieces."""
+    words = ("banana", "bandana", "cabana", "cab", "ban", "canal", "lana")
+    for lang in ("en", "de"):
+        lines = [f"{a} {b} {a}" for a in words for b in words]
+        (tmp_path / f"train.{lang}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    out, again = tmp_path / "out", tmp_path / "again"
+    train = ["--train", str(tmp_path / "train")]
+    assert main([*BASE, *train, "--bpe-symbols", "3", "--out", str(tmp_path / "small")]) == 1
+    # Words hold a b c d l n, and end with a b n l, each another symbol at the end of a word.
+    assert "`--bpe-symbols` must be above 10, the number" in capsys.readouterr().err
+    assert main([*BASE, *train, "--bpe-symbols", "16", "--out", str(out)]) == 0
+    assert len((out / "codes.bpe").read_text(encoding="utf-8").splitlines()) == 1 + 6
+    pieces = re.findall(r"^(\S+) \d+$", (out / "dict.en.txt").read_text(encoding="utf-8"), re.M)
+    assert len({piece for piece in pieces if not piece.startswith("madeupword")}) <= 16
+    reused = ["--reuse", str(out), "--test", str(tmp_path / "train"), "--out", str(again)]
+    assert main([*BASE, *reused]) == 0
+    assert json.loads((again / "prepare.json").read_text())["bpe"]["symbols"] == 16
+    assert main([*BASE, *train, "--bpe-symbols", "9", "--bpe-merges", "9", "--out", "x"]) == 1
+    assert "`--bpe-symbols` cannot be combined with `--bpe-merges`" in capsys.readouterr().err

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.writing import names
 
 from gtrans.cli import main
 from gtrans.errors import GtransError
@@ -125,29 +124,6 @@ def test_two_at_once(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         first.wait()
     assert main(command(corpus, out)) == 0
     assert not list(out.glob(".*"))
-
-
-@pytest.mark.long
-def test_killed_before_its_first_record(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    class Killed(BaseException):
-        pass
-
-    def kill(_: StepRecord) -> None:
-        raise Killed
-
-    out = tmp_path / "out"
-    with monkeypatch.context() as patch:
-        patch.setattr(StepRecord, "save", kill)
-        with pytest.raises(Killed):
-            main(command(corpus, out))
-    # What SIGKILL leaves at the worst.
-    (out / "text").mkdir(exist_ok=True)
-    for name in (".gtrans.lock", ".prepare.json.0123abcd.tmp", ".prepare.json.lock"):
-        (out / name).write_text("locked by process 1")
-    assert main(command(corpus, out)) == 0
-    assert "prepare.json" in names(out) and not list(out.glob(".*"))
 
 
 @pytest.mark.long

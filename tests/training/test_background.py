@@ -32,8 +32,3 @@ def test_it_ends_although_there_are_batches_left() -> None:
     assert len(loading()) == len(earlier) + 1
     end_loading()
     assert not loading()
-
-
-def test_where_nothing_is_loaded_nothing_is_done() -> None:
-    end_loading()
-    assert not loading()

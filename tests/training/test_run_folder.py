@@ -46,17 +46,14 @@ WAYS_OUT = (
     ("options", "found"),
     [
         (("--seed", "2"), "--seed 1 -> 2"),
-        (("--word-dropout", "0.3"), "--word-dropout 0.0 -> 0.3"),
         (("--dropout", "0.5", "--lr", "0.1"), "--lr 0.003 -> 0.1, --dropout 0.1 -> 0.5"),
         (("--max-tokens", "256"), "--max-tokens 512 -> 256"),
         (("--update-freq", "2"), "GPUs x --update-freq 1 -> 2"),
         (("--unit", "sentence"), "--unit document -> sentence, --doc-mode partial -> full"),
-        (("--encoder-global-layers", "2"), "--encoder-global-layers 1 -> 2"),
         (("--arch", "gtransformer_base", *GROUPS), "--arch gtransformer_tiny -> gtransformer_base"),
         (("--bf16",), "--bf16 off -> on"),
         (("--adam-betas", "(0.9, 0.9)"), "--adam-betas 0.9,0.999 -> 0.9,0.9"),
         (("--lr-scheduler", "inverse_sqrt"), "--lr-scheduler fixed -> inverse_sqrt"),
-        (("--label-smoothing", "0.1"), "--label-smoothing 0.0 -> 0.1"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -86,29 +83,6 @@ def test_a_criterion_with_the_same_losses_is_free(folder, tiny, stock):
     assert updates(folder) == 4
     line = refusal(train(stock, tiny.data, folder, *chunked, "--label-smoothing", "0.1", updates=5))
     assert "other settings: --label-smoothing 0.0 -> 0.1;" in line
-
-
-@pytest.mark.long
-def test_another_context_or_bert_is_another_run(prepared_with_bert, stock, tmp_path):
-    bert = (
-        *("--arch", "bert_context_transformer_tiny", "--context-before", "1"),
-        *("--bert-cache", tmp_path / "features"),
-    )
-    log_of(train(stock, prepared_with_bert, tmp_path / "run", *bert, updates=1))
-    for options, found in (
-        (("--context-kind", "random"), "--context-kind true -> random"),
-        (("--raw-bert-states",), "--raw-bert-states off -> on"),
-    ):
-        done = train(stock, prepared_with_bert, tmp_path / "run", *bert, *options, updates=2)
-        assert f"holds a run with other settings: {found};" in refusal(done)
-
-
-@pytest.mark.long
-def test_groups_of_another_size_are_another_run(tiny, stock, tmp_path):
-    fusion = ("--arch", "gtrans_fusion_tiny", "--system", "gtrans")
-    log_of(train(stock, tiny.data, tmp_path, *fusion, "--encoder-group-size", "1", updates=1))
-    done = train(stock, tiny.data, tmp_path, *fusion, "--encoder-group-size", "2", updates=2)
-    assert "other settings: --encoder-group-size 1 -> 2;" in refusal(done)
 
 
 def test_other_training_data_is_refused(run, tiny, stock, tmp_path):
