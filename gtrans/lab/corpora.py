@@ -24,7 +24,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal, get_args
 
@@ -61,14 +60,12 @@ class Cleaning:
         max_ratio: the longer side has at most this many times the words of the shorter one; 0: no
             limit.
         unit: what a word is: what stands between white space, or what the Moses tokeniser makes.
-        drop_duplicates: whether a pair that has occurred is dropped.
     """
 
     empty: Empty = "refuse"
     max_words: int = 0
     max_ratio: float = 0.0
     unit: Words = "words"
-    drop_duplicates: bool = False
 
 
 @dataclass
@@ -85,7 +82,7 @@ class Counts:
     pairs: int = 0
     dropped: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
-            ("empty on both sides", "empty on one side", "too long", "ratio", "duplicate"), 0
+            ("empty on both sides", "empty on one side", "too long", "ratio"), 0
         )
     )
     dropped_documents: int = 0
@@ -112,7 +109,6 @@ class Cleaner:
         self._languages = (source_lang, target_lang)
         self._what = what
         self._count: Counter = _white_space if cleaning.unit == "words" else _moses()
-        self._seen: set[bytes] = set()
 
     def clean(self, pairs: Pairs) -> Pairs:
         """The pairs that are kept, with the boundaries between documents that still have one.
@@ -167,11 +163,6 @@ class Cleaner:
                 return "too long"
             if limits.max_ratio and max(lengths) > limits.max_ratio * min(lengths):
                 return "ratio"
-        if limits.drop_duplicates:
-            key = blake2b("\t".join(texts).encode(), digest_size=12).digest()
-            if key in self._seen:
-                return "duplicate"
-            self._seen.add(key)
         return None
 
 
@@ -262,7 +253,7 @@ class Form:
     """One way in which a corpus is distributed.
 
     Attributes:
-        name: for ``--form``.
+        name: as the record has it.
         title: what it is.
         homes: where its archives are.
         splits: their parts, which are joined; documents end where parts end.
@@ -326,18 +317,6 @@ class Corpus:
     def pairs(self) -> list[tuple[str, str]]:
         """Its language pairs, source and target."""
         return [(other, self.target) for other in self.others] or [(self.source, self.target)]
-
-    def form(self, name: str) -> Form:
-        """One of its forms.
-
-        Raises:
-            GtransError: there is none of this name.
-        """
-        for form in self.forms:
-            if form.name == name:
-                return form
-        names = ", ".join(form.name for form in self.forms)
-        raise GtransError(f"`--form` '{name}': {self.name} comes as {names}")
 
 
 def read_corpora(path: Path | None = None) -> list[Corpus]:

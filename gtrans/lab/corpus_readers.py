@@ -20,7 +20,6 @@ from gtrans.text.reader import (
     ANY,
     DOCUMENT_LINE,
     Choice,
-    Reader,
     Role,
     TestSet,
     is_boundary,
@@ -264,6 +263,9 @@ def _talks(path: Path, headings: bool) -> Iterator[Block]:
 # pair that is empty on the other.
 
 
+_SOURCE = "source"
+
+
 def read_set(source: Path, target: Path, reference: int = 0) -> Pairs:
     """The pairs of a test set.
 
@@ -280,7 +282,11 @@ def read_set(source: Path, target: Path, reference: int = 0) -> Pairs:
     if reference >= len(names):
         raise GtransError(f"{target} has {len(names)} references, and no number {reference + 1}")
     left = _open_set(source, "source", ANY)
-    right = _open_set(target, "reference", Choice(references=(names[reference],)))
+    # IWSLT's references of tst2016 and tst2017 are the source side of the other direction.
+    if names == [_SOURCE]:
+        right = _open_set(target, "source", ANY)
+    else:
+        right = _open_set(target, "reference", Choice(references=(names[reference],)))
     for number, pairs in enumerate(matched(left, right, strict=False)):
         if number:
             yield None
@@ -289,14 +295,17 @@ def read_set(source: Path, target: Path, reference: int = 0) -> Pairs:
 
 
 def references_of(path: Path) -> list[str]:
-    """The names of the references of a file, in its order."""
+    """The names of the references of a file, in its order; of a source set, one for its text."""
+    documents = _open_set(path, "reference", ANY).versions()
+    if {version.role for document in documents for version in document.sentences} == {"source"}:
+        return [_SOURCE]
     found = _open_set(path, "reference", ANY)
     for _ in found:
         pass
     return found.references
 
 
-def _open_set(path: Path, role: Role, choice: Choice) -> Reader:
+def _open_set(path: Path, role: Role, choice: Choice) -> TestSet:
     found = open_text(path, role, choice)
     if not isinstance(found, TestSet):
         raise GtransError(f"{path}: no <doc> with a <seg>; it is no test set in XML or SGM")

@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
-from filecmp import cmp
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, TextIO
@@ -77,7 +76,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="list the corpora, or say all that is known of NAME: files, addresses, licence",
     )
-    parser.add_argument("--json", action="store_true", help="write JSON to standard output")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder to write NAME to")
 
     source = parser.add_argument_group("where from")
@@ -87,9 +85,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DIR",
         help="folder with the published files or archives (.tgz, .tar.*, .zip, files also .gz)",
-    )
-    source.add_argument(
-        "--form", default="", metavar="NAME", help="which form (default: the first that is there)"
     )
     source.add_argument("--splits", metavar="S,S", help="only these splits (default: all)")
     source.add_argument(
@@ -104,22 +99,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "text (default: either an empty line or a line <d>)",
     )
 
-    cleaning = parser.add_argument_group("cleaning, each with counts; default: as in the papers")
-    cleaning.add_argument(
-        "--empty", choices=EMPTY, help="what is done with a pair that is empty on a side"
-    )
-    cleaning.add_argument(
-        "--max-words", type=int, metavar="N", help="drop longer training pairs; 0: none"
-    )
-    cleaning.add_argument(
-        "--max-ratio",
-        type=float,
-        metavar="R",
-        help="drop training pairs of which one side has more than R times the words of the other; "
-        "0: none",
-    )
-    cleaning.add_argument(
-        "--drop-duplicates", action="store_true", help="drop training pairs that have occurred"
+    parser.add_argument(
+        "--empty",
+        choices=EMPTY,
+        help="what is done with a pair that is empty on a side (default: as in the papers)",
     )
 
 
@@ -131,10 +114,7 @@ def run(args: argparse.Namespace) -> None:
     """
     if args.list:
         chosen = [corpus_named(args.name)] if args.name else read_corpora()
-        if args.json:
-            print(json_text([asdict(corpus) for corpus in chosen]))
-        else:
-            print_lines(*(_described(chosen[0]) if args.name else _overview(chosen)))
+        print_lines(*(_described(chosen[0]) if args.name else _overview(chosen)))
         return
     if not args.name or args.out is None or args.source is None:
         raise GtransError(
@@ -145,10 +125,7 @@ def run(args: argparse.Namespace) -> None:
     wanted = _wanted(args, corpus)
     check_output_folder("--out", args.out, [args.source])
     made = assemble(wanted, args.source)
-    if args.json:
-        print(json_text({name: asdict(counts) for name, counts in made.splits.items()}))
-    else:
-        print_lines(*_summary(made), f"written to {wanted.folder} ({RECORD} has the counts)")
+    print_lines(*_summary(made), f"written to {wanted.folder} ({RECORD} has the counts)")
 
 
 # ---- what is asked for ---------------------------------------------------------------------------
@@ -163,22 +140,10 @@ def _wanted(args: argparse.Namespace, corpus: Corpus) -> Wanted:
             )
         corpus = _with_boundary(corpus, args.boundary)
     splits = [name for name in (args.splits or "").split(",") if name]
-    if args.form:
-        corpus.form(args.form)
-    return Wanted(corpus, args.out / args.name, pairs, splits, args.form, _cleaning(args, corpus))
-
-
-def _cleaning(args: argparse.Namespace, corpus: Corpus) -> Cleaning:
-    given = {
-        name: value
-        for name in ("empty", "max_words", "max_ratio")
-        if (value := getattr(args, name)) is not None
-    }
-    if given.get("max_words", 0) < 0:
-        raise GtransError(f"`--max-words` must be at least 0, but is {args.max_words}")
-    if given.get("max_ratio", 0) != 0 and not 1 <= given["max_ratio"] < float("inf"):
-        raise GtransError(f"`--max-ratio` must be 0 or at least 1, but is {args.max_ratio}")
-    return replace(corpus.cleaning, **given, drop_duplicates=args.drop_duplicates)
+    cleaning = corpus.cleaning
+    if args.empty is not None:
+        cleaning = replace(cleaning, empty=args.empty)
+    return Wanted(corpus, args.out / args.name, pairs, splits, cleaning)
 
 
 def _with_boundary(corpus: Corpus, boundary: Boundary) -> Corpus:
@@ -230,7 +195,6 @@ class Wanted:
         folder: where it is written.
         pairs: source and target languages.
         splits: names; empty: all.
-        form: name; empty: the first that is complete.
         cleaning: of training text; of others only what is empty is cleaned.
     """
 
@@ -238,7 +202,6 @@ class Wanted:
     folder: Path
     pairs: Sequence[tuple[str, str]]
     splits: Sequence[str]
-    form: str
     cleaning: Cleaning
 
 
@@ -287,9 +250,14 @@ def _assemble(wanted: Wanted, source: Path) -> Made:
         finder = Finder(source, Path(stack.enter_context(temporary)))
         form, found = _choose(wanted, finder)
         before = _recorded(wanted)
+        names = ["-".join(pair) for pair in wanted.pairs]
+        if not wanted.corpus.others and before.get("pairs", names) != names:
+            raise GtransError(
+                f"{wanted.folder} has the pair {', '.join(before['pairs'])}; give another `--out`"
+            )
         made = Made(form.name)
         for languages in wanted.pairs:
-            _write_pair(wanted, form, found, languages, made, before)
+            _write_pair(wanted, form, found, languages, made)
             groups = _groups_of(wanted, form, [languages])
             made.files |= {names[0]: _digest(found[names]) for names in groups}
             _record(wanted, made, languages, before)
@@ -345,9 +313,8 @@ def _choose(wanted: Wanted, finder: Finder) -> tuple[Form, _Found]:
     Raises:
         GtransError: no form is complete.
     """
-    forms = [wanted.corpus.form(wanted.form)] if wanted.form else wanted.corpus.forms
     best: tuple[int, Form, list[tuple[str, ...]]] | None = None
-    for form in forms:
+    for form in wanted.corpus.forms:
         groups = _groups_of(wanted, form, wanted.pairs)
         found = finder.find(groups, form.archives)
         missing = [group for group in groups if group not in found]
@@ -402,15 +369,8 @@ def _write_pair(
     found: _Found,
     languages: tuple[str, str],
     made: Made,
-    before: Mapping[str, Any],
 ) -> None:
-    """All splits of a language pair with their references, together or not at all.
-
-    ``before``: the record of earlier calls and pairs.
-
-    Raises:
-        GtransError: another pair, which has been made, would lose its text.
-    """
+    """All splits of a language pair with their references, together or not at all."""
     several = f".{'-'.join(languages)}" if wanted.corpus.others else ""
     splits = _splits(wanted, form)
     paths = [wanted.folder / f"{split}{several}.{lang}" for split in splits for lang in languages]
@@ -444,30 +404,6 @@ def _write_pair(
         for file, (split, number, source, target) in zip(further, references, strict=True):
             pairs_written = made.splits[f"{split}{several}"].pairs
             _write_reference(file, number, source, target, pairs_written)
-        if not several:
-            for file in files:
-                file.flush()
-            _check_others(languages, before, dict(zip(paths, temporary, strict=True)))
-
-
-def _check_others(
-    languages: tuple[str, str], before: Mapping[str, Any], new: Mapping[Path, Path]
-) -> None:
-    """Whether a language that two pairs share, in one file, has the same text in both.
-
-    ``new``: by the file, the one that takes its place.
-    """
-    for pair in before.get("pairs", []):
-        shared = {*pair.split("-")} & {*languages}
-        if len(shared) != 1:
-            continue
-        for path, written in new.items():
-            of_both = path.suffix[1:] in shared and path.is_file()
-            if of_both and not cmp(path, written, shallow=False):
-                raise GtransError(
-                    f"{path} is of the pair {pair}, and {'-'.join(languages)} has another text "
-                    "there; give another --out"
-                )
 
 
 def _cleaning_of(wanted: Wanted, split: str) -> Cleaning:

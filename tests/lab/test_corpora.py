@@ -1,0 +1,622 @@
+"""``gtrans get-corpus`` and ``corpus-report``: from published files to counted text."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tiny_models import TinyWorld
+
+from gtrans.cli import main
+from gtrans.errors import GtransError
+from gtrans.lab.corpora import Finder, corpus_named, read_corpora
+from gtrans.lab.corpus_readers import (
+    Pairs,
+    read_articles,
+    read_groups,
+    read_lines,
+    read_set,
+    read_talks,
+    references_of,
+)
+from gtrans.text.reader import read_parallel
+
+BOM = "\ufeff"
+MARUF = "IWSLT2017/concatenated_en2de_{}_{}.txt"
+SPLITS = ("train", "dev", "test")
+
+Call = Callable[..., str]
+
+
+def files(folder: Path, contents: dict[str, str]) -> Path:
+    for name, text in contents.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    return folder
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    """Run a command; what it prints, or with ``fails`` its one line of error."""
+
+    def run(*words: str | Path, fails: bool = False) -> str:
+        capsys.readouterr()
+        assert main([str(word) for word in words]) == int(fails)
+        out, err = capsys.readouterr()
+        if not fails:
+            return out
+        (error,) = [line for line in err.splitlines() if line.startswith("gtrans: error: ")]
+        return error
+
+    return run
+
+
+@pytest.fixture
+def get(call: Call, tmp_path: Path) -> Call:
+    """``gtrans get-corpus`` from ``in`` to the test's folder."""
+
+    def run(*words: str, fails: bool = False) -> str:
+        paths = ("--from", tmp_path / "in", "--out", tmp_path)
+        return call("get-corpus", *words, *paths, fails=fails)
+
+    return run
+
+
+def record(folder: Path) -> Any:
+    return json.loads((folder / "corpus.json").read_text())
+
+
+# ---- the list ------------------------------------------------------------------------------------
+
+
+def test_every_corpus_is_listed_and_known_to_the_run_scripts(repo: Path, call: Call) -> None:
+    page = (repo / "docs" / "corpora.md").read_text(encoding="utf-8")
+    names = [name for corpus in read_corpora() for name in (corpus.name, *corpus.also)]
+    assert len(names) == len(set(names)) and all(f"`{name}`" in page for name in names)
+    lines = call("get-corpus", "--list").splitlines()
+    for name, home in (("europarl7", "untried"), ("ldc", "none")):
+        assert next(line for line in lines if line.startswith(name)).endswith(home)
+    for name in names:
+        asked = "newstest2016" if name == "newstest" else name
+        assert "  form " in call("get-corpus", asked, "--list")
+    script = 'source exp_gtransformer/lib.sh; echo "${CORPORA[*]}"'
+    words = ["bash", "-c", f"NAME=x SUMMARY=x TRAINS=no; {script}"]
+    done = subprocess.run(words, cwd=repo, capture_output=True, text=True, check=True)
+    for name in (*done.stdout.split(), "iwslt14", "wmt14", "ldc", "opus100"):
+        assert corpus_named(name).name == name
+
+
+# ---- corpora -------------------------------------------------------------------------------------
+
+
+def maruf(folder: Path) -> Path:
+    texts = {}
+    for split in SPLITS:
+        texts[MARUF.format(split, "en")] = f"<d>\r\n{split} one\r\n\r\n<d>\r\ntwo\r\n"
+        texts[MARUF.format(split, "de")] = f"<d>\n{split} eins\nleer\n<d>\nzwei\n"
+    return files(folder, texts)
+
+
+def test_a_corpus_as_the_run_scripts_want_it(tmp_path: Path, repo: Path, get: Call) -> None:
+    maruf(tmp_path / "in")
+    message = get("iwslt17", "--empty", "refuse", fails=True)
+    assert "_de.txt:3: a pair of iwslt17 train ('leer') is empty on one side; " in message
+    assert "`--empty drop`" in message and not (tmp_path / "iwslt17").exists()
+    said = get("iwslt17")
+    assert "train: 2 documents, 2 sentence pairs; dropped: 1 empty on one side" in said
+    out = tmp_path / "iwslt17"
+    assert (out / "train.en").read_text() == "train one\n\ntwo\n"
+    assert (out / "dev.de").read_text() == "dev eins\n\nzwei\n"
+    assert record(out)["splits"]["test"]["dropped"]["empty on one side"] == 1
+    assert len(record(out)["read"]) == 6
+    texts = {f"{split}.{lang}" for split in SPLITS for lang in ("de", "en")}
+    assert {path.name for path in out.iterdir()} == {"corpus.json", *texts}
+    script = repo / "exp_gtransformer" / "prepare-bpe.sh"
+    words = [script, "--data", tmp_path, "--corpus", "iwslt17", "--out", out / "o", "--dry-run"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and f"{out}/train" in done.stdout
+
+
+def test_what_is_missing_is_named(tmp_path: Path, get: Call, call: Call) -> None:
+    (maruf(tmp_path / "in") / MARUF.format("train", "en")).unlink()
+    message = get("ted-iwslt17", fails=True)
+    assert "has no file IWSLT2017/concatenated_en2de_train_en.txt or" in message
+    get("ted-iwslt17", "--splits", "dev,test")
+    assert (tmp_path / "ted-iwslt17" / "test.de").is_file()
+    assert "`--splits` 'x'" in get("iwslt17", "--splits", "x", fails=True)
+    nowhere = ("--from", tmp_path / "none", "--out", tmp_path)
+    assert "no such folder" in call("get-corpus", "iwslt17", *nowhere, fails=True)
+    assert "`--from DIR`" in call("get-corpus", "ldc-zhen", "--out", "out", fails=True)
+    assert "no corpus 'iwslt16'" in call("get-corpus", "iwslt16", "--list", fails=True)
+
+
+def xml(name: str, sentences: list[str]) -> str:
+    segs = "".join(f'<seg id="{n}">{text}</seg>\n' for n, text in enumerate(sentences, start=1))
+    return f'<mteval><srcset setid="x"><doc docid="{name}">\n{segs}</doc></srcset></mteval>\n'
+
+
+def tags(words: list[str]) -> str:
+    return "".join(
+        f"<url>u</url>\n<talkid>{n}</talkid>\n<title>T {word}</title>\n{word}\n"
+        for n, word in enumerate(words)
+    )
+
+
+def test_iwslt17_as_published(tmp_path: Path, get: Call) -> None:
+    """The references of tst2016 and tst2017 are the source side of the other direction."""
+    texts = {f"en-de/train.tags.en-de.{lang}": tags([f"{lang} train"]) for lang in ("en", "de")}
+    for name in ("dev2010", *(f"tst{year}" for year in range(2010, 2018))):
+        for lang in ("en", "de"):
+            pair = "de-en" if lang == "de" and name in ("tst2016", "tst2017") else "en-de"
+            texts[f"{pair}/IWSLT17.TED.{name}.{pair}.{lang}.xml"] = xml(name, [f"{lang} {name}"])
+    files(tmp_path / "in", texts)
+    get("iwslt17")
+    folder = tmp_path / "iwslt17"
+    assert (folder / "train.en").read_text() == "en train\n"
+    assert len(read_parallel(folder / "dev.en", folder / "dev.de")) == 7
+    assert (folder / "test.de").read_text() == "de tst2016\n\nde tst2017\n"
+
+
+def test_iwslt14_is_cleaned_and_every_23rd_pair_held_out(tmp_path: Path, get: Call) -> None:
+    """Length and ratio are counted in Moses tokens; the titles count as sentences."""
+    words = ["kurz", "wort " * 176, "eins , zwei , drei", *(f"satz {n}" for n in range(30))]
+    english = ["short", "word " * 176, "one", *(f"sentence {n}" for n in range(30))]
+    texts = {"train.tags.de-en.de": tags(words), "train.tags.de-en.en": tags(english)}
+    for name in ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012"):
+        for lang in ("de", "en"):
+            texts[f"IWSLT14.{name}.de-en.{lang}.xml"] = xml(name, [f"{lang} {name}"])
+    files(tmp_path / "in", texts)
+    get("iwslt14")
+    folder = tmp_path / "iwslt14"
+    counts = record(folder)["splits"]
+    assert counts["train"]["dropped"]["too long"] == 2  # the sentence and the title
+    assert counts["train"]["dropped"]["ratio"] == 2
+    kept = 2 * (len(words) - 2)
+    assert counts["dev"]["pairs"] == kept // 23
+    assert counts["train"]["pairs"] == kept - kept // 23
+    assert counts["test"]["documents"] == 5
+    train = read_parallel(folder / "train.de", folder / "train.en")
+    assert len(train) == counts["train"]["documents"] and train[0][0] == ["T kurz", "kurz"]
+
+
+def test_several_pairs_and_calls_are_one_corpus(tmp_path: Path, get: Call) -> None:
+    """What is made later is added, what was made before a pair fails stays."""
+    texts = {}
+    for low, high in (("af", "en"), ("en", "zh"), ("de", "en")):
+        for split in SPLITS:
+            for lang in (low, high):
+                text = "" if (split, lang) == ("dev", "zh") else f"{lang}\n"
+                texts[f"{low}-{high}/opus.{low}-{high}-{split}.{lang}"] = text
+    files(tmp_path / "in", texts)
+    folder = tmp_path / "opus-100"
+    get("opus-100", "--pairs", "af-en,zh-en", fails=True)
+    assert list(record(folder)["splits"]) == [f"{split}.af-en" for split in SPLITS]
+    assert (folder / "test.af-en.en").read_text() == "en\n"
+    get("opus-100", "--pairs", "de-en", "--splits", "train")
+    get("opus-100", "--pairs", "de-en", "--splits", "test")
+    found = record(folder)
+    assert found["pairs"] == ["af-en", "de-en"] and len(found["read"]) == 10
+    of_pairs = {f"{split}.af-en" for split in SPLITS} | {"train.de-en", "test.de-en"}
+    assert set(found["splits"]) == of_pairs
+    assert found["splits"]["train.de-en"]["form"] == "opus"
+
+
+def test_groups_with_sentences_and_consistency_sets(tmp_path: Path, get: Call) -> None:
+    texts = {f"context_agnostic/{lang}_train": f"{lang}\n" for lang in ("en", "ru")}
+    for split in SPLITS:
+        for lang in ("en", "ru"):
+            texts[f"context_aware/{lang}_{split}"] = f"{lang} 1 _eos {lang} 2\n"
+    files(tmp_path / "in", {**texts, "consistency_testsets/deixis_dev.json": "{}"})
+    get("opensubtitles-enru")
+    folder = tmp_path / "opensubtitles-enru"
+    for name, text in (("train.ru", "ru 1\nru 2\n"), ("sentences.en", "en\n"),
+                       ("consistency/deixis_dev.json", "{}")):  # fmt: skip
+        assert (folder / name).read_text() == text
+
+
+def test_several_references(tmp_path: Path, get: Call) -> None:
+    """Each pair has its own; what lacks a sentence leaves nothing of its pair behind."""
+
+    def references(*sentences: str) -> str:
+        return "".join(
+            f'<doc docid="a" sysid="r{n}"><seg id="1">{text}</seg></doc>'
+            for n, text in enumerate(sentences)
+        )
+
+    texts = {
+        "newstest2016-zhen-src.zh.sgm": '<srcset><doc docid="a"><seg id="1">一</seg></doc>',
+        "newstest2016-zhen-ref.en.sgm": f"<refset>{references('one', 'two', 'three')}</refset>",
+    }
+    for lang, second in (("de", "two"), ("it", "")):
+        name = f"IWSLT17.TED.tst2017.mltlng.{lang}-en"
+        texts[f"{name}.{lang}.xml"] = xml("a", [lang])
+        whole = references("one", second)
+        texts[f"{name}.en.xml"] = f"<mteval><refset>{whole}</refset></mteval>"
+    files(tmp_path / "in", texts)
+    get("newstest2016", "--source-lang", "zh", "--target-lang", "en")
+    folder = tmp_path / "newstest2016"
+    assert (folder / "test.en").read_text() == "one\n"
+    assert (folder / "test.ref3.en").read_text() == "three\n"
+    message = get("iwslt17-multi", "--splits", "test", "--pairs", "de-en,it-en", fails=True)
+    assert "reference 2 lacks a sentence" in message
+    folder = tmp_path / "iwslt17-multi"
+    names = {"test.de-en.de", "test.de-en.en", "test.de-en.ref2.en", "corpus.json"}
+    assert {path.name for path in folder.iterdir()} == names
+    assert (folder / "test.de-en.ref2.en").read_text() == "two\n"
+
+
+def test_a_corpus_of_ones_own(tmp_path: Path, get: Call) -> None:
+    """What `gtrans prepare` rejects, or takes for the end of a document, is dropped and counted."""
+    texts = {f"{split}.en": "a\n\nb\nb\nc\n<d>\nd\n" for split in SPLITS}
+    texts |= {f"{split}.de": "A\n\n\nB\nC\n<d>\nD\n" for split in SPLITS}
+    files(tmp_path / "in", texts)
+    pair = ("--source-lang", "en", "--target-lang", "de")
+    assert "own needs `--source-lang`" in get("own", fails=True)
+    message = get("own", *pair, fails=True)
+    assert "train.en:3 and " in message
+    assert "train.de:3: a pair of own train ('b') is empty on one side" in message
+    get("own", *pair, "--empty", "drop")
+    assert (tmp_path / "own" / "test.en").read_text() == "a\n\nb\nc\n\nd\n"
+    get("own", *pair, "--boundary", "<d>", "--empty", "drop")
+    dropped = record(tmp_path / "own")["splits"]["train"]["dropped"]
+    assert dropped["empty on both sides"] == dropped["empty on one side"] == 1
+    assert (tmp_path / "own" / "train.de").read_text() == "A\nB\nC\n\nD\n"
+    # Another pair would take the place of the text that both share.
+    files(tmp_path / "in", {f"{split}.fr": "a\n" for split in SPLITS})
+    before = (tmp_path / "own" / "train.en").read_text()
+    message = get("own", "--source-lang", "fr", "--target-lang", "en", fails=True)
+    assert "own has the pair en-de; give another `--out`" in message
+    assert (tmp_path / "own" / "train.en").read_text() == before
+
+
+def test_an_empty_part_of_a_corpus_is_rejected(tmp_path: Path, get: Call) -> None:
+    (corpus,) = [it for it in read_corpora() if it.name == "story"]
+    needed = [
+        names[0]
+        for part in corpus.forms[0].splits["dev"]
+        for names in part.patterns("dev", "en", "de", corpus.year)
+    ]
+    assert len(needed) == 6
+    source = files(tmp_path / "in", dict.fromkeys(needed, "a\n"))
+    get("story", "--splits", "dev")
+    for text in ("", "\n\n"):
+        files(source, dict.fromkeys(needed[-2:], text))
+        message = get("story", "--splits", "dev", fails=True)
+        assert f"{needed[-2]}: no sentence pair of the dev text is in it" in message
+
+
+# ---- files and archives --------------------------------------------------------------------------
+
+
+def tgz(path: Path, members: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def zipped(path: Path, members: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+@pytest.fixture
+def find(tmp_path: Path) -> Callable[..., dict[str, bytes]]:
+    (tmp_path / "in").mkdir()
+
+    def found(*patterns: str) -> dict[str, bytes]:
+        finder = Finder(tmp_path / "in", tmp_path / "out")
+        result = finder.find([(pattern,) for pattern in patterns])
+        return {group[0]: path.read_bytes() for group, path in result.items()}
+
+    return found
+
+
+Find = Callable[..., dict[str, bytes]]
+
+
+def test_files_in_folders_and_gzipped(tmp_path: Path, find: Find) -> None:
+    files(tmp_path / "in", {"a/train.en": "one", "b/x.en": "one", "c/x.en": "two"})
+    (tmp_path / "in" / "top.de.gz").write_bytes(gzip.compress(b"two"))
+    result = find("a/train.en", "train.en", "./top.de", "./train.en", "b/train.en", "rain.en")
+    assert list(result) == ["a/train.en", "train.en", "./top.de"]
+    assert gzip.decompress(result["./top.de"]) == b"two"
+    with pytest.raises(GtransError, match=r"differ, and both could be x\.en"):
+        find("x.en")
+    files(tmp_path / "in", {"c/x.en": "one"})
+    assert find("x.en") == {"x.en": b"one"}
+
+
+@pytest.mark.parametrize("make", [tgz, zipped])
+def test_files_in_archives_and_archives_inside_them(
+    make: Callable[[Path, dict[str, bytes]], Path], tmp_path: Path, find: Find
+) -> None:
+    """A member is written under a name of this project, wherever its own name leads."""
+    inner = tgz(tmp_path / "de-en.tgz", {"de-en/train.tags.de-en.de": b"inner"}).read_bytes()
+    evil = {"../../evil/train.en": b"1", "/tmp/gtrans-evil/train.de": b"2", "a/..": b"3"}
+    members = {"2017/texts/de-en.tgz": inner, "dev/x.en": b"x", "nc/a.txt": b"a", **evil}
+    make(tmp_path / "in" / f"outer.{'zip' if make is zipped else 'tgz'}", members)
+    before = set(tmp_path.rglob("*"))
+    result = find("train.tags.de-en.de", "dev/x.en", "none", "evil/train.en", "train.de")
+    assert result == {
+        "train.tags.de-en.de": b"inner", "dev/x.en": b"x", "evil/train.en": b"1", "train.de": b"2",
+    }  # fmt: skip
+    assert all(tmp_path / "out" in [path, *path.parents] for path in
+               {*tmp_path.rglob("*")} - before)  # fmt: skip
+    assert not Path("/tmp/gtrans-evil").exists()
+    group = ("missing", "nc/")
+    articles = Finder(tmp_path / "in", tmp_path / "out2").find([group])[group]
+    assert [path.name for path in articles.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("name", ["x.tgz", "x.zip", "x.tar"])
+def test_a_damaged_archive_is_one_line_and_a_link_is_nothing(
+    name: str, tmp_path: Path, find: Find
+) -> None:
+    with tarfile.open(tmp_path / "in" / "link.tgz", "w:gz") as archive:
+        link = tarfile.TarInfo("a/train.en")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    assert find("train.en") == {}
+    whole = tgz(tmp_path / "whole", {"a": b"a" * 99_999}).read_bytes()
+    (tmp_path / "in" / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(GtransError, match="not readable as an archive") as error:
+        find("x.en")
+    assert "\n" not in str(error.value)
+
+
+# ---- published forms -----------------------------------------------------------------------------
+
+
+def texts_of(pairs: Pairs) -> list[tuple[str, str] | None]:
+    return [pair and (pair.source, pair.target) for pair in pairs]
+
+
+def error_of(pairs: Pairs) -> str:
+    with pytest.raises(GtransError) as error:
+        list(pairs)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    return files(folder, {name: text}) / name
+
+
+@pytest.mark.parametrize(
+    ("en", "de", "boundary", "expected"),
+    [
+        # A line before each document, with line ends of Windows, as the sets of Maruf et al.
+        (f"{BOM}<d>\r\nA & B.\r\n\r\n<d>\r\nC\r\n", "<d>\nA und B.\nleer\n<d>\nC\n", "<d>",
+         [None, ("A & B.", "A und B."), ("", "leer"), None, ("C", "C")]),
+        ("A\n \nB\n", "a\n\t\nb\n", "empty", [("A", "a"), None, ("B", "b")]),
+        ("A\n \nB\n", "a\n\t\nb\n", "none", [("A", "a"), ("", ""), ("B", "b")]),
+        # Other line ends inside a sentence, as News Commentary v11 has them.
+        ("A\u2028B\rC\n", "a\n", "none", [("A B C", "a")]),
+        ("<d>\nA\n<d>\nB\n", "<d>\nA\nB\nC\n", "<d>", "{en}:3 is a line <d> but {de}:3 is not"),
+        ("A\nB\n", "A\n", "none", "{de} ends after line 1, but {en} goes on"),
+        ("<d>\n", "a\n", "none", "{en}:1: the sentence '<d>' would be read"),
+    ],
+)  # fmt: skip
+def test_lines(en: str, de: str, boundary: Any, expected: Any, tmp_path: Path) -> None:
+    paths = {"en": written(tmp_path, "en", en), "de": written(tmp_path, "de", de)}
+    pairs = read_lines(paths["en"], paths["de"], boundary)
+    if isinstance(expected, str):
+        assert expected.format(**paths) in error_of(pairs)
+    else:
+        assert texts_of(pairs) == expected
+
+
+def test_groups(tmp_path: Path) -> None:
+    en = written(tmp_path, "en", "a b . _eos c .\nx_eosy . _eos z .\n")
+    ru = written(tmp_path, "ru", "A _eos B\nC _eos _eos\n")
+    assert f"{en}:2 has 2 sentences between _eos, but {ru}:2 has 3" in error_of(read_groups(en, ru))
+    ru = written(tmp_path, "ru", "A _eos B\nC _eos D\n")
+    assert texts_of(read_groups(en, ru)) == [
+        ("a b .", "A"), ("c .", "B"), None, ("x_eosy .", "C"), ("z .", "D"),
+    ]  # fmt: skip
+
+
+TALK = (
+    "<doc docid=\"{n}\" genre=\"lectures\">\n<url>http://www.ted.com/talks/{n}</url>\n"
+    "<keywords>talks, {n}</keywords>\n<speaker>Some One</speaker>\n<talkid>{n}</talkid>\n"
+    "<title>{lang} title {n}</title>\n<description>{lang} about {n}</description>\n"
+    "{extra}{text}</doc>\n"
+)  # fmt: skip
+
+
+def talks(folder: Path, lang: str, *texts: str, extra: str = "") -> Path:
+    whole = (
+        TALK.format(n=n, lang=lang, extra=extra, text=text) for n, text in enumerate(texts, start=1)
+    )
+    return written(folder, f"train.tags.de-en.{lang}", "".join(whole))
+
+
+def test_talks(tmp_path: Path) -> None:
+    """Only one side names its translator; text is no XML."""
+    extra = '<reviewer href="http://x">A B</reviewer>\n<translator href="http://y">C</translator>\n'
+    de = talks(tmp_path, "de", "R&amp;D <laut>\n\nzwei\n", "drei\n", extra=extra)
+    en = talks(tmp_path, "en", "R&D\nx\ntwo\n", "three\n")
+    found = texts_of(read_talks(de, en, headings=False))
+    assert found == [("R&amp;D <laut>", "R&D"), ("", "x"), ("zwei", "two"), None, ("drei", "three")]
+    found = texts_of(read_talks(de, en, headings=True))
+    assert found[:2] == [("de title 1", "en title 1"), ("de about 1", "en about 1")]
+    assert found[6] == ("de title 2", "en title 2")
+    for english, message in (
+        (("one\n", "two\n2\n"), f"document 1 (1) has 3 sentences in {de}:1 but 1 in"),
+        (("R&D\nx\ntwo\n",), f"{en} has 1 documents, but {de} has more"),
+    ):
+        talks(tmp_path, "en", *english)
+        assert message in error_of(read_talks(de, en, headings=False))
+
+
+SET = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n'
+    '<!DOCTYPE mteval [<!ENTITY big "boom"><!ENTITY file SYSTEM "file:///etc/passwd">]>\n'
+    '<mteval>\n<{kind} setid="dev" srclang="german">\n{docs}</{kind}>\n</mteval>\n'
+)
+
+
+def of_set(folder: Path, name: str, docs: str, kind: str = "srcset") -> Path:
+    return written(folder, name, BOM + SET.format(kind=kind, docs=docs))
+
+
+def test_sets_are_matched_by_id(tmp_path: Path) -> None:
+    """Unordered ids, ``&``, missing end tags."""
+    de = of_set(
+        tmp_path, "de.xml",
+        '<doc docid="535" genre="lectures">\n<title>Titel & mehr\n<description>Kein Ende\n'
+        '<seg id="2"> zwei </seg>\r\n<seg id="1">eins & so</seg>\n<seg id="4"/>\n</doc>\n'
+        '<doc docid="9">\n<seg id="1">ein &lt;b&gt; &#228; &amp;amp; &big; &file;\n</doc>\n',
+    )  # fmt: skip
+    en = of_set(
+        tmp_path, "en.xml",
+        '<DOC docid="535">\n<SEG id="1">AT&T, Q&A &copy it</SEG>\n<seg id=2>two\n'
+        '<seg id="3">three</seg>\n<seg id="4">four</seg>\n'
+        '<doc docid="9"><seg id="1">a <b then x < y </3 <i>you</i></seg>\n',
+        kind="refset",
+    )  # fmt: skip
+    assert texts_of(read_set(de, en)) == [
+        ("zwei", "two"), ("eins & so", "AT&T, Q&A &copy it"), ("", "four"), ("", "three"), None,
+        ("ein <b> ä &amp; &big; &file;", "a <b then x < y </3 <i>you</i>"),
+    ]  # fmt: skip
+    good = of_set(tmp_path, "good", '<doc docid="1"><seg id="1">a</seg></doc>', "refset")
+    bad = of_set(tmp_path, "bad", '<doc docid="1">\n<seg id="1">a</seg>\n<seg id="1">b</seg></doc>')
+    assert f"{bad}:7: the id 1 occurs twice in the document '1'" in error_of(read_set(bad, good))
+    bad = written(tmp_path, "bad", '<doc docid="1"><seg id="1"' + "\nx" * 2_000)
+    assert "a tag before this line has no end" in error_of(read_set(bad, good))
+
+
+def test_sets_of_wmt_and_nist(tmp_path: Path) -> None:
+    """Paragraphs, headlines and ids without an end; SGML has no head; several references."""
+    en = written(tmp_path, "s.sgm", '<srcset setid="newstest2015" srclang="any">\n'
+        '<doc sysid="ref" docid="bbc.1" genre="news">\n<hl>\n<seg id="1">Head</seg>\n</hl>\n'
+        '<p>\n<seg id="2">One.</seg>\n<seg id="3">Two.</seg>\n</p>\n</doc>\n')  # fmt: skip
+    de = written(tmp_path, "r.sgm", '<refset setid="newstest2015" srclang="any" trglang="de">\n'
+        '<doc sysid="ref" docid="bbc.1">\n<seg id="1">Kopf\n<p>\n<seg id="2">Eins.\n</p>\n'
+        '<seg id="3">Zwei.</seg>\n</doc>\n</refset>\n')  # fmt: skip
+    assert texts_of(read_set(en, de)) == [("Head", "Kopf"), ("One.", "Eins."), ("Two.", "Zwei.")]
+    other = written(
+        tmp_path, "o.sgm", '<refset><doc docid="cnn.1"><seg id="1">x</seg></doc></refset>'
+    )
+    message = error_of(read_set(en, other))
+    assert f"document 1 is 'bbc.1' in {en}:2, but 'cnn.1' in {other}:1" in message
+    assert "no <doc> with a <seg>" in error_of(read_set(written(tmp_path, "x", "text\n"), de))
+    zh = written(tmp_path, "s.sgm", '<srcset><DOC docid="a"><seg id=1> 一 </seg></DOC></srcset>')
+    docs = "".join(
+        f'<DOC docid="a" sysid="E0{n}"><seg id=1> one {n} </seg></DOC>\n' for n in range(4)
+    )
+    en = written(tmp_path, "r.sgm", f"<refset>{docs}</refset>")
+    assert references_of(en) == ["E00", "E01", "E02", "E03"]
+    assert texts_of(read_set(zh, en, 2)) == [("一", "one 2")]
+    assert "has 4 references, and no number 5" in error_of(read_set(zh, en, 4))
+
+
+def test_articles(tmp_path: Path) -> None:
+    for side in ("English", "German"):
+        for name in ("b.txt", "a.txt"):
+            written(tmp_path, f"{side}/{name}", f"{side} {name} 1\n\n{side} {name} 2\n")
+    english, german = tmp_path / "English", tmp_path / "German"
+    assert [pair and pair[0] for pair in read_articles(english, german)] == [
+        "English a.txt 1", "English a.txt 2", None, "English b.txt 1", "English b.txt 2",
+    ]  # fmt: skip
+    (german / "a.txt").unlink()
+    assert f"{english / 'a.txt'} has no counterpart" in error_of(read_articles(english, german))
+
+
+# ---- gtrans corpus-report ------------------------------------------------------------------------
+
+PAIR = ("--source-lang", "en", "--target-lang", "de")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return files(tmp_path, {
+        "train.en": "a b c d e\na b c d e\n\nf\n", "train.de": "A B\nA B\n\nC D E F G H\n",
+        "dev.en": "a b c d e\ng\n", "dev.de": "A x\ny\n",
+        "test.en.gz": "f\n", "test.de": "C\n", "notes.en": "x\n", "test.ref2.de": "C\n",
+    })  # fmt: skip
+
+
+def test_counts(corpus: Path, call: Call, tiny: TinyWorld) -> None:
+    words = ("corpus-report", corpus, *PAIR, "--max-doc-tokens", "8")
+    found = json.loads(call(*words, "--json"))
+    assert found["tokens are"] == "words" and list(found["splits"]) == ["train", "dev", "test"]
+    assert found["splits"]["train"] == {
+        "documents": 2, "sentences": 3, "instances": 3, "sentences of a document": 1.5,
+        "sentences of an instance": 1.0, "tokens of an instance": 5.67,
+        "en": {"tokens": 11, "types": 6}, "de": {"tokens": 10, "types": 8},
+    }  # fmt: skip
+    rows = [" ".join(line.split()) for line in call(*words).splitlines()]
+    assert "en: types 6 6 1" in rows and "tokens of an instance 5.67 5.0 3.0" in rows
+    # Texts of another pair, as `gtrans get-corpus` writes those of several, are not of this one.
+    names = ("train.zh-en.zh", "train.zh-en.en", "train.de-en.en", "train.de-en.de")
+    files(corpus, dict.fromkeys(names, "x\n"))
+    assert set(json.loads(call(*words, "--json"))["splits"]) == {*SPLITS, "train.de-en"}
+    # A prepared folder is counted in pieces.
+    found = json.loads(call("corpus-report", tiny.data, "--json"))
+    assert (found["languages"], found["tokens are"]) == (["en", "de"], "pieces")
+    fr = ("--source-lang", "fr", "--target-lang", "ru")
+    assert "it was prepared from" in call("corpus-report", tiny.data, *fr, fails=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "languages"),
+    [
+        ('{"pair": "en-de"}', ["en", "de"]),
+        ('{"pairs": ["en-de"]}', ["en", "de"]),
+        *((text, None) for text in ('{"pairs": ["en-de", "en-fr"]}', "{", "[]", '{"pair": 1}')),
+    ],
+)
+def test_the_direction_is_recorded_or_asked_for(
+    content: str, languages: list[str] | None, corpus: Path, call: Call
+) -> None:
+    files(corpus, {"corpus.json": content})
+    if languages:
+        assert json.loads(call("corpus-report", corpus, "--json"))["languages"] == languages
+    else:
+        error = call("corpus-report", corpus, fails=True)
+        assert "its languages are not known; give `--source-lang`, `--target-lang`" in error
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["none"], "there is no such folder"),
+        ([".", "--source-lang", "en"], "belong together"),
+        ([".", *PAIR, "--max-doc-tokens", "0"], "`--max-doc-tokens` must be at least 1"),
+        ([".", "--source-lang", "*", "--target-lang", "de"], "no text of *-de"),
+        (["half", *PAIR], "test.de: there is no such file (nor .gz), the other side of test.en"),
+    ],
+)
+def test_mistakes_of_the_report(
+    words: list[str], message: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files(tmp_path, {"half/test.en": "x\n"}))
+    assert message in call("corpus-report", *words, fails=True)
+
+
+def test_the_published_sets_have_the_papers_counts(
+    real_data: Path, tmp_path: Path, call: Call
+) -> None:
+    """Dev and test of Maruf et al., with the sentences of the thesis's table 4.1."""
+    paths = ("--from", real_data / "ted-iwslt2017", "--out", tmp_path)
+    call("get-corpus", "own", *paths, *PAIR, "--splits", "dev,test")
+    for name in ("dev.en", "test.de"):
+        assert (tmp_path / "own" / name).stat().st_size > 100_000
+    found = json.loads(call("corpus-report", tmp_path / "own", "--json"))["splits"]
+    assert [found[name]["documents"] for name in ("dev", "test")] == [93, 23]
+    assert [found[name]["sentences"] for name in ("dev", "test")] == [8967, 2271]
