@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> None:
         max_tokens=args.max_tokens, cpu=args.cpu, fp16=args.fp16,
     )  # fmt: skip
     if args.plot:
-        write_figure(overview(found, title_of(args, list(given)), args.bin), args.plot)
+        write_figure(overview(found, title_of(list(given)), args.bin), args.plot)
     if args.json:
         print(json_text([as_json(one) for one in found]))
         return

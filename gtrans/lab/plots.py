@@ -395,14 +395,14 @@ def _categories(bars: Iterable[Series]) -> list[str]:
 # What all parts of ``gtrans analyse`` write: a figure, its numbers, a table.
 
 def add_figure(parser: argparse.ArgumentParser) -> None:
-    """``--plot``, ``--title`` and ``--json``."""
+    """``--plot`` and ``--json``."""
     group = parser.add_argument_group("output")
     add_plot(group)
     group.add_argument("--json", action="store_true", help="write JSON to standard output")
 
 
 def add_plot(group: argparse._ArgumentGroup) -> None:
-    """``--plot`` and ``--title``."""
+    """``--plot``."""
     group.add_argument(
         "--plot",
         nargs="+",
@@ -410,9 +410,6 @@ def add_plot(group: argparse._ArgumentGroup) -> None:
         metavar="FILE",
         help="draw into .png, .pdf or .svg files (needs the extra 'plots'); the numbers are "
         "written beside each, as FILE.csv and FILE.json without its .png",
-    )
-    group.add_argument(
-        "--title", help="title of the figure (default: the model's label, if there is one model)"
     )
 
 
@@ -422,10 +419,8 @@ def check_figure(args: argparse.Namespace, inputs: Sequence[str | Path]) -> None
     check_plots(args.plot, inputs)
 
 
-def title_of(args: argparse.Namespace, labels: Sequence[str]) -> str:
-    """``--title``, or the label of the only model."""
-    if args.title is not None:
-        return str(args.title)
+def title_of(labels: Sequence[str]) -> str:
+    """The title of a figure: the label of the only model."""
     return labels[0] if len(labels) == 1 else ""
 
 

@@ -54,6 +54,8 @@ EXAMPLE = (
 )
 NEEDS = ENGINE
 LENGTHS = (100, 200, 500, 1000)
+CHUNK, BEAM = 100, 5
+"""Tokens of a sentence, and hypotheses of the search."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,15 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=list(LENGTHS),
         metavar="N",
-        help="tokens of a text: multiples of --chunk, or fewer (default: 100 200 500 1000)",
+        help=f"tokens of a text: multiples of {CHUNK}, or fewer (default: 100 200 500 1000)",
     )
-    for flag, default, meaning in (
-        ("--chunk", 100, "tokens of a sentence"),
-        ("--beam", 5, "hypotheses of the search"),
-    ):
-        text.add_argument(
-            flag, type=int, default=default, metavar="N", help=f"{meaning} (default: %(default)s)"
-        )
     add_device(parser.add_argument_group("size"))
     add_figure(parser)
 
@@ -107,12 +102,11 @@ def run(args: argparse.Namespace) -> None:
             )
     check_figure(args, [path for paths in given.values() for path in paths])
 
-    text = Text(args.chunk, args.beam)
     lengths = sorted(set(args.lengths))
-    check_lengths(lengths, text)
+    check_lengths(lengths)
     models = {label: paths[0] for label, paths in given.items()}
-    found = costs(models, args.data, lengths, text, cpu=args.cpu, fp16=args.fp16)
-    write(args, cost_figure(found, text, title_of(args, list(given))))
+    found = costs(models, args.data, lengths, cpu=args.cpu, fp16=args.fp16)
+    write(args, cost_figure(found, title_of(list(given))))
 
 
 # -------------------------------------------------------------------------------------------------
@@ -120,19 +114,6 @@ def run(args: argparse.Namespace) -> None:
 # What decoding costs by the length of a text: time and memory (Feng et al. 2022, figure 8).
 
 _MEGABYTE = 2**20
-
-
-@dataclass(frozen=True)
-class Text:
-    """A text of random tokens, and how it is translated.
-
-    Attributes:
-        chunk: tokens of a sentence; the translation of each is as long.
-        beam: hypotheses of the search.
-    """
-
-    chunk: int = 100
-    beam: int = 5
 
 
 @dataclass(frozen=True)
@@ -153,7 +134,7 @@ class Cost:
     added: float
 
 
-def cost(path: str, data: str | None, tokens: int, text: Text, cpu: bool, fp16: bool) -> Cost:
+def cost(path: str, data: str | None, tokens: int, cpu: bool, fp16: bool) -> Cost:
     """Measure one checkpoint and length in a fresh process, whose memory has held nothing else.
 
     Arguments are those of :func:`costs`.
@@ -164,16 +145,16 @@ def cost(path: str, data: str | None, tokens: int, text: Text, cpu: bool, fp16: 
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, spawn, initializer=begin_process) as pool:
         try:
-            return pool.submit(_measure, path, data, tokens, text, cpu, fp16).result()
+            return pool.submit(_measure, path, data, tokens, cpu, fp16).result()
         except BrokenProcessPool:
             raise GtransError(
                 f"{path}: the process that translated {tokens} tokens was ended from outside, "
-                "perhaps for want of memory; give shorter --lengths or a smaller --beam."
+                "perhaps for want of memory; give shorter --lengths."
             ) from None
 
 
 def costs(
-    models: Mapping[str, str], data: str | None, lengths: Sequence[int], text: Text,
+    models: Mapping[str, str], data: str | None, lengths: Sequence[int],
     *, cpu: bool = False, fp16: bool = False,
 ) -> dict[str, list[Cost]]:  # fmt: skip
     """The cost of every length, by the label of the model.
@@ -182,7 +163,6 @@ def costs(
         models: a checkpoint of each model, by its label.
         data: the data folder that they were trained with; None: what each checkpoint carries.
         lengths: tokens of a text.
-        text: how it is made and translated.
         cpu, fp16: see :func:`gtrans.decoding.loading.load_models`.
 
     Raises:
@@ -190,17 +170,17 @@ def costs(
             text.
     """
     return {
-        label: [cost(path, data, tokens, text, cpu, fp16) for tokens in lengths]
+        label: [cost(path, data, tokens, cpu, fp16) for tokens in lengths]
         for label, path in models.items()
     }
 
 
-def _measure(path: str, data: str | None, tokens: int, text: Text, cpu: bool, fp16: bool) -> Cost:
+def _measure(path: str, data: str | None, tokens: int, cpu: bool, fp16: bool) -> Cost:
     torch.set_num_threads(1)
     models, task = load_models([path], data, cpu=cpu, fp16=fp16)
     device = next(models[0].parameters()).device
-    chunk = min(text.chunk, tokens)
-    search = SearchOptions(beam=text.beam, max_len_a=1, max_len_b=0, min_len=chunk)
+    chunk = min(CHUNK, tokens)
+    search = SearchOptions(beam=BEAM, max_len_a=1, max_len_b=0, min_len=chunk)
     translator = Translator(models, task, str, search)
     # Libraries load parts of themselves by the first sentence.
     _translate(translator, _rows(translator, chunk, chunk))
@@ -265,7 +245,7 @@ def _peak(device: Any) -> int:
     return torch.cuda.max_memory_allocated() if device.type == "cuda" else peak()
 
 
-def cost_figure(found: Mapping[str, Sequence[Cost]], text: Text, title: str = "") -> Figure:
+def cost_figure(found: Mapping[str, Sequence[Cost]], title: str = "") -> Figure:
     """Time and memory by the number of tokens, a line for each model."""
     panels = []
     for heading, y_label, value in (
@@ -280,7 +260,7 @@ def cost_figure(found: Mapping[str, Sequence[Cost]], text: Text, title: str = ""
         )
         panels.append(Panel(heading, "tokens of a text", y_label, series))
     facts = {
-        "text": asdict(text),
+        "text": {"chunk": CHUNK, "beam": BEAM},
         "models": {label: [asdict(one) for one in costs_of] for label, costs_of in found.items()},
     }
     return Figure(title, tuple(panels), facts)
@@ -291,18 +271,13 @@ def per_token(one: Cost) -> float:
     return 1000 * one.seconds / one.tokens
 
 
-def check_lengths(lengths: Sequence[int], text: Text) -> None:
-    """Raises GtransError for lengths and settings that mean nothing."""
-    for flag, values in (
-        ("lengths", lengths), ("chunk", [text.chunk]), ("beam", [text.beam])
-    ):  # fmt: skip
-        if min(values) < 1:
-            raise GtransError(f"`--{flag}` must be at least 1, but is {min(values)}.")
+def check_lengths(lengths: Sequence[int]) -> None:
+    """Raises GtransError for lengths that mean nothing."""
+    if min(lengths) < 1:
+        raise GtransError(f"`--lengths` must be at least 1, but one is {min(lengths)}.")
     for tokens in lengths:
-        if tokens > text.chunk and tokens % text.chunk:
-            raise GtransError(
-                f"`--lengths` must be multiples of --chunk {text.chunk}, but one is {tokens}."
-            )
+        if tokens > CHUNK and tokens % CHUNK:
+            raise GtransError(f"`--lengths` must be multiples of {CHUNK}, but one is {tokens}.")
 
 
 # -------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     given = by_label(labelled_paths(args.path))
     models = {label: [read_history(path) for path in paths] for label, paths in given.items()}
     check_figure(args, [run.path for runs in models.values() for run in runs])
-    write(args, curves(models, args.values, title_of(args, list(models))))
+    write(args, curves(models, args.values, title_of(list(models))))
 
 
 # -------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
     given = by_label(labelled_paths(args.path))
     runs = runs_of(given)
     check_figure(args, [step.path for run in runs for step in run.steps])
-    write(args, fusion_figure(runs, title_of(args, list(given))))
+    write(args, fusion_figure(runs, title_of(list(given))))
 
 
 # -------------------------------------------------------------------------------------------------

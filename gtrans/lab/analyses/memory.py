@@ -36,6 +36,8 @@ EXAMPLE = (
     "--plot gain.png"
 )
 NEEDS = ENGINE
+DRAWS = 3
+"""Random memories that the trained one is compared with."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,16 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plot(files)
     what = parser.add_argument_group("measurements")
     add_units(what)
-    what.add_argument(
-        "--draws",
-        type=int,
-        default=3,
-        metavar="N",
-        help="random memories to compare with (default: %(default)s)",
-    )
-    what.add_argument(
-        "--seed", type=int, default=1, help="of the random memories (default: %(default)s)"
-    )
     add_scoring(parser)
 
 
@@ -67,11 +59,8 @@ def run(args: argparse.Namespace) -> None:
             no memory, or an option has an impossible value.
     """
     check_scoring(args)
-    for flag in ("units", "draws"):
-        if (value := getattr(args, flag)) < 1:
-            raise GtransError(f"`--{flag}` must be at least 1, but is {value}.")
-    if args.seed < 0:
-        raise GtransError(f"`--seed` must be at least 0, but is {args.seed}.")
+    if args.units < 1:
+        raise GtransError(f"`--units` must be at least 1, but is {args.units}.")
     from gtrans.lab.runs import runs_of
     from gtrans.text.prepared_folder import prepared_files
 
@@ -80,12 +69,12 @@ def run(args: argparse.Namespace) -> None:
     check_figure(args, [*files, *prepared_files(args.data)])
     found = [
         memory_gain(
-            run, args.data, args.split, units=args.units, draws=args.draws, seed=args.seed,
-            max_tokens=args.max_tokens, cpu=args.cpu, fp16=args.fp16,
+            run, args.data, args.split, units=args.units, max_tokens=args.max_tokens,
+            cpu=args.cpu, fp16=args.fp16,
         )
         for run in runs
     ]  # fmt: skip
-    write(args, gain_figure(found, args.title or ""))
+    write(args, gain_figure(found))
 
 
 # -------------------------------------------------------------------------------------------------
@@ -165,16 +154,14 @@ class MemoryGain:
 
 
 def memory_gain(
-    run: Run, data: str, split: str, *, units: int, draws: int = 3, seed: int = 1,
-    max_tokens: int = 2000, cpu: bool = False, fp16: bool = False,
+    run: Run, data: str, split: str, *, units: int, max_tokens: int = 2000, cpu: bool = False,
+    fp16: bool = False,
 ) -> MemoryGain:  # fmt: skip
     """Measure the last checkpoint of a run while it reads a corpus.
 
     Args:
         run: the run.
         data, split, units: what is read, see :func:`gtrans.lab.measure.analyse`.
-        draws: how many random memories are compared with.
-        seed: of the first of them.
         max_tokens, cpu, fp16: as there.
 
     Raises:
@@ -188,17 +175,17 @@ def memory_gain(
     found = MemoryGain(run.label, path, memories[0].memory.size, system=type(model).__name__)
     device = next(model.parameters()).device
     for net_input in read_units(task, split, units, max_tokens, device):
-        add_gains(found.places, model, net_input, draws, seed)
+        add_gains(found.places, model, net_input)
     return found
 
 
 def add_gains(
-    places: dict[Location, Gain], model: Any, net_input: dict[str, Any], draws: int, seed: int
+    places: dict[Location, Gain], model: Any, net_input: dict[str, Any], draws: int = DRAWS
 ) -> None:
     """Compare the memories of ``model`` with random ones on one batch."""
     trained = _maps(model, net_input)
     for number in range(draws):
-        with random_memories(model, seed + number):
+        with random_memories(model, number + 1):
             drawn = _maps(model, net_input)
         for (place, weights), (_, random) in zip(trained, drawn, strict=True):
             places.setdefault(place, Gain()).add(weights, random)
@@ -234,7 +221,7 @@ def random_memories(model: nn.Module, seed: int) -> Iterator[None]:
             memory.load_state_dict(state)
 
 
-def gain_figure(found: Sequence[MemoryGain], title: str = "") -> Figure:
+def gain_figure(found: Sequence[MemoryGain]) -> Figure:
     """The gain by the size of the memory; models of one size are its runs.
 
     Raises:
@@ -254,7 +241,7 @@ def gain_figure(found: Sequence[MemoryGain], title: str = "") -> Figure:
             if any(place.kind == kind for place in found[0].places)
         )
         panels.append(Panel(heading, "memory vectors", "bits", series))
-    return Figure(title, tuple(panels), {"models": [as_json(one) for one in found]})
+    return Figure("", tuple(panels), {"models": [as_json(one) for one in found]})
 
 
 def as_json(found: MemoryGain) -> dict[str, Any]:

@@ -34,6 +34,7 @@ EXAMPLE = (
     "--plot length.png"
 )
 NEEDS = ()
+METRIC = "s_bleu"
 PARTS = {
     "length": ("by_sentence_length", "tokens of the reference"),
     "position": ("by_position", "place of the sentence in its document"),
@@ -55,12 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=PARTS,
         help="length: of sentences; position: of a sentence in its document",
     )
-    parser.add_argument(
-        "--value",
-        default="s_bleu",
-        metavar="NAME",
-        help="what to draw, s_bleu or mean_of_positions (default: %(default)s)",
-    )
     parser.add_argument("--baseline", metavar="LABEL", help="also draw the differences from it")
     add_figure(parser)
 
@@ -73,8 +68,8 @@ def run(args: argparse.Namespace) -> None:
     """
     read = [read_scores(argument) for argument in args.path]
     check_figure(args, [one.path for one in read])
-    title = title_of(args, list(dict.fromkeys(one.label for one in read)))
-    panels = by_part(read, args.by, args.value, args.baseline)
+    title = title_of(list(dict.fromkeys(one.label for one in read)))
+    panels = by_part(read, args.by, args.baseline)
     files = [
         {"label": one.label, "path": str(one.path), "system": one.system}
         for one in read
@@ -98,13 +93,13 @@ class Scores:
     content: Mapping[str, Any]
     system: str
 
-    def parts(self, table: str, metric: str) -> dict[str, tuple[Point, int]]:
+    def parts(self, table: str) -> dict[str, tuple[Point, int]]:
         """The system's score and the number of sentences of every part that has some.
 
         Its interval is that of the difference from the baseline of the file, if it was tested.
 
         Raises:
-            GtransError: the file has no such table or metric.
+            GtransError: the file has no such table.
         """
         rows = self.content.get(table)
         if not isinstance(rows, list):
@@ -112,14 +107,12 @@ class Scores:
                 f"{self.path}: it has no '{table}'; take a file of `gtrans score --json` with "
                 "s_bleu among its --metrics."
             )
-        if rows and isinstance(rows[0], dict) and metric not in rows[0]:
-            raise GtransError(f"{self.path}: its '{table}' have no '{metric}'.")
         with self._as_written():
             found = {}
             for row in rows:
-                score = row[metric][self.system]
+                score = row[METRIC][self.system]
                 name = f"{row['from']}+" if row["to"] is None else f"{row['from']}-{row['to']}"
-                tests = row.get("comparison", {}).get(metric, {}).get(self.system, {})
+                tests = row.get("comparison", {}).get(METRIC, {}).get(self.system, {})
                 if score is not None:
                     ends = _ends(tests.get("interval"))
                     found[name] = Point(name, float(score), *ends), int(row["sentences"])
@@ -171,7 +164,7 @@ def read_scores(argument: str) -> Scores:
 
 
 def by_part(
-    read: Sequence[Scores], part: str, metric: str, baseline: str | None
+    read: Sequence[Scores], part: str, baseline: str | None
 ) -> Iterator[Panel]:
     """Scores by one of :data:`PARTS`, and with a ``baseline`` the differences from it.
 
@@ -187,7 +180,7 @@ def by_part(
     runs: dict[str, list[tuple[Scores, dict[str, tuple[Point, int]]]]] = {}
     counts: dict[str, tuple[int, Path]] = {}
     for one in read:
-        parts = one.parts(table, metric)
+        parts = one.parts(table)
         runs.setdefault(one.label, []).append((one, parts))
         for name, (_, sentences) in parts.items():
             count, path = counts.setdefault(name, (sentences, one.path))
@@ -208,9 +201,9 @@ def by_part(
         label: [{name: point.y for name, (point, _) in parts.items()} for _, parts in found]
         for label, found in runs.items()
     }
-    yield Panel(metric, x_label, metric, bars(scores))
+    yield Panel(METRIC, x_label, METRIC, bars(scores))
     if baseline is not None:
-        yield _differences(runs, scores, baseline, metric, x_label)
+        yield _differences(runs, scores, baseline, x_label)
     numbers = tuple(Point(name, float(count)) for name, (count, _) in counts.items())
     of_all = Series("", numbers, len(runs), "bars")
     yield Panel("sentences", x_label, "sentences", (of_all,))
@@ -220,7 +213,6 @@ def _differences(
     runs: Mapping[str, Sequence[tuple[Scores, Mapping[str, tuple[Point, int]]]]],
     scores: Mapping[str, Sequence[Mapping[str, float]]],
     baseline: str,
-    metric: str,
     x_label: str,
 ) -> Panel:
     if baseline not in runs:
@@ -247,4 +239,4 @@ def _differences(
                 for one in points
             )
         series.append(Series(label, points, number, "bars"))
-    return Panel(f"{metric}, difference from {baseline}", x_label, "difference", tuple(series))
+    return Panel(f"{METRIC}, difference from {baseline}", x_label, "difference", tuple(series))

@@ -1,0 +1,741 @@
+"""What is measured of models: attention, gates, gradients, fusion, maps, memory, cost."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from support.fusion_models import fusion_model, shake
+from support.memory_models import model_of
+from support.tiny_models import TinyWorld
+from support.untrained import task_for, untrained
+from torch import Tensor
+
+from gtrans.cli import main
+from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
+from gtrans.decoding.loading import load_models
+from gtrans.decoding.search_options import SearchOptions
+from gtrans.decoding.translator import Translator
+from gtrans.errors import GtransError
+from gtrans.lab.analyses import cost
+from gtrans.lab.analyses.fusion import fusion_weights
+from gtrans.lab.analyses.maps import Axis, UnitText, attention_maps, of_sentences, unit_text
+from gtrans.lab.analyses.memory import Gain, MemoryGain, add_gains, gain_figure, random_memories
+from gtrans.lab.attention import Location, Measurements, Opening, Spread, watched
+from gtrans.lab.gradients import Distances, Reach, add_gradients, layer_gradients
+from gtrans.lab.runs import runs_of
+from gtrans.models.bert_context_transformer import BertContextConfig, BertContextTransformer
+from gtrans.models.concat_transformer import ConcatTransformer, ConcatTransformerConfig
+from gtrans.models.flat_transformer import FlatTransformer, FlatTransformerConfig
+from gtrans.models.gtrans_fusion import GtransFusion, GtransFusionConfig
+from gtrans.models.gtransformer import GTransformer, GTransformerConfig
+from gtrans.models.memory_transformer import MemoryTransformer, MemoryTransformerConfig
+from gtrans.modules.memory import RecurrentMemory
+
+BOS, PAD, EOS, A, B, C = 0, 1, 2, 4, 5, 6
+SIZES: dict[str, Any] = {
+    "encoder_layers": 2, "decoder_layers": 2, "encoder_embed_dim": 16,
+    "encoder_ffn_embed_dim": 16, "decoder_ffn_embed_dim": 16,
+    "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+}  # fmt: skip
+GLOBAL = {f"{side}_global_layers": 1 for side in ("encoder", "decoder", "cross")}
+GROUP = dict.fromkeys(GLOBAL, 0)
+# Three sentences on both sides.
+SOURCE = torch.tensor([[BOS, A, B, EOS, BOS, C, EOS, BOS, B, EOS]])
+READ = torch.tensor([[BOS, C, EOS, BOS, A, A, EOS, BOS, B]])
+TARGET = torch.tensor([[C, EOS, PAD, A, A, EOS, PAD, B, EOS]])
+NET_INPUT: dict[str, Any] = {
+    "src_tokens": SOURCE, "src_lengths": torch.tensor([10]), "prev_output_tokens": READ
+}  # fmt: skip
+WINDOW = {**NET_INPUT, "prev_output_tokens": torch.tensor([[BOS, B]])}
+
+
+def built(model: Any, options: Any, unit: str = "document") -> Any:
+    torch.manual_seed(1)
+    return model.build_model(OmegaConf.structured(options), task_for(unit)).eval()
+
+
+def seen_of(model: Any) -> Measurements:
+    with torch.no_grad(), watched(model) as seen:
+        model(SOURCE, None, READ)
+    return seen
+
+
+def reach_of(model: Any, farthest: int = 5, **more: Tensor) -> Reach:
+    reach = Reach()
+    add_gradients(reach, model, {**NET_INPUT, **more}, TARGET, Distances(farthest))
+    return reach
+
+
+# ---- attention and gates -------------------------------------------------------------------------
+
+
+def test_bits_by_hand() -> None:
+    """Two heads, each sure of another one of four keys; then all keys alike."""
+    spread = Spread()
+    visible = torch.ones(1, 4, dtype=torch.bool)
+    spread.add(torch.tensor([[[1.0, 0, 0, 0]], [[0, 1.0, 0, 0]]]), visible)
+    assert _bits(spread) == pytest.approx((1, 1, 0, 2))
+    spread.add(torch.full((2, 1, 4), 0.25), visible)
+    assert _bits(spread) == pytest.approx((2, 3, 2, 4))
+
+
+def _bits(spread: Spread) -> tuple[float, float, float, float]:
+    return spread.queries, spread.entropy, spread.head_entropy, spread.max_entropy
+
+
+def test_attention_that_prefers_nothing_has_the_entropy_of_what_it_sees() -> None:
+    model = built(GTransformer, GTransformerConfig(**SIZES, **GLOBAL))
+    for name, parameter in model.named_parameters():
+        if "k_proj" in name:
+            torch.nn.init.zeros_(parameter)
+    assert Opening().mean == 0 and Reach().mean("source", 1) == 0  # nothing is no division
+    seen = seen_of(model)
+    for location, spread in seen.attention.items():
+        assert spread.entropy == pytest.approx(spread.max_entropy), location
+        assert spread.head_entropy == pytest.approx(spread.max_entropy), location
+    # Sentences of 4, 3 and 3 source tokens; a document of 10; 9 target tokens.
+    group = seen.attention[Location("encoder", "self", 1, "group")]
+    assert group.queries == 10
+    assert group.max_entropy == pytest.approx(4 * 2 + 6 * math.log2(3))
+    whole = seen.attention[Location("encoder", "self", 2, "global")]
+    assert whole.max_entropy == pytest.approx(10 * math.log2(10))
+    causal = seen.attention[Location("decoder", "self", 2, "global")]
+    assert causal.max_entropy == pytest.approx(sum(math.log2(n) for n in range(1, 10)))
+    cross = seen.attention[Location("decoder", "cross", 2, "global")]
+    assert cross.max_entropy == pytest.approx(9 * math.log2(10))
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "unit", "places"),
+    [
+        (GTransformer, GTransformerConfig(**SIZES, **GLOBAL), "document",
+         {("self", "group"): 4, ("self", "global"): 2, ("cross", "group"): 2,
+          ("cross", "global"): 1}),
+        (GTransformer, GTransformerConfig(doc_mode="full", **SIZES), "document",
+         {("self", "global"): 4, ("cross", "global"): 2}),
+        (MemoryTransformer, MemoryTransformerConfig(memory_layers="1", **SIZES), "stream",
+         {("self", "group"): 4, ("cross", "group"): 2, ("memory", ""): 2,
+          ("update", ""): 2}),
+        (GtransFusion, GtransFusionConfig(**SIZES), "document",
+         {("self", "global"): 4, ("cross", "global"): 2}),
+    ],
+    ids=["gtransformer", "document", "memory", "fusion"],
+)  # fmt: skip
+def test_every_attention_is_seen(
+    model: Any, options: Any, unit: str, places: dict[tuple[str, str], int]
+) -> None:
+    made = built(model, options, unit)
+    with torch.no_grad():
+        before = made(SOURCE, None, READ)[0]
+    seen = seen_of(made)
+    found: dict[tuple[str, str], int] = {}
+    for location, spread in seen.attention.items():
+        found[location.kind, location.range] = found.get((location.kind, location.range), 0) + 1
+        assert 0 <= spread.head_entropy <= spread.entropy + 1e-6
+        assert spread.entropy <= spread.max_entropy + 1e-4
+    assert found == places
+    # Nobody watches any longer, and nothing has changed.
+    assert all(getattr(module, "observer", None) is None for module in made.modules())
+    with torch.no_grad():
+        assert torch.equal(made(SOURCE, None, READ)[0], before)
+
+
+def test_observers_are_given_back_after_an_error() -> None:
+    model = built(GTransformer, GTransformerConfig(**SIZES, **GLOBAL))
+    attention = model.encoder.layers[0].self_attn
+    own: Any = lambda weights, plan: None  # noqa: E731
+    attention.observer = own
+    with pytest.raises(RuntimeError), watched(model):
+        raise RuntimeError
+    assert attention.observer is own
+    assert not model.encoder.layers[1].self_attn.gate.proj._forward_hooks
+
+
+@pytest.mark.parametrize("bias", [-2.0, 0.0, 3.0])
+def test_gates_begin_as_far_open_as_their_bias_says(bias: float) -> None:
+    share = 1 / (1 + math.exp(bias))
+    model = built(GTransformer, GTransformerConfig(gate_bias=bias, **SIZES, **GLOBAL))
+    gates = seen_of(model).gates
+    assert {(location.side, location.kind, location.layer) for location in gates} == {
+        ("encoder", "self", 2), ("decoder", "self", 2), ("decoder", "cross", 2)
+    }  # fmt: skip
+    assert all(opening.mean == pytest.approx(share) for opening in gates.values())
+
+    options = BertContextConfig(
+        context_gate_bias=bias, context_input="words", context_layers=1, **SIZES
+    )
+    with torch.no_grad():
+        aware = built(BertContextTransformer, options, "window")
+        with watched(aware) as seen:
+            aware(SOURCE, None, torch.tensor([[BOS, B]]), current=torch.tensor([2]))
+    assert {(location.side, location.layer) for location in seen.gates} == {
+        (side, layer) for side in ("encoder", "decoder") for layer in (1, 2)
+    }
+    assert all(opening.mean == pytest.approx(share) for opening in seen.gates.values())
+    assert Location("context_encoder", "self", 1, "global") in seen.attention
+    assert Location("decoder", "context", 2) in seen.attention
+
+
+# ---- gradients -----------------------------------------------------------------------------------
+
+
+def test_gradients_are_those_of_the_embedded_words() -> None:
+    """By finite differences: sentence 2's loss, every word of source sentence 0."""
+    model = built(GTransformer, GTransformerConfig(**SIZES, **GLOBAL)).double()
+    reach = reach_of(model)
+    table, step = model.encoder.embed_tokens.weight, 1e-5
+    with torch.no_grad():
+        embed, norms = model.encoder.embed, []
+        for word in range(4):
+            slopes = []
+            for axis in range(16):
+                losses = []
+                for sign in (1, -1):
+                    moved = torch.zeros(10, 16, dtype=table.dtype)
+                    moved[word, axis] = sign * step
+                    handle = embed.register_forward_hook(lambda _, __, x, by=moved: x + by)
+                    found = model(SOURCE, None, READ)[0][0].log_softmax(-1)
+                    handle.remove()
+                    losses.append(-found[7, B] - found[8, EOS])
+                slopes.append(float(losses[0] - losses[1]) / (2 * step))
+            norms.append(math.hypot(*slopes))
+    # Words of target sentences 2 and 1 see source sentences two back: 0; and none.
+    assert reach.words["source", 2] == 4
+    assert reach.mean("source", 2) == pytest.approx(sum(norms) / 4, rel=1e-4)
+
+
+def test_group_attention_reaches_no_other_sentence() -> None:
+    reach = reach_of(built(GTransformer, GTransformerConfig(**SIZES, **GROUP)))
+    assert reach.distances() == [-2, -1, 0, 1, 2]
+    for side in ("source", "target"):
+        for distance in reach.distances():
+            assert (reach.mean(side, distance) > 0) == (distance == 0)
+    # What follows a sentence is no input of its translation, and is not told of.
+    assert ("target", -1) not in reach.words
+
+
+def test_global_attention_reaches_all_and_what_is_far_can_be_left_out() -> None:
+    model = built(GTransformer, GTransformerConfig(**SIZES, **GLOBAL))
+    reach = reach_of(model)
+    assert all(reach.mean("source", distance) > 0 for distance in (-2, -1, 0, 1, 2))
+    assert all(reach.mean("target", distance) > 0 for distance in (0, 1, 2))
+    assert reach_of(model, farthest=1).distances() == [-1, 0, 1]
+
+
+def test_a_memory_knows_what_was_and_not_what_will_be() -> None:
+    options = MemoryTransformerConfig(memory_bptt=-1, **SIZES)
+    reach = reach_of(built(MemoryTransformer, options, "stream"))
+    assert all(reach.mean("source", distance) > 0 for distance in (0, 1, 2))
+    assert all(reach.mean("source", distance) == 0 for distance in (-1, -2))
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (FlatTransformer, FlatTransformerConfig(flat_bottom_layers=1, **SIZES)),
+        (ConcatTransformer, ConcatTransformerConfig(**SIZES)),
+    ],
+)
+def test_windows(model: Any, options: Any) -> None:
+    """The target of a window is its current sentence: here the last, then the middle one."""
+    made = built(model, options, "window")
+    for current, distances in ((2, [0, 1, 2]), (1, [-1, 0, 1])):
+        reach = Reach()
+        net_input = {**WINDOW, "current": torch.tensor([current])}
+        add_gradients(reach, made, net_input, torch.tensor([[B, EOS]]), Distances())
+        assert [d for d in reach.distances() if reach.mean("source", d) > 0] == distances
+        assert reach.words["target", 0] == 2
+
+
+def test_a_context_that_is_not_embedded_with_the_sentence() -> None:
+    options = BertContextConfig(context_input="words", context_layers=1, **SIZES)
+    model = built(BertContextTransformer, options, "window")
+    with pytest.raises(GtransError, match="BertContextTransformer reads its context in another"):
+        reach_of(model, current=torch.tensor([2]))
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = "--data", str(tiny.data), "--cpu", "--units", "6"
+    paths = [str(tiny.checkpoints[name]) for name in ("document", "other")]
+    plot = tmp_path / "plot.png"
+    command = ["analyse", "--path", *paths, *files, "--gradients", "--farthest", "2"]
+    assert main([*command, "--plot", str(plot)]) == 0
+    text = capsys.readouterr().out
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    for part in (f"{paths[0]}: 12 updates, 6 units (document)", "decoder cross", "global", "open",
+                 "gradient at distance", "1.0000"):  # fmt: skip
+        assert part in text
+    assert main([*command, "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert first["updates"] == 12 and first["units"] == 6 and first["unit"] == "document"
+    assert first["attention"] != second["attention"]
+    assert {one["distance"] for one in first["gradients"]} == {-2, -1, 0, 1, 2}
+    assert {one["range"] for one in first["attention"]} == {"group", "global"}
+    for one in first["attention"]:
+        assert 0 <= one["head_entropy"] <= one["entropy"] + 1e-6 <= one["most"] + 1e-4
+    assert all(0 < one["open"] < 1 for one in first["gates"])
+    # A batch is as good as units by themselves.
+    assert main(["analyse", "--path", paths[0], *files, "--max-tokens", "1", "--json"]) == 0
+    (alone,) = json.loads(capsys.readouterr().out)
+    for one, other in zip(first["attention"], alone["attention"], strict=True):
+        assert (one["layer"], one["queries"]) == (other["layer"], other["queries"])
+        assert one["entropy"] == pytest.approx(other["entropy"], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--path {document} --units 0", "`--units` must be at least 1, but is 0."),
+        ("--path {document} --farthest -1", "`--farthest` must be at least 0, but is -1."),
+        ("--path {document} --split dev", "dev"),
+        ("--path {document} --plot p.txt", "`--plot` must end in .png, .pdf, .svg, but is 'p.txt'"),
+        ("--path {document} --plot no/p.png", "`--plot` 'no/p.png': cannot be written"),
+        *(
+            (f"--path {{document}} {flag}", "`--unique` are about `--gradients`")
+            for flag in ("--unique", "--bin 2", "--farthest 5")
+        ),
+        ("--path same={document} same={sentence}", "are both called same, as seeds of one"),
+        ("mpas --path {document}", "`gtrans analyse` has no 'mpas'; it has "),
+        ("memory --path {document}", "its model has no recurrent memory"),
+        ("fusion --path {document}", "its model fuses no groups of layers"),
+        ("cost --path a={document} a={document}", "are both 'a'"),
+        ("cost --path {document} --lengths 0", "`--lengths` must be at least 1, but one is 0."),
+        ("cost --path {document} --lengths 120", "must be multiples of 100, but one is 120."),
+    ],
+)
+def test_mistakes(
+    words: str, message: str, tiny: TinyWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["analyse", *words.format_map(tiny.checkpoints).split()]
+    if command[1] not in ("mpas", "fusion"):
+        command += ["--data", str(tiny.data), "--cpu"]
+    if command[1] not in ("mpas", "fusion", "cost") and "--units" not in command:
+        command += ["--units", "2"]
+    assert main(command) == 1
+    error = capsys.readouterr().err
+    assert message in error.splitlines()[-1]
+    assert error.count("\n") == 1 + error.count(": checkpoint ")
+
+
+def save(path: Path, model: Any, updates: int) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    history = [{"num_updates": updates}]
+    torch.save({"model": model.state_dict(), "optimizer_history": history}, path)
+    return path
+
+
+# ---- gradients and weights of layers -------------------------------------------------------------
+
+
+def test_gradients_by_finite_differences() -> None:
+    """The slope of the loss along a layer's gradient is the norm of that gradient."""
+    task = task_for("document")
+    model = untrained(task).double().eval()
+    criterion = ChunkedCrossEntropy(task, label_smoothing=0.1)
+    net_input = NET_INPUT
+    sample = {"target": TARGET, "ntokens": 7, "net_input": net_input}
+    found = layer_gradients(model, criterion, [sample, sample])
+    assert [(one.side, one.layer) for one in found] == [
+        ("encoder", 1), ("encoder", 2), ("decoder", 1), ("decoder", 2)
+    ]  # fmt: skip
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+    def loss() -> float:
+        """By the definition of label smoothing, without the criterion."""
+        logits = model(**net_input)[0].log_softmax(-1)[0]
+        real = TARGET[0] != PAD
+        own = -logits[real].gather(1, TARGET[0][real][:, None]).squeeze(1)
+        symbols = logits.size(1)
+        spread = (-logits[real].sum(1) - own) * 0.1 / (symbols - 1)
+        return float((0.9 * own + spread).mean())
+
+    for one in found:
+        parameters = list(getattr(model, one.side).layers[one.layer - 1].parameters())
+        slopes: list[float] = []
+        directions = gradient_of(model, net_input, parameters)
+        for sign in (1, -1):
+            with torch.no_grad():
+                for parameter, direction in zip(parameters, directions, strict=True):
+                    parameter += sign * 1e-5 * direction
+                slopes.append(loss())
+                for parameter, direction in zip(parameters, directions, strict=True):
+                    parameter -= sign * 1e-5 * direction
+        slope = (slopes[0] - slopes[1]) / 2e-5
+        assert one.norm == pytest.approx(slope, rel=1e-3), one
+
+
+def gradient_of(model: Any, net_input: Any, parameters: list[Tensor]) -> list[Tensor]:
+    """The direction of the gradient, of length 1."""
+    logits = model(**net_input)[0][0]
+    real = TARGET[0] != PAD
+    loss = torch.nn.functional.cross_entropy(
+        logits[real], TARGET[0][real], label_smoothing=0.1 * logits.size(1) / (logits.size(1) - 1)
+    )
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+    parts = [torch.zeros_like(p) if g is None else g for p, g in
+             zip(parameters, gradients, strict=True)]  # fmt: skip
+    norm = math.sqrt(sum(float(part.square().sum()) for part in parts))
+    return [part / norm for part in parts]
+
+
+def test_bins_and_unique_words() -> None:
+    distance = torch.tensor([25, 14, 14, 12, 9, 3, 0, -1, -11])
+    words = torch.tensor([7, 7, 8, 7, 7, 7, 7, 7, 7])
+    places, bins = Distances(20, 10).chosen(distance, words, -20)
+    assert places.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert bins.tolist() == [10, 10, 10, 0, 0, 0, -10, -20]
+    places, bins = Distances(20, 10, unique=True).chosen(distance, words, 0)
+    # Of word 7 the nearest of each bin; word 8 is another one.
+    assert dict(zip(places.tolist(), bins.tolist(), strict=True)) == {2: 10, 3: 10, 6: 0}
+
+
+# ---- weights of fusion ---------------------------------------------------------------------------
+
+
+def test_weights_are_those_of_the_equations(tmp_path: Path) -> None:
+    model = shake(fusion_model(encoder_group_size=2, decoder_group_size=2,
+                               decoder_group_fusion="sum"))  # fmt: skip
+    found = fusion_weights(save(tmp_path / "a.pt", model, 1))
+    with torch.no_grad():
+        # A stack whose layer j is all that is not 0 shows the gate of j.
+        for layer, gate in enumerate(found.decoder):
+            states = [torch.zeros(1, 16) for _ in range(6)]
+            states[layer + 1] += 1
+            assert float(model.decoder.fusion(states).sum()) == pytest.approx(16 * gate)
+        assert model.decoder.log_weights().exp().tolist() == pytest.approx(found.groups)
+    assert sum(found.groups) == pytest.approx(1) and len(found.groups) == 3
+    weights = model.encoder.fusion.weights.tolist()
+    assert found.encoder == pytest.approx([1 / (1 + math.exp(-w)) for w in weights])
+
+
+def test_the_command_over_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gates = {}
+    for name, seed in (("one", 1), ("two", 2)):
+        for updates in (100, 20):
+            model: Any = fusion_model(seed)
+            with torch.no_grad():
+                model.decoder.probabilities.weights[0] = seed * updates / 10
+            save(tmp_path / name / f"checkpoint_1_{updates}.pt", model, updates)
+            psi = torch.softmax(model.decoder.probabilities.weights.detach() / 4, 0)
+            gates[name, updates] = float(psi[0])
+        save(tmp_path / name / "checkpoint_best.pt", model, 20)
+    paths = [f"seeds={tmp_path / name}" for name in ("one", "two")]
+    plot = tmp_path / "weights.svg"
+    assert main(["analyse", "fusion", "--path", *paths, "--json", "--plot", str(plot)]) == 0
+    figure = json.loads(capsys.readouterr().out)
+    assert figure == json.loads(plot.with_suffix(".json").read_text())
+    assert figure["title"] == "seeds"
+    (groups,) = [panel for panel in figure["panels"] if "Eq 6" in panel["title"]]
+    points = groups["series"][0]["points"]
+    assert [point["x"] for point in points] == [20, 100]
+    for point in points:
+        ends = sorted(gates[name, point["x"]] for name in ("one", "two"))
+        assert [point["low"], point["high"]] == pytest.approx(ends)
+        assert point["y"] == pytest.approx(sum(ends) / 2)
+    single = ["analyse", "fusion", "--path", str(tmp_path / "one" / "checkpoint_best.pt")]
+    assert main(single) == 0
+    assert "weights of the decoder's groups (Eq 6)" in capsys.readouterr().out
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(GtransError, match="there are no checkpoints in this folder"):
+        runs_of({"a": [str(tmp_path / "empty")]})
+
+
+# ---- several models, several checkpoints ---------------------------------------------------------
+
+
+def test_models_and_updates_in_one_figure(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Over updates a line is the mean of all layers; the other model is a line of its own."""
+    state = torch.load(tiny.checkpoints["document"], weights_only=False)
+    state["optimizer_history"][-1]["num_updates"] = 6
+    (tmp_path / "run").mkdir()
+    early = tmp_path / "run" / "checkpoint_1_6.pt"
+    torch.save(state, early)
+    (tmp_path / "run" / "checkpoint_last.pt").symlink_to(tiny.checkpoints["other"])
+    paths = [f"moving={tmp_path / 'run'}", f"still={tiny.checkpoints['document']}"]
+    plot = tmp_path / "plot.svg"
+    options = ["--data", str(tiny.data), "--cpu", "--units", "3", "--layer-gradients", "--json"]
+    assert main(["analyse", "--path", *paths, *options, "--plot", str(plot)]) == 0
+    printed = capsys.readouterr()
+    named = [early, tmp_path / "run" / "checkpoint_last.pt", tiny.checkpoints["document"]]
+    for count, path in enumerate(named, start=1):
+        assert f"{path}: checkpoint {count} of 3" in printed.err
+    found = json.loads(printed.out)
+    assert [(one["label"], one["updates"]) for one in found] == [
+        ("moving", 6), ("moving", 12), ("still", 12)
+    ]  # fmt: skip
+    figure = json.loads(plot.with_suffix(".json").read_text())
+    panels = {panel["title"]: panel for panel in figure["panels"]}
+    lines = {one["label"]: one for one in panels["decoder: cross attention"]["series"]}
+    assert {"moving, global", "still, group", "at most moving, global"} <= set(lines)
+    assert lines["at most moving, global"]["kind"] == "limit"
+    ends = [lines[f"at most {name}, global"]["points"][-1] for name in ("moving", "still")]
+    assert ends[0] == ends[1] and ends[0]["x"] == 12
+    seen = [one for one in found[1]["attention"] if
+            (one["side"], one["kind"], one["range"]) == ("encoder", "self", "group")]  # fmt: skip
+    mean = SimpleNamespace(bits=sum(one["entropy"] * one["queries"] for one in seen),
+                           queries=sum(one["queries"] for one in seen))  # fmt: skip
+    lines = {one["label"]: one for one in panels["encoder: self attention"]["series"]}
+    encoder = lines["moving, group"]
+    assert [point["x"] for point in encoder["points"]] == [6, 12]
+    assert encoder["points"][1]["y"] == pytest.approx(mean.bits / mean.queries)
+    gates = {one["label"] for one in panels["gates"]["series"]}
+    assert {"moving, decoder cross", "still, encoder self"} <= gates
+    norms = panels["gradients of encoder layers"]["series"]
+    assert [one["label"] for one in norms] == [
+        *("moving, layer 1", "moving, layer 2", "still, layer 1", "still, layer 2")
+    ]
+    assert norms[0]["points"][0]["y"] == pytest.approx(found[0]["layer_gradients"][0]["norm"])
+
+
+# ---- maps ----------------------------------------------------------------------------------------
+
+
+def test_words_and_weights_of_a_document() -> None:
+    task = task_for("document")
+    model = untrained(task).eval()
+    text = unit_text(model, task, NET_INPUT, TARGET)
+    assert text.source == Axis(
+        ("<s>", "a", "b", "</s>", "<s>", "c", "</s>", "<s>", "b", "</s>"),
+        (1, 1, 1, 1, 2, 2, 2, 3, 3, 3),
+    )
+    assert text.read.labels[:3] == ("<s>", "c", "</s>")
+    assert text.written.labels[:2] == ("c", "</s>")
+    maps = {one.name: one for one in attention_maps(model, NET_INPUT, text)}
+    assert set(maps) >= {"encoder-self-group-layer-1", "encoder-self-global-layer-2",
+                         "decoder-cross-group-layer-2", "decoder-cross-global-layer-2"}  # fmt: skip
+    cross = maps["decoder-cross-global-layer-2"]
+    assert cross.queries == text.written and cross.keys == text.source
+    assert cross.weights.sum(2).allclose(torch.ones(2, 9))
+    group = maps["encoder-self-group-layer-1"].weights
+    assert not group[:, :4, 4:].any() and not group[:, 4:7, 7:].any()
+
+    # By the equation: softmax(QK / sqrt(d)) of the embedded words, sentence by sentence.
+    attention = model.encoder.layers[0].self_attn
+    kept: list[Tensor] = []
+    attention.q_proj.register_forward_pre_hook(lambda _, given: kept.append(given[0]))
+    with torch.no_grad():
+        model(**NET_INPUT)
+        states = kept[0][4:7]
+        q, k = (p(states).view(3, 2, 8).transpose(0, 1)
+                for p in (attention.q_proj, attention.k_proj))  # fmt: skip
+        expected = (q @ k.transpose(1, 2) / math.sqrt(8)).softmax(-1)
+    assert group[:, 4:7, 4:7].allclose(expected, atol=1e-6)
+
+    some = {one.name: one for one in of_sentences(maps.values(), 2, 2)}
+    second = some["decoder-cross-group-layer-2"]
+    assert second.queries.labels == text.written.labels[3:7]
+    assert second.keys.labels == ("<s>", "c", "</s>")
+    assert some["decoder-cross-global-layer-2"].keys.labels == text.source.labels
+
+
+def test_writing_to_a_memory_and_reading_it() -> None:
+    """Sentence 2 reads what sentence 1 has written; both by their weights as defined."""
+    model = model_of(memory_size=3).eval()
+    of_source, of_target = (1, 1, 1, 1, 2, 2, 2, 3, 3, 3), (1, 1, 1, 2, 2, 2, 2, 3, 3)
+    sides = ((SOURCE, of_source), (READ, of_target), (TARGET, of_target))
+    axes = [Axis(tuple(map(str, ids[0].tolist())), numbers) for ids, numbers in sides]
+    text = UnitText(*axes, axes[0])
+    maps = {one.name: one for one in attention_maps(model, NET_INPUT, text)}
+    write = [maps[f"encoder-update-layer-2-sentence-{number}"] for number in (1, 2, 3)]
+    assert [one.keys.labels for one in write] == [
+        ("0", "4", "5", "2"), ("0", "6", "2"), ("0", "5", "2")
+    ]  # fmt: skip
+    assert all(one.queries.labels == ("1", "2", "3") for one in write)
+    for number, words in ((1, ("0", "6", "2")), (2, ("0", "4", "4", "2"))):
+        keys = maps[f"decoder-update-layer-2-sentence-{number}"].keys.labels
+        assert keys == words[: len(keys)] and len(keys) >= len(words) - 1
+    read = maps["encoder-memory-layer-2"]
+    assert read.weights.shape == (2, 10, 3) and read.keys.labels == ("1", "2", "3")
+
+    memory: RecurrentMemory = model.encoder.layers[1].memory
+    kept: dict[str, list[Tensor]] = {"h": [], "update": [], "keys": []}
+    memory.register_forward_pre_hook(lambda _, given: kept["h"].append(given[0]))
+    for name, layer in (("update", memory.update_attn.q_proj), ("keys", memory.output_attn.k_proj)):
+        layer.register_forward_pre_hook(lambda _, given, name=name: kept[name].append(given[0]))
+    with torch.no_grad():
+        model(**NET_INPUT)
+        (h,), (keys,) = kept["h"], kept["keys"]
+        expected = weights_of(memory.update_attn, kept["update"][1], h[4:7])
+        assert write[1].weights.allclose(expected, atol=1e-6)
+        # The memory of sentence 2: rows 3 to 6 of those of all sentences.
+        expected = weights_of(memory.output_attn, h[4:7], keys[3:6])
+        assert read.weights[:, 4:7].allclose(expected, atol=1e-6)
+
+
+def weights_of(attention: Any, query: Tensor, key: Tensor) -> Tensor:
+    """softmax(QK / sqrt(d)), ``(heads, queries, keys)``."""
+    q, k = (
+        projection(states).view(len(states), 2, 8).transpose(0, 1)
+        for projection, states in ((attention.q_proj, query), (attention.k_proj, key))
+    )
+    return (q @ k.transpose(1, 2) / math.sqrt(8)).softmax(-1)
+
+
+def test_a_context_that_is_read_apart() -> None:
+    """The words of the neighbours are beside those of the current sentence."""
+    sizes = {**SIZES, "encoder_layers": 1, "decoder_layers": 1}
+    options = BertContextConfig(context_input="words", context_layers=1, **sizes)
+    model, task = built(BertContextTransformer, options, "window"), task_for("window")
+    net_input = {**WINDOW, "current": torch.tensor([1])}
+    text = unit_text(model, task, net_input, torch.tensor([[B, EOS]]))
+    maps = {one.name: one for one in attention_maps(model, net_input, text)}
+    context = maps["decoder-context-layer-1"]
+    assert context.queries.labels == ("b", "</s>")
+    assert context.keys.labels == ("<s>", "a", "b", "</s>", "<s>", "b", "</s>")
+    assert maps["encoder-context-layer-1"].queries.labels == ("<s>", "c", "</s>")
+    (cross,) = (one for one in maps.values() if one.place.kind == "cross")
+    assert cross.keys.labels == ("<s>", "c", "</s>")
+
+
+@pytest.mark.long
+def test_the_gallery(tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "maps"
+    options = ["--data", str(tiny.data), "--cpu", "--split", "test", "--out", str(out)]
+    command = ["analyse", "maps", "--path", str(tiny.checkpoints["document"]), *options]
+    assert main([*command, "--unit", "2", "--sentences", "1-2", "--kinds", "cross"]) == 0
+    assert "3 maps" in capsys.readouterr().out
+    page = (out / "index.html").read_text(encoding="utf-8")
+    pictures = re.findall(r'<img src="([^"]+)"', page)
+    assert len(pictures) == 3 == len(list(out.glob("*.svg")))
+    assert all((out / name).read_bytes().startswith(b"<?xml") for name in pictures)
+    assert ">&lt;s&gt;<" in (out / pictures[1]).read_text(encoding="utf-8")
+    numbers = json.loads((out / "maps.json").read_text(encoding="utf-8"))
+    assert [one["name"] for one in numbers] == [
+        *("decoder-cross-global-layer-2", "decoder-cross-group-layer-1"),
+        "decoder-cross-group-layer-2",
+    ]
+    for one in numbers:
+        assert (len(one["weights"]), len(one["weights"][0])) == (
+            len(one["queries"]), len(one["keys"])
+        )  # fmt: skip
+        assert all(sum(row) == pytest.approx(1, abs=1e-3) for row in one["weights"])
+    for wrong, message in (
+        (["--unit", "99"], "`--unit` must be 1 to"),
+        (["--sentences", "3-2"], "`--sentences` must be A-B"),
+        (["--sentences", "1-999"], "`--sentences 1-999`: unit 1 of test has"),
+        (["--sentences", "50-99"], "`--sentences 50-99`: unit 1 of test has"),
+        (["--kinds", "memory"], "it has no attention that"),
+    ):
+        assert main([*command, *wrong]) == 1
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1
+
+
+# ---- information gain ----------------------------------------------------------------------------
+
+
+def test_gain_by_hand() -> None:
+    """A trained head that is sure, another that is not, against uniform weights over 4 keys."""
+    gain = Gain()
+    uniform = torch.full((2, 1, 4), 0.25)
+    gain.add(torch.tensor([[[1.0, 0, 0, 0]], [[0.25] * 4]]), uniform)
+    assert (gain.entropy, gain.random_entropy, gain.gain) == pytest.approx((1, 2, 1))
+    assert gain.divergence == pytest.approx(1)
+    gain.add(uniform, uniform)
+    assert (gain.queries, gain.gain, gain.divergence) == (2, pytest.approx(0.5), pytest.approx(0.5))
+
+
+def test_a_memory_that_is_sure_gains_all_bits() -> None:
+    """Update Attention that looks at the first word of 4 alone, next to one that knows nothing."""
+    model = model_of(memory_size=3).eval()
+    before = [parameter.clone() for parameter in model.parameters()]
+    places: dict[Location, Gain] = {}
+    add_gains(places, model, NET_INPUT, draws=2)
+    assert {(place.side, place.kind) for place in places} == {
+        (side, kind) for side in ("encoder", "decoder") for kind in ("update", "memory")
+    }
+    # As untrained as the random ones: nothing is gained, but the maps are not the same.
+    output = places[Location("encoder", "memory", 2)]
+    assert output.queries == 20 and abs(output.gain) < 0.2 and output.divergence > 0
+    assert all(torch.equal(*pair) for pair in zip(model.parameters(), before, strict=True))
+
+    # Trained until each word reads a vector of its own: log2(3) bits more than with equal weights.
+    memory: Any = model.encoder.layers[1].memory
+    with torch.no_grad():
+        memory.output_attn.k_proj.weight.mul_(1e4)
+    places.clear()
+    add_gains(places, model, NET_INPUT, draws=1)
+    output = places[Location("encoder", "memory", 2)]
+    assert output.entropy < 0.05
+    assert output.gain == pytest.approx(output.random_entropy, abs=0.05)
+    with random_memories(model, 1):
+        assert float(memory.output_attn.k_proj.weight.detach().abs().max()) < 10
+    sizes = [MemoryGain("a", "a.pt", 3, places), MemoryGain("b", "b.pt", 3, places)]
+    (gain, _), series = gain_figure(sizes).panels, gain_figure(sizes).panels[0].series
+    assert gain.x_label == "memory vectors"
+    assert [one.label for one in series] == ["Update Attention", "Output Attention"]
+    expected = sum(places[Location(side, "memory", 2)].gain for side in ("encoder", "decoder")) / 2
+    assert series[1].points[0].y == pytest.approx(expected) and series[1].points[0].runs == 2
+    with pytest.raises(GtransError, match="a line is of one system"):
+        gain_figure([MemoryGain(name, f"{name}.pt", 3, places, name) for name in "ab"])
+
+
+# ---- cost ----------------------------------------------------------------------------------------
+
+
+def test_memory_is_what_was_taken_since(repo: Path) -> None:
+    """64 MB that are gone again are in the peak; what was gone before is not in what is added."""
+    code = """
+from gtrans.lab.analyses import cost as resident
+earlier = [bytes(20_000) for _ in range(5000)]
+del earlier
+before = resident.forget_peak()
+taken = bytearray(b"x") * (64 * 2**20)
+del taken
+print(bool(resident._status("VmHWM")), resident.peak() - before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=repo, capture_output=True, text=True, check=True
+    )
+    known, added = done.stdout.split()
+    if known == "False":
+        pytest.skip("this system does not tell the memory of a process")
+    assert 60 * 2**20 < int(added) < 70 * 2**20
+
+
+def test_translations_are_as_long_as_their_sources(
+    tiny: TinyWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """24 tokens in chunks of 8: a document model reads them at once, a sentence model does not."""
+    for name, expected in (("document", [3]), ("sentence", [1, 1, 1])):
+        models, task = load_models([str(tiny.checkpoints[name])], None, cpu=True)
+        search = SearchOptions(beam=2, max_len_a=1, max_len_b=0, min_len=8)
+        translator = Translator(models, task, str, search)
+        rows = cost._rows(translator, 24, 8)
+        assert [len(translator.decode([row])[0]) for row in rows] == expected
+        written: list[int] = []
+        monkeypatch.setattr(Translator, "_text", lambda _, tokens, w=written: w.append(len(tokens)))
+        translator.decode(cost._rows(translator, 8, 8))
+        assert written == [9]  # with the end of the sentence
+        monkeypatch.undo()
+
+
+@pytest.mark.long
+def test_the_cost_of_lengths(
+    tiny: TinyWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plot = tmp_path / "cost.svg"
+    path = str(tiny.checkpoints["document"])
+    options = ["--cpu", "--lengths", "8", "--json"]
+    assert main(["analyse", "cost", "--path", f"doc={path}", *options, "--plot", str(plot)]) == 0
+    figure = json.loads(capsys.readouterr().out)
+    (found,) = figure["facts"]["models"]["doc"]
+    assert found["tokens"] == 8 and found["seconds"] > 0 and found["peak"] > 50
+    panels = {panel["title"]: panel for panel in figure["panels"]}
+    (point,) = panels["time per token"]["series"][0]["points"]
+    assert point["y"] == pytest.approx(1000 * found["seconds"] / 8)
