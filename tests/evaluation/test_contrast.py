@@ -28,8 +28,7 @@ from gtrans.cli import main
 from gtrans.decoding import force_decode
 from gtrans.decoding.contrast import score_items
 from gtrans.decoding.force_decode import score_documents
-from gtrans.errors import GtransError
-from gtrans.evaluation.contrastive import outcomes_of, read_items, tabulate, wilson_interval
+from gtrans.evaluation.contrastive import outcomes_of, tabulate, wilson_interval
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -65,58 +64,6 @@ def test_right_means_strictly_the_highest():
     assert table["pronoun"][2].accuracy == table["ellipsis"][1].accuracy == 1.0
     with pytest.raises(ValueError, match="item win has 3 scores"):
         outcomes_of(items[:1], [[-1, -2, -3]])
-
-
-BAD_LINES = [
-    ("{", "not JSON"),
-    ("[]", "an item must be a JSON object"),
-    (as_line(small_item("two"), id=""), "'id' must be a text"),
-    (as_line(small_item("two"), cue=3), "'cue' must be a text that is not empty, but is 3"),
-    (as_line(small_item("two"), distance=None), "'distance' must be a number from 0, but is null"),
-    (as_line(small_item("two"), distance=-1), "'distance' must be a number from 0, but is -1"),
-    (as_line(small_item("two"), source="A."), "'source' must be a list of sentences"),
-    (as_line(small_item("two"), source=["A.", " "]), "'source' has a sentence that is empty"),
-    (as_line(small_item("two"), target=["a."]), "'target' has 1 sentences, but 'source' has 2"),
-    (as_line(small_item("two"), contrastive=[]), "'contrastive' must be a list of at least one"),
-    (as_line(small_item("two"), contrastive=[["a."]]), "'contrastive' has 1 sentences"),
-    (as_line(small_item("two"), contrastive=[["a.", "b."]]), "equals 'target'"),
-    (as_line(small_item("two"), contrastive=[["a. ", " b."]]), "equals 'target'"),
-    (as_line(small_item("two"), groups={"gender": 1}), "'groups' must be a JSON object whose"),
-    (as_line(small_item("two"), block=["1"]), "'block' must be a text, but is"),
-    (as_line(small_item("one")), "the id 'one' is also that of line 1"),
-]
-
-
-@pytest.mark.parametrize(("line", "message"), BAD_LINES)
-def test_a_bad_line_is_named(
-    line: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    path = tmp_path / "set.jsonl"
-    path.write_text(f"{as_line(small_item('one'))}\n{line}\n", encoding="utf-8")
-    # The set is read before anything else is looked at.
-    assert main(["contrast", "--path", "no.pt", "--data", "no", "--set", str(path)]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith(f"gtrans: error: {path}:2: ")
-    assert err.count("\n") == 1
-    assert message in err
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "there is no file '{}'"),
-        (b"\n", "'{}' holds no contrastive item"),
-        (b'\n{"id": "\xff"}\n', "{}:2: not UTF-8"),
-    ],
-)
-def test_a_bad_file_is_named(content: bytes | None, message: str, tmp_path: Path):
-    path = tmp_path / "set.jsonl"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(GtransError) as error:
-        read_items(path)
-    assert message.format(path) in str(error.value)
 
 
 # --- models choose ---------------------------------------------------------------------------

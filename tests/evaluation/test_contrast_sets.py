@@ -1,0 +1,440 @@
+"""Contrastive sets that every install reads: JSON lines and ContraPro, and mistakes in them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.contrast_items import as_line, small_item
+
+from gtrans.cli import main
+from gtrans.cli.shared.contrast_report import lines
+from gtrans.errors import GtransError
+from gtrans.evaluation.contrastive import (
+    Item,
+    ReadOptions,
+    by_group,
+    outcomes_of,
+    read_items,
+    tabulate,
+)
+
+# --- JSON lines -----------------------------------------------------------------------------------
+
+ITEM = {
+    "id": "1", "phenomenon": "p", "distance": 1, "cue": "source", "source": ["a", "b"],
+    "target": ["c", "d"], "contrastive": [["c", "e"]],
+}  # fmt: skip
+
+
+def written(folder: Path, *items: dict[str, Any]) -> Path:
+    path = folder / "set.jsonl"
+    path.write_text("\n".join(json.dumps({**ITEM, **item}) for item in items), encoding="utf-8")
+    return path
+
+
+def test_groups_and_blocks(tmp_path: Path) -> None:
+    """Accuracy by group, and of blocks whose items are all right."""
+    wrong = [["c", "e"], ["c", "f"]]
+    groups = [("f", "1"), ("m", "1"), ("m", "2"), ("m", "2")]
+    path = written(tmp_path, *(
+        {"id": str(n), "groups": {"gender": gender}, "block": block, "contrastive": wrong}
+        for n, (gender, block) in enumerate(groups)
+    ))  # fmt: skip
+    found = by_group(read_items(path), [True, True, True, False])
+    genders = {value: (cell.right, cell.items) for value, cell in found["gender"].items()}
+    assert genders == {"f": (1, 1), "m": (2, 3)}
+    blocks = found["whole blocks"]["all"]
+    assert (blocks.right, blocks.items, blocks.chance) == (1, 2, pytest.approx(1 / 9))
+
+
+def test_models_read_plain_text(tmp_path: Path) -> None:
+    (item,) = read_items(written(tmp_path, {
+        "form": "tokenised", "source": ["You came .", "You left ."],
+        "target": ["Ты пришла .", "Ты ушла ."],
+        "contrastive": [["Ты пришла .", "Вы ушли ."], ["Вы .", "Ты ушла ."]],
+    }))  # fmt: skip
+    assert item.form == "tokenised"
+    found = item.as_text((lambda text: text.replace(" .", "."), lambda text: text.upper()))
+    assert (found.form, found.source) == ("text", ("You came.", "You left."))
+    assert found.target == ("ТЫ ПРИШЛА .", "ТЫ УШЛА .")
+    assert found.contrastive[1] == ("ВЫ .", "ТЫ УШЛА .")
+    assert found.as_text((str.lower, str.lower)) == found
+
+
+BAD_LINES = [
+    ("{", "not JSON"),
+    ("[]", "an item must be a JSON object"),
+    (as_line(small_item("two"), id=""), "'id' must be a text"),
+    (as_line(small_item("two"), cue=3), "'cue' must be a text that is not empty, but is 3"),
+    (as_line(small_item("two"), distance=None), "'distance' must be a number from 0, but is null"),
+    (as_line(small_item("two"), distance=-1), "'distance' must be a number from 0, but is -1"),
+    (as_line(small_item("two"), source="A."), "'source' must be a list of sentences"),
+    (as_line(small_item("two"), source=["A.", " "]), "'source' has a sentence that is empty"),
+    (as_line(small_item("two"), target=["a."]), "'target' has 1 sentences, but 'source' has 2"),
+    (as_line(small_item("two"), contrastive=[]), "'contrastive' must be a list of at least one"),
+    (as_line(small_item("two"), contrastive=[["a."]]), "'contrastive' has 1 sentences"),
+    (as_line(small_item("two"), contrastive=[["a.", "b."]]), "equals 'target'"),
+    (as_line(small_item("two"), contrastive=[["a. ", " b."]]), "equals 'target'"),
+    (as_line(small_item("two"), groups={"gender": 1}), "'groups' must be a JSON object whose"),
+    (as_line(small_item("two"), block=["1"]), "'block' must be a text, but is"),
+    (as_line(small_item("two"), form="loud"), "'form' must be one of text, tokenised, truecased"),
+    (as_line(small_item("one")), "the id 'one' is also that of line 1"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), BAD_LINES)
+def test_a_bad_line_is_named(
+    line: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "set.jsonl"
+    path.write_text(f"{as_line(small_item('one'))}\n{line}\n", encoding="utf-8")
+    # The set is read before anything else is looked at.
+    assert main(["contrast", "--path", "no.pt", "--data", "no", "--set", str(path)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"gtrans: error: {path}:2: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "there is no file '{}'"),
+        (b"\n", "'{}' holds no contrastive item"),
+        (b'\n{"id": "\xff"}\n', "{}:2: not UTF-8"),
+        *(  # they would take the place of the totals
+            (as_line(small_item("two"), **changes).encode(), "which names a line of the tables")
+            for changes in ({"phenomenon": "all"}, {"groups": {"whole blocks": "x"}})
+        ),
+    ],
+)
+def test_a_bad_file_is_named(content: bytes | None, message: str, tmp_path: Path):
+    path = tmp_path / "set.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(GtransError) as error:
+        read_items(path)
+    assert message.format(path) in str(error.value)
+
+
+# --- ContraPro ------------------------------------------------------------------------------------
+
+
+def pronoun_set(folder: Path, **changes: Any) -> tuple[Path, ReadOptions]:
+    """A set of two examples and its document of three sentences."""
+    document = folder / "documents" / "1999" / "1999_7_8"
+    document.parent.mkdir(parents=True)
+    document.with_suffix(".en").write_text("The dog!\nA cat.\nIt sleeps.\n", encoding="utf-8")
+    text = "Der Hund!\nEine Katze.\nSie schläft.\n"
+    document.with_suffix(".de").write_text(text, encoding="utf-8")
+    example = {
+        "document id": "1999_7_8.de",
+        "segment id": 3,
+        "src segment": "It sleeps .",
+        "ref segment": "Sie schläft .",
+        "src pronoun": "It",
+        "ref pronoun": "Sie",
+        "ante distance": 1,
+        "intrasegmental": False,
+        "errors": [{"contrastive": "Er schläft."}, {"contrastive": "Es schläft."}],
+    }
+    beginning = {
+        **{**example, "segment id": 1, "ante distance": 0, "intrasegmental": None},
+        **{"src segment": "The dog!", "ref segment": "Der Hund!"},
+    }
+    path = folder / "contrapro.json"
+    path.write_text(json.dumps([{**example, **changes}, beginning], indent=2), encoding="utf-8")
+    return path, ReadOptions(folder / "documents", 1)
+
+
+def test_json_with_documents(tmp_path: Path) -> None:
+    path, options = pronoun_set(tmp_path)
+    item, beginning = read_items(path, "contrapro", options)
+    assert item == Item(
+        id="1",
+        phenomenon="it:sie",
+        distance=1,
+        cue="target",
+        source=("A cat.", "It sleeps."),
+        target=("Eine Katze.", "Sie schläft."),
+        contrastive=(("Eine Katze.", "Er schläft."), ("Eine Katze.", "Es schläft.")),
+        groups={"antecedent": "intersentential", "antecedent distance": "1"},
+    )
+    assert (beginning.source, beginning.distance) == (("The dog!",), 0)
+    deep = read_items(path, "contrapro", ReadOptions(options.documents, 5))[0]
+    assert deep.source == ("The dog!", "A cat.", "It sleeps.")
+    bare = read_items(path, "contrapro", ReadOptions(None, 0))[0]
+    assert (bare.source, bare.target) == (("It sleeps .",), ("Sie schläft .",))
+
+
+@pytest.mark.parametrize(
+    ("distance", "within", "groups"),
+    [
+        (1, True, {"antecedent": "intrasentential", "antecedent distance": "1"}),
+        (None, False, {"antecedent": "intersentential"}),
+        (0, None, {"antecedent": "intrasentential", "antecedent distance": "0"}),
+        (-1, None, {}),
+        (None, None, {}),
+    ],
+)
+def test_the_antecedent_is_where_the_set_says(
+    distance: int | None, within: bool | None, groups: dict[str, str], tmp_path: Path
+) -> None:
+    """Its own mark first, then the distance; without both it is unknown."""
+    changes = {"ante distance": distance, "intrasegmental": within}
+    path, options = pronoun_set(tmp_path, **changes)
+    item = read_items(path, "contrapro", options)[0]
+    assert item.groups == groups
+    assert item.distance == (None if distance in (None, -1) else distance)
+
+
+def separated(folder: Path, groups: str | None = None, **lines: str) -> Path:
+    sides = {
+        "en": "a cat. <SEP> it sleeps.\n" * 3 + " <SEP> it runs.\n" * 2,
+        "de": "eine Katze. <SEP> sie schläft.\neine Katze. <SEP> er schläft.\n"
+        "eine Katze. <SEP> es schläft.\n <SEP> er läuft.\n <SEP> sie läuft.\n",
+        **lines,
+    }
+    for lang, text in sides.items():
+        (folder / f"{lang}.txt.gz").write_bytes(gzip.compress(text.encode()))
+    if groups is not None:
+        head = "first_line\tvariants\treference_pronoun\tantecedent_distance\n"
+        (folder / "groups.tsv").write_text(head + groups, encoding="utf-8")
+    return folder
+
+
+def separated_lines(*lines: tuple[str, str]) -> dict[str, str]:
+    source, target = zip(*lines, strict=True)
+    return {"en": "".join(f"{s}\n" for s in source), "de": "".join(f"{t}\n" for t in target)}
+
+
+# Two pronouns of a sentence are two examples with the same right translation; the same source
+# occurs in two films with translations that differ in more than a pronoun.
+SAME_SOURCE = [
+    *(("a. <SEP> it is it.", f"A. <SEP> {text}.")
+      for text in ("Es ist es", "Sie ist sie", "Er ist es", "Es ist es", "Sie ist sie", "Es ist er",
+                   "Es ist ihn")),
+    *((" <SEP> it runs.", f" <SEP> {text}.")
+      for text in ("sie läuft", "er läuft", "es läuft", "er rennt", "sie rennt", "es rennt")),
+]  # fmt: skip
+
+
+def test_the_separated_text(tmp_path: Path) -> None:
+    path = separated(tmp_path, "1\t3\tsie\t1\n4\t2\ter\t\n")
+    first, second = read_items(path, "contrapro")
+    assert first == Item(
+        id="1",
+        phenomenon="it:sie",
+        distance=1,
+        cue="target",
+        source=("a cat.", "it sleeps."),
+        target=("eine Katze.", "sie schläft."),
+        contrastive=(("eine Katze.", "er schläft."), ("eine Katze.", "es schläft.")),
+        form="truecased",
+        groups={"antecedent": "intersentential", "antecedent distance": "1"},
+    )
+    assert (second.source, second.phenomenon, second.distance) == (("it runs.",), "it:er", None)
+    assert read_items(path / "en.txt.gz", "contrapro") == [first, second]
+    assert read_items(path, "contrapro", ReadOptions(None, 0))[0].source == ("it sleeps.",)
+    # Truecased sentences begin with a capital again.
+    assert first.as_text((str.lower, str.lower)).target == ("Eine Katze.", "Sie schläft.")
+
+
+def test_the_separated_text_without_groups(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Examples with the same source and context are told apart; that some are missing is said."""
+    items = read_items(separated(tmp_path, **separated_lines(*SAME_SOURCE)), "contrapro")
+    assert [(item.id, len(item.candidates), item.phenomenon, item.distance) for item in items] == [
+        ("1", 3, "it:es", None),
+        ("4", 4, "it:es", None),
+        ("8", 3, "it:sie", None),
+        ("11", 3, "it:er", None),
+    ]
+    assert [item.target[-1] for item in items] == ["Es ist es.", "Es ist es.", "sie läuft.",
+                                                   "er rennt."]  # fmt: skip
+    assert capsys.readouterr().err == (
+        f"{tmp_path / 'de.txt'}: 4 examples (1 it:er, 2 it:es, 1 it:sie); the whole set has "
+        "12,000, 4,000 of each\n"
+    )
+    # A table of the examples shows it by itself; a possessive stands for its pronoun.
+    path = separated(tmp_path, "1\t3\tihre\t1\n4\t2\tseinen\t\n")
+    assert [item.phenomenon for item in read_items(path, "contrapro")] == ["it:sie", "it:er"]
+    assert capsys.readouterr().err == ""
+
+
+def test_the_text_and_context_files_of_the_script(tmp_path: Path) -> None:
+    texts = separated_lines(*((s.split("> ")[1], t.split("> ")[1]) for s, t in SAME_SOURCE))
+    contexts = {"en": "\n\nb.\na.\n" * 13, "de": "\n\nB.\nA.\n" * 13}
+    for lang, text in texts.items():
+        (tmp_path / f"contrapro.text.{lang}").write_text(text, encoding="utf-8")
+        (tmp_path / f"contrapro.context.{lang}").write_text(contexts[lang], encoding="utf-8")
+    items = read_items(tmp_path / "contrapro.text.en", "contrapro", ReadOptions(None, 3))
+    assert [item.id for item in items] == ["1", "4", "8", "11"]
+    assert items[0].source == ("b.", "a.", "it is it.")
+    assert items[0].target == ("B.", "A.", "Es ist es.")
+    assert items[3].contrastive[0] == ("B.", "A.", "sie rennt.")
+    alone = read_items(tmp_path, "contrapro", ReadOptions(None, 1))
+    assert alone[0].source == ("a.", "it is it.")
+    with pytest.raises(GtransError, match="has 52 lines for the 13 of the set; `--context` 5 need"):
+        read_items(tmp_path, "contrapro", ReadOptions(None, 5))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"segment id": 9}, "'segment id' is 9, but the document 1999_7_8.de has 3 lines."),
+        ({"document id": "2001_1.de"}, "there is no file "),
+        ({"document id": "../x.de"}, "'document id' must be the name of a document"),
+        ({"src segment": "Completely other words"}, "give the documents of the set."),
+        ({"errors": []}, "'errors' must be a list of at least one wrong translation."),
+        ({"errors": [{"contrastive": ""}]}, "'contrastive' must be a text that is not empty"),
+        ({"ante distance": "1"}, "'ante distance' must be a whole number, but is \"1\"."),
+        ({"intrasegmental": "no"}, "'intrasegmental' must be true, false or null."),
+        ({"ref segment": "Ganz andere Worte"}, "is 'Sie schläft.', not 'Ganz andere Worte'; give"),
+    ],
+)
+def test_a_bad_example_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path, options = pronoun_set(tmp_path, **changes)
+    with pytest.raises(GtransError) as error:
+        read_items(path, "contrapro", options)
+    assert str(error.value).startswith(f"{path}: instance 1: ")
+    assert message in str(error.value)
+
+
+def test_an_example_that_occurs_twice(tmp_path: Path) -> None:
+    path, options = pronoun_set(tmp_path)
+    first, second = json.loads(path.read_text())
+    path.write_text(json.dumps([first, second, {**first, "ante distance": 2}]), encoding="utf-8")
+    with pytest.raises(GtransError, match="instance 3: is the same example as instance 1; remove"):
+        read_items(path, "contrapro", options)
+    other = {**first, "errors": first["errors"][:1]}
+    path.write_text(json.dumps([first, second, other]), encoding="utf-8")
+    assert len(read_items(path, "contrapro", options)) == 3
+    with pytest.raises(GtransError, match=r"`--documents`\), or `--context 0`"):
+        read_items(path, "contrapro")
+
+
+CONTRACAT = [("a. <SEP> it is big.", f"A. <SEP> {word} ist groß.") for word in ("Er", "Sie", "Es")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "groups", "message"),
+    [
+        ({"en": "a. b.\n" * 5}, None, "en.txt:1: has no <SEP> between context and sentence."),
+        ({"en": "a. <SEP> b.\n"}, None, "en.txt.gz has 1 lines, but de.txt.gz has 5."),
+        ({}, "2\t3\tsie\t1\n", "groups.tsv:2: an example must begin at line 1"),
+        ({}, "1\tx\tsie\t1\n", "groups.tsv:2: line, variants and distance must be numbers."),
+        ({}, "1\t3\tsie\t1\n", "groups.tsv: ends at line 3 of the texts, which have 5."),
+        ({}, "1\t2\tsie\t1\n3\t3\ter\t\n", "de.txt:3: the lines of an example must have"),
+        ({}, "1\t3\tsie\t1\n4\t2\tihr\t\n", "de.txt:4: the right candidate has 'er', but "
+         "groups.tsv says 'ihr', and 1 of 2"),
+        # Examples that cannot be told apart.
+        *(
+            (separated_lines(*SAME_SOURCE[:removed], *SAME_SOURCE[removed + 1 :]), None, message)
+            for removed in (1, 2, 7)
+            for message in ("are no example of ContraPro", "groups.tsv in the same folder, or give")
+        ),
+        # The first line of a template of ContraCAT is not the right one.
+        (separated_lines(*CONTRACAT, *CONTRACAT), None, "er, sie and es in this order"),
+    ],
+)  # fmt: skip
+def test_mistakes_of_the_separated_text(
+    lines: dict[str, str], groups: str | None, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(GtransError) as error:
+        read_items(separated(tmp_path, groups, **lines), "contrapro")
+    assert message in str(error.value)
+
+
+def test_a_file_of_another_kind_is_named(tmp_path: Path) -> None:
+    for name in ("de.txt.gz", "contrapro.text.de"):
+        (tmp_path / name).write_bytes(b"")
+        with pytest.raises(GtransError, match="has the translations; give the source next to it"):
+            read_items(tmp_path / name, "contrapro")
+    folder = separated(tmp_path, **separated_lines(*CONTRACAT, *CONTRACAT))
+    (folder / "genders.txt").write_text("f\n" * 6, encoding="utf-8")
+    for path in (folder, folder / "en.txt.gz"):
+        with pytest.raises(GtransError, match="is a template of ContraCAT.*`--format contracat`"):
+            read_items(path, "contrapro")
+
+
+# --- hostile files --------------------------------------------------------------------------------
+
+
+def refusal(kind: str, path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line of ``gtrans contrast``, which reads the set before everything else."""
+    options = ("--format", kind, "--context", "0") if kind != "jsonl" else ()
+    assert main(["contrast", "--path", "none.pt", "--set", str(path), *options]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.removeprefix("gtrans: error: ").lstrip("'").startswith(str(path))
+    assert err.count("\n") == 1 and err[:-1].isprintable() and len(err) < 500
+    return err
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "contrapro"])
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": "a', '{"id": 7}', "7", "[[null]]", "{} {}"])
+def test_a_set_that_is_refused(
+    kind: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "set.json"
+    path.write_text(f"{text}\n", encoding="utf-8")
+    refusal(kind, path, capsys)
+
+
+def test_labels_do_not_reach_the_terminal_raw(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    label = "\x1b[2J\x9b31m\u202egnp.\n\u2028x"
+    path = tmp_path / "set.jsonl"
+    path.write_text(json.dumps({**ITEM, "phenomenon": label, "cue": label}), encoding="utf-8")
+    (item,) = read_items(path)
+    assert isinstance(item, Item) and item.phenomenon == label
+    heading, row = lines(tabulate([item], outcomes_of([item], [[1.0, 0.0]])), None)
+    escaped = r"\u001b[2J\u009b31m\u202egnp.\u000a\u2028x"
+    assert row.startswith(f"{escaped}  ") and row.endswith(escaped)
+    assert heading.index("distance") > row.index("x")
+    path.write_text(json.dumps({**ITEM, "form": label}), encoding="utf-8")
+    assert "'form' must be one of" in refusal("jsonl", path, capsys)
+    path.write_text(json.dumps({**ITEM, "id": label}) + "\n" + json.dumps({**ITEM, "id": label}))
+    refusal("jsonl", path, capsys)
+    hostile = tmp_path / "\x1b[31m\udcff.jsonl"
+    assert main(["contrast", "--path", "none.pt", "--set", str(hostile)]) == 1
+    assert r"\u001b[31m\udcff.jsonl" in capsys.readouterr().err
+
+
+def test_an_item_that_is_given_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would count twice; neither its id, the name of the set, nor gzip makes it another one."""
+    first, other, packed, longer = (
+        tmp_path / name for name in ("a.jsonl", "b.jsonl", "c.jsonl.gz", "d.jsonl")
+    )
+    changed = {**ITEM, "id": "2", "source": ["a", "c"]}
+    first.write_text(json.dumps(ITEM), encoding="utf-8")
+    other.write_text(json.dumps(changed), encoding="utf-8")
+    packed.write_bytes(gzip.compress(first.read_bytes()))
+    longer.write_text(
+        json.dumps({**changed, "source": ["d", "d"]}) + "\n" + json.dumps({**ITEM, "id": "9"}),
+        encoding="utf-8",
+    )
+    for again, name in ((first, "1"), (packed, "1"), (longer, "9")):
+        sets = ["--set", str(first), str(other), str(again)]
+        assert main(["contrast", "--path", "no.pt", "--data", "no", *sets]) == 1
+        error = capsys.readouterr().err
+        assert error == (
+            f"gtrans: error: `--set`: item '{name}' of {again} is also in {first}, as '1', and "
+            "would count twice; give each item once.\n"
+        )
+
+
+def test_a_folder_says_what_to_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["contrast", "--path", "no.pt", "--set", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert said == (
+        f"gtrans: error: '{tmp_path}' is a folder; name its files (`--set {tmp_path}/*.jsonl`), or "
+        "the `--format` of a published set that is a folder.\n"
+    )
