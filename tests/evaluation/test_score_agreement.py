@@ -1,4 +1,4 @@
-"""Scores, signatures and tests against sacreBLEU, called directly on the same text."""
+"""Scores, signatures and tests against sacreBLEU, and of several references."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
+from support.score_corpus import HYPOTHESES, INSTANCES, REFERENCES, text, write
 from support.suites import one_in
 
 from gtrans.cli import main
@@ -88,20 +89,28 @@ DIRECT = {
 }
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("options", [Options(), Options(tokenize="intl", lowercase=True)])
 @pytest.mark.parametrize("key", one_in(2, DIRECT))
 def test_scores_and_signatures_are_sacrebleus(
-    key: str, options: Options, references: list[list[str]], systems: dict[str, Any]
+    key: str, options: Options, count: int, references: list[list[str]], systems: dict[str, Any]
 ) -> None:
-    found = measure(Corpus(references, halves(references), "half"), systems, [key], options)[key]
+    """Of one or several references."""
+    others = [
+        [[text or "the" for text in document] for document in noisy(references, 0.4, seed)]
+        for seed in range(3, 2 + count)
+    ]
+    corpus = Corpus(references, halves(references), "half", others=others)
+    found = measure(corpus, systems, [key], options)[key]
     unit = METRICS[key].unit
     told: dict[str, Any] = {"lowercase": options.lowercase}
     if "bleu" in key:
         told["tokenize"] = options.tokenize
     for name, documents in systems.items():
         metric = DIRECT[key](**told)
-        direct = metric.corpus_score(segments(documents, unit), [segments(references, unit)])
-        assert found.score(name) == direct.score
+        of_references = [segments(one, unit) for one in (references, *others)]
+        direct = metric.corpus_score(segments(documents, unit), of_references)
+        assert found.score(name) == direct.score and f"nrefs:{count}|" in found.signature
         name_of_unit = "half" if unit == "instance" else unit
         assert found.signature == f"{metric.get_signature()}|unit:{name_of_unit}"
 
@@ -181,6 +190,82 @@ def test_resampled_documents_of_s_bleu_are_sums_of_their_sentences(
 
     resample(replace(measurement, compute=compute), bootstrap_trials=200, randomisation_trials=1)
     assert measured[1:6] == pytest.approx(scores, abs=1e-9)
+
+
+# --- several references ---------------------------------------------------------------------------
+
+OTHERS = [
+    [["A cat was sitting on a mat.", "It was all black.", "It ran to the old garden then."],
+     ["One dog saw a cat in the garden.", "The whole day long it barked at a cat."]],
+    [["The cat sat there.", "He was black.", "Then it ran off."],
+     ["A dog met the cat.", "It barked a lot."]],
+]  # fmt: skip
+
+
+def test_meteor_takes_the_best_reference_of_each_sentence() -> None:
+    def of(*references: Documents) -> list[float]:
+        corpus = Corpus(references[0], INSTANCES, others=references[1:])
+        found = measure(corpus, {"x": HYPOTHESES}, ["meteor"])["meteor"]
+        return [float(row[0]) for row in found.statistics["x"]]
+
+    alone = [of(REFERENCES), *(of(one) for one in OTHERS)]
+    assert of(REFERENCES, *OTHERS) == [max(scores) for scores in zip(*alone, strict=True)]
+
+
+def test_the_command_reads_several_references(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hyp = write(tmp_path / "hyp", text(HYPOTHESES))
+    refs = [write(tmp_path / f"ref{n}", text(one)) for n, one in enumerate([REFERENCES, *OTHERS])]
+    same = ["--hyp", hyp, "--src", refs[0], "--json"]
+    assert main(["score", *same, "--ref", *refs]) == 0
+    report = json.loads(capsys.readouterr().out)
+    streams = [[s for d in one for s in d] for one in [REFERENCES, *OTHERS]]
+    flat = [s for d in HYPOTHESES for s in d]
+    report = report["systems"]["hyp"] | report if "systems" in report else report
+    assert report["s_bleu"]["score"] == BLEU(force=True).corpus_score(flat, streams).score
+    assert report["ter"]["score"] == TER().corpus_score(flat, streams).score
+    assert report["references"] == 3
+    assert main(["score", *same, "--ref", refs[0], "--ref", refs[1]]) == 0
+    assert json.loads(capsys.readouterr().out)["references"] == 2
+    write(tmp_path / "ref2", text([REFERENCES[0], REFERENCES[1][:1]]))
+    assert main(["score", *same, "--ref", *refs]) == 1
+    assert "both sides need the same sentences" in capsys.readouterr().err
+
+
+def test_references_of_another_shape_are_refused() -> None:
+    with pytest.raises(ValueError, match="do not have the same sentences"):
+        Corpus(REFERENCES, INSTANCES, others=[REFERENCES[:1]])
+
+
+def test_characters_of_all_references_are_words() -> None:
+    references = [[["我今天在家里看书。"]], [["今天我在家读书。"]]]
+    system = [["我今天在家读书。"]]
+    corpus = Corpus(references[0], [[range(1)]], others=references[1:])
+    options = Options(target_lang="zh", without_spaces=True)
+    found = measure(corpus, {"x": system}, ["ter", "s_bleu", "chrf"], options)
+    alone = Corpus(references[1], [[range(1)]])
+    only = measure(alone, {"x": system}, ["chrf"], options)
+    assert found["chrf"].score("x") == only["chrf"].score("x")  # chrF takes the best reference
+    spaced = [" ".join(text) for [[text]] in references]
+    expected = TER(normalized=True, asian_support=True).corpus_score(
+        [" ".join(system[0][0])], [[one] for one in spaced]
+    )
+    assert found["ter"].score("x") == expected.score
+
+
+def test_buckets_of_length_do_not_depend_on_the_order_of_systems(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = write(tmp_path / "long", "a b c d e f\na b c d\n")
+    short = write(tmp_path / "short", "a b\na b c d\n")
+    found = []
+    for systems in ([long, short], [short, long]):
+        arguments = ["--hyp", *systems, "--ref", long, short, "--resample", "none", "--json"]
+        assert main(["score", *arguments, "--metrics", "s_bleu", "--sentence-lengths", "4"]) == 0
+        found.append(json.loads(capsys.readouterr().out)["by_sentence_length"])
+    assert [bucket["sentences"] for bucket in found[0]] == [1, 1]
+    assert found[0] == found[1]
 
 
 @pytest.mark.long
