@@ -167,7 +167,8 @@ def languages_of(cfg: Any, folder: str) -> tuple[str, str]:
     """Source and target language: those of ``cfg``, else those of the files in ``folder``.
 
     Raises:
-        GtransError: ``cfg`` leaves one open, and the folder has no binarised corpus.
+        GtransError: ``cfg`` leaves one open, and the folder has no binarised corpus or one of
+            other languages.
     """
     if cfg.source_lang and cfg.target_lang:
         return str(cfg.source_lang), str(cfg.target_lang)
@@ -177,6 +178,11 @@ def languages_of(cfg: Any, folder: str) -> tuple[str, str]:
             f"{folder}: no binarised corpus to infer the languages from; give --source-lang and "
             "--target-lang, or prepare the corpus there."
         )
+    for flag, lang in (("--source-lang", cfg.source_lang), ("--target-lang", cfg.target_lang)):
+        if lang and lang not in (source, target):
+            raise GtransError(f"`{flag} {lang}`: {folder} has a corpus of {source} and {target}.")
+    if target == cfg.source_lang or source == cfg.target_lang:
+        source, target = target, source
     return str(source), str(target)
 
 
