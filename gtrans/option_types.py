@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable
 
+_LARGEST = 2**63 - 1  # of torch and NumPy
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 
@@ -22,7 +23,7 @@ def whole(least: int | None = None, most: int | None = None) -> Callable[[str], 
             value = int(word)
         except ValueError:
             raise argparse.ArgumentTypeError(f"'{word}' is no whole number") from None
-        _check(value, least, most)
+        _check(value, least, _LARGEST if most is None else most)
         return value
 
     return parse

@@ -7,12 +7,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import torch
 from fairseq.criterions import CRITERION_REGISTRY
 from omegaconf import DictConfig
 
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.decoding.generator import refuse_unsupported
-from gtrans.errors import GtransError
+from gtrans.errors import GtransError, did_you_mean
 from gtrans.evaluation.metrics import DOCUMENT_METRICS
 from gtrans.libraries import require
 from gtrans.models.base.contract import DocumentModel
@@ -26,6 +27,8 @@ from gtrans.text.reader import read_documents
 from gtrans.training.folder import LAST, RunFolder
 from gtrans.training.launch import is_training
 from gtrans.training.limits import check_limits
+
+_LOSSES = ("loss", "nll_loss", "ppl", "accuracy")
 
 
 def check_first(task: Any, root: Any) -> None:
@@ -59,6 +62,7 @@ def check_first(task: Any, root: Any) -> None:
     chosen = model_class(model or {} if hydra else {"_name": model.arch})
     if hydra:
         _check_loss(chosen, model, root.criterion)
+    _check_precision(root.common)
     _check_validation(task, root)
     checkpoint = root.checkpoint
     restored = checkpoint.restore_file if checkpoint.restore_file != LAST else None
@@ -104,6 +108,14 @@ def _check_loss(model: type[DocumentModel], cfg: Any, criterion: Any) -> None:
         of_criterion.check_groups(last - first + 1)
 
 
+def _check_precision(common: Any) -> None:
+    """Raises GtransError for a precision that the options or the machine leave no way to."""
+    if common.amp and (common.fp16 or common.bf16):
+        raise GtransError("`--amp` is given with `--fp16` or `--bf16`; leave one of them out.")
+    if common.fp16 and not torch.cuda.is_available():
+        raise GtransError("`--fp16` needs a GPU, and there is none; leave it out.")
+
+
 def _check_validation(task: Any, root: Any) -> None:
     """Refuse scores of validation that there will not be, or that cannot be written.
 
@@ -131,6 +143,13 @@ def _check_validation(task: Any, root: Any) -> None:
         raise GtransError(
             f"{named} needs `--maximize-best-checkpoint-metric`: the highest score is the best."
         )
+    criterion = str(root.criterion.get("_name"))
+    ours = issubclass(CRITERION_REGISTRY.get(criterion, object), ChunkedCrossEntropy)
+    if ours or criterion in ("cross_entropy", "label_smoothed_cross_entropy"):
+        known = (*_LOSSES, *logged)
+        if metric not in known and not metric.startswith("loss_group_"):
+            hint = did_you_mean(metric, known) or f"; there are {', '.join(known)}"
+            raise GtransError(f"{named}: there is no such score{hint}")
     if root.common.tensorboard_logdir and find_spec("tensorboard") is None:
         require(["tensorboardX"], "`--tensorboard-logdir`")
 

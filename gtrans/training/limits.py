@@ -43,9 +43,9 @@ LIMITS: Mapping[str, Callable[[str], Any]] = {
 
 
 # What a schedule of the learning rate cannot do without; fairseq's own error does not name it.
-_NEEDED = {
+NEEDED = {
     "inverse_sqrt": "warmup_updates", "polynomial_decay": "total_num_update",
-    "tri_stage": "max_update",
+    "tri_stage": "max_update", "triangular": "max_lr",
 }  # fmt: skip
 
 
@@ -58,11 +58,12 @@ def check_limits(cfg: Any) -> None:
     Raises:
         GtransError: naming the option.
     """
-    for group in filter(lambda group: isinstance(group, Mapping), cfg.values()):
+    groups = {name: _options(group) for name, group in cfg.items()}
+    for group in groups.values():
         for name, value in group.items():
             if name in LIMITS and value is not None:
                 _check(name, value)
-    optimizer = str((cfg.get("optimizer") or {}).get("_name"))
+    optimizer = str(groups.get("optimizer", {}).get("_name"))
     if optimizer == "None":
         raise GtransError("`--optimizer` is missing, such as `--optimizer adam`.")
     if list(cfg.optimization.lr) == [0.25] and optimizer not in WITHOUT_LR:
@@ -70,18 +71,25 @@ def check_limits(cfg: Any) -> None:
             "`--lr` is missing: the highest learning rate, such as `--lr 5e-4` (0.25, fairseq's "
             f"default, is not for {optimizer})."
         )
-
-
-    schedule = cfg.get("lr_scheduler") or {}
-    needed = _NEEDED.get(str(schedule.get("_name")))
-    if needed is not None and not schedule[needed] >= 1:
+    schedule = groups.get("lr_scheduler", {})
+    needed = NEEDED.get(str(schedule.get("_name")))
+    if needed not in (None, "max_lr") and not schedule[needed] >= 1:
         raise GtransError(
             f"`--lr-scheduler {schedule['_name']}` needs `--{needed.replace('_', '-')}` of at "
             f"least 1, but it is {schedule[needed]}."
         )
 
 
+def _options(group: Any) -> dict[str, Any]:
+    """The options of a group, which fairseq's older classes have in a namespace of all groups."""
+    if isinstance(group, argparse.Namespace):
+        return vars(group)
+    return dict(group) if isinstance(group, Mapping) else {}
+
+
 def _check(name: str, value: Any) -> None:
+    # Some schedules declare updates as a number of another type.
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
     several_values = isinstance(value, Iterable) and not isinstance(value, str)
     try:
         LIMITS[name](",".join(map(str, value)) if several_values else str(value))

@@ -118,9 +118,11 @@ def _summary(cfg: Any, trainer: Any, plan: Plan) -> list[str]:
     options, task = trainer.cfg, trainer.task
     sizes = " + ".join(str(len(one)) for one in (task.source_dictionary, task.target_dictionary))
     kinds = {
-        name: options[name].get("_name") for name in ("optimizer", "lr_scheduler", "criterion")
+        name: settings.group_of(options, name).get("_name")
+        for name in ("optimizer", "lr_scheduler", "criterion")
     }
-    rate, warmup = options.optimization.lr[0], options.lr_scheduler.get("warmup_updates", 0)
+    rate = options.optimization.lr[0]
+    warmup = settings.group_of(options, "lr_scheduler").get("warmup_updates", 0)
     halves = (options.common.amp and "amp", options.common.bf16 and "bf16",
               options.common.fp16 and "fp16")  # fmt: skip
     tokens, rows = options.dataset.max_tokens, options.dataset.batch_size

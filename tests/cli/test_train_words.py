@@ -49,6 +49,10 @@ CASES = {
             ("lr", "exit()", "must be numbers with commas between them"),
         )
     },
+    f"{WHOLE} --conf tiny": "there is no option --conf; did you mean --config?",
+    f"{WHOLE} --lr-scheduler triangular": "`--lr-scheduler triangular` needs `--max-lr`",
+    f"{WHOLE} --lr-scheduler polynomial_decay": "needs `--total-num-update`",
+    f"{WHOLE} --max-update {10**20}": "must be at most 9223372036854775807",
     f"{WHOLE} --max-tokens 0": "argument --max-tokens: must be at least 1, but is 0",
 }
 SCRIPT = """

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+import torch
 from support.tiny_models import TINY, StockCommands, TinyWorld
 
 COMMON = (
@@ -22,6 +24,8 @@ def train(world: TinyWorld, folder: Path, *options: str | Path) -> Any:
 def test_options_out_of_range(tiny: TinyWorld, tmp_path: Path) -> None:
     for flag, value, message in (
         ("--max-doc-tokens", "3", "`--max-doc-tokens` must be at least 8, but is 3."),
+        ("--source-lang", "fr", "has a corpus of en and de"),
+        ("--best-checkpoint-metric", "bleuu", "there is no such score; there are loss, nll_loss"),
         ("--word-dropout", "1.5", "`--word-dropout` must be at least 0 and below 1"),
         ("--cross-global-layers", "3", "`--cross-global-layers` must be between 0 and 2, the"),
         ("--encoder-attention-heads", "3", "`--encoder-attention-heads` must divide"),
@@ -35,6 +39,22 @@ def test_options_out_of_range(tiny: TinyWorld, tmp_path: Path) -> None:
         done = train(tiny, tmp_path, flag, value, "--max-update", "1")
         assert done.status != 0
         assert message in done.stderr.strip().split("\n")[-1]
+
+
+def test_one_language_says_the_direction(tiny: TinyWorld, tmp_path: Path) -> None:
+    done = train(tiny, tmp_path, "--source-lang", "de", "--max-update", "1")
+    assert done.status == 0, done.stderr
+    task = torch.load(tmp_path / "checkpoint_last.pt")["cfg"]["task"]
+    assert (task["source_lang"], task["target_lang"]) == ("de", "en")
+
+
+@pytest.mark.parametrize("choice", ["--optimizer=adafactor", "--lr-scheduler=manual"])
+def test_classes_whose_options_are_a_namespace(
+    choice: str, tiny: TinyWorld, tmp_path: Path
+) -> None:
+    """fairseq's older optimizers and schedules."""
+    done = train(tiny, tmp_path, choice, "--max-update", "1")
+    assert done.status == 0, done.stderr
 
 
 def test_preprocess_takes_the_plugin(stock: StockCommands, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class ConfigFile:
         for section, values in self.sections.items():
             if section not in _SECTIONS:
                 hint = did_you_mean(section, _SECTIONS)
-                raise GtransError(f"{self.path}: there is no section '{section}'{hint}.")
+                raise GtransError(f"{self.path}: there is no section '{section}'{hint}")
             for key, value in values.items():
                 flag = _flag(key)
                 if key == "_name":
@@ -80,7 +80,7 @@ class ConfigFile:
                 elif ours and flag not in kinds and not declared_in_sources(key):
                     close = did_you_mean(key, [known[2:].replace("-", "_") for known in kinds])
                     raise GtransError(
-                        f"{self.path}: {section}.{key}: there is no such option{close}."
+                        f"{self.path}: {section}.{key}: there is no such option{close}"
                     )
                 elif value == _MISSING:
                     if flag not in given and not {"-h", "--help"} & given:
@@ -177,7 +177,7 @@ def find_config(name: str) -> Path:
         raise GtransError(f"`{FLAG} {name}`: there is no such file.")
     names = config_names()
     hint = did_you_mean(name, names) or f"; there are {', '.join(names)}"
-    raise GtransError(f"`{FLAG} {name}`: there is no such configuration{hint}.")
+    raise GtransError(f"`{FLAG} {name}`: there is no such configuration{hint}")
 
 
 def read_config(path: Path) -> dict[str, dict[str, Any]]:

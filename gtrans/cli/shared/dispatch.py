@@ -6,7 +6,7 @@ import argparse
 import importlib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -191,13 +191,21 @@ def _run(module: ModuleType, command: str, argv: Sequence[str]) -> None:
     module.run(args)
 
 
-def refuse_unknown(words: Sequence[str], parser: argparse.ArgumentParser) -> None:
-    """End for an option that there is not; argparse would first name others that are missing."""
+def refuse_unknown(
+    words: Sequence[str], parser: argparse.ArgumentParser, others: Collection[str] = ()
+) -> None:
+    """End for an option that there is not; argparse would first name others that are missing.
+
+    Args:
+        words: the command line.
+        parser: what declares the options.
+        others: options that are read elsewhere, in full only.
+    """
     known = parser._option_string_actions
     for word in words:
         flag = word.partition("=")[0]
         if flag.startswith("--") and not any(name.startswith(flag) for name in known):
-            parser.error(f"there is no option {flag}{did_you_mean(flag, known)}")
+            parser.error(f"there is no option {flag}{did_you_mean(flag, [*known, *others])}")
 
 
 def _hand_over(module: ModuleType, command: str, argv: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from gtrans.cli.shared.dispatch import Parser, refuse_unknown
 from gtrans.errors import GtransError, did_you_mean
 from gtrans.option_types import real, several, whole
 from gtrans.text.data_folder import check_data_folder
-from gtrans.training.limits import LIMITS, WITHOUT_LR
+from gtrans.training.limits import LIMITS, NEEDED, WITHOUT_LR
 
 TABLE = Path(__file__).with_name("train_options.json")
 TASK = "document_translation"
@@ -53,7 +53,7 @@ def check_words(argv: Sequence[str]) -> None:
         return
     given, unknown = parser.parse_known_args(argv)
     if str(given.task or TASK) == TASK:
-        refuse_unknown(argv, parser)
+        refuse_unknown(argv, parser, {"--config"})
         if unknown:
             parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         _check_arch(given.arch, table)
@@ -64,6 +64,11 @@ def check_words(argv: Sequence[str]) -> None:
     for name, message in _MISSING.items():
         if getattr(given, name) is None and not (name == "lr" and given.optimizer in WITHOUT_LR):
             raise GtransError(f"{message}.")
+    needed = NEEDED.get(str(given.lr_scheduler))
+    # Only the first of these has a default.
+    if needed not in (None, "warmup_updates", "max_update") and getattr(given, needed) is None:
+        flag = f"--{needed.replace('_', '-')}"
+        raise GtransError(f"`--lr-scheduler {given.lr_scheduler}` needs `{flag}`.")
     if given.max_tokens is None and given.batch_size is None:
         raise GtransError("`--max-tokens` is missing: the largest batch (or give `--batch-size`).")
 
