@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from support.tiny_models import TINY, StockCommands, TinyWorld
+
+from gtrans.showing.checkpoint import of_checkpoint
 
 COMMON = (
     *("--user-dir", "gtrans", "--task", "document_translation", "--unit", "document"),
@@ -44,8 +45,7 @@ def test_options_out_of_range(tiny: TinyWorld, tmp_path: Path) -> None:
 def test_one_language_says_the_direction(tiny: TinyWorld, tmp_path: Path) -> None:
     done = train(tiny, tmp_path, "--source-lang", "de", "--max-update", "1")
     assert done.status == 0, done.stderr
-    task = torch.load(tmp_path / "checkpoint_last.pt")["cfg"]["task"]
-    assert (task["source_lang"], task["target_lang"]) == ("de", "en")
+    assert of_checkpoint(tmp_path / "checkpoint_last.pt").facts["languages"] == "de-en"
 
 
 @pytest.mark.parametrize("choice", ["--optimizer=adafactor", "--lr-scheduler=manual"])
