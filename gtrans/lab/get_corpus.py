@@ -250,8 +250,8 @@ def _assemble(wanted: Wanted, source: Path) -> Made:
         finder = Finder(source, Path(stack.enter_context(temporary)))
         form, found = _choose(wanted, finder)
         before = _recorded(wanted)
-        names = ["-".join(pair) for pair in wanted.pairs]
-        if not wanted.corpus.others and before.get("pairs", names) != names:
+        pairs = ["-".join(pair) for pair in wanted.pairs]
+        if not wanted.corpus.others and before.get("pairs", pairs) != pairs:
             raise GtransError(
                 f"{wanted.folder} has the pair {', '.join(before['pairs'])}; give another `--out`"
             )
