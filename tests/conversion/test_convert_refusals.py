@@ -101,7 +101,7 @@ def test_files_that_are_not_there_or_not_to_be_written(
     status = convert(tmp_path / "none", authors, target)
     assert_refused(capsys, status, "none: there is no such data folder", target)
     status = convert(tmp_path, authors, target)
-    assert_refused(capsys, status, "dict.en.txt: there is no such dictionary", target)
+    assert_refused(capsys, status, "this is no data folder (it has in.pt)", target)
     inside = tmp_path / "none" / "out.pt"
     assert_refused(capsys, convert(corpus, authors, inside), "there is no folder", inside)
     assert_refused(capsys, convert(corpus, authors, tmp_path), "this is a folder", tmp_path)
