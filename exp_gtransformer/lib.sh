@@ -169,7 +169,7 @@ step() {
 
 origin() { # COMMAND...: the command without what launches it, and the inputs of `step`
   [[ $1 != "${LAUNCH[0]:-}" ]] || shift ${#LAUNCH[@]}
-  quoted "$@" && echo && stat -c '%n %s %Y' "${inputs[@]}"
+  quoted "$@" && echo && stat -c '%n %s %.Y' "${inputs[@]}"
 }
 
 # logged LOG COMMAND...: a training; status 75 where a signal has ended it with a checkpoint.
