@@ -94,6 +94,7 @@ class HowToDecode(TypedDict, total=False):
     bf16: bool
     tokens: bool
     nbest: int
+    choice: Choice
 
 
 @dataclass(frozen=True, kw_only=True)
