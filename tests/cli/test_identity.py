@@ -218,8 +218,8 @@ def start_from(
     """Begin a document model with a checkpoint."""
     return tiny.run(
         "train", data, *PLUGIN, "--arch", "gtransformer_tiny", *TINY, "--optimizer", "adam",
-        "--lr", "0", "--criterion", "cross_entropy", "--max-tokens", "1024", "--max-update", "1",
-        "--disable-validation", "--save-dir", saved, "--no-epoch-checkpoints",
+        "--lr", "1e-30", "--criterion", "cross_entropy", "--max-tokens", "1024",
+        "--max-update", "1", "--disable-validation", "--save-dir", saved, "--no-epoch-checkpoints",
         "--num-workers", "0", "--cpu", flag, checkpoint,
     )  # fmt: skip
 

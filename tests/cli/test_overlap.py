@@ -104,7 +104,10 @@ def test_mistakes_are_told_in_one_line(
     assert "`--overlap 1` is for models that read documents" in error(sentence, capsys)
     negative = command(tiny, *argv, "--overlap", "-1")
     assert "`--overlap` must be at least 0, but is -1" in error(negative, capsys)
-    training = ("--arch", "gtransformer_tiny", "--save-dir", tmp_path)
+    training = (
+        *("--arch", "gtransformer_tiny", "--save-dir", tmp_path),
+        *("--optimizer", "adam", "--lr", "1e-3"),
+    )
     recut = (*training, "--overlap", "0", "--recut")
     for name, options, message in (
         ("train", training, "is for decoding"),

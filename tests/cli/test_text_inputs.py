@@ -102,7 +102,7 @@ def test_no_line_in_none_out(tiny: TinyWorld, tmp_path: Path) -> None:
 PACKED = gzip.compress(b"".join(b"%d is a number\n" % number for number in range(3000)))
 CONTENTS = {
     "not UTF-8": (b"\ntwo \xff\n", "{}:2: not UTF-8 (byte 5 of the line is 0xff)"),
-    "UTF-16": ("one\n".encode("utf-16"), "{}:1: not UTF-8"),
+    "UTF-16": ("one\n".encode("utf-16"), "'{}' is no text but UTF-16"),
     "a surrogate": (b"\n\xed\xa0\x80\n", "{}:2: not UTF-8"),
     "10 MB in a line": (b"\n" + b"a b " * 2_500_000, "{}:2: a line of 9,999,999 characters"),
     "cut off": (PACKED[:-9], "'{}' is damaged as a gzip file"),
@@ -141,7 +141,7 @@ def test_what_cannot_be_read_is_one_line(
         translate(tiny, path, output),
         ["score", "--hyp", str(path), "--ref", f"{good}.de"],
         ["score", "--hyp", f"{good}.de", "--ref", str(path)],
-        ["cxmi", "--path", model, "--src", str(path), "--ref", str(path), "--cpu"],
+        ["cxmi", "--path", model, "--src", str(path), "--ref", f"{tmp_path}/bad.de", "--cpu"],
         ["prepare", *languages, "--train", str(tmp_path / "bad"), "--out", str(output)],
         ["prepare", *languages, "--train", good, "--valid", str(tmp_path / "bad"),
          "--out", str(output)],

@@ -88,5 +88,5 @@ def test_the_citation_names_this_version_and_the_papers(repo: Path) -> None:
 
 def test_the_changelog_has_this_version_and_its_promise(repo: Path) -> None:
     text = (repo / "CHANGELOG.md").read_text("utf-8")
-    assert f"## {__version__} " in text
+    assert f"## {__version__}\n" in text
     assert "**The promise on checkpoints.**" in text.split("## ")[0]
