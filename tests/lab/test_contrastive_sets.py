@@ -50,6 +50,15 @@ def consistency(folder: Path, *entries: Any, name: str = "deixis_test.json") -> 
     return path
 
 
+def test_the_right_candidate_listed_twice_does_not_beat_itself(tmp_path: Path) -> None:
+    right = CONSISTENT["dst"][1]
+    twice = {**CONSISTENT, "dst": [*CONSISTENT["dst"], right]}
+    (item,) = read_items(consistency(tmp_path, twice), "consistency")
+    assert len(item.candidates) == 4
+    assert tabulate([item], outcomes_of([item], [[-1, -2, -3, -1]]))["deixis_test"][1].right == 1
+    assert tabulate([item], outcomes_of([item], [[-1, -0.5, -3, -1]]))["deixis_test"][1].right == 0
+
+
 def test_consistency_as_published(tmp_path: Path) -> None:
     path = consistency(tmp_path, CONSISTENT, {**CONSISTENT, "ctx_dist": 3})
     first, second = read_items(path, "consistency")
