@@ -13,7 +13,7 @@ from typing import Any
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.sequence_generator import SequenceGenerator
-from measuring import Device, ratio, take_turns
+from measuring import CPU, Device, ratio, take_turns
 from report import Benchmark, Row, Rows, Target, table
 from systems import BEAM, Endless, equally_long, gtransformer, marks_of, stock, write_sequences
 from torch import Tensor, nn
@@ -65,16 +65,25 @@ def documents_in(sentences: list[Tensor | None]) -> list[list[Tensor]]:
 
 
 def write_documents(
-    model: nn.Module, dictionary: Dictionary, documents: list[list[Tensor]], max_tokens: int
+    model: nn.Module,
+    dictionary: Dictionary,
+    documents: list[list[Tensor]],
+    max_tokens: int,
+    place: Callable[[Any], Any] = CPU.place,
+    most: int | None = None,
 ) -> int:
-    """Translate documents in batches; returns the number of tokens of the translations."""
+    """Translate documents in batches of at most ``most`` rows (None: the default of our search).
+
+    Returns:
+        the number of tokens of the translations.
+    """
     frame, vocabulary = marks_of(dictionary)
     search = DocumentSearch(vocabulary, equally_long(BEAM))
     rows = [frame.source(document) for document in documents]
     written = 0
-    most = rows_at_once(BEAM, len(dictionary))
+    most = most or rows_at_once(BEAM, len(dictionary))
     for batch in make_batches([len(row) for row in rows], max_tokens, most):
-        source = {"src_tokens": frame.pad_rows([rows[number] for number in batch])}
+        source = {"src_tokens": place(frame.pad_rows([rows[number] for number in batch]))}
         words = [[len(sentence) - 1 for sentence in documents[number]] for number in batch]
         for found in search.search([Endless(model, dictionary)], source, words):
             written += len(found[0].tokens)

@@ -1,0 +1,504 @@
+"""What a GPU does in a second: training and decoding of base size, next to stock fairseq.
+
+    python scripts/benchmarks/gpu.py --out FILE [--documents TEXT.gz] [--trials]
+
+Cells come in the order of their value and are written to FILE one by one, so that a cut leaves a
+table. On the CPU (``--device cpu --size toy``) the same cells run at small sizes, as a try.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import signal
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import measuring
+import report
+import torch
+from documents import (
+    Batch,
+    Document,
+    dictionary_of,
+    document_batches,
+    documents_of,
+    sentence_batches,
+    words_of,
+)
+from fairseq import utils
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.data import Dictionary, data_utils
+from fairseq.optim.adam import FairseqAdamConfig
+from fairseq.optim.fp16_optimizer import FP16Optimizer
+from measuring import Device, Size
+from omegaconf import OmegaConf
+from systems import BEAM, gtransformer, stock, write_sequences
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+from whole_set import documents_in, write_documents
+
+from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
+from gtrans.decoding.batching import make_batches
+from gtrans.identity.files import atomic_writer
+from gtrans.models.base import encoder
+from gtrans.modules.group_attention import shapes_for
+from gtrans.modules.packed import unpack
+
+Row = dict[str, Any]
+YARDSTICK = "stock sentence Transformer"
+SENTENCES = "gtrans sentence Transformer"
+SYSTEMS: dict[str, dict[str, Any] | None] = {
+    YARDSTICK: None,
+    SENTENCES: {"doc_mode": "full"},
+    "G-Transformer, regroup": {"attention_backend": "regroup"},
+    "G-Transformer, varlen": {"attention_backend": "varlen"},
+    "document Transformer": {"doc_mode": "full"},
+}
+# Words of a document and of a batch, the most telling first.
+CELLS = [(512, 16384), (2048, 16384), (512, 65536), (2048, 65536)]
+MORE_CELLS = [(8192, 16384), (8192, 65536), (1024, 16384), (1024, 65536)]
+TOY_CELLS = [(60, 120), (120, 240)]
+_CELL_SECONDS = 20
+_WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
+_LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cuLaunchKernelEx", "cudaLaunchKernelExC")
+
+
+class Updates:
+    """Updates as ``fairseq-train --bf16`` makes them, the copy of the batch to the GPU included.
+
+    Args:
+        model, dictionary, device: of the system.
+        ours: the loss of our recipes instead of fairseq's, and plans with the batches.
+        fused: torch's fused Adam instead of fairseq's.
+        rows: rows of logits in memory at once (``--softmax-rows``).
+    """
+
+    def __init__(
+        self, model: Any, dictionary: Dictionary, device: Device, ours: bool, fused: bool = False,
+        rows: int | None = None,
+    ) -> None:  # fmt: skip
+        before = torch.cuda.memory_allocated() if device.name == "cuda" else 0
+        self.model, self.device, self.ours = device.model(model).train(), device, ours
+        task = SimpleNamespace(target_dictionary=dictionary)
+        self.criterion: Any = (
+            ChunkedCrossEntropy(task, label_smoothing=0.1, softmax_rows=rows) if ours
+            else LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
+        )  # fmt: skip
+        # A rate of almost nothing: the models are not to learn this text.
+        adam = OmegaConf.structured(FairseqAdamConfig(adam_betas="(0.9, 0.98)", lr=[1e-7]))
+        adam._name = "adam"
+        cfg = OmegaConf.create({
+            "common": {"bf16": True, "tpu": False, "fp16_scale_window": 128},
+            "optimizer": OmegaConf.to_container(adam, resolve=False),
+        })  # fmt: skip
+        cfg.optimizer.lr, cfg.optimizer.tpu = [1e-7], False
+        parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer = FP16Optimizer.build_optimizer(cfg, parameters)
+        if fused:
+            self.optimizer.optimizer = torch.optim.Adam(
+                self.optimizer.fp32_params, lr=1e-7, betas=(0.9, 0.98), fused=True
+            )
+
+        self.gigabytes = 0.0  # of parameters and the state of Adam
+        if device.name == "cuda":
+            small = documents_of(32, 1, dictionary)
+            self.step(self.planned(document_batches(small, dictionary, 1)[0]))
+            self.gigabytes = (torch.cuda.memory_allocated() - before) / 2**30
+
+    def planned(self, batch: Batch) -> Batch:
+        """The batch as a data worker gives it."""
+        if not self.ours:
+            return batch
+        plan = self.model.planner.packed(batch["net_input"])
+        return {**batch, "net_input": {**batch["net_input"], "plan": plan}}
+
+    def passes(self, batch: Batch) -> int:
+        """Forward and backward on a batch of the host; what gradients are divided by."""
+        batch = self.device.place(batch)
+        if self.ours:
+            net_input = batch["net_input"]
+            batch = {**batch, "net_input": {**net_input, "plan": unpack(net_input["plan"])}}
+        loss, size, _ = self.criterion(self.model, batch)
+        self.optimizer.backward(loss)
+        return int(size)
+
+    def step(self, batch: Batch) -> None:
+        """One update."""
+        size = self.passes(batch)
+        self.optimizer.multiply_grads(1 / size)
+        norm = self.optimizer.clip_grad_norm(1.0)
+        if not torch.isfinite(norm):  # fairseq's trainer asks, too
+            raise FloatingPointError("the gradients are not finite")
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def steps(self, batches: list[Batch]) -> None:
+        """One update on each."""
+        for batch in batches:
+            self.step(batch)
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Ends what is inside with TimeoutError."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"longer than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def outcome(work: Callable[[], Row], limit: int) -> Row:
+    """What ``work`` found, or why it found nothing."""
+    try:
+        with at_most(limit):
+            return work()
+    except (torch.OutOfMemoryError, TimeoutError, FloatingPointError, RuntimeError) as error:
+        return {"failed": f"{type(error).__name__}: {error}".partition("\n")[0][:200]}
+
+
+def reset(device: Device) -> None:
+    """Forget peaks, and memory that no tensor needs."""
+    if device.name == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+def gigabytes(device: Device) -> float | None:
+    """The most that tensors needed since :func:`reset`; None on the CPU."""
+    return torch.cuda.max_memory_allocated() / 2**30 if device.name == "cuda" else None
+
+
+def texts(args: argparse.Namespace, dictionary: Dictionary, words: int, batch: int) -> Any:
+    """Batches of a cell: of documents, of stock's sentences, of our sentences."""
+    sample = max(args.words // batch, 2)
+    corpus = documents_of(words, max(4 * args.words // words, 2), dictionary)
+    documents = document_batches(corpus[: max(sample * batch // words, 2)], dictionary, batch)
+    stock_batches = sentence_batches(corpus, dictionary, batch, sample)
+    ours = [_right_padded(one, dictionary) for one in stock_batches]
+    return documents[:sample], stock_batches, ours
+
+
+def _right_padded(batch: Batch, dictionary: Dictionary) -> Batch:
+    """The same sentences with the padding where our data set has it."""
+    rows = [row[row.ne(dictionary.pad())] for row in batch["net_input"]["src_tokens"]]
+    source = data_utils.collate_tokens(rows, dictionary.pad(), left_pad=False)
+    return {**batch, "net_input": {**batch["net_input"], "src_tokens": source}}
+
+
+def training(
+    args: argparse.Namespace, device: Device, dictionary: Dictionary, more: bool = False
+) -> Iterator[Row]:
+    """Updates of all systems."""
+    systems = {
+        name: Updates(_model(args.size, dictionary, options), dictionary, device, bool(options))
+        for name, options in SYSTEMS.items()
+        if device.name == "cuda" or "varlen" not in name
+    }
+    for words, batch in args.more_cells if more else args.cells:
+        documents, theirs, ours = texts(args, dictionary, words, batch)
+        made = {YARDSTICK: theirs, SENTENCES: ours}
+        cells = {
+            name: [updates.planned(one) for one in made.get(name, documents)]
+            for name, updates in systems.items()
+        }
+        for name, batches in cells.items():
+            reset(device)
+            row = outcome(
+                lambda n=name, b=batches: _speed(device, dictionary, systems[n], b, args.seconds),
+                _CELL_SECONDS,
+            )
+            yield {"part": "training", "system": name, "words": words, "batch": batch, **row}
+            systems[name].optimizer.zero_grad()
+        if device.name == "cuda" and (words, batch) in CELLS[:3]:
+            for name, batches in cells.items():
+                row = outcome(partial(profiled, systems[name], batches[0]), _CELL_SECONDS)
+                yield {"part": "profile", "system": name, "words": words, "batch": batch, **row}
+
+
+def _model(size: Size, dictionary: Dictionary, options: Mapping[str, Any] | None) -> nn.Module:
+    if options is None:
+        return stock(size, dictionary)
+    model: nn.Module = gtransformer(size, dictionary, **options)
+    return model
+
+
+def _speed(
+    device: Device, dictionary: Dictionary, updates: Updates, batches: list[Batch], seconds: float
+) -> Row:
+    before = torch.cuda.memory_allocated() / 2**30 if device.name == "cuda" else 0.0
+    words = words_of(batches, dictionary)
+    first = device.seconds(partial(updates.steps, batches))  # shapes that no batch had before
+    rounds: list[float] = []
+    while len(rounds) < 2 or sum(rounds) < seconds:
+        rounds.append(device.seconds(partial(updates.steps, batches)))
+    peak = gigabytes(device)
+    return {
+        "words_per_second": words / statistics.median(rounds),
+        "least": words / max(rounds),
+        "most": words / min(rounds),
+        "updates": len(batches) * len(rounds),
+        "first_words_per_second": words / first,
+        # what only this system needs, of several that are there
+        "gigabytes": None if peak is None else peak - before + updates.gigabytes,
+    }
+
+
+def profiled(updates: Updates, batch: Batch) -> Row:
+    """Where an update spends its time: waits and launches of the host, work of the GPU."""
+    updates.step(batch)
+    torch.cuda.synchronize()
+    parts: Row = {}
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
+        torch.cuda.synchronize()
+    idle = Counter(event.name for event in recorded.events())
+    for part, work in (("passes", updates.passes), ("update", updates.step)):
+        updates.optimizer.zero_grad()
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        work(batch)
+        launched = time.perf_counter() - begin
+        torch.cuda.synchronize()
+        whole = time.perf_counter() - begin
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
+            work(batch)
+            torch.cuda.synchronize()
+        names = Counter(event.name for event in recorded.events())
+        table = recorded.key_averages()
+        kernels = sorted(table, key=lambda event: -event.self_device_time_total)
+        parts[part] = {
+            "host_ms": launched * 1000,
+            "all_ms": whole * 1000,
+            "gpu_ms": sum(event.self_device_time_total for event in table) / 1000,
+            "launches": sum(names[name] for name in _LAUNCHES),
+            "waits": sum(names[name] - idle[name] for name in _WAITS),
+            "copies": names["cudaMemcpyAsync"],
+            "slowest": [
+                [event.key[:90], event.count, round(event.self_device_time_total / 1000, 3)]
+                for event in kernels[:14]
+            ],
+        }
+    updates.optimizer.zero_grad()
+    return parts
+
+
+def decoding(args: argparse.Namespace, device: Device, dictionary: Dictionary) -> Iterator[Row]:
+    """Translating real documents, as documents and sentence by sentence."""
+    lines = real_lines(args.documents, dictionary, args.document_count)
+    sentences = [line for line in lines if line is not None]
+    documents = documents_in(lines)
+    singles = [[sentence] for sentence in sentences]
+    models: dict[str, Any] = {
+        name: device.model(_model(args.size, dictionary, options)).eval()
+        for name, options in list(SYSTEMS.items())[:3]
+    }
+    theirs, ours, gtrans = models.values()
+    place = device.place
+    write: dict[str, tuple[list[Any], Callable[[list[Any], int, int], int]]] = {
+        YARDSTICK: (sentences, partial(write_stock, theirs, dictionary, place)),
+        SENTENCES: (singles, partial(write_ours, ours, dictionary, place)),
+        "G-Transformer": (documents, partial(write_ours, gtrans, dictionary, place)),
+    }
+    for rows, work in write.values():
+        outcome(lambda r=rows, w=work: {"tokens": w(r[:4], 4000, 4)}, _CELL_SECONDS)
+    for tokens, most in args.decoding_batches:
+        for name, (rows, work) in write.items():
+            reset(device)
+            yield {
+                "part": "decoding", "system": name, "batch": tokens, "most_rows": most,
+                "sentences": len(sentences), "rows": len(rows),
+                **outcome(
+                    lambda r=rows, w=work, t=tokens, m=most: _written(device, lambda: w(r, t, m)),
+                    2 * _CELL_SECONDS,
+                ),
+            }  # fmt: skip
+
+
+def _written(device: Device, write: Callable[[], int]) -> Row:
+    begin = device.now()
+    written = write()
+    seconds = device.now() - begin
+    return {"tokens": written, "seconds": seconds, "tokens_per_second": written / seconds,
+            "gigabytes": gigabytes(device)}  # fmt: skip
+
+
+def write_ours(
+    model: nn.Module, dictionary: Dictionary, place: Any, rows: list[list[Tensor]], tokens: int,
+    most: int,
+) -> int:  # fmt: skip
+    """Translate as many rows at once as have ``tokens``, at most ``most``."""
+    return write_documents(model, dictionary, rows, tokens, place, most)
+
+
+def write_stock(
+    model: nn.Module, dictionary: Dictionary, place: Any, sentences: list[Tensor], tokens: int,
+    most: int,
+) -> int:  # fmt: skip
+    """Translate with fairseq's generator, every sentence as long as the longest of its batch."""
+    written = 0
+    for batch in make_batches([len(sentence) for sentence in sentences], tokens, most):
+        rows = [sentences[number] for number in batch]
+        source = place(data_utils.collate_tokens(rows, dictionary.pad(), left_pad=True))
+        written += write_sequences(model, dictionary, source, source.size(1) - 1, BEAM)
+    return written
+
+
+def real_lines(path: Path | None, dictionary: Dictionary, most: int) -> list[Tensor | None]:
+    """Sentences with the lengths of those of a text, an empty line between documents; no marks."""
+    if path is None:
+        text: list[Document] = documents_of(120, most, dictionary)
+        lengths = [[len(source) for source, _ in document] for document in text]
+    else:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            blocks = file.read().strip("\n").split("\n\n")
+        lengths = [[len(line.split()) for line in block.splitlines()] for block in blocks[:most]]
+    draw = torch.Generator().manual_seed(1)
+    found: list[Tensor | None] = []
+    for document in lengths:
+        for length in document:
+            ids = torch.randint(dictionary.nspecial, len(dictionary), (length,), generator=draw)
+            found.append(torch.cat([ids, torch.tensor([dictionary.eos()])]))
+        found.append(None)
+    return found
+
+
+def long_document(args: argparse.Namespace, device: Device, dictionary: Dictionary) -> Any:
+    """One update on one document of very many words."""
+    for name in ("G-Transformer, regroup", "G-Transformer, varlen", "document Transformer"):
+        if device.name == "cpu" and "varlen" in name:
+            continue
+        for words in args.long:
+            reset(device)
+            model = _model(args.size, dictionary, SYSTEMS[name])
+            updates = Updates(model, dictionary, device, ours=True)
+            batch = updates.planned(
+                document_batches(documents_of(words, 1, dictionary), dictionary, 1)[0]
+            )
+
+            def work(updates: Updates = updates, batch: Batch = batch) -> Row:
+                updates.step(batch)
+                reset(device)
+                return {
+                    "seconds": device.seconds(partial(updates.step, batch)),
+                    "gigabytes": gigabytes(device),
+                }
+
+            row = outcome(work, _CELL_SECONDS)
+            yield {"part": "long document", "system": name, "words": words, **row}
+            del model, updates, batch, work
+
+
+def trials(args: argparse.Namespace, device: Device, dictionary: Dictionary) -> Iterator[Row]:
+    """What could make updates faster, one switch at a time."""
+    options: dict[str, dict[str, Any]] = {
+        "as it is": {},
+        "fused Adam": {"fused": True},
+        "fused Adam, 8,192 rows of logits": {"fused": True, "rows": 8192},
+        "fused Adam, 65,536 rows of logits": {"fused": True, "rows": 65536},
+        "fused Adam, exact shapes": {"fused": True, "shapes": "exact"},
+        "fused Adam, cuDNN attention": {"fused": True, "cudnn": True},
+    }
+    words, batch = args.cells[0]
+    documents, theirs, ours = texts(args, dictionary, words, batch)
+    of = {YARDSTICK: theirs, SENTENCES: ours}
+    for name in (YARDSTICK, SENTENCES, "G-Transformer, regroup", "G-Transformer, varlen"):
+        if device.name == "cpu" and "varlen" in name:
+            continue
+        for trial, switches in options.items():
+            if name == YARDSTICK and switches.keys() & {"rows", "shapes"}:
+                continue
+            reset(device)
+            switches = dict(switches)
+            torch.backends.cuda.enable_cudnn_sdp(bool(switches.pop("cudnn", False)))
+            exact = switches.pop("shapes", None) == "exact"
+            model = _model(args.size, dictionary, SYSTEMS[name])
+            fused = {"fused": False} if device.name == "cpu" else {}
+            updates = Updates(model, dictionary, device, bool(SYSTEMS[name]), **switches | fused)
+            encoder.shapes_for = (lambda _: "exact") if exact else shapes_for
+            batches = [updates.planned(one) for one in of.get(name, documents)]
+            encoder.shapes_for = shapes_for
+            row = outcome(
+                partial(_speed, device, dictionary, updates, batches, args.seconds), _CELL_SECONDS
+            )
+            yield {"part": "trial", "system": name, "trial": trial, "words": words,
+                   "batch": batch, **row}  # fmt: skip
+
+
+def options_of(argv: list[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--device", choices=("cpu", "cuda-bf16"), default="cuda-bf16")
+    parser.add_argument("--size", choices=measuring.SIZES, default="base")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON of all cells")
+    parser.add_argument(
+        "--documents", type=Path, metavar="FILE",
+        help="gzipped text whose sentence lengths are decoded, an empty line between documents",
+    )  # fmt: skip
+    parser.add_argument("--document-count", type=int, default=200, metavar="N")
+    parser.add_argument("--seconds", type=float, default=1.5, help="of a cell (default: 1.5)")
+    parser.add_argument(
+        "--parts", nargs="+", choices=list(PARTS), default=["training", "decoding", "long", "more"]
+    )
+    args = parser.parse_args(argv)
+    toy = args.size == measuring.TOY
+    args.cells, args.more_cells = (TOY_CELLS, TOY_CELLS[:1]) if toy else (CELLS, MORE_CELLS)
+    args.words = 480 if toy else 98_304
+    args.decoding_batches = [(300, 4)] if toy else [(256_000, 1024), (16_000, 234)]
+    args.long = [240] if toy else [65_536]
+    args.size = measuring.SIZES[args.size]
+    return args
+
+
+PARTS: dict[str, Callable[..., Iterator[Row]]] = {
+    "training": training,
+    "more": partial(training, more=True),
+    "decoding": decoding,
+    "long": long_document,
+    "trials": trials,
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, write."""
+    args = options_of(argv)
+    measuring.prepare_process()
+    device = measuring.DEVICES[args.device]
+    utils.set_torch_seed(1)
+    versions = report.versions()
+    if device.name == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(False)
+        versions |= {"GPU": torch.cuda.get_device_name(), "CUDA": str(torch.version.cuda)}
+    rows: list[Row] = []
+    dictionary = dictionary_of(args.size)
+    for part in args.parts:
+        for row in islice(PARTS[part](args, device, dictionary), None):
+            rows.append({**row, "at_second": round(time.perf_counter() - BEGIN, 1)})
+            with atomic_writer(args.out) as file:
+                file.write(json.dumps({"versions": versions, "rows": rows}, indent=1) + "\n")
+            brief = {k: v for k, v in rows[-1].items() if not isinstance(v, dict)}
+            print("  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}"
+                            for k, v in brief.items()), flush=True)  # fmt: skip
+    return 0
+
+
+BEGIN = time.perf_counter()
+
+if __name__ == "__main__":
+    sys.exit(main())
