@@ -30,7 +30,8 @@ from support.host_waits import HostWaits, pretend
 from systems import BEAM, Endless, gtransformer, marks_of
 
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
-from gtrans.decoding.document_search import DocumentSearch, SearchOptions
+from gtrans.decoding.document_search import DocumentSearch
+from gtrans.decoding.options import SearchOptions
 from gtrans.modules.packed import unpack
 
 _CALLS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")

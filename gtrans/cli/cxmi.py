@@ -40,7 +40,7 @@ from gtrans.text.reader import read_parallel
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gtrans.decoding.context_use import Text
+    from gtrans.decoding.force_decode import Text
 
 EXAMPLE = (
     "gtrans cxmi --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -126,8 +126,9 @@ def run(args: argparse.Namespace) -> None:
     documents = read_parallel(args.src, args.ref, choice_of(args))
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.decoding.context_use import Side, Text, alone, in_random_context, token_scores
-    from gtrans.decoding.loading import load_models, set_instances, split_paths
+    from gtrans.decoding.force_decode import Side, Text, alone, in_random_context, token_scores
+    from gtrans.decoding.loading import load_models, set_instances
+    from gtrans.decoding.options import split_paths
     from gtrans.text.prepared_folder import load_pipeline
 
     def loaded(paths: str, data: str | None) -> tuple[list[Any], Any, Text]:

@@ -38,7 +38,7 @@ def hand_over(argv: Sequence[str]) -> None:
     from fairseq import options
 
     from gtrans.cli.shared.fairseq_commands import parse
-    from gtrans.decoding.loading import split_paths
+    from gtrans.decoding.options import split_paths
     from gtrans.errors import GtransError
 
     # fairseq-generate declares an architecture, too, for tasks that ask the model for options.

@@ -34,8 +34,7 @@ from gtrans.cli.shared.model_options import (
     context_of,
 )
 from gtrans.cli.shared.reading import add_choice, choice_of
-from gtrans.decoding.search_options import SearchOptions
-from gtrans.decoding.translation_options import MAX_TOKENS
+from gtrans.decoding.options import MAX_TOKENS, DecodingOptions, SearchOptions, split_paths
 from gtrans.errors import GtransError
 from gtrans.formats.catalogue import SUFFIXES
 from gtrans.libraries import ENGINE
@@ -100,31 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_choice(files, ("source",))
     search = parser.add_argument_group("search")
-    for flag, help_text in (
-        ("--beam", "beam size"),
-        ("--max-len-a", "A: a source sentence of n tokens gets at most A n + B tokens"),
-        ("--max-len-b", "B in the line above"),
-        ("--min-len", "least number of tokens in a translated sentence"),
-        (
-            "--lenpen",
-            "length penalty: scores are divided by length ** LENPEN, so that values "
-            "above 1 favour long translations",
-        ),
-        ("--unkpen", "penalty for <unk>"),
-        (
-            "--no-repeat-ngram-size",
-            "no sentence has the same N pieces in a row twice; each sentence of a document counts "
-            "for itself, as with a sentence model; 0: no limit",
-        ),
-    ):
-        default = getattr(SearchOptions, flag.removeprefix("--").replace("-", "_"))
-        search.add_argument(
-            flag,
-            type=type(default),
-            default=default,
-            metavar="N" if isinstance(default, int) else "X",
-            help=f"{help_text} (default: %(default)s)",
-        )
+    SearchOptions.add_arguments(search)
     unit = parser.add_argument_group("size")
     unit.add_argument(
         "--max-tokens",
@@ -135,13 +110,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "short rows would fill the memory (default: %(default)s)",
     )
     add_instances(unit, "as in training")
-    search.add_argument(
-        "--free",
-        action="store_true",
-        help="document Transformer only: the model decides how many sentences it writes and where "
-        "a document ends, as in the papers' baselines; the output has one line for each document, "
-        "and only scores over documents are possible",
-    )
     add_device(unit)
     unit.add_argument(
         "--bf16",
@@ -181,57 +149,35 @@ def run(args: argparse.Namespace) -> None:
     Raises:
         GtransError: see :func:`gtrans.decoding.translation.translate`.
     """
-    # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.decoding.file_translation import translate_files
-    from gtrans.decoding.loading import split_paths
-    from gtrans.decoding.stream_translation import translate_stream
-    from gtrans.decoding.translation import translate
-    from gtrans.decoding.translation_options import (
-        DecodingOptions,
-        FilesOptions,
-        TranslationOptions,
+    given = DecodingOptions(
+        paths=tuple(split_paths(args.path)),
+        data=args.data,
+        search=SearchOptions.of(args),
+        max_tokens=args.max_tokens,
+        max_doc_tokens=args.max_doc_tokens,
+        overlap=args.overlap,
+        context=_overrides(args.model_overrides) | context_of(args),
+        cpu=args.cpu,
+        fp16=args.fp16,
+        bf16=args.bf16,
+        force=args.force,
+        tokens=args.tokens,
+        choice=choice_of(args),
+        nbest=0 if not args.json else 1 if args.nbest is None else args.nbest,
     )
-
     _check(args)
-    how: dict[str, Any] = {
-        "paths": tuple(split_paths(args.path)),
-        "data": args.data,
-        "search": SearchOptions(
-            beam=args.beam,
-            max_len_a=args.max_len_a,
-            max_len_b=args.max_len_b,
-            min_len=args.min_len,
-            lenpen=args.lenpen,
-            unkpen=args.unkpen,
-            free=args.free,
-            no_repeat_ngram_size=args.no_repeat_ngram_size,
-        ),
-        "max_tokens": args.max_tokens,
-        "max_doc_tokens": args.max_doc_tokens,
-        "overlap": args.overlap,
-        "context": _overrides(args.model_overrides) | context_of(args),
-        "cpu": args.cpu,
-        "fp16": args.fp16,
-        "bf16": args.bf16,
-        "force": args.force,
-        "tokens": args.tokens,
-        "choice": choice_of(args),
-        "nbest": 0 if not args.json else 1 if args.nbest is None else args.nbest,
-    }
+    # Imported on demand: torch and fairseq need seconds, which --help should not.
+    from gtrans.decoding import translation
+
     if args.stream:
-        translate_stream(DecodingOptions(**how))
+        translation.translate_stream(given)
     elif args.sources:
-        translate_files(
-            FilesOptions(
-                **how,
-                sources=tuple(args.sources),
-                output_dir=args.output_dir,
-                format=args.format,
-                split_sentences=args.split_sentences,
-            )
+        files = translation.Files(
+            tuple(args.sources), args.output_dir, args.format, args.split_sentences
         )
+        translation.translate_files(given, files)
     else:
-        translate(TranslationOptions(**how, output=args.output, input=args.input, split=args.split))
+        translation.translate(given, args.output, args.input, args.split)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -260,6 +206,15 @@ def _check(args: argparse.Namespace) -> None:
         if value is not None and not given:
             belongs = "FILE or FOLDER" if flag == "output-dir" else "`--input` or `--split`"
             raise GtransError(f"`--{flag}` belongs to {belongs}, which is not given.")
+    if args.input is not None and args.split is not None:
+        raise GtransError("give either `--input` FILE or `--split` NAME.")
+    if args.split is not None and args.data is None:
+        raise GtransError("`--split` needs `--data`, the folder of the binarised split.")
+    if args.sources and args.free:
+        raise GtransError(
+            "`--free` gives no translation for each sentence, which a document needs to keep its "
+            "form; translate text with `--input`."
+        )
     for flag, value in (("format", args.format), ("split-sentences", args.split_sentences)):
         if value and not args.sources:
             raise GtransError(f"`--{flag}` belongs to FILE or FOLDER, which is not given.")

@@ -115,7 +115,7 @@ class Unit(ABC):
     def sentence_by_sentence(self) -> bool:
         """Whether a document is translated one sentence after the other.
 
-        If so, the search is :class:`gtrans.decoding.stream_search.StreamSearch`, else
+        If so, the search is :class:`gtrans.decoding.part_search.StreamSearch`, else
         :class:`gtrans.decoding.document_search.DocumentSearch`.
         """
         return False
@@ -125,7 +125,7 @@ class Unit(ABC):
         """Most tokens of a row that are translated at once; None: all of them.
 
         If it is a number, rows to translate are whole documents, and the search is
-        :class:`gtrans.decoding.instance_search.InstanceSearch`.
+        :class:`gtrans.decoding.part_search.InstanceSearch`.
         """
         return None
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from gtrans.decoding.force_decode import MAX_TOKENS, EncodedDocument, score_documents
-from gtrans.decoding.lines import lines_of_text
-from gtrans.decoding.translation_options import DecodingOptions
-from gtrans.decoding.translator import Translator
+from gtrans.decoding.options import DecodingOptions
+from gtrans.decoding.translator import Translator, lines_of_text
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive import Item
 from gtrans.text.pipeline import TextPipeline

@@ -15,19 +15,42 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gtrans.decoding.largest import largest
-from gtrans.decoding.repetitions import forbid_repetitions
-from gtrans.decoding.search_options import SearchOptions, SearchVocabulary
-from gtrans.decoding.search_trace import SearchTrace
+from gtrans.decoding.options import SearchOptions
 from gtrans.models.base.contract import SearchableModel, SearchState
 
-__all__ = [
-    "DocumentHypothesis",
-    "DocumentSearch",
-    "SearchOptions",
-    "SearchVocabulary",
-    "SentenceHypothesis",
-]
+
+@dataclass(frozen=True)
+class SearchVocabulary:
+    """Symbols that a search treats in a special way.
+
+    Attributes:
+        opening: id of the symbol that opens the decoder's input and every sentence:
+            ``<s>``, ``</s>`` if the end of a sentence opens the next one, or a language symbol
+            (:class:`gtrans.data.frame.Frame`).
+        document_mark: id of the symbol that opens the decoder's input instead, once, and that a
+            model predicts at the end of a document, or None.
+        eos: id of ``</s>``.
+        pad: id of padding.
+        unk: id of the unknown word.
+        forbidden: ids that are not words and are never generated.
+        prefix: id of the symbol that follows the opening symbol of every sentence, or None.
+        max_input_tokens: most tokens of the decoder's input; the search ends sentences early
+            enough to leave room for those after them. None: there is no limit.
+    """
+
+    opening: int
+    eos: int
+    pad: int
+    unk: int
+    forbidden: tuple[int, ...]
+    prefix: int | None = None
+    max_input_tokens: int | None = None
+    document_mark: int | None = None
+
+    @property
+    def first(self) -> int:
+        """The symbol that opens the decoder's input."""
+        return self.opening if self.document_mark is None else self.document_mark
 
 
 @dataclass(frozen=True)
@@ -69,11 +92,6 @@ class DocumentSearch:
         self.vocabulary = vocabulary
         self.options = options
 
-    @property
-    def run_type(self) -> type[Run]:
-        """The class of a search in progress."""
-        return Run
-
     @torch.no_grad()
     def search(
         self,
@@ -100,7 +118,8 @@ class DocumentSearch:
         if "prefix" in source:
             read = source["prefix"].ne(self.vocabulary.pad).sum(1)
         device = source["src_tokens"].device
-        run = self.run_type(self.vocabulary, self.options, source_lengths, device, read)
+        kind = _FreeRun if self.options.free else Run
+        run = kind(self.vocabulary, self.options, source_lengths, device, read)
         states = [model.begin_decoding(source, self.options.beam) for model in models]
         while run.numbers:
             tokens, opens = run.newest()
@@ -390,3 +409,144 @@ class Run:
             sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)
             for hypotheses in self.finished
         ]
+
+
+class _FreeRun(Run):
+    """A search in progress in which the model decides where sentences and the document end.
+
+    So the papers decode the document Transformer. It needs a model that has learnt where documents
+    end (:attr:`gtrans.data.frame.Frame.document_mark`), and its translation cannot be aligned with
+    the source sentence by sentence. The whole document counts as one sentence of the base class.
+    The document mark can follow ``</s>`` only. A document is ended when it is as long as all its
+    sentences could be together.
+    """
+
+    def __init__(
+        self,
+        vocabulary: SearchVocabulary,
+        options: SearchOptions,
+        source_lengths: Sequence[Sequence[int]],
+        device: torch.device,
+        read: Tensor | None = None,
+    ) -> None:
+        if vocabulary.document_mark is None:
+            raise ValueError("a free search needs a symbol that ends documents")
+        super().__init__(vocabulary, options, [[sum(n)] for n in source_lengths], device, read)
+        self.end = vocabulary.document_mark
+        # (documents, 1): most tokens, ends of sentences included
+        most = [sum(options.limit(words) + 1 for words in of_row) for of_row in source_lengths]
+        self.limits = torch.tensor(most, device=device)[:, None]
+
+    def _totals(self, log_probs: Tensor) -> Tensor:
+        vocabulary, never = self.vocabulary, float("-inf")
+        of_document = log_probs[:, self.end].clone()
+        log_probs.index_fill_(1, self.forbidden, never)
+        log_probs[:, vocabulary.unk] -= self.options.unkpen
+        ended = self.tokens.flatten().eq(vocabulary.eos)
+        full = (self.limits <= self.step + 1).expand_as(self.tokens).flatten()
+        longest = vocabulary.max_input_tokens
+        if longest is not None and self.step + 2 >= longest:
+            full = torch.ones_like(full)
+        of_sentence = log_probs[:, vocabulary.eos].clone()
+        size = self.options.no_repeat_ngram_size
+        if size:  # the whole document is one sequence, as in fairseq
+            length = torch.full_like(self.written, self.step).flatten()
+            forbid_repetitions(log_probs, self.history.flatten(0, 1), length, size)
+        too_short = ~full & self.written.flatten().lt(self.options.min_len)
+        of_sentence.masked_fill_(too_short | (full & ended), never)
+        given = {vocabulary.eos: of_sentence, self.end: of_document.masked_fill(~ended, never)}
+        return self._added(log_probs, full, given)
+
+    def _ends(self, token: Tensor, origin: Tensor) -> Tensor:
+        return token.eq(self.end)
+
+
+def forbid_repetitions(log_probs: Tensor, history: Tensor, written: Tensor, size: int) -> None:
+    """Give ``-inf`` to every piece that would end a second n-gram of ``size`` in its sentence.
+
+    Args:
+        log_probs: ``(hypotheses, vocabulary)``; changed in place.
+        history: ``(hypotheses, length)`` all tokens so far.
+        written: ``(hypotheses,)`` how many of the last tokens are pieces of the sentence that is
+            being written; those before are marks and other sentences.
+        size: of the n-grams.
+    """
+    length = history.size(1)
+    if length < size:
+        return
+    ngrams = history.unfold(1, size, 1)  # (hypotheses, places, size)
+    places = ngrams.size(1)
+    begin = length - written  # of the sentence
+    newest = history[:, length - size + 1 :]
+    repeated = ngrams[:, :, :-1].eq(newest[:, None]).all(2)
+    repeated &= history.new_ones(places).cumsum(0).sub(1) >= begin[:, None]
+    # Added, not put at the places found: the host need not know where they are.
+    added = torch.where(repeated, float("-inf"), 0.0).to(log_probs)
+    log_probs.scatter_add_(1, ngrams[:, :, -1], added)
+
+
+_BLOCK = 64
+
+
+def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """What ``topk(count, 1)`` of ``numbers (rows, columns)`` returns, several times faster.
+
+    Of equal numbers it may choose other columns than ``topk``, which promises no order of them.
+
+    A block of columns can hold one of the largest numbers only if its own largest number is one of
+    the ``count`` largest of all blocks. So one fast pass finds the blocks, and only those are
+    searched.
+
+    Returns:
+        the numbers, the largest first, and their columns, each ``(rows, count)``.
+    """
+    rows, columns = numbers.shape
+    blocks = columns // _BLOCK
+    if blocks <= 2 * count:
+        return numbers.topk(count, 1)
+    rest = blocks * _BLOCK
+    found = numbers[:, :rest].view(rows, blocks, _BLOCK).amax(2).topk(count, 1).indices
+    inside = torch.arange(_BLOCK, device=numbers.device)
+    index = (found[:, :, None] * _BLOCK + inside).flatten(1)
+    if rest < columns:
+        after = torch.arange(rest, columns, device=numbers.device)
+        index = torch.cat([index, after.expand(rows, -1)], 1)
+    best, place = numbers.gather(1, index).topk(count, 1)
+    return best, index.gather(1, place)
+
+
+class SearchTrace:
+    """Tokens, parents and scores of all steps, so that the search never copies a history."""
+
+    def __init__(self, documents: int, beam: int, device: torch.device) -> None:
+        """An empty history of ``documents`` searches with ``beam`` hypotheses each."""
+        # (documents, steps, what, beam): doubles hold ids and single precision exactly
+        self._data = torch.zeros(documents, 64, 3, beam, dtype=torch.double, device=device)
+
+    def add(self, step: int, tokens: Tensor, parents: Tensor, scores: Tensor) -> None:
+        """Store a step.
+
+        Args:
+            step: number of the step.
+            tokens: ``(documents, beam)`` ids.
+            parents: ``(documents, beam)`` the hypotheses that are continued.
+            scores: ``(documents, beam)`` log-probabilities of the tokens.
+        """
+        if step == self._data.size(1):
+            self._data = torch.cat([self._data, torch.zeros_like(self._data)], 1)
+        for number, values in enumerate((tokens, parents, scores)):
+            self._data[:, step, number] = values
+
+    def follow(self, document: int, steps: int, hypothesis: int) -> tuple[list[int], list[float]]:
+        """The tokens and scores of a hypothesis after ``steps`` steps."""
+        tokens, scores = [], []
+        for of_step in reversed(self._data[document, :steps].tolist()):
+            token, parent, score = (values[hypothesis] for values in of_step)
+            tokens.append(int(token))
+            scores.append(score)
+            hypothesis = int(parent)
+        return tokens[::-1], scores[::-1]
+
+    def keep(self, documents: Tensor) -> None:
+        """Drop all other documents."""
+        self._data = self._data[documents]

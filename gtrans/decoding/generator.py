@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
@@ -13,29 +13,23 @@ from fairseq.dataclass.configs import GenerationConfig
 from torch import Tensor
 
 from gtrans.data.examples import ExampleBuilder, source_of
-from gtrans.decoding.batching import make_batches, rows_at_once
 from gtrans.decoding.document_search import (
     DocumentHypothesis,
     DocumentSearch,
-    SearchOptions,
     SearchVocabulary,
     SentenceHypothesis,
 )
-from gtrans.decoding.free_search import FreeSearch
-from gtrans.decoding.instance_search import InstanceSearch
 from gtrans.decoding.loading import not_finite
-from gtrans.decoding.part_search import FinishedParts
-from gtrans.decoding.stream_search import StreamSearch
+from gtrans.decoding.options import SearchOptions
+from gtrans.decoding.part_search import FinishedParts, InstanceSearch, StreamSearch
+from gtrans.decoding.translator import make_batches, rows_at_once
 from gtrans.errors import GtransError
 
 # Tokens of a batch within one document, with padding; --max-tokens of `fairseq-interactive`
 # applies to whole documents.
 _DOCUMENT_TOKENS = 4000
 # Options that document search supports, and options that do not concern it.
-_HONOURED = {
-    "beam", "nbest", "max_len_a", "max_len_b", "min_len", "unnormalized", "lenpen", "unkpen",
-    "temperature", "no_repeat_ngram_size",
-}  # fmt: skip
+_HONOURED = {"nbest", *(option.name for option in fields(SearchOptions))}
 _UNRELATED = {
     "_name", "no_seed_provided", "no_early_stop", "no_beamable_mm", "lm_weight", "sacrebleu",
 }  # fmt: skip
@@ -67,7 +61,8 @@ class DocumentGenerator:
         models: Sequence[Any],
         dictionary: Dictionary,
         examples: ExampleBuilder,
-        generation: Any,
+        options: SearchOptions,
+        nbest: int,
         symbols: Sequence[int],
         complete: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] = dict,
     ) -> None:
@@ -77,7 +72,8 @@ class DocumentGenerator:
             models: the models.
             dictionary: dictionary of the target.
             examples: builds rows and batches.
-            generation: fairseq's generation options.
+            options: of the search.
+            nbest: how many translations of a part are kept; a document may have very many parts.
             symbols: ids that are not words (language symbols, mask).
             complete: turns ``net_input`` of a batch into what the models take.
         """
@@ -85,7 +81,6 @@ class DocumentGenerator:
         self.models = list(models)
         self.examples = examples
         self._complete = complete
-        self.nbest = int(getattr(generation, "nbest", 1))
         # fairseq's commands print tokens without these.
         self.symbols_to_strip_from_output = {frame.eos, frame.bos}
         forbidden = {frame.pad, frame.bos, *symbols}
@@ -99,35 +94,26 @@ class DocumentGenerator:
             min(model.max_decoder_positions() for model in self.models),
             frame.document_mark,
         )
-        given: dict[str, Any] = {
-            name: type(default)(getattr(generation, name, default))
-            for name, default in asdict(SearchOptions()).items()
-        }
-        given["normalize"] = not getattr(generation, "unnormalized", False)
-        options = SearchOptions(**given)
         self.rows_at_once = rows_at_once(options.beam, len(dictionary))
-        self.search: DocumentSearch
-        if options.free:
-            if frame.document_mark is None:
-                raise GtransError(
-                    "`--free` is for the document Transformer (--unit document --doc-mode full) "
-                    "with `--sentence-marks document` or `mbart-document`, which has learnt where "
-                    f"documents end; this model reads the unit {examples.unit.name} with the marks "
-                    f"'{frame.marks}': leave `--free` out."
-                )
-            if examples.unit.tokens_at_once is not None:
-                raise GtransError(
-                    "`--free` is for documents that are translated at once, but this model "
-                    "translates them instance by instance (`--overlap`, or a memory between "
-                    "instances); leave it out."
-                )
-            self.search = FreeSearch(vocabulary, options)
-        elif examples.unit.tokens_at_once is not None:
-            self.search = InstanceSearch(vocabulary, options, frame, examples.unit, self.nbest)
-        elif examples.unit.sentence_by_sentence:
+        unit = examples.unit
+        if options.free and frame.document_mark is None:
+            raise GtransError(
+                "`--free` is for the document Transformer (--unit document --doc-mode full) with "
+                "`--sentence-marks document` or `mbart-document`, which has learnt where documents "
+                f"end; this model reads the unit {unit.name} with the marks '{frame.marks}': leave "
+                "`--free` out."
+            )
+        if options.free and unit.tokens_at_once is not None:
+            raise GtransError(
+                "`--free` is for documents that are translated at once, but this model translates "
+                "them instance by instance (`--overlap`, or a memory between instances); leave it "
+                "out."
+            )
+        self.search = DocumentSearch(vocabulary, options)
+        if unit.tokens_at_once is not None:
+            self.search = InstanceSearch(vocabulary, options, frame, unit, nbest)
+        elif unit.sentence_by_sentence:
             self.search = StreamSearch(vocabulary, options, frame)
-        else:
-            self.search = DocumentSearch(vocabulary, options)
 
     def documents(
         self, source: Mapping[str, Tensor], finished: FinishedParts | None = None

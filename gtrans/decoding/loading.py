@@ -35,18 +35,6 @@ TASK = "document_translation"
 _CHOSEN = {"_name", "arch", "task", "criterion", "optimizer", "lr_scheduler"}
 
 
-def split_paths(paths: str) -> list[str]:
-    """The checkpoints of ``--path A.pt:B.pt``.
-
-    Raises:
-        GtransError: there is none.
-    """
-    parts = [part for part in paths.split(":") if part]
-    if not parts:
-        raise GtransError("`--path` must name a checkpoint, but is empty.")
-    return parts
-
-
 def decoding_device(cpu: bool = False, fp16: bool = False) -> torch.device:
     """CUDA if there is a device, unless ``cpu``.
 

@@ -6,16 +6,21 @@ import glob
 import json
 import os
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from gtrans.decoding.document_search import SentenceHypothesis
 from gtrans.errors import GtransError
+from gtrans.identity.digests import digest
 from gtrans.identity.files import atomic_writer, unwritable
-from gtrans.identity.json_files import parse_json
+from gtrans.identity.json_files import parse_json, read_json
 from gtrans.messages import say
 
 
@@ -234,3 +239,150 @@ def _is_of_run(path: Path, fingerprint: str) -> bool:
         return run_of_partial(path) == fingerprint
     except GtransError:  # a stranger's file: left alone
         return False
+
+
+SUFFIX = ".made.json"
+_FORMAT = "translation 1"
+
+
+@dataclass(frozen=True)
+class TranslationRecord:
+    """What a translation was made from.
+
+    Attributes:
+        run: fingerprint of ``made_from``; the same command on the same files has the same.
+        made_from: digests of ``checkpoints``, ``input`` (the encoded lines) and ``preparation``
+            (empty if there is none), all options that matter, and the version.
+        names: the paths of these files, as they were given.
+        sentences: number of translated sentences.
+        output: digest of the translation as it was written.
+    """
+
+    run: str
+    made_from: Mapping[str, Any]
+    names: Mapping[str, Any]
+    sentences: int
+    output: str
+
+    def describes(self, output: str | os.PathLike[str]) -> bool:
+        """Whether ``output`` is the translation as it was written."""
+        return Path(output).is_file() and digest(Path(output)) == self.output
+
+
+def record_path(output: str | os.PathLike[str]) -> Path:
+    """The file of the record; if ``output`` is a symbolic link, beside the file behind it."""
+    target = Path(os.path.realpath(output))
+    return target.with_name(f"{target.name}{SUFFIX}")
+
+
+def read_record(output: str | os.PathLike[str]) -> TranslationRecord | None:
+    """The record of a translation; None if it has none.
+
+    Raises:
+        GtransError: the file in its place is no such record.
+    """
+    path = record_path(output)
+    try:
+        fields = read_json(path)
+        if fields.pop("format") != _FORMAT:
+            raise ValueError
+        record = TranslationRecord(**fields)
+        dict(record.made_from), dict(record.names), int(record.sentences)
+        return record
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise GtransError(
+            f"'{path}' is in the way of the record of '{os.fspath(output)}', but is none; move it "
+            "away, or name another output."
+        ) from None
+
+
+def write_record(output: str | os.PathLike[str], record: TranslationRecord) -> None:
+    """Write the record beside ``output``.
+
+    Raises:
+        GtransError: it cannot be written.
+    """
+    written = json.dumps({"format": _FORMAT, **asdict(record)}, indent=2, ensure_ascii=False)
+    with atomic_writer(record_path(output)) as file:
+        # A name of a file need not be UTF-8, but JSON is.
+        file.write(written.encode("utf-8", "replace").decode() + "\n")
+
+
+EVERY = 30.0
+"""Seconds between two lines of a log."""
+
+
+class Progress:
+    """Sentences that are translated, source tokens a second, and the time that is left.
+
+    Args:
+        sentences: how many there are.
+        clock: seconds, from any begin.
+    """
+
+    def __init__(self, sentences: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._all = sentences
+        self._clock = clock
+        self._sentences = self._tokens = self._known = 0
+        self._bar = tqdm(total=sentences, desc="translating", unit=" sentences", disable=None)
+
+    def __enter__(self) -> Progress:
+        self._started = self._told = self._clock()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def add(self, sentences: int, tokens: int = 0, known: bool = False) -> None:
+        """Some more are translated, from so many source tokens; ``known``: by an earlier run."""
+        self._sentences += sentences
+        self._known += sentences if known else 0
+        self._tokens += 0 if known else tokens
+        self._bar.update(sentences)
+        now = self._clock()
+        seconds = max(now - self._started, 1e-9)
+        self._bar.set_postfix_str(f"{self._tokens / seconds:.0f} tokens/s", refresh=False)
+        if self._bar.disable and now - self._told >= EVERY:
+            self._told = now
+            new = self._sentences - self._known
+            left = (self._all - self._sentences) * seconds / new if new else 0.0
+            say(
+                f"translating: {self._sentences} of {self._all} sentences, "
+                f"{self._tokens / seconds:.0f} tokens/s, {_time(left)} left"
+            )
+
+
+class BatchProgress:
+    """Tells of a batch of documents, whose parts may be finished before it is.
+
+    Args:
+        progress: is told.
+        sentences: of the batch.
+        tokens: source tokens of the batch; a part has its share by its sentences.
+    """
+
+    def __init__(self, progress: Progress, sentences: int, tokens: int) -> None:
+        self._progress = progress
+        self._of_all, self._tokens = sentences, tokens
+        self._told = self._counted = 0
+
+    def part(self, sentences: int) -> None:
+        """A part of the batch is finished."""
+        self._told += sentences
+        tokens = self._tokens * self._told // max(self._of_all, 1) - self._counted
+        self._counted += tokens
+        self._progress.add(sentences, tokens)
+
+    def end(self, sentences: int, known: bool) -> None:
+        """The batch is finished, with so many sentences in all; ``known``: by an earlier run."""
+        self._progress.add(sentences - self._told, self._tokens - self._counted, known)
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -14,55 +14,74 @@ standard output, a device or a FIFO, which get the translation when it is comple
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from gtrans.data.documents import STANDARD_STREAM, check_length
-from gtrans.decoding.alternatives import json_lines
-from gtrans.decoding.batching import LEAST_ROW_TOKENS
-from gtrans.decoding.lines import (
+from gtrans.data.documents import STANDARD_STREAM, check_length, iterate_raw_lines
+from gtrans.decoding.loading import decoding_device, refuse_folders
+from gtrans.decoding.options import DecodingOptions
+from gtrans.decoding.resuming import (
+    SUFFIX,
+    FinishedBatches,
+    Progress,
+    TranslationRecord,
+    outputs_of_partial,
+    partial_path,
+    read_record,
+    record_path,
+    run_of_partial,
+    write_record,
+)
+from gtrans.decoding.translator import (
+    LEAST_ROW_TOKENS,
     Line,
     Sentence,
+    Translator,
+    json_lines,
     lines_of_dataset,
     lines_of_documents,
     lines_of_text,
 )
-from gtrans.decoding.loading import decoding_device
-from gtrans.decoding.progress import Progress
-from gtrans.decoding.resuming import (
-    FinishedBatches,
-    outputs_of_partial,
-    partial_path,
-    run_of_partial,
-)
-from gtrans.decoding.translation_options import DecodingOptions, TranslationOptions
-from gtrans.decoding.translation_record import (
-    TranslationRecord,
-    read_record,
-    record_path,
-    write_record,
-)
-from gtrans.decoding.translator import Translator
 from gtrans.errors import GtransError
-from gtrans.formats.catalogue import packer
+from gtrans.formats.catalogue import (
+    Reader,
+    check_format,
+    format_of,
+    known_formats,
+    packer,
+    require_libraries,
+)
+from gtrans.formats.document_file import DocumentFile
 from gtrans.identity.digests import digest, digest_of_bytes, fingerprint
 from gtrans.identity.files import (
     StrPath,
     binary_writer,
     check_output,
+    check_output_folder,
     is_file,
     locked,
     unwritable,
 )
+from gtrans.languages import WITHOUT_SPACES, language_code
 from gtrans.messages import say
 from gtrans.text.plain_text import PLACEHOLDER
 from gtrans.text.prepared_folder import prepared_files, read_state
-from gtrans.text.reader import Choice, Document, Plain, notice_running_text, open_text
+from gtrans.text.reader import (
+    Choice,
+    Document,
+    Plain,
+    check_plain,
+    is_boundary,
+    notice_running_text,
+    open_text,
+)
 from gtrans.version import __version__
 
 
@@ -87,7 +106,7 @@ class Job:
     @property
     def is_kept(self) -> bool:
         """Whether the output is a file, which can have a partial translation and a record."""
-        return self.output != STANDARD_STREAM and is_file(self.output)
+        return _is_kept(self.output)
 
     @property
     def sentences(self) -> int:
@@ -149,8 +168,16 @@ def refuse_foreign(output: StrPath, force: bool) -> None:
         )
 
 
-def translate(options: TranslationOptions) -> int:
+def translate(
+    options: DecodingOptions, output: str, input: str | None = None, split: str | None = None
+) -> int:
     """Translate and write the output; returns the number of sentences.
+
+    Args:
+        options: models and search.
+        output: file to write, or ``-``.
+        input: text file, or ``-``; None: translate ``split``.
+        split: binarised split of the data folder; None: translate ``input``.
 
     The output has one line for each line of the input. All boundaries between documents (empty
     lines, lines ``<d>``) are kept, also consecutive, leading and trailing ones. A translation
@@ -168,24 +195,31 @@ def translate(options: TranslationOptions) -> int:
             cannot be written, is one of the inputs or is being written by another process. Batches
             that are finished by then are kept for the next run of the same command.
     """
-    _check_output(options)
+    _check_output(options, output, input)
     decoding_device(options.cpu, options.fp16)
-    with locked(options.output) if options.is_kept else nullcontext():
-        return _translate(options)
+    with locked(output) if _is_kept(output) else nullcontext():
+        return _translate(options, output, input, split)
 
 
-def _translate(options: TranslationOptions) -> int:
+def _is_kept(output: str) -> bool:
+    """Whether an output is a file, which can have a partial translation and a record."""
+    return output != STANDARD_STREAM and is_file(output)
+
+
+def _translate(
+    options: DecodingOptions, output: str, input: str | None, split: str | None
+) -> int:
     text, rows = None, None
-    if options.input is not None:
-        rows = open_text(options.input, "source", options.choice, once=True)
+    if input is not None:
+        rows = open_text(input, "source", options.choice, once=True)
         if isinstance(rows, Plain):
             text, rows = list(rows.raw_lines()), None
             for number, line in enumerate(text, start=1):
-                check_length(options.input, number, line)
-            notice_running_text(options.input, text)
+                check_length(input, number, line)
+            notice_running_text(input, text)
         if options.data is not None:
             read_state(Path(options.data))
-    translator = Translator.of(options, of_split=options.split is not None)
+    translator = Translator.of(options, of_split=split is not None)
     documents: list[Document] = []
     numbers: list[int] = []
     sentences: list[str] = []
@@ -201,16 +235,16 @@ def _translate(options: TranslationOptions) -> int:
         numbers = [n for n, line in enumerate(lines, start=1) if not isinstance(line, str)]
         sentences = [text[number - 1] for number in numbers]
     else:
-        translator.task.load_dataset(str(options.split))
-        lines = lines_of_dataset(translator.task.dataset(str(options.split)))
-    if options.input is not None:
-        translator.warn_of_text(options.input, sentences, lines)
-        translator.warn_of_long(lines, [f"{options.input}:{number}" for number in numbers])
+        translator.task.load_dataset(str(split))
+        lines = lines_of_dataset(translator.task.dataset(str(split)))
+    if input is not None:
+        translator.warn_of_text(input, sentences, lines)
+        translator.warn_of_long(lines, [f"{input}:{number}" for number in numbers])
     names = {
         "checkpoints": list(options.paths),
         "data": options.data,
-        "input": options.input,
-        "split": options.split,
+        "input": input,
+        "split": split,
     }
 
     def compose(translations: list[list[str]]) -> bytes:
@@ -232,14 +266,14 @@ def _translate(options: TranslationOptions) -> int:
     if documents:
         further["text"] = fingerprint([[part[1:3] for part in one.segments] for one in documents])
     made = made_from(lines, options, translator, **further)
-    job = Job(options.output, lines, made, names, compose)
+    job = Job(output, lines, made, names, compose)
     if not options.force and job.is_finished():
-        say(f"'{options.output}' is already this translation; `--force` translates anew")
+        say(f"'{output}' is already this translation; `--force` translates anew")
         return job.sentences
     with translator.progress(lines) as progress:
         job.run(translator, options.force, progress)
-    if options.output != STANDARD_STREAM:
-        say(f"{job.sentences} sentences written to {options.output}")
+    if output != STANDARD_STREAM:
+        say(f"{job.sentences} sentences written to {output}")
     return job.sentences
 
 
@@ -326,20 +360,20 @@ def _bytes_of(sentence: Sentence) -> list[bytes]:
     return [part.numpy().tobytes() for part in sentence if part is not None]
 
 
-def _check_output(options: TranslationOptions) -> None:
+def _check_output(options: DecodingOptions, output: str, input: str | None) -> None:
     """Refuse an output that cannot be written or is read, before anything is computed."""
-    if options.output == STANDARD_STREAM:
+    if output == STANDARD_STREAM:
         return
     prepared = [] if options.data is None else prepared_files(options.data)
     inputs: list[str | Path] = [*options.paths, *prepared]
-    if options.input is not None:
-        inputs.append("/dev/stdin" if options.input == STANDARD_STREAM else options.input)
-    check_output("--output", options.output, inputs)
-    if options.is_kept:
-        for beside in (partial_path(options.output), record_path(options.output)):
+    if input is not None:
+        inputs.append("/dev/stdin" if input == STANDARD_STREAM else input)
+    check_output("--output", output, inputs)
+    if _is_kept(output):
+        for beside in (partial_path(output), record_path(output)):
             check_output("--output", beside, inputs)
-        run_of_partial(partial_path(options.output))
-        refuse_foreign(options.output, options.force)
+        run_of_partial(partial_path(output))
+        refuse_foreign(output, options.force)
 
 
 def write_out(contents: bytes) -> None:
@@ -357,3 +391,319 @@ def write_out(contents: bytes) -> None:
         raise
     except OSError as error:
         raise unwritable("the standard output", error) from None
+
+
+class _NotWritten(GtransError):
+    """A file that cannot be put together of its translations."""
+
+
+class _Failures:
+    """The files that are not translated, each told of as soon as it is known.
+
+    Args:
+        files: how many are to be translated; of the only one the command's error tells.
+    """
+
+    def __init__(self, files: int) -> None:
+        self._files = files
+        self._told: list[str] = []
+
+    def add(self, path: Path, error: Exception) -> None:
+        """Tell of a file: a user's mistake, or anything that its contents lead to."""
+        told = str(error)
+        if not isinstance(error, GtransError):
+            told = f"'{path}': it cannot be translated ({type(error).__name__}: {error})"
+        self._told.append(told)
+        if self._files > 1:
+            say(told)
+
+    def end(self) -> None:
+        """Raises GtransError if there is any."""
+        if self._told and self._files == 1:
+            raise GtransError(self._told[0])
+        if self._told:
+            raise GtransError(
+                f"{len(self._told)} of {self._files} files are not translated, as told above; mend "
+                "them and run this again: what is finished is not done twice."
+            )
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A file to translate, its place below the output folder, and its format."""
+
+    path: Path
+    place: Path
+    format: str
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files and folders of documents to translate.
+
+    Attributes:
+        sources: files, and folders of them.
+        output_dir: folder to write the translations into.
+        format: the format of all files; None: by their names.
+        split_sentences: plain text and rows are running text, not one sentence each.
+    """
+
+    sources: tuple[str, ...]
+    output_dir: str
+    format: str | None = None
+    split_sentences: bool = False
+
+
+def translate_files(options: DecodingOptions, files: Files) -> int:
+    """Translate and write all files; returns the number of sentences.
+
+    The model is loaded once. All files are read before the first is translated, so that a mistake
+    is told at once. Each is written as soon as it is finished, with a record beside it, so an
+    interrupted command goes on at the first unfinished file. A file that cannot be read does not
+    stop the others, and neither does an output that somebody else wrote or changed, which stays.
+
+    Raises:
+        GtransError: a file that is missing or of an unknown format, two files of one name, an
+            output that cannot be written or is an input; at the end, a file that is damaged, or
+            whose output has been changed since it was written.
+    """
+    output = Path(files.output_dir)
+    check_output_folder("--output-dir", output, files.sources)
+    sources = list(_sources(files, output))
+    refuse_folders(options.paths)
+    targets = [output / source.place for source in sources]
+    if options.nbest:
+        targets = [target.with_name(f"{target.name}.jsonl") for target in targets]
+    _check_targets(sources, targets, options)
+    for source in sources:
+        require_libraries(source.path, source.format, files.split_sentences)
+    failures, wanted = _Failures(len(sources)), []
+    for source, target in zip(sources, targets, strict=True):
+        try:
+            refuse_foreign(target, options.force)
+            wanted.append((source, target))
+        except GtransError as error:
+            failures.add(source.path, error)
+    if not wanted:
+        failures.end()
+    translator = Translator.of(options)
+    cfg = translator.task.cfg
+    choice = with_direction(options.choice, translator)
+    reader = Reader(str(cfg.source_lang), files.split_sentences, str(cfg.target_lang), choice)
+    jobs = []
+    for source, target in wanted:
+        try:
+            file = reader.read(source.path, source.format)
+            jobs.append((source, file, _job(source, file, str(target), translator, options, files)))
+        except Exception as error:
+            failures.add(source.path, error)
+    for folder in {target.parent for _, target in wanted}:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(f"`--output-dir` '{folder}'", error) from None
+    _run(jobs, translator, options, files.output_dir, failures)
+    failures.end()
+    return sum(job.sentences for _, _, job in jobs)
+
+
+def _run(
+    jobs: Sequence[tuple[_Source, DocumentFile, Job]],
+    translator: Translator,
+    options: DecodingOptions,
+    output_dir: str,
+    failures: _Failures,
+) -> None:
+    left = [one for one in jobs if options.force or not one[2].is_finished()]
+    if len(left) < len(jobs):
+        done = len(jobs) - len(left)
+        say(f"{done} of {len(jobs)} files are translated already; `--force` translates them anew")
+    for _, file, job in left:
+        translator.warn_of_long(job.lines, file.where())
+    sentences = written = 0
+    notes: Counter[str] = Counter()
+    with translator.progress(*(job.lines for _, _, job in left)) as progress:
+        for source, file, job in left:
+            try:
+                with ExitStack() as stack:
+                    if job.is_kept:
+                        stack.enter_context(locked(job.output))
+                    job.run(translator, options.force, progress)
+            except _NotWritten as error:
+                failures.add(source.path, error)
+                continue
+            sentences, written = sentences + job.sentences, written + 1
+            for note in file.notes:
+                say(str(note))
+                notes[note.kind] += note.count
+    told = "".join(f"; {kind}: {count}" for kind, count in notes.items())
+    count = "1 file" if written == 1 else f"{written} files"
+    say(f"{sentences} sentences in {count} written to {output_dir}{told}")
+
+
+def _job(
+    source: _Source,
+    file: DocumentFile,
+    target: str,
+    translator: Translator,
+    options: DecodingOptions,
+    files: Files,
+) -> Job:
+    sentences = file.sentences
+    lines = lines_of_documents(translator.task, sentences)
+    translator.warn_of_text(str(source.path), [*chain.from_iterable(sentences)], lines)
+    lang = str(translator.task.cfg.target_lang)
+    joint = "" if language_code(lang) in WITHOUT_SPACES else " "
+
+    def compose(translations: list[list[str]]) -> bytes:
+        found = translations[: len(sentences)]
+        if options.nbest:
+            written = json_lines(file.names(), sentences, found)
+            return "".join(f"{line}\n" for line in written).encode()
+        try:
+            return file.translated(found, joint)
+        except Exception as error:
+            raise _NotWritten(
+                f"'{source.path}': its translation cannot be written in its format "
+                f"({type(error).__name__}: {error})"
+            ) from error
+
+    further = {
+        "file": digest(source.path),
+        "format": source.format,
+        "split_sentences": files.split_sentences,
+    }
+    names = {
+        "checkpoints": list(options.paths), "data": options.data, "input": str(source.path),
+        "split": None,
+    }  # fmt: skip
+    made = made_from(lines, options, translator, **further)
+    return Job(target, lines, made, names, compose)
+
+
+def _sources(files: Files, output: Path) -> Iterator[_Source]:
+    """The files, those in folders with their relative paths.
+
+    Raises:
+        GtransError: there is no such file, its format is not known, or a folder has none.
+    """
+    for given in map(Path, files.sources):
+        if not given.exists():
+            raise GtransError(f"there is no file or folder '{given}'; check the path.")
+        if not given.is_dir():
+            yield _Source(given, Path(given.name), check_format(given, files.format))
+            continue
+        found, others = [], []
+        for path in _files_in(given, output):
+            kind = files.format or format_of(path)
+            if kind is None:
+                others.append(path)
+            else:
+                found.append(_Source(path, path.relative_to(given), kind))
+        if not found:
+            raise GtransError(
+                f"'{given}' has no files of a known format; known are {known_formats()}; "
+                "`--format NAME` says which it is."
+            )
+        if others:
+            more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+            say(f"left out, because their format is not known: '{others[0]}'{more}")
+        yield from found
+
+
+def _files_in(folder: Path, output: Path) -> Iterator[Path]:
+    """The files below a folder, without hidden ones, records, and the output."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".")
+            and os.path.realpath(Path(place, name)) != os.path.realpath(output)
+        )
+        for name in folders:
+            if Path(place, name).is_symlink():  # it may lead back here
+                say(f"left out, because it is a link to a folder: '{Path(place, name)}'")
+        for name in sorted(names):
+            if not name.startswith(".") and not name.endswith(SUFFIX):
+                yield Path(place, name)
+
+
+def _check_targets(
+    sources: Sequence[_Source], targets: Sequence[Path], options: DecodingOptions
+) -> None:
+    inputs: list[str | Path] = [*options.paths, *(source.path for source in sources)]
+    known: dict[Path, Path] = {}
+    above: dict[Path, Path] = {}
+    for source, target in zip(sources, targets, strict=True):
+        for path in (target, partial_path(str(target)), record_path(target)):
+            other = known.setdefault(Path(os.path.realpath(path)), source.path)
+            if other != source.path:
+                raise GtransError(
+                    f"'{other}' and '{source.path}' would both become '{path}'; translate them "
+                    "into two folders."
+                )
+        above |= dict.fromkeys(Path(os.path.realpath(target)).parents, source.path)
+    for target in targets:
+        path = Path(os.path.realpath(target))
+        if path in above:
+            raise GtransError(
+                f"'{target}' would be the translation of '{known[path]}' and the folder of that of "
+                f"'{above[path]}'; translate them into two folders."
+            )
+    for target in targets:
+        check_output_folder("--output-dir", target.parent)
+        if not target.parent.is_dir():
+            continue
+        check_output("--output-dir", target, inputs)
+        for beside in (partial_path(str(target)), record_path(target)):
+            check_output("--output-dir", beside, inputs)
+        run_of_partial(partial_path(str(target)))
+        read_record(target)
+
+
+def translate_stream(options: DecodingOptions) -> int:
+    """Translate the standard input to the standard output; returns the number of sentences.
+
+    A document is translated and written as soon as an empty line, ``<d>`` or the end of the input
+    closes it. The lines are those of :func:`gtrans.decoding.translation.translate`.
+
+    Raises:
+        GtransError: as for :func:`gtrans.decoding.translation.translate`. What was finished by
+            then is written.
+    """
+    translator = Translator.of(options)
+    document: list[str] = []
+    places: list[str] = []
+    first: list[tuple[int, str]] = []  # all lines up to the end of the first document
+    sentences = documents = 0
+
+    def finish() -> None:
+        nonlocal sentences, documents
+        if not document:
+            return
+        if not documents:
+            check_plain("standard input", first)
+        documents += 1
+        (translations,) = translator.translated([document], places)
+        written = translations
+        if options.nbest:
+            ids = [str(number) for number in range(1, len(document) + 1)]
+            written = json_lines([(str(documents), ids)], [document], [translations])
+        write_out("".join(f"{line}\n" for line in written).encode())
+        sentences += len(document)
+        document.clear()
+        places.clear()
+
+    for number, line in enumerate(iterate_raw_lines(STANDARD_STREAM, once=True), start=1):
+        if not documents:
+            first.append((number, line))
+        if not is_boundary(line):
+            check_length("standard input", number, line)
+            document.append(line)
+            places.append(f"standard input:{number}")
+            continue
+        finish()
+        if not options.nbest and not options.search.free:
+            write_out(f"{line}\n".encode())
+    finish()
+    return sentences

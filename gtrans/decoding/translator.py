@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from argparse import Namespace
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
+from tqdm import tqdm
 
 from gtrans.checkpoint_contents import options_of
 from gtrans.checkpoints import read_checkpoint
 from gtrans.data.documents import check_length
 from gtrans.data.examples import Example
 from gtrans.data.units import Unit
-from gtrans.decoding.alternatives import Alternative, packed, unpacked
-from gtrans.decoding.batching import make_batches
 from gtrans.decoding.document_search import DocumentHypothesis
-from gtrans.decoding.lines import Line, Sentence, lines_of_documents, warnings_of_text
 from gtrans.decoding.loading import (
     check_overrides,
     decoding_device,
     load_models,
     set_instances,
 )
+from gtrans.decoding.options import MAX_TOKENS, DecodingOptions, SearchOptions
 from gtrans.decoding.part_search import FinishedParts
-from gtrans.decoding.progress import BatchProgress, Progress
-from gtrans.decoding.resuming import FinishedBatches
-from gtrans.decoding.search_options import SearchOptions
-from gtrans.decoding.translation_options import MAX_TOKENS, DecodingOptions, HowToDecode
+from gtrans.decoding.resuming import BatchProgress, FinishedBatches, Progress
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest
 from gtrans.messages import say
 from gtrans.text.carried_preparation import Preparation
 from gtrans.text.moses_pipeline import MosesPipeline
-from gtrans.text.plain_text import PLACEHOLDER
+from gtrans.text.plain_text import PLACEHOLDER, input_warnings
 from gtrans.text.prepared_folder import STATE_FILE, load_pipeline
 from gtrans.text.reader import is_boundary
 
@@ -73,7 +69,7 @@ class Translator:
         examples: builder of rows and batches.
         max_tokens: most source tokens of a batch.
         nbest: how many translations of a sentence are kept with their scores, in the form of
-            :func:`gtrans.decoding.alternatives.packed`; 0: the text of the best one.
+            :func:`gtrans.decoding.translator.packed`; 0: the text of the best one.
         longest: most tokens of a sentence that the models can have seen in training, if their
             checkpoints say it, and in which option.
         checkpoints: digests of the checkpoints.
@@ -93,10 +89,7 @@ class Translator:
         prepared = Preparation.read(task.data_folder)
         self.preparation = prepared and prepared.digest
         self.device = next(models[0].parameters()).device
-        generation = asdict(search)
-        generation["unnormalized"] = not generation.pop("normalize")
-        kept = Namespace(**generation, nbest=max(nbest, 1))
-        self.generator = task.build_generator(models, kept)
+        self.generator = task.generator_of(models, search, max(nbest, 1))
         self.free = search.free
         self.examples = self.generator.examples
         self.max_tokens = max_tokens
@@ -106,12 +99,12 @@ class Translator:
         self.checkpoints: list[str] = []
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], **options: Unpack[HowToDecode]) -> Translator:
+    def load(cls, path: str | os.PathLike[str], **options: Any) -> Translator:
         """The model in a checkpoint, ready to translate.
 
         Args:
             path: the checkpoint.
-            options: fields of :class:`gtrans.decoding.translation_options.DecodingOptions`,
+            options: fields of :class:`gtrans.decoding.options.DecodingOptions`,
                 such as ``cpu=True`` or ``search=SearchOptions(beam=1)``.
 
         Raises:
@@ -256,7 +249,7 @@ class Translator:
         return examples
 
     def batches(self, examples: Sequence[Example], max_tokens: int) -> list[list[int]]:
-        """Which examples are decoded together (:func:`gtrans.decoding.batching.make_batches`)."""
+        """Which examples are decoded together (:func:`gtrans.decoding.translator.make_batches`)."""
         lengths = self.examples.lengths(examples)
         return make_batches(lengths, max_tokens, self.generator.rows_at_once)
 
@@ -357,3 +350,171 @@ def _longest_seen(path: str, model: Any, unit: Unit) -> tuple[int, str]:
     dataset = options_of(read_checkpoint(path, in_memory=False), "dataset")
     limits.append((int(dataset.get("max_tokens") or sys.maxsize), "--max-tokens"))
     return min(limits)
+
+
+# A short row costs the work of a step, too.
+LEAST_ROW_TOKENS = 16
+# Logits of a step: 250 rows, a beam of 5 and 30,000 symbols; 150 MB in single precision.
+MOST_LOGITS = 250 * 5 * 30_000
+
+
+def rows_at_once(beam: int, vocabulary: int) -> int:
+    """The most rows of which a step of beam search computes no more than ``MOST_LOGITS``; >= 1."""
+    return max(MOST_LOGITS // (beam * vocabulary), 1)
+
+
+def make_batches(
+    lengths: Sequence[int], max_tokens: int, max_rows: int | None = None
+) -> list[list[int]]:
+    """Batches of row indices with at most ``max_tokens`` tokens each, padding included.
+
+    A longer row is a batch of its own. The longest rows come first, so that rows of similar
+    length are decoded together. So the first batch has the longest rows, whose keys need the most
+    memory; later batches have more rows, whose logits may need more (:func:`rows_at_once`).
+
+    Args:
+        lengths: tokens of each row.
+        max_tokens: most tokens of a batch.
+        max_rows: most rows of a batch; None: no limit but that of the tokens.
+    """
+    batches: list[list[int]] = []
+    rows_left = 0
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if not rows_left:
+            batches.append([])
+            # The first row of a batch is its longest.
+            rows_left = max(max_tokens // max(lengths[index], LEAST_ROW_TOKENS), 1)
+            if max_rows is not None:
+                rows_left = min(rows_left, max_rows)
+        batches[-1].append(index)
+        rows_left -= 1
+    return batches
+
+
+class Sentence(NamedTuple):
+    """The ids of a sentence with its end symbol, and its word pieces if a BERT reads them."""
+
+    ids: Tensor
+    word_pieces: Tensor | None
+
+
+Line = Sentence | str
+"""A line of a text: a sentence, or the text of a boundary."""
+
+
+def lines_of_text(task: Any, text: Sequence[str]) -> list[Line]:
+    """The lines of a text as tokens of ``task``; boundaries of documents stay text."""
+    encode = _encoder(task)
+    return [
+        line if is_boundary(line) else encode(line)
+        for line in tqdm(text, "reading", unit=" lines", disable=None)
+    ]
+
+
+def warnings_of_text(
+    task: Any, name: str, sentences: Sequence[str], lines: Iterable[Line]
+) -> list[str]:
+    """What to say of a text that the models can hardly read.
+
+    Args:
+        task: the task that has encoded it.
+        name: what it is called.
+        sentences: its sentences.
+        lines: its lines.
+    """
+    ids = [line.ids for line in lines if not isinstance(line, str)]
+    unknown = sum(int((of == task.source_dictionary.unk()).sum()) for of in ids)
+    tokens = sum(len(of) - 1 for of in ids)
+    if found := input_warnings(name, sentences, unknown, tokens):
+        pipeline = task.source_encoder()
+        if isinstance(pipeline, MosesPipeline) and not pipeline.steps.tokenise:
+            return input_warnings(name, (), unknown, tokens)
+    return found
+
+
+def lines_of_documents(task: Any, documents: Sequence[Sequence[str]]) -> list[Line]:
+    """The sentences of documents as tokens of ``task``, with boundaries between the documents."""
+    encode = _encoder(task)
+    lines: list[Line] = []
+    for document in documents:
+        lines += [encode(sentence) for sentence in document]
+        lines.append("")
+    return lines[:-1]
+
+
+def _encoder(task: Any) -> Callable[[str], Sentence]:
+    encoder = task.source_encoder()
+
+    def encode(sentence: str) -> Sentence:
+        ids: Tensor = task.source_dictionary.encode_line(
+            encoder.encode(sentence), add_if_not_exist=False
+        )
+        pieces = task.word_pieces([sentence])
+        return Sentence(ids.long(), pieces and pieces[0])
+
+    return encode
+
+
+def lines_of_dataset(dataset: Any) -> list[Line]:
+    """The lines of a :class:`gtrans.data.document_dataset.DocumentDataset`."""
+    source, pieces = dataset.source, dataset.word_pieces
+    lines = (
+        Sentence(source[number].long(), None if pieces is None else pieces[number].long())
+        for number in range(len(source))
+    )
+    return [line if line.ids.numel() > 1 else "" for line in lines]
+
+
+class Alternative(NamedTuple):
+    """A translation of a sentence.
+
+    Attributes:
+        text: the translation.
+        score: :meth:`gtrans.decoding.options.SearchOptions.score`: the sum of the
+            log-probabilities of its tokens, divided by their number to the power of ``lenpen``.
+    """
+
+    text: str
+    score: float
+
+
+def packed(alternatives: Iterable[Alternative]) -> str:
+    """Alternatives as one text, the form in which finished translations are kept."""
+    return json.dumps(list(alternatives), ensure_ascii=False)
+
+
+def unpacked(text: str) -> list[Alternative]:
+    """The alternatives of :func:`packed`."""
+    return [Alternative(*one) for one in json.loads(text)]
+
+
+def json_lines(
+    names: Iterable[tuple[str, Sequence[str]]],
+    sources: Sequence[Sequence[str]] | None,
+    translations: Iterable[Sequence[str]],
+) -> list[str]:
+    """A JSON object for each sentence, with the names that ``gtrans score`` knows.
+
+    Args:
+        names: the id of each document and those of its sentences.
+        sources: for each document its sentences, if they are known.
+        translations: for each document of each sentence the :func:`packed` alternatives.
+    """
+    lines = []
+    for number, ((document, ids), of_document) in enumerate(
+        zip(names, translations, strict=True)
+    ):
+        for place, (name, text) in enumerate(zip(ids, of_document, strict=True)):
+            best, *others = unpacked(text)
+            entry: dict[str, object] = {"doc_id": document, "seg_id": name}
+            if sources is not None:
+                entry["source"] = sources[number][place]
+            entry |= _entry(best)
+            if others:
+                entry["nbest"] = [_entry(one) for one in (best, *others)]
+            lines.append(json.dumps(entry, ensure_ascii=False))
+    return lines
+
+
+def _entry(one: Alternative) -> dict[str, object]:
+    return {"hypothesis": one.text, "score": round(one.score, 6)}

@@ -28,8 +28,16 @@ import torch
 from torch import Tensor, nn
 
 from gtrans.data.units import UnitSpan
-from gtrans.decoding.context_use import Reading, Side, Text, flat
-from gtrans.decoding.force_decode import Row, Rows, score_tokens, sentences_of
+from gtrans.decoding.force_decode import (
+    Reading,
+    Row,
+    Rows,
+    Side,
+    Text,
+    flat,
+    score_tokens,
+    sentences_of,
+)
 from gtrans.modules.embedding import Embedder
 from gtrans.modules.layout import DocumentLayout
 
@@ -189,7 +197,7 @@ class Deciders:
         Args:
             asked: the words.
             scores: those of all sentences with their context and their rivals
-                (:func:`gtrans.decoding.context_use.token_scores`).
+                (:func:`gtrans.decoding.force_decode.token_scores`).
         """
         before = [self.outcome(one, scores[one.document][one.sentence]) for one in asked]
         suspects = self.suspects(asked)

@@ -32,7 +32,7 @@ from gtrans.text.reader import read_parallel
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gtrans.decoding.context_use import Text
+    from gtrans.decoding.force_decode import Text
     from gtrans.lab.deciders import Asked, Decision
 
 EXAMPLE = (
@@ -147,8 +147,9 @@ def run(args: argparse.Namespace) -> None:
     documents = read_parallel(args.src, args.ref)
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.decoding.context_use import Side, Text, alone, token_scores
-    from gtrans.decoding.loading import load_models, set_instances, split_paths
+    from gtrans.decoding.force_decode import Side, Text, alone, token_scores
+    from gtrans.decoding.loading import load_models, set_instances
+    from gtrans.decoding.options import split_paths
     from gtrans.text.prepared_folder import load_pipeline
 
     # Gradients of a memory reach back to the beginning of the document.
@@ -224,7 +225,7 @@ def gains(
         task: their task.
         text: what they read.
         scores: those of the tokens with and without context, with rivals
-            (:func:`gtrans.decoding.context_use.token_scores`).
+            (:func:`gtrans.decoding.force_decode.token_scores`).
         threshold: least gain of a word whose context is looked at, in nats.
         max_tokens: largest batch in tokens.
         suspects: most words of the context that are replaced for a word.

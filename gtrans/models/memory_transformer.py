@@ -7,7 +7,7 @@ Document-Level Machine Translation", 2022.
 Eq 1-5    :mod:`gtrans.modules.memory`
 §3.4      :mod:`gtrans.models.base.parts.memory`: which layers have a memory
 §3.4      training: windows of sentences, :mod:`gtrans.data.stream_windows`
-§3.4      inference: sentence by sentence, :mod:`gtrans.decoding.stream_search`
+§3.4      inference: sentence by sentence, :mod:`gtrans.decoding.part_search`
 ========  ===========================================================================
 
 Without its memories it is the sentence Transformer: attention stays within sentences, and

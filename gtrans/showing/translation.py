@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gtrans.decoding.translation_record import read_record
+from gtrans.decoding.resuming import read_record
 from gtrans.errors import GtransError
 from gtrans.identity.digests import fingerprint
 from gtrans.showing.facts import Facts

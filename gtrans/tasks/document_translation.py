@@ -18,6 +18,7 @@ from gtrans.data.stream import StreamDataset
 from gtrans.data.symbols import MASK, add_symbols, language_symbol, split_languages
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
+from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError, working_on
 from gtrans.model_identity import STATE, ModelIdentity, same_data
 from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
@@ -375,10 +376,16 @@ class DocumentTranslationTask(InteractiveTask):
     ) -> DocumentGenerator:
         """The document search for these models."""
         refuse_unsupported(args)
+        return self.generator_of(models, SearchOptions.of(args), int(getattr(args, "nbest", 1)))
+
+    def generator_of(
+        self, models: Sequence[Any], options: SearchOptions, nbest: int = 1
+    ) -> DocumentGenerator:
+        """The document search with these options; ``nbest`` translations of a part are kept."""
         symbols = [*map(language_symbol, split_languages(self.cfg.langs)), MASK]
         ids = [self._target.index(symbol) for symbol in symbols]
         return DocumentGenerator(
-            models, self._target, self.examples, args, ids, self.complete_input
+            models, self._target, self.examples, options, nbest, ids, self.complete_input
         )
 
     def inference_step(

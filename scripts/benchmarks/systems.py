@@ -19,7 +19,8 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from gtrans.data.frame import Frame
-from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
+from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
+from gtrans.decoding.options import SearchOptions
 
 LONGEST = 1 << 15
 BEAM = 5

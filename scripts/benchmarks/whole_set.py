@@ -19,10 +19,10 @@ from systems import BEAM, Endless, equally_long, gtransformer, marks_of, stock, 
 from torch import Tensor, nn
 
 from gtrans.data.binarised import load_dictionary
-from gtrans.decoding.batching import make_batches, rows_at_once
 from gtrans.decoding.document_search import DocumentSearch
 from gtrans.decoding.loading import load_models
-from gtrans.decoding.translation_options import MAX_TOKENS, DecodingOptions
+from gtrans.decoding.options import MAX_TOKENS, DecodingOptions
+from gtrans.decoding.translator import make_batches, rows_at_once
 from gtrans.text.prepared_folder import read_state
 
 YARDSTICK = "stock fairseq, sentences"

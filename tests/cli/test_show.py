@@ -11,7 +11,7 @@ import pytest
 
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.cli import main
-from gtrans.decoding.translation_options import MAX_TOKENS
+from gtrans.decoding.options import MAX_TOKENS
 from gtrans.model_identity import STATE
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 from support.translating import FAST, error
 
 from gtrans.cli import main
-from gtrans.decoding.search_options import SearchOptions
+from gtrans.decoding.options import SearchOptions
 from gtrans.decoding.translator import Translator
 
 if TYPE_CHECKING:

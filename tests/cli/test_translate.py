@@ -25,8 +25,8 @@ from support.translating import FAST, Interrupted, command, error, interrupt_aft
 
 from gtrans.cli import main
 from gtrans.data.documents import iterate_raw_lines
-from gtrans.decoding import batching, loading, translation, translator
-from gtrans.decoding.batching import make_batches, rows_at_once
+from gtrans.decoding import loading, options, translation, translator
+from gtrans.decoding.translator import make_batches, rows_at_once
 from gtrans.text.plain_text import PLACEHOLDER
 from gtrans.text.prepared_folder import load_pipeline
 
@@ -242,7 +242,7 @@ def test_a_large_vocabulary_means_fewer_rows(
         with pytest.raises(Interrupted):
             main(command(tiny, *single, "--output", output))
     symbols = len(Dictionary.load(str(tiny.data / "dict.de.txt")))
-    monkeypatch.setattr(batching, "MOST_LOGITS", (3 * 2 + 1) * symbols)
+    monkeypatch.setattr(translator, "MOST_LOGITS", (3 * 2 + 1) * symbols)
     decoded = interrupt_after(-1, monkeypatch)
     assert main(command(tiny, *single, "--output", output)) == 0
     assert max(decoded) == 3
@@ -300,7 +300,7 @@ def test_an_interrupted_run_goes_on(
         ({"--data": "none"}, "none"),
         ({"--input": "none.en"}, "there is no file 'none.en'"),
         ({"--input": None, "--split": "test9"}, "there is no split 'test9'"),
-        ({"--beam": "0"}, "`--beam` must be at least 1, but is 0"),
+        ({"--beam": "0"}, "`--beam` must be from 1 to 1000, but is 0"),
         ({"--max-tokens": "0"}, "`--max-tokens` must be at least 1, but is 0"),
         ({"--max-doc-tokens": "3"}, "`--max-doc-tokens` must be at least 8, but is 3"),
         ({"--output": "no/folder/out.de"}, "cannot be written"),
@@ -378,4 +378,4 @@ def test_checkpoints_that_do_not_fit(
     assert "holds NaN or infinite numbers" in refusal(tmp_path / "diverged.pt")
     (tmp_path / "garbage.pt").write_bytes(b"no checkpoint")
     assert "garbage.pt: " in refusal(tmp_path / "garbage.pt")
-    assert loading.split_paths("a.pt:b.pt") == ["a.pt", "b.pt"]
+    assert options.split_paths("a.pt:b.pt") == ["a.pt", "b.pt"]

@@ -21,9 +21,8 @@ from support.translating import FAST, Interrupted, command, error, interrupt_aft
 import gtrans
 from gtrans import libraries
 from gtrans.cli import main
-from gtrans.decoding.progress import EVERY, BatchProgress, Progress
-from gtrans.decoding.search_options import SearchOptions
-from gtrans.decoding.translation_options import DecodingOptions, HowToDecode
+from gtrans.decoding.options import SearchOptions
+from gtrans.decoding.resuming import EVERY, BatchProgress, Progress
 from gtrans.errors import GtransError
 
 if TYPE_CHECKING:
@@ -364,8 +363,6 @@ def test_from_python(
     translator = gtrans.Translator.load(
         tiny.checkpoints["document"], cpu=True, search=GREEDY, nbest=2
     )
-    fields = DecodingOptions.__dataclass_fields__.keys()
-    assert HowToDecode.__annotations__.keys() == fields - {"paths", "force"}
     documents = [["You are late.", "It sang."], [], ["The old man."]]
     found = translator.translate(documents)
     assert [len(document) for document in found] == [2, 0, 1]

@@ -21,8 +21,7 @@ from support.writing import names
 from gtrans import __version__
 from gtrans.cli import main
 from gtrans.decoding import translation
-from gtrans.decoding.resuming import FinishedBatches
-from gtrans.decoding.translation_record import TranslationRecord, read_record, write_record
+from gtrans.decoding.resuming import FinishedBatches, TranslationRecord, read_record, write_record
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest
 

@@ -19,10 +19,13 @@ from support.untrained import translate_rows
 from torch import Tensor
 
 from gtrans.cli.translate import add_arguments
-from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
-from gtrans.decoding.largest import largest
-from gtrans.decoding.repetitions import forbid_repetitions
-from gtrans.decoding.translation_options import DecodingOptions
+from gtrans.decoding.document_search import (
+    DocumentSearch,
+    SearchVocabulary,
+    forbid_repetitions,
+    largest,
+)
+from gtrans.decoding.options import DecodingOptions, SearchOptions
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer import GTransformer
 
@@ -182,7 +185,7 @@ def test_scores_are_log_probabilities_over_length() -> None:
     logs = [math.log(0.75), math.log(0.25), 0.0, math.log(0.75), math.log(0.25), 0.0]
     assert hypothesis.scores == pytest.approx(logs)
     assert hypothesis.score == pytest.approx(sum(logs) / 6)
-    unnormalised = SearchOptions(beam=1, max_len_a=0, max_len_b=1, normalize=False)
+    unnormalised = SearchOptions(beam=1, max_len_a=0, max_len_b=1, unnormalized=True)
     search = DocumentSearch(BOTH, unnormalised)
     hypothesis = translate_rows(search, [model], batch_of([[2, 2]]))[0][0]
     assert hypothesis.score == pytest.approx(sum(logs))
@@ -210,15 +213,15 @@ def test_an_ensemble_of_a_model_with_itself_is_the_model() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beam": 0}, "`--beam` must be at least 1, but is 0"),
-        ({"beam": 100_000}, "`--beam` must be at most 1000, but is 100000"),
-        ({"max_len_b": -1}, "`--max-len-b` must be at least 0"),
-        ({"no_repeat_ngram_size": -1}, "`--no-repeat-ngram-size` must be at least 0, but is -1"),
-        ({"temperature": 0}, "`--temperature` must be above 0"),
+        ({"beam": 0}, "`--beam` must be from 1 to 1000, but is 0"),
+        ({"beam": 100_000}, "`--beam` must be from 1 to 1000, but is 100000"),
+        ({"max_len_b": -1}, "`--max-len-b` must be from 0 to 1e.06, but is -1"),
+        ({"no_repeat_ngram_size": -1}, "`--no-repeat-ngram-size` must be from 0"),
+        ({"temperature": 0}, "`--temperature` must be from 1e-06"),
         ({"unkpen": math.nan}, "`--unkpen` must be from -1e.06 to 1e.06, but is nan"),
         ({"lenpen": 1000}, "`--lenpen` must be from -20 to 20, but is 1000"),
-        ({"max_len_a": math.inf}, "`--max-len-a` must be at most 1e.06, but is inf"),
-        ({"max_len_b": math.nan}, "`--max-len-b` must be at least 0, but is nan"),
+        ({"max_len_a": math.inf}, "`--max-len-a` must be from 0 to 1e.06, but is inf"),
+        ({"max_len_b": math.nan}, "`--max-len-b` must be from 0 to 1e.06, but is nan"),
     ],
 )
 def test_impossible_options(options: dict[str, Any], message: str) -> None:

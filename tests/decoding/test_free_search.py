@@ -9,8 +9,8 @@ import torch
 from support.untrained import task_for, untrained
 
 from gtrans.data.frame import Frame
-from gtrans.decoding.free_search import FreeSearch
-from gtrans.decoding.search_options import SearchOptions, SearchVocabulary
+from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
+from gtrans.decoding.options import SearchOptions
 from gtrans.models.gtransformer import GTransformer
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
@@ -32,7 +32,7 @@ def search(model: GTransformer, beam: int, **options: float):
     rows = [FRAME.source([torch.tensor([*s, EOS]) for s in document]) for document in DOCUMENTS]
     lengths = [[len(s) for s in document] for document in DOCUMENTS]
     source = {"src_tokens": FRAME.pad_rows(rows)}
-    return FreeSearch(vocabulary, chosen).search([model], source, lengths), rows
+    return DocumentSearch(vocabulary, chosen).search([model], source, lengths), rows
 
 
 @pytest.mark.parametrize("beam", [1, 4])

@@ -16,7 +16,7 @@ from torch import Tensor
 from gtrans.data.frame import SENTENCE_MARKS, Frame
 from gtrans.data.instances import MARKS_PER_SENTENCE, split_instances, split_overlapping
 from gtrans.data.units import DocumentUnit
-from gtrans.decoding.instance_search import InstanceSearch
+from gtrans.decoding.part_search import InstanceSearch
 from gtrans.errors import GtransError
 from gtrans.models.gtransformer_memory import GTransformerMemory
 

@@ -11,7 +11,8 @@ from support.fusion_models import EOS, PAD, dictionary, fusion_model, shake
 from support.untrained import translate_rows
 from torch import Tensor
 
-from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
+from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
+from gtrans.decoding.options import SearchOptions
 from gtrans.models.gtrans_fusion import SYSTEMS
 
 # Three sources, padded on the left as the stock tasks do, and on the right.

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from support.untrained import task_for, untrained
 
 from gtrans.data.frame import Frame
-from gtrans.decoding.document_search import DocumentHypothesis, SearchOptions, SearchVocabulary
-from gtrans.decoding.stream_search import StreamSearch
+from gtrans.decoding.document_search import DocumentHypothesis, SearchVocabulary
+from gtrans.decoding.options import SearchOptions
+from gtrans.decoding.part_search import StreamSearch
 from gtrans.models.memory_transformer import MemoryTransformer
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3

@@ -15,7 +15,7 @@ from support.untrained import task_for
 from torch import Tensor, nn
 
 from gtrans.cli import main
-from gtrans.decoding.context_use import Side, Text, token_scores
+from gtrans.decoding.force_decode import Side, Text, token_scores
 from gtrans.evaluation.cxmi import Sentence, corpus_cxmi
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from torch import Tensor
 from gtrans.cli import main
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
 from gtrans.decoding.loading import load_models
-from gtrans.decoding.search_options import SearchOptions
+from gtrans.decoding.options import SearchOptions
 from gtrans.decoding.translator import Translator
 from gtrans.errors import GtransError
 from gtrans.lab.analyses import cost

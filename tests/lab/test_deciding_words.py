@@ -15,8 +15,7 @@ from support.tiny_models import TinyWorld
 from support.untrained import task_for, untrained
 
 from gtrans.cli import main
-from gtrans.decoding.context_use import Side, Text, alone, token_scores
-from gtrans.decoding.force_decode import Rows, score_tokens
+from gtrans.decoding.force_decode import Rows, Side, Text, alone, score_tokens, token_scores
 from gtrans.lab.deciders import Question, Substitutes, Vocabulary, word_gradients
 from gtrans.lab.deciding_words import gains, words_with_scores
 from gtrans.text.prepared_folder import load_pipeline

@@ -11,7 +11,8 @@ from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from omegaconf import OmegaConf
 from support.fusion_models import EOS, PAD, SIZES, dictionary, fusion_model, shake
 
-from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
+from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
+from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError
 from gtrans.models.gtrans_fusion import SYSTEMS, GtransFusion, GtransFusionConfig
 from gtrans.modules.layer_fusion import (

@@ -13,12 +13,8 @@ from support.reference import arrays, tensor
 from support.untrained import translate_rows
 from torch import Tensor
 
-from gtrans.decoding.document_search import (
-    DocumentHypothesis,
-    DocumentSearch,
-    SearchOptions,
-    SearchVocabulary,
-)
+from gtrans.decoding.document_search import DocumentHypothesis, DocumentSearch, SearchVocabulary
+from gtrans.decoding.options import SearchOptions
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 from gtrans.modules.attention import DocumentAttention, MultiheadAttention
 from gtrans.modules.encoder_output import EncoderOutput

@@ -19,7 +19,8 @@ from support.stock_sizes import SIZES, WORDS, dictionary
 from support.untrained import translate_rows
 from torch import Tensor
 
-from gtrans.decoding.document_search import DocumentSearch, SearchOptions, SearchVocabulary
+from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
+from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError
 from gtrans.models.base.model import Transformer
 from gtrans.models.base.presets import resolve_sizes

@@ -185,7 +185,8 @@ def _of_model(args: argparse.Namespace, variants: Sequence[Sequence[Item]]) -> J
     # Imported on demand: torch and fairseq need seconds, which --help and a mistake in a
     # set should not.
     from gtrans.decoding.contrast import score_items, with_places
-    from gtrans.decoding.loading import load_models, set_instances, split_paths
+    from gtrans.decoding.loading import load_models, set_instances
+    from gtrans.decoding.options import split_paths
     from gtrans.text.prepared_folder import load_pipeline
 
     models, task = load_models(
@@ -225,9 +226,7 @@ def _translations(
     args: argparse.Namespace, models: Any, task: Any, target: TextPipeline, items: list[Item]
 ) -> list[str]:
     from gtrans.decoding.contrast import translate_items
-    from gtrans.decoding.document_search import SearchOptions
-    from gtrans.decoding.loading import split_paths
-    from gtrans.decoding.translation_options import DecodingOptions
+    from gtrans.decoding.options import DecodingOptions, SearchOptions, split_paths
 
     options = DecodingOptions(
         paths=tuple(split_paths(args.path)),

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from gtrans.data.units import CONTEXT_KINDS
-from gtrans.decoding.translation_options import MIN_DOC_TOKENS
+from gtrans.decoding.options import MIN_DOC_TOKENS
 from gtrans.errors import GtransError
 
 

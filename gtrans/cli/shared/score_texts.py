@@ -14,7 +14,7 @@ from gtrans.cli.shared.reading import choice_of
 from gtrans.cli.shared.score_options import check_documents_only
 from gtrans.cli.shared.system_names import system_names
 from gtrans.data.documents import STANDARD_STREAM
-from gtrans.decoding.translation_record import read_record
+from gtrans.decoding.resuming import read_record
 from gtrans.errors import GtransError
 from gtrans.evaluation.columns import chosen_columns, value_of
 from gtrans.evaluation.coverage import write_documents

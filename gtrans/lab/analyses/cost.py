@@ -31,7 +31,7 @@ import torch
 from gtrans.cli.shared.model_options import add_device
 from gtrans.data.examples import Example
 from gtrans.decoding.loading import load_models
-from gtrans.decoding.search_options import SearchOptions
+from gtrans.decoding.options import SearchOptions
 from gtrans.decoding.translator import Translator
 from gtrans.errors import GtransError
 from gtrans.known_warnings import hide_known_warnings, log_warnings_only

@@ -21,9 +21,8 @@ import torch
 from fairseq.logging import metrics
 
 from gtrans.data.examples import Example
-from gtrans.decoding.lines import lines_of_dataset
-from gtrans.decoding.translation_options import DecodingOptions
-from gtrans.decoding.translator import Translator
+from gtrans.decoding.options import DecodingOptions
+from gtrans.decoding.translator import Translator, lines_of_dataset
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_written_without_spaces
 from gtrans.evaluation.metrics import DOCUMENT_METRICS, Options
@@ -39,7 +38,6 @@ SCORES = ("s_bleu", "d_bleu", "chrf")
 _FLAG = "--eval-bleu-args"
 # The flag of `gtrans translate` besides those of the search.
 _MAX_TOKENS = "max_tokens"
-_NO_FLAGS = ("normalize", "temperature")
 
 
 def how_to_translate(arguments: str) -> DecodingOptions:
@@ -49,8 +47,8 @@ def how_to_translate(arguments: str) -> DecodingOptions:
         GtransError: they are not JSON, not flags of the search, or out of range.
     """
     options = DecodingOptions(paths=())
-    known = {field.name: getattr(options.search, field.name) for field in fields(options.search)}
-    known = {name: value for name, value in known.items() if name not in _NO_FLAGS}
+    flags = (option for option in fields(options.search) if option.metadata["help"])
+    known = {option.name: option.default for option in flags}
     try:
         given = json.loads(arguments)
     except ValueError:

@@ -1,0 +1,198 @@
+"""What a search does, and which models translate: the options of ``gtrans translate``.
+
+:class:`SearchOptions` declares each option of the search once: its default, its range and its flag.
+The command line, ``fairseq-generate``, validation by translations and the search itself use it as
+it is. This module needs neither torch nor fairseq.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from gtrans.errors import GtransError
+from gtrans.text.reader import ANY, Choice
+
+MIN_DOC_TOKENS = 8
+# Source tokens of a batch: enough rows for fast products, few enough keys for a processor's cache.
+MAX_TOKENS = 16000
+_LARGEST = 1e6
+
+
+def _option(default: Any, least: float, most: float, help_text: str = "") -> Any:
+    """A number from ``least`` to ``most``; with ``help_text`` a flag of ``gtrans translate``."""
+    return field(default=default, metadata={"range": (least, most), "help": help_text})
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of beam search; lengths count the words of one sentence.
+
+    The default limit of ``2 n + 50`` words for a sentence of n words is longer than a real
+    translation between any two scripts, but stops a model early that repeats itself in a short
+    sentence. (fairseq's limit of 200 cuts long sentences, and is too large for the short ones.)
+
+    Attributes:
+        beam: hypotheses of a document.
+        max_len_a, max_len_b: the translation of n source words has at most ``a n + b`` words.
+        min_len: fewest words of a sentence.
+        lenpen: scores are divided by ``length ** lenpen``.
+        unkpen: subtracted from the log-probability of the unknown word.
+        no_repeat_ngram_size: no sentence has the same sequence of so many subwords twice, as in
+            fairseq; another sentence of the document may repeat it. 0: anything may be repeated.
+        free: the model decides how many sentences a document has and where it ends; lengths then
+            count all tokens of the document.
+        unnormalized: scores are not divided.
+        temperature: logits are divided by it.
+    """
+
+    beam: int = _option(5, 1, 1000, "beam size")
+    max_len_a: float = _option(
+        2.0, 0, _LARGEST, "A: a source sentence of n tokens gets at most A n + B tokens"
+    )
+    max_len_b: float = _option(50.0, 0, _LARGEST, "B in the line above")
+    min_len: int = _option(1, 0, _LARGEST, "least number of tokens in a translated sentence")
+    lenpen: float = _option(
+        1.0, -20, 20, "length penalty: scores are divided by length ** LENPEN, so that values "
+        "above 1 favour long translations",
+    )  # fmt: skip
+    unkpen: float = _option(0.0, -_LARGEST, _LARGEST, "penalty for <unk>")
+    no_repeat_ngram_size: int = _option(
+        0, 0, _LARGEST, "no sentence has the same N subwords in a row twice; each sentence of a "
+        "document counts for itself, as with a sentence model; 0: no limit",
+    )  # fmt: skip
+    free: bool = _option(
+        False, 0, 1, "document Transformer only: unconstrained decoding: the model decides "
+        "how many sentences it writes and where a document ends, as in the papers' baselines; the "
+        "output has one line for each document, and only scores over documents are possible",
+    )  # fmt: skip
+    unnormalized: bool = _option(False, 0, 1)
+    temperature: float = _option(1.0, 1e-6, _LARGEST)
+
+    def __post_init__(self) -> None:
+        """Raises GtransError for values out of range."""
+        for option in fields(self):
+            value, (least, most) = getattr(self, option.name), option.metadata["range"]
+            if not least <= value <= most:
+                raise GtransError(
+                    f"`{_flag(option.name)}` must be from {least:g} to {most:g}, but is {value}."
+                )
+
+    @classmethod
+    def add_arguments(cls, group: argparse._ArgumentGroup) -> None:
+        """Declare the flags."""
+        for option in fields(cls):
+            text, default = option.metadata["help"], getattr(cls, option.name)
+            if text and isinstance(default, bool):
+                group.add_argument(_flag(option.name), action="store_true", help=text)
+            elif text:
+                group.add_argument(
+                    _flag(option.name),
+                    type=type(default),
+                    default=default,
+                    metavar="N" if isinstance(default, int) else "X",
+                    help=f"{text} (default: %(default)s)",
+                )
+
+    @classmethod
+    def of(cls, given: Any) -> SearchOptions:
+        """Those in a command's options, by their names; others have the defaults.
+
+        ``given``: parsed flags, or fairseq's options of generation.
+        """
+        values = {
+            option.name: type(getattr(cls, option.name))(getattr(given, option.name))
+            for option in fields(cls)
+            if hasattr(given, option.name)
+        }
+        return cls(**values)
+
+    def limit(self, source_length: int) -> int:
+        """Most words of the translation of a sentence of ``source_length`` words."""
+        return max(int(source_length * self.max_len_a + self.max_len_b), self.min_len, 1)
+
+    def score(self, log_probs: Sequence[float]) -> float:
+        """What finished translations are compared by; ``log_probs``: of all tokens."""
+        return self.normalized(sum(log_probs), len(log_probs))
+
+    def normalized(self, total: float, tokens: int) -> float:
+        """``total`` divided by the length to the power of ``lenpen``."""
+        return total / (1.0 if self.unnormalized else tokens**self.lenpen)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingOptions:
+    """Which models translate, and how.
+
+    Attributes:
+        paths: checkpoints; several are an ensemble.
+        data: the data folder that the models were trained with; None: what the first
+            checkpoint stores of it.
+        search: beam and lengths.
+        max_tokens: most source tokens of a batch, with special tokens and padding; a longer row is
+            a batch of its own. Short rows are fewer, as
+            :func:`gtrans.decoding.translator.rows_at_once` says.
+        max_doc_tokens: most tokens of a document unit; None: the checkpoint's.
+        overlap: sentences of the instance before that an instance of a document begins with.
+        context: options instead of the checkpoint's: ``context_kind``, ``context_sentence``,
+            and those of ``--model-overrides``.
+        cpu: use the CPU even if there is a CUDA device.
+        fp16: half precision (CUDA).
+        bf16: bfloat16.
+        tokens: write Moses' tokens, which the model's subwords make up, instead of plain text.
+        force: translate anew, even if the output or a part of it is finished.
+        nbest: how many translations of a sentence are written as JSON lines, with their scores;
+            0: the text of the best one.
+        choice: what to read of rows with several texts or directions.
+    """
+
+    paths: tuple[str, ...]
+    data: str | None = None
+    search: SearchOptions = field(default_factory=SearchOptions)
+    max_tokens: int = MAX_TOKENS
+    max_doc_tokens: int | None = None
+    overlap: int = 0
+    context: Mapping[str, Any] = field(default_factory=dict)
+    cpu: bool = False
+    fp16: bool = False
+    bf16: bool = False
+    tokens: bool = False
+    force: bool = False
+    nbest: int = 0
+    choice: Choice = ANY
+
+    def __post_init__(self) -> None:
+        """Raises GtransError for options that contradict each other."""
+        for name, least in (("overlap", 0), ("max_tokens", 1), ("max_doc_tokens", MIN_DOC_TOKENS),
+                            ("nbest", 0)):  # fmt: skip
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise GtransError(f"`{_flag(name)}` must be at least {least}, but is {value}.")
+        if self.nbest > self.search.beam:
+            raise GtransError(
+                f"`--nbest` {self.nbest}: a search with `--beam` {self.search.beam} finds no more "
+                "translations than that; give a larger beam."
+            )
+        if self.nbest and self.search.free:
+            raise GtransError(
+                "`--json` needs the score of every sentence, which `--free` does not have; leave "
+                "one of them out."
+            )
+
+
+def split_paths(paths: str) -> list[str]:
+    """The checkpoints of ``--path A.pt:B.pt``.
+
+    Raises:
+        GtransError: there is none.
+    """
+    parts = [part for part in paths.split(":") if part]
+    if not parts:
+        raise GtransError("`--path` must name a checkpoint, but is empty.")
+    return parts
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
