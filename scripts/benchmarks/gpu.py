@@ -41,6 +41,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.data import Dictionary, data_utils
 from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.optim.fp16_optimizer import FP16Optimizer
+from gtrans.decoding.batching import make_batches
 from measuring import Device, Size
 from omegaconf import OmegaConf
 from systems import BEAM, gtransformer, stock, write_sequences
@@ -49,7 +50,6 @@ from torch.profiler import ProfilerActivity, profile
 from whole_set import documents_in, write_documents
 
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
-from gtrans.decoding.batching import make_batches
 from gtrans.identity.files import atomic_writer
 from gtrans.models.base import encoder
 from gtrans.modules.group_attention import shapes_for
