@@ -79,7 +79,7 @@ def place(thing: Any, device: measuring.Device) -> Any:
 
 def count(device: measuring.Device, backend: str) -> dict[str, Any]:
     """The waits of forward and backward pass, and of a decoding step."""
-    size = measuring.SIZES["recipes"]
+    size = measuring.SIZES["small"]
     dictionary = dictionary_of(size)
     model = gtransformer(
         size, dictionary, attention_backend=backend,

@@ -45,43 +45,35 @@ class Step:
 
 def steps(device: str, out: Path) -> list[Step]:
     """What is run, the most important first."""
-    tests = ["-m", "pytest", str(ROOT / "tests/gpu"), "-q", "-p", "no:cacheprovider", "-rs"]
+    tests = [
+        "-m",
+        "pytest",
+        str(ROOT / "tests/gpu"),
+        str(ROOT / "tests/optim"),
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-rs",
+    ]
     waits = ["scripts/count_waits.py", "--out", str(out / "waits.rows.json")]
-    sizes: dict[str, list[str]]
+    gpu = ["scripts/benchmarks/run.py", "gpu", "--out", str(out / "gpu")]
     if device == "cpu":
         # one system; the suite runs the others on the CPU in its own way
         tests += ["-k", "backends or gtransformer_tiny or two_processes"]
         waits += ["--device", "cpu"]
-        of = ["--device", "cpu", "--size", "toy"]
-        sizes = {
-            "training": ["--lengths", "30", "60", "--words", "60", "--batch-words", "60",
-                         "--corpus-words", "600", "--rounds", "1"],
-            "decoding": ["--lengths", "30", "--words", "30", "--rounds", "1"],
-            "memory": ["--lengths", "60"],
-        }  # fmt: skip
+        gpu += ["--device", "cpu", "--size", "toy", "--seconds", "0.1", "--document-count", "5"]
     else:
         # Tests wait for Python more than for the GPU: several processes share it.
-        tests += ["-n", "4"]
-        of = ["--device", "cuda-bf16", "--size", "base"]
-        lengths = ["512", "4096", "16384", "65536"]
-        sizes = {
-            "training": ["--lengths", *lengths, "--words", "65536", "--batch-words", "8192",
-                         "--rounds", "3"],
-            "decoding": ["--lengths", "512", "2048", "--words", "512", "--rounds", "2"],
-            "memory": ["--lengths", *lengths],
-        }  # fmt: skip
-    limits = {"tests": 200, "waits": 60, "training": 110, "decoding": 70, "memory": 60}
+        tests += ["-n", "8"]
+        gpu += ["--device", "cuda-bf16"]
+    limits = {"gpu": 300, "waits": 60, "tests": 120}
     if device == "cpu":  # which may be busy
         limits = {name: 10 * limit for name, limit in limits.items()}
     return [
-        Step("tests", tests, limits["tests"], {"GTRANS_TEST_DEVICE": device}),
+        Step("gpu", gpu, limits["gpu"], results="gpu/benchmarks.json"),
         Step("waits", waits, limits["waits"], results="waits.rows.json"),
-        *(
-            Step(name, ["scripts/benchmarks/run.py", name, *of, *options, "--out", str(out / name)],
-                 limits[name], results=f"{name}/benchmarks.json")
-            for name, options in sizes.items()
-        ),
-    ]  # fmt: skip
+        Step("tests", tests, limits["tests"], {"GTRANS_TEST_DEVICE": device}),
+    ]
 
 
 def run(step: Step, out: Path, seconds: float, on: Mapping[str, str]) -> dict[str, Any]:

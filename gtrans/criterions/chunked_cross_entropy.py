@@ -36,7 +36,7 @@ class ChunkedCrossEntropyConfig(FairseqDataclass):
     softmax_rows: Optional[int] = option(
         None,
         "most rows of logits in memory at once; each word has one row per group of the decoder "
-        "(default: as many as fill 32 MiB, but at least 128)",
+        "(default: as many as fill 32 MiB, on a GPU 1 GiB, but at least 128)",
     )
     sentence_avg: bool = II("optimization.sentence_avg")
 

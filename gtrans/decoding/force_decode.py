@@ -350,7 +350,8 @@ def _scores_of_words(
     Returns:
         ``(words, 1 or 3)`` in double precision.
     """
-    tokens, rows = states[0].features.size(1), rows_of(states[0].projection.size(0))
+    tokens = states[0].features.size(1)
+    rows = rows_of(states[0].projection.size(0), cuda=words.is_cuda)
     found = torch.empty(len(words), 3 if rivals else 1, dtype=torch.float64, device=words.device)
     for begin in range(0, tokens, rows):
         part = slice(begin, begin + rows)

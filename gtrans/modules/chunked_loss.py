@@ -26,6 +26,9 @@ from gtrans.modules.linear import autocast_dtype, without_autocast
 # Just below 32 MiB, from which on glibc maps every block anew. A piece of fewer rows would be small
 # beside the output matrix, which is read for each piece.
 _LOGITS = (1 << 23) - (1 << 12)
+# 1 GiB. On an H200 pieces of this size make an update of base size 1.5 to 1.8 times as fast as
+# those for a CPU, because the host launches a fifth of the kernels.
+_LOGITS_CUDA = 1 << 28
 _FEWEST_ROWS = 128
 
 
@@ -66,14 +69,15 @@ class Losses:
     predicted: Tensor | None
 
 
-def rows_of(vocabulary: int, most: int | None = None) -> int:
-    """How many tokens a piece has, so that its logits take about 32 MiB.
+def rows_of(vocabulary: int, most: int | None = None, cuda: bool = False) -> int:
+    """How many tokens a piece has, so that its logits take about 32 MiB, on a GPU 1 GiB.
 
     Args:
         vocabulary: number of words.
         most: that many instead, whatever it takes.
+        cuda: whether the logits are computed on a GPU.
     """
-    return most or max(_LOGITS // vocabulary, _FEWEST_ROWS)
+    return most or max((_LOGITS_CUDA if cuda else _LOGITS) // vocabulary, _FEWEST_ROWS)
 
 
 def chunked_loss(
@@ -100,7 +104,7 @@ def chunked_loss(
     Returns:
         The losses; the gradient of their sum goes to ``features``, ``projection`` and ``weights``.
     """
-    rows = rows_of(projection.size(0), rows)
+    rows = rows_of(projection.size(0), rows, projection.is_cuda)
     dtype = autocast_dtype(features.device) or features.dtype
     total, smoothed, plain, *predicted = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
         *(features, projection, weights, target, smoothing, rows),

@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 from fairseq.optim import register_optimizer
-from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from fairseq.optim.adam import FairseqAdamConfig
 from omegaconf import II
 from torch import Tensor, nn
 
 from gtrans.errors import GtransError
+from gtrans.optim.fused_adam import FusedAdam
 
 # What is known of a parameter: True: loaded; False: new; a tensor: True on the rows loaded.
 Loaded = bool | Tensor
@@ -47,7 +48,7 @@ def mark_pretrained(model: nn.Module, loaded: Mapping[str, Tensor | None]) -> No
 
 
 @register_optimizer("two_rate_adam", dataclass=TwoRateAdamConfig)
-class TwoRateAdam(FairseqAdam):
+class TwoRateAdam(FusedAdam):
     """Adam whose loaded parameters train at ``lr * lr_scale_pretrained`` (App. C.1).
 
     Of a table of embeddings whose vocabulary has grown, the rows that were loaded do. Which

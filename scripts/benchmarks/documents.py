@@ -57,9 +57,7 @@ def source_words(documents: list[Document]) -> int:
     return sum(len(source) for document in documents for source, _ in document)
 
 
-def document_batches(
-    documents: list[Document], dictionary: Dictionary, words: int
-) -> list[Batch]:
+def document_batches(documents: list[Document], dictionary: Dictionary, words: int) -> list[Batch]:
     """Batches of documents ``<s> .. </s> <s> .. </s>`` of ``words`` words, at least one each."""
     frame = Frame(dictionary.bos(), dictionary.eos(), dictionary.pad())
     end = torch.tensor([dictionary.eos()])

@@ -1,31 +1,25 @@
 """What a GPU does in a second: training and decoding of base size, next to stock fairseq.
 
-    python scripts/benchmarks/gpu.py --out FILE [--documents TEXT.gz] [--trials]
-
-Cells come in the order of their value and are written to FILE one by one, so that a cut leaves a
-table. On the CPU (``--device cpu --size toy``) the same cells run at small sizes, as a try.
+Cells come in the order of their value, so that a cut leaves a table. On the CPU (``--device cpu
+--size toy``) the same cells run at small sizes, as a try.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import signal
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import measuring
-import report
 import torch
 from documents import (
     Batch,
@@ -36,26 +30,23 @@ from documents import (
     sentence_batches,
     words_of,
 )
-from fairseq import utils
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data import Dictionary, data_utils
 from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.optim.fp16_optimizer import FP16Optimizer
-from gtrans.decoding.batching import make_batches
 from measuring import Device, Size
 from omegaconf import OmegaConf
+from report import Benchmark, Row, Rows, Target, table
 from systems import BEAM, gtransformer, stock, write_sequences
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 from whole_set import documents_in, write_documents
 
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
-from gtrans.identity.files import atomic_writer
-from gtrans.models.base import encoder
-from gtrans.modules.group_attention import shapes_for
+from gtrans.decoding.translator import make_batches
 from gtrans.modules.packed import unpack
+from gtrans.optim.fused_adam import fuse
 
-Row = dict[str, Any]
 YARDSTICK = "stock sentence Transformer"
 SENTENCES = "gtrans sentence Transformer"
 SYSTEMS: dict[str, dict[str, Any] | None] = {
@@ -70,6 +61,7 @@ CELLS = [(512, 16384), (2048, 16384), (512, 65536), (2048, 65536)]
 MORE_CELLS = [(8192, 16384), (8192, 65536), (1024, 16384), (1024, 65536)]
 TOY_CELLS = [(60, 120), (120, 240)]
 _CELL_SECONDS = 20
+_UPDATES = 100_000
 _WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 _LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cuLaunchKernelEx", "cudaLaunchKernelExC")
 
@@ -79,20 +71,16 @@ class Updates:
 
     Args:
         model, dictionary, device: of the system.
-        ours: the loss of our recipes instead of fairseq's, and plans with the batches.
-        fused: torch's fused Adam instead of fairseq's.
-        rows: rows of logits in memory at once (``--softmax-rows``).
+        ours: a model of this project, with the loss and the optimizer of its configurations.
     """
 
-    def __init__(
-        self, model: Any, dictionary: Dictionary, device: Device, ours: bool, fused: bool = False,
-        rows: int | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, model: Any, dictionary: Dictionary, device: Device, ours: bool) -> None:
         before = torch.cuda.memory_allocated() if device.name == "cuda" else 0
-        self.model, self.device, self.ours = device.model(model).train(), device, ours
+        self.model: Any = device.model(model).train()
+        self.device, self.ours = device, ours
         task = SimpleNamespace(target_dictionary=dictionary)
         self.criterion: Any = (
-            ChunkedCrossEntropy(task, label_smoothing=0.1, softmax_rows=rows) if ours
+            ChunkedCrossEntropy(task, label_smoothing=0.1) if ours
             else LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
         )  # fmt: skip
         # A rate of almost nothing: the models are not to learn this text.
@@ -105,10 +93,8 @@ class Updates:
         cfg.optimizer.lr, cfg.optimizer.tpu = [1e-7], False
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = FP16Optimizer.build_optimizer(cfg, parameters)
-        if fused:
-            self.optimizer.optimizer = torch.optim.Adam(
-                self.optimizer.fp32_params, lr=1e-7, betas=(0.9, 0.98), fused=True
-            )
+        if ours:
+            fuse(self.optimizer.fp32_optimizer)
 
         self.gigabytes = 0.0  # of parameters and the state of Adam
         if device.name == "cuda":
@@ -222,12 +208,12 @@ def training(
         for name, batches in cells.items():
             reset(device)
             row = outcome(
-                lambda n=name, b=batches: _speed(device, dictionary, systems[n], b, args.seconds),
+                partial(_speed, device, dictionary, systems[name], batches, args.seconds),
                 _CELL_SECONDS,
             )
             yield {"part": "training", "system": name, "words": words, "batch": batch, **row}
             systems[name].optimizer.zero_grad()
-        if device.name == "cuda" and (words, batch) in CELLS[:3]:
+        if device.name == "cuda" and (words, batch) in CELLS[:1]:
             for name, batches in cells.items():
                 row = outcome(partial(profiled, systems[name], batches[0]), _CELL_SECONDS)
                 yield {"part": "profile", "system": name, "words": words, "batch": batch, **row}
@@ -292,7 +278,7 @@ def profiled(updates: Updates, batch: Batch) -> Row:
             "copies": names["cudaMemcpyAsync"],
             "slowest": [
                 [event.key[:90], event.count, round(event.self_device_time_total / 1000, 3)]
-                for event in kernels[:14]
+                for event in kernels[:8]
             ],
         }
     updates.optimizer.zero_grad()
@@ -317,7 +303,7 @@ def decoding(args: argparse.Namespace, device: Device, dictionary: Dictionary) -
         "G-Transformer": (documents, partial(write_ours, gtrans, dictionary, place)),
     }
     for rows, work in write.values():
-        outcome(lambda r=rows, w=work: {"tokens": w(r[:4], 4000, 4)}, _CELL_SECONDS)
+        outcome(partial(_written, device, partial(work, rows[:4], 4000, 4)), _CELL_SECONDS)
     for tokens, most in args.decoding_batches:
         for name, (rows, work) in write.items():
             reset(device)
@@ -325,7 +311,7 @@ def decoding(args: argparse.Namespace, device: Device, dictionary: Dictionary) -
                 "part": "decoding", "system": name, "batch": tokens, "most_rows": most,
                 "sentences": len(sentences), "rows": len(rows),
                 **outcome(
-                    lambda r=rows, w=work, t=tokens, m=most: _written(device, lambda: w(r, t, m)),
+                    partial(_written, device, partial(work, rows, tokens, most)),
                     2 * _CELL_SECONDS,
                 ),
             }  # fmt: skip
@@ -405,100 +391,111 @@ def long_document(args: argparse.Namespace, device: Device, dictionary: Dictiona
             del model, updates, batch, work
 
 
-def trials(args: argparse.Namespace, device: Device, dictionary: Dictionary) -> Iterator[Row]:
-    """What could make updates faster, one switch at a time."""
-    options: dict[str, dict[str, Any]] = {
-        "as it is": {},
-        "fused Adam": {"fused": True},
-        "fused Adam, 8,192 rows of logits": {"fused": True, "rows": 8192},
-        "fused Adam, 65,536 rows of logits": {"fused": True, "rows": 65536},
-        "fused Adam, exact shapes": {"fused": True, "shapes": "exact"},
-        "fused Adam, cuDNN attention": {"fused": True, "cudnn": True},
-    }
-    words, batch = args.cells[0]
-    documents, theirs, ours = texts(args, dictionary, words, batch)
-    of = {YARDSTICK: theirs, SENTENCES: ours}
-    for name in (YARDSTICK, SENTENCES, "G-Transformer, regroup", "G-Transformer, varlen"):
-        if device.name == "cpu" and "varlen" in name:
-            continue
-        for trial, switches in options.items():
-            if name == YARDSTICK and switches.keys() & {"rows", "shapes"}:
-                continue
-            reset(device)
-            switches = dict(switches)
-            torch.backends.cuda.enable_cudnn_sdp(bool(switches.pop("cudnn", False)))
-            exact = switches.pop("shapes", None) == "exact"
-            model = _model(args.size, dictionary, SYSTEMS[name])
-            fused = {"fused": False} if device.name == "cpu" else {}
-            updates = Updates(model, dictionary, device, bool(SYSTEMS[name]), **switches | fused)
-            encoder.shapes_for = (lambda _: "exact") if exact else shapes_for
-            batches = [updates.planned(one) for one in of.get(name, documents)]
-            encoder.shapes_for = shapes_for
-            row = outcome(
-                partial(_speed, device, dictionary, updates, batches, args.seconds), _CELL_SECONDS
-            )
-            yield {"part": "trial", "system": name, "trial": trial, "words": words,
-                   "batch": batch, **row}  # fmt: skip
+PARTS: dict[str, Callable[..., Iterator[Row]]] = {
+    "training": training,
+    "decoding": decoding,
+    "long": long_document,
+    "more": partial(training, more=True),
+}
 
 
-def options_of(argv: list[str] | None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--device", choices=("cpu", "cuda-bf16"), default="cuda-bf16")
-    parser.add_argument("--size", choices=measuring.SIZES, default="base")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON of all cells")
-    parser.add_argument(
-        "--documents", type=Path, metavar="FILE",
-        help="gzipped text whose sentence lengths are decoded, an empty line between documents",
-    )  # fmt: skip
-    parser.add_argument("--document-count", type=int, default=200, metavar="N")
-    parser.add_argument("--seconds", type=float, default=1.5, help="of a cell (default: 1.5)")
-    parser.add_argument(
-        "--parts", nargs="+", choices=list(PARTS), default=["training", "decoding", "long", "more"]
-    )
-    args = parser.parse_args(argv)
-    toy = args.size == measuring.TOY
+def measure(args: argparse.Namespace, device: Device) -> Iterator[Row]:
+    """Words per second and memory of updates and of beam search, cell by cell."""
+    toy = args.size == measuring.SIZES[measuring.TOY]
     args.cells, args.more_cells = (TOY_CELLS, TOY_CELLS[:1]) if toy else (CELLS, MORE_CELLS)
     args.words = 480 if toy else 98_304
     args.decoding_batches = [(300, 4)] if toy else [(256_000, 1024), (16_000, 234)]
     args.long = [240] if toy else [65_536]
-    args.size = measuring.SIZES[args.size]
-    return args
-
-
-PARTS: dict[str, Callable[..., Iterator[Row]]] = {
-    "training": training,
-    "more": partial(training, more=True),
-    "decoding": decoding,
-    "long": long_document,
-    "trials": trials,
-}
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Measure, print, write."""
-    args = options_of(argv)
-    measuring.prepare_process()
-    device = measuring.DEVICES[args.device]
-    utils.set_torch_seed(1)
-    versions = report.versions()
     if device.name == "cuda":
+        # cuDNN would prepare every new shape: a tenth of the speed until all have been seen.
         torch.backends.cuda.enable_cudnn_sdp(False)
-        versions |= {"GPU": torch.cuda.get_device_name(), "CUDA": str(torch.version.cuda)}
-    rows: list[Row] = []
     dictionary = dictionary_of(args.size)
     for part in args.parts:
-        for row in islice(PARTS[part](args, device, dictionary), None):
-            rows.append({**row, "at_second": round(time.perf_counter() - BEGIN, 1)})
-            with atomic_writer(args.out) as file:
-                file.write(json.dumps({"versions": versions, "rows": rows}, indent=1) + "\n")
-            brief = {k: v for k, v in rows[-1].items() if not isinstance(v, dict)}
-            print("  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}"
-                            for k, v in brief.items()), flush=True)  # fmt: skip
-    return 0
+        yield from PARTS[part](args, device, dictionary)
 
 
-BEGIN = time.perf_counter()
+def shown(rows: Rows) -> str:
+    """Three tables: updates, beam search, a very long document."""
+    parts = []
+    updates = [row for row in rows if row["part"] == "training"]
+    speed = {(r["words"], r["batch"], r["system"]): r.get("words_per_second") for r in updates}
+    lines = []
+    for row in sorted(updates, key=lambda row: (row["batch"], row["words"])):
+        batch = f"{row['batch']:,}"
+        if "failed" in row:
+            lines.append([row["system"], f"{row['words']:,}", batch, row["failed"], "", "", ""])
+            continue
+        of_stock = speed.get((row["words"], row["batch"], YARDSTICK))
+        memory = row["gigabytes"]
+        lines.append([
+            row["system"], f"{row['words']:,}", batch, "–" if memory is None else f"{memory:.1f}",
+            f"{row['words_per_second']:,.0f}",
+            f"{row['words_per_second'] / of_stock:.2f}" if of_stock else "–",
+            f"{_UPDATES * 16_384 / row['words_per_second'] / 3600:.1f}",
+        ])  # fmt: skip
+    heads = ["model", "words of a document", "words of a batch", "GiB", "words a second",
+             "of stock's", f"hours for {_UPDATES:,} x 16,384 words"]  # fmt: skip
+    if lines:
+        parts.append(table(heads, lines))
+    searches = [row for row in rows if row["part"] == "decoding" and "failed" not in row]
+    if searches:
+        parts.append(table(
+            ["beam search", "rows", "rows at once, at most", "tokens", "seconds",
+             "tokens a second"],
+            [[row["system"], f"{row['rows']:,}", f"{row['most_rows']:,}", f"{row['tokens']:,}",
+              f"{row['seconds']:.1f}", f"{row['tokens_per_second']:,.0f}"] for row in searches],
+        ))  # fmt: skip
+    long = [row for row in rows if row["part"] == "long document" and "failed" not in row]
+    if long:
+        parts.append(table(
+            ["one document", "words", "seconds of an update", "GiB"],
+            [[row["system"], f"{row['words']:,}", f"{row['seconds']:.2f}",
+              "–" if row["gigabytes"] is None else f"{row['gigabytes']:.1f}"] for row in long],
+        ))  # fmt: skip
+    return "\n".join(parts)
 
-if __name__ == "__main__":
-    sys.exit(main())
+
+def targets(_: Rows) -> list[Target]:
+    """None on the CPU."""
+    return []
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of this benchmark alone."""
+    parser.add_argument(
+        "--documents", type=Path, metavar="FILE",
+        help="gzipped text whose sentence lengths are decoded, an empty line between documents "
+        "(default: made-up lengths)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--document-count", type=int, default=200, metavar="N",
+        help="only the first N of them (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seconds", type=float, default=1.5, metavar="N",
+        help="least time of a cell (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--parts", nargs="+", choices=list(PARTS), default=list(PARTS), metavar="PART",
+        help=f"{', '.join(PARTS)} (default: all, in this order)",
+    )  # fmt: skip
+
+
+BENCHMARK = Benchmark(
+    name="gpu",
+    title="On a GPU",
+    text="Updates as `fairseq-train --bf16` makes them, alone on the GPU, the copy of each batch "
+    "to it included; each cell at least {seconds} s after every batch has been seen once. Stock "
+    "fairseq trains with its own loss and Adam, models of this project with "
+    "`chunked_cross_entropy` and `fused_adam`. Memory is that of parameters, Adam and the "
+    "largest update. Beam search: beam 5, documents and sentences with the lengths of real ones; "
+    "untrained models write as many words as the source has (stock fairseq as many as the "
+    "longest of the batch).",
+    size="base",
+    devices=("cpu", "cuda-bf16"),
+    rounds=None,
+    measure=measure,
+    table=shown,
+    targets=targets,
+    add_options=add_options,
+)

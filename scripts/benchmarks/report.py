@@ -67,12 +67,15 @@ class Benchmark:
 
 def versions() -> dict[str, str]:
     """The environment: what the numbers depend on besides our own code."""
-    return {
+    found = {
         "Python": platform.python_version(),
         "torch": torch.__version__,
         "fairseq": fairseq.__version__,
         "instructions": torch.backends.cpu.get_cpu_capability(),
     }
+    if torch.cuda.is_available():
+        found |= {"GPU": torch.cuda.get_device_name(), "CUDA": str(torch.version.cuda)}
+    return found
 
 
 def read(folder: Path) -> dict[str, Any]:

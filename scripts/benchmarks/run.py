@@ -9,11 +9,12 @@ OUT/benchmarks.md is generated from all results.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import decoding
+import gpu
 import measuring
 import memory
 import report
@@ -23,7 +24,8 @@ import whole_set
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # In the order of the page.
 BENCHMARKS = {
-    module.BENCHMARK.name: module.BENCHMARK for module in (training, decoding, whole_set, memory)
+    module.BENCHMARK.name: module.BENCHMARK
+    for module in (training, decoding, whole_set, memory, gpu)
 }
 # Settings that do not say what was measured.
 _ELSEWHERE = ("name", "out", "device", "work")
@@ -85,8 +87,8 @@ def _named(value: Any) -> Any:
     return value.name if isinstance(value, Path) else value
 
 
-def run(benchmark: report.Benchmark, args: argparse.Namespace) -> dict[str, Any]:
-    """Measure on every device; settings, versions and rows."""
+def run(benchmark: report.Benchmark, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Measure on every device; settings, versions and rows, again after every row."""
     settings = settings_of(args)
     args.size = measuring.SIZES[args.size]
     rows: report.Rows = []
@@ -95,8 +97,11 @@ def run(benchmark: report.Benchmark, args: argparse.Namespace) -> dict[str, Any]
         for row in benchmark.measure(args, device):
             rows.append({"device": device.label, **row})
             shown = ((k, round(v, 3) if isinstance(v, float) else v) for k, v in rows[-1].items())
-            print("  ".join(f"{key} {value}" for key, value in shown), flush=True)
-    return {"settings": settings, "versions": report.versions(), "rows": rows}
+            print(
+                "  ".join(f"{key} {value}" for key, value in shown if not isinstance(value, dict)),
+                flush=True,
+            )
+            yield {"settings": settings, "versions": report.versions(), "rows": rows}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -118,8 +123,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     out, results = args.out, report.read(args.out)
     if benchmark is not None:
         measuring.prepare_process()
-        results[args.name] = run(benchmark, args)
-    report.write(out, results, list(BENCHMARKS.values()))
+        for found in run(benchmark, args):
+            results[args.name] = found
+            report.write(out, results, list(BENCHMARKS.values()))
+    else:
+        report.write(out, results, list(BENCHMARKS.values()))
 
 
 if __name__ == "__main__":
