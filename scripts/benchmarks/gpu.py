@@ -10,8 +10,6 @@ import argparse
 import gzip
 import signal
 import statistics
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -39,7 +37,6 @@ from omegaconf import OmegaConf
 from report import Benchmark, Row, Rows, Target, table
 from systems import BEAM, gtransformer, stock, write_sequences
 from torch import Tensor, nn
-from torch.profiler import ProfilerActivity, profile
 from whole_set import documents_in, write_documents
 
 from gtrans.criterions.chunked_cross_entropy import ChunkedCrossEntropy
@@ -62,8 +59,6 @@ MORE_CELLS = [(8192, 16384), (8192, 65536), (1024, 16384), (1024, 65536)]
 TOY_CELLS = [(60, 120), (120, 240)]
 _CELL_SECONDS = 20
 _UPDATES = 100_000
-_WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
-_LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cuLaunchKernelEx", "cudaLaunchKernelExC")
 
 
 class Updates:
@@ -213,10 +208,6 @@ def training(
             )
             yield {"part": "training", "system": name, "words": words, "batch": batch, **row}
             systems[name].optimizer.zero_grad()
-        if device.name == "cuda" and (words, batch) in CELLS[:1]:
-            for name, batches in cells.items():
-                row = outcome(partial(profiled, systems[name], batches[0]), _CELL_SECONDS)
-                yield {"part": "profile", "system": name, "words": words, "batch": batch, **row}
 
 
 def _model(size: Size, dictionary: Dictionary, options: Mapping[str, Any] | None) -> nn.Module:
@@ -245,44 +236,6 @@ def _speed(
         # what only this system needs, of several that are there
         "gigabytes": None if peak is None else peak - before + updates.gigabytes,
     }
-
-
-def profiled(updates: Updates, batch: Batch) -> Row:
-    """Where an update spends its time: waits and launches of the host, work of the GPU."""
-    updates.step(batch)
-    torch.cuda.synchronize()
-    parts: Row = {}
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
-        torch.cuda.synchronize()
-    idle = Counter(event.name for event in recorded.events())
-    for part, work in (("passes", updates.passes), ("update", updates.step)):
-        updates.optimizer.zero_grad()
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        work(batch)
-        launched = time.perf_counter() - begin
-        torch.cuda.synchronize()
-        whole = time.perf_counter() - begin
-        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
-            work(batch)
-            torch.cuda.synchronize()
-        names = Counter(event.name for event in recorded.events())
-        table = recorded.key_averages()
-        kernels = sorted(table, key=lambda event: -event.self_device_time_total)
-        parts[part] = {
-            "host_ms": launched * 1000,
-            "all_ms": whole * 1000,
-            "gpu_ms": sum(event.self_device_time_total for event in table) / 1000,
-            "launches": sum(names[name] for name in _LAUNCHES),
-            "waits": sum(names[name] - idle[name] for name in _WAITS),
-            "copies": names["cudaMemcpyAsync"],
-            "slowest": [
-                [event.key[:90], event.count, round(event.self_device_time_total / 1000, 3)]
-                for event in kernels[:8]
-            ],
-        }
-    updates.optimizer.zero_grad()
-    return parts
 
 
 def decoding(args: argparse.Namespace, device: Device, dictionary: Dictionary) -> Iterator[Row]:
