@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import DocumentModel
+from gtrans.models.base.model import DocumentModel
 from gtrans.modules.chunked_loss import DecoderStates, Losses, chunked_loss
 from gtrans.modules.layer_fusion import fuse_log_probs
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gtrans.decoding.options import SearchOptions
-from gtrans.models.base.contract import SearchableModel, SearchState
+from gtrans.models.base.model import SearchableModel, SearchState
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A document is read in the rows of the unit that its model was trained with. Different
 translations of one source are sorted and stand next to each other in a batch: the model encodes
 their source once, reads a common prefix once, and projects only the states whose words are scored
-(:meth:`gtrans.models.base.contract.DocumentModel.forward`), some at a time.
+(:meth:`gtrans.models.base.model.DocumentModel.forward`), some at a time.
 """
 
 from __future__ import annotations

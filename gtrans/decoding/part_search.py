@@ -20,7 +20,7 @@ from gtrans.decoding.document_search import (
 )
 from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import CarriedState, DocumentModel, SearchState
+from gtrans.models.base.model import CarriedState, DocumentModel, SearchState
 
 
 class FinishedParts(Protocol):
@@ -41,7 +41,7 @@ class Reader:
     memory: CarriedState
 
     def begin_decoding(self, source: Mapping[str, Any], beam: int) -> SearchState:
-        """See :class:`gtrans.models.base.contract.DocumentModel`, as the two below."""
+        """See :class:`gtrans.models.base.model.DocumentModel`, as the two below."""
         inputs: dict[str, Any] = {**source, "memory": self.memory}
         return self.model.begin_decoding(inputs, beam)
 

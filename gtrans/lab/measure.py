@@ -38,7 +38,7 @@ class Analysis:
         units: how many of them were read.
         seen: attention and gates.
         fusion: what layer fusion has learned
-            (:meth:`gtrans.models.base.contract.DocumentModel.learned_of_groups`).
+            (:meth:`gtrans.models.base.model.DocumentModel.learned_of_groups`).
         reach: gradients by distance, if they were measured.
         layers: gradients by layer, if they were measured.
         system: the class of the model.

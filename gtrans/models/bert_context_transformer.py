@@ -32,10 +32,9 @@ from torch import Tensor, nn
 
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import BERT_FEATURES
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import Encoder
-from gtrans.models.base.model import Transformer
+from gtrans.models.base.model import BERT_FEATURES, DocumentModel
 from gtrans.models.base.options import UnitTransformerConfig, sizes
 from gtrans.models.base.parts.context import (
     INTEGRATIONS,
@@ -188,7 +187,7 @@ class ContextEncoder(nn.Module):
 
 
 @register_system("bert_context_transformer", BertContextConfig, PRESETS)
-class BertContextTransformer(Transformer):
+class BertContextTransformer(DocumentModel):
     """BERT-context Transformer: a frozen BERT, or a trained encoder, reads the context."""
 
     units = ("window", "sentence")

@@ -10,13 +10,13 @@ window        a sentence and its neighbours: :class:`gtrans.data.units.WindowUni
 marks         between the sentences of a window: :mod:`gtrans.data.frame`
 2-to-2        ``--context-before 1 --context-sides both``, the default
 2-to-1        ``--context-before 1 --context-sides source``
-attention     of every token to the whole window: :class:`gtrans.models.base.model.Transformer`
+attention     of every token to the whole window: :class:`gtrans.models.base.model.DocumentModel`
 ============  ===================================================================================
 """
 
 from dataclasses import dataclass
 
-from gtrans.models.base.model import Transformer
+from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.options import UnitTransformerConfig, sizes
 from gtrans.models.base.presets import register_system
 
@@ -34,7 +34,7 @@ PRESETS = {
 
 
 @register_system("concat_transformer", ConcatTransformerConfig, PRESETS)
-class ConcatTransformer(Transformer):
+class ConcatTransformer(DocumentModel):
     """Concatenation: a window of sentences is read as one text."""
 
     units = ("window", "sentence")

@@ -32,7 +32,7 @@ from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
 from gtrans.models.base.bert_encoder import BertEncoder, BertSourceConfig, BertSourceTransformer
 from gtrans.models.base.encoder import Encoder, StackDesign
-from gtrans.models.base.model import Transformer
+from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.options import UnitTransformerConfig, sizes
 from gtrans.models.base.planning import SourcePlan, SourcePlanner
 from gtrans.models.base.presets import register_system
@@ -185,7 +185,7 @@ class FlatTransformerEncoder(Encoder):
 
 
 @register_system("flat_transformer", FlatTransformerConfig, PRESETS)
-class FlatTransformer(Transformer):
+class FlatTransformer(DocumentModel):
     """Flat-Transformer: one encoder for context and sentence; its top sees the sentence only."""
 
     encoder: FlatTransformerEncoder

@@ -25,7 +25,7 @@ from fairseq.dataclass import ChoiceEnum
 from gtrans.data.unit_options import option, option_again, refuse_given
 from gtrans.errors import GtransError
 from gtrans.models.base.encoder import StackDesign
-from gtrans.models.base.model import Transformer
+from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.options import PLAIN_SWITCHES, StackConfig, layer_spec, sizes
 from gtrans.models.base.parts.fusion import FusionConfig
 from gtrans.models.base.presets import register_system
@@ -89,7 +89,7 @@ PRESETS = {
 
 
 @register_system("gtrans_fusion", GtransFusionConfig, PRESETS)
-class GtransFusion(Transformer):
+class GtransFusion(DocumentModel):
     """GTRANS layer fusion: fused groups of layers, with the baselines of its paper."""
 
     units = ("sentence", "window", "document")

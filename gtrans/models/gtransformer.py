@@ -28,9 +28,8 @@ from fairseq.dataclass import ChoiceEnum
 
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import reads_plain_documents
 from gtrans.models.base.encoder import AttentionKinds
-from gtrans.models.base.model import Transformer
+from gtrans.models.base.model import DocumentModel, reads_plain_documents
 from gtrans.models.base.options import (
     PLAIN_SWITCHES,
     POST_NORM,
@@ -122,7 +121,7 @@ PRESETS = {
 
 
 @register_system("gtransformer", GTransformerConfig, PRESETS)
-class GTransformer(Transformer):
+class GTransformer(DocumentModel):
     """G-Transformer: group attention, and combined group and global attention on top."""
 
     context_sides: ClassVar[tuple[str, ...]] = ("both", "source")

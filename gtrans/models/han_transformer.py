@@ -185,9 +185,7 @@ class HanEncoder(Encoder):
         """
         if plan is None:
             plan = self.plan({"src_tokens": src_tokens})
-        encoded = super().forward(
-            src_tokens, return_all_layers=return_all_layers, plan=plan.plans
-        )
+        encoded = super().forward(src_tokens, return_all_layers=return_all_layers, plan=plan.plans)
         layout, before, keys = encoded.layout, plan.before, encoded.states
         h = encoded.states[plan.current]
         if memory is not None:
@@ -246,9 +244,7 @@ class HanDecoder(Decoder):
             return super().states(prev_output_tokens, encoder_out, None, layers, plan)
         if plan is None:
             plan = self.plan(prev_output_tokens, encoder_out)
-        features, layout = super().states(
-            prev_output_tokens, encoder_out, None, layers, plan.plans
-        )
+        features, layout = super().states(prev_output_tokens, encoder_out, None, layers, plan.plans)
         refined = [self.han(h[plan.current], h, plan.before) for h in features]
         return features.index_copy(1, plan.current, torch.stack(refined)), layout
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gtrans.data.context_text import ContextText, Words
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import BERT_PIECES
+from gtrans.models.base.model import BERT_PIECES
 from gtrans.tasks.parts.bert import BertPart
 from gtrans.tasks.split_files import training_words
 from gtrans.text.moses_pipeline import LOWER_MARK

@@ -21,7 +21,7 @@ from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
 from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError, working_on
 from gtrans.model_identity import STATE, ModelIdentity, same_data
-from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
+from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.models.base.warm_start import dictionaries_of, warm_start
 from gtrans.tasks.contexts import SourceContexts

@@ -16,8 +16,7 @@ from gtrans.decoding.generator import refuse_unsupported
 from gtrans.errors import GtransError, did_you_mean
 from gtrans.evaluation.metrics import DOCUMENT_METRICS
 from gtrans.libraries import require
-from gtrans.models.base.contract import DocumentModel
-from gtrans.models.base.model import Transformer
+from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.parts.fusion import used_groups
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.tasks.options import data_folders, mix_weights, model_class
@@ -102,7 +101,7 @@ def check_splits(task: Any, root: Any) -> None:
 def _check_loss(model: type[DocumentModel], cfg: Any, criterion: Any) -> None:
     """Raises GtransError for a criterion that has no loss for a decoder with these options."""
     of_criterion = CRITERION_REGISTRY.get(str(criterion.get("_name")))
-    if issubclass(model, Transformer) and issubclass(of_criterion or object, ChunkedCrossEntropy):
+    if issubclass(model, DocumentModel) and issubclass(of_criterion or object, ChunkedCrossEntropy):
         sizes = resolve_sizes(cfg, model.options, model.presets)
         first, last = used_groups(sizes, model.groups(sizes))
         of_criterion.check_groups(last - first + 1)

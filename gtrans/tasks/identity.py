@@ -10,7 +10,7 @@ from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity, say_unknown, unit_differences
-from gtrans.models.base.contract import BERT_PIECES
+from gtrans.models.base.model import BERT_PIECES
 from gtrans.tasks.options import data_folders
 from gtrans.tasks.parts.bert import BertPart
 from gtrans.text.carried_preparation import Preparation

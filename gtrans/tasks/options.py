@@ -18,7 +18,7 @@ from gtrans.data.stream_windows import StreamOptions
 from gtrans.data.unit_options import UnitConfig, option
 from gtrans.data.units import UNITS, Unit, unit_of
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import DocumentModel, reads_plain_documents
+from gtrans.models.base.model import DocumentModel, reads_plain_documents
 from gtrans.modules import STEPS
 from gtrans.tasks.run_options import SampleConfig, ValidationConfig, selection_of
 from gtrans.text.data_folder import check_data_folder

@@ -22,7 +22,7 @@ from gtrans.data.selection import WHOLE, Selection
 from gtrans.data.stream import StreamDataset
 from gtrans.data.units import Unit
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import BERT_PIECES
+from gtrans.models.base.model import BERT_PIECES
 from gtrans.tasks.options import data_folders, mix_weights, stream_options
 from gtrans.tasks.parts.bert import BertPart
 from gtrans.tasks.run_options import selection_of
@@ -79,9 +79,7 @@ class Part:
     def cut(self, draw: np.random.Generator | None = None) -> Units:
         """Its units; ``draw``: where documents are cut is random."""
         target = None if self.target is None else self.target.sizes
-        return document_units(
-            self.source.sizes, target, self.unit, self.name, self.selection, draw
-        )
+        return document_units(self.source.sizes, target, self.unit, self.name, self.selection, draw)
 
     @cached_property
     def units(self) -> Units:

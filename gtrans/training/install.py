@@ -15,7 +15,7 @@ from fairseq.trainer import Trainer
 
 from gtrans.errors import GtransError
 from gtrans.identity.files import unwritable
-from gtrans.models.base.contract import DocumentModel
+from gtrans.models.base.model import DocumentModel
 from gtrans.optim.amp import AMPOptimizer
 from gtrans.training import launch, stopping
 from gtrans.training.background import end_loading

@@ -14,7 +14,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import DictConfig, open_dict
 
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import DocumentModel
+from gtrans.models.base.model import DocumentModel
 from gtrans.training import stopping
 
 # What the launchers set; env:// reads torchrun's address itself.

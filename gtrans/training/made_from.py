@@ -10,7 +10,7 @@ from typing import Any
 
 from gtrans.checkpoint_contents import reading
 from gtrans.identity.digests import digest, fingerprint
-from gtrans.models.base.contract import BERT_PIECES
+from gtrans.models.base.model import BERT_PIECES
 from gtrans.text.prepared_folder import check_recorded
 from gtrans.training.settings import group_of
 

@@ -22,7 +22,7 @@ from support.option_values import covering, dimensions
 from support.suites import others_long
 
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import DocumentModel
+from gtrans.models.base.model import DocumentModel
 
 
 def tried(case: Case, data: Any, row: dict[str, Any]) -> Built | None:

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     },
     "training": {
         *("checkpoint_contents", "checkpoints", "data.unit_options", "data.vocabulary", "errors"),
-        *("identity", "model_identity", "models.base.contract", "optim.amp", "option_types"),
+        *("identity", "model_identity", "models.base.model", "optim.amp", "option_types"),
         "text",
     },
     "formats": {

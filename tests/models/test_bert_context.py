@@ -191,7 +191,7 @@ def test_learns_what_stands_in_the_context(options: dict[str, Any]) -> None:
     other, _ = asked(200, 10**6 + 1, words)
     for given, low, high in ((inputs, 0.95, 1.0), ({**inputs, **other}, 0.4, 0.6)):
         with torch.no_grad():
-            found = model(
-                src_lengths=None, prev_output_tokens=torch.full((200, 1), BOS), **given
-            )[0][:, 0]
+            found = model(src_lengths=None, prev_output_tokens=torch.full((200, 1), BOS), **given)[
+                0
+            ][:, 0]
         assert low <= float(found.argmax(-1).eq(answer).float().mean()) <= high

@@ -72,9 +72,7 @@ def test_post_norm_is_the_stock_transformer() -> None:
     torch.testing.assert_close(log_probs(ours), logits.log_softmax(-1)[REAL], atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("size", "gates", "tolerance"), [(5, [1e4], 1e-5), (3, [-1e4, 1e4], 1e-3)]
-)
+@pytest.mark.parametrize(("size", "gates", "tolerance"), [(5, [1e4], 1e-5), (3, [-1e4, 1e4], 1e-3)])
 @torch.no_grad()
 def test_weights_at_their_limit_are_the_plain_transformer(
     size: int, gates: list[float], tolerance: float
@@ -89,9 +87,7 @@ def test_weights_at_their_limit_are_the_plain_transformer(
     assert not torch.allclose(log_probs(model), log_probs(plain), atol=1e-2)
     model.encoder.fusion.weights.copy_(torch.tensor(gates))
     model.decoder.fusion.weights.copy_(torch.tensor([-1e4, -1e4, -1e4, -1e4, 1e4]))
-    torch.testing.assert_close(
-        log_probs(model), log_probs(plain), atol=tolerance, rtol=tolerance
-    )
+    torch.testing.assert_close(log_probs(model), log_probs(plain), atol=tolerance, rtol=tolerance)
 
 
 @torch.no_grad()
@@ -342,9 +338,7 @@ def test_xavier_gives_feed_forward_nets_a_larger_output(ffn: int, ratio: float) 
 def test_parameters_with_xlmr_base(two: bool, millions: float) -> None:
     """With XLM-R's 250,002 symbols and 95 languages; the paper counts 362 million (table V)."""
     symbols = dictionary(250_002 + 95 - 4)
-    cfg = OmegaConf.structured(
-        GtransFusionConfig(two_feed_forwards=two, share_all_embeddings=True)
-    )
+    cfg = OmegaConf.structured(GtransFusionConfig(two_feed_forwards=two, share_all_embeddings=True))
     cfg._name = "gtrans_fusion_xlmr_base"
     task = SimpleNamespace(source_dictionary=symbols, target_dictionary=symbols)
     with torch.device("meta"):

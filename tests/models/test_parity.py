@@ -107,9 +107,7 @@ def test_decoder_states_and_logits(model: GTransformer) -> None:
 
 def losses(model: GTransformer) -> tuple[Tensor, Tensor]:
     """nll and the authors' loss, whose smoothing is uniform over all symbols."""
-    logits, _ = model(
-        tensor("src_tokens"), tensor("src_lengths"), tensor("prev_output_tokens")
-    )
+    logits, _ = model(tensor("src_tokens"), tensor("src_lengths"), tensor("prev_output_tokens"))
     target = tensor("target")
     scored = target.ne(PAD)
     log_probs = logits.log_softmax(-1)[scored]
@@ -149,9 +147,7 @@ def test_gradient_norms(model: GTransformer) -> None:
             assert gradient.norm().item() == pytest.approx(norm, rel=TOLERANCE), name
 
 
-def search(
-    model: GTransformer, src_tokens: Tensor, beam: int
-) -> list[list[DocumentHypothesis]]:
+def search(model: GTransformer, src_tokens: Tensor, beam: int) -> list[list[DocumentHypothesis]]:
     symbols = [int(arrays()[f"id_of/{symbol}"]) for symbol in ("[en]", "[de]", "<mask>")]
     vocabulary = SearchVocabulary(opening=0, eos=2, pad=PAD, unk=3, forbidden=(PAD, *symbols))
     options = SearchOptions(beam=beam, **reference.LIMITS)

@@ -22,7 +22,7 @@ from torch import Tensor
 from gtrans.decoding.document_search import DocumentSearch, SearchVocabulary
 from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError
-from gtrans.models.base.model import Transformer
+from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.models.base.warm_start import WarmStartReport, warm_start
 from gtrans.models.concat_transformer import ConcatTransformer
@@ -149,7 +149,7 @@ def test_without_global_attention_no_sentence_sees_another(sentence_checkpoint: 
         torch.testing.assert_close(found, alone[0], atol=1e-5, rtol=1e-5)
 
 
-WINDOWS: dict[str, tuple[type[Transformer], dict[str, Any]]] = {
+WINDOWS: dict[str, tuple[type[DocumentModel], dict[str, Any]]] = {
     "concatenation": (ConcatTransformer, {}),
     "Flat-Transformer": (FlatTransformer, {"no_segment_embedding": True}),
     "window of both sides": (GTransformer, {"doc_mode": "full", "context_sides": "both"}),

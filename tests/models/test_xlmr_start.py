@@ -61,9 +61,7 @@ class Task:
 
 
 def model_from(folder: Path | str, **options: Any) -> GtransFusion:
-    cfg = OmegaConf.structured(
-        GtransFusionConfig(**{**SHAPE, "init_xlmr": str(folder), **options})
-    )
+    cfg = OmegaConf.structured(GtransFusionConfig(**{**SHAPE, "init_xlmr": str(folder), **options}))
     cfg._name = "gtrans_fusion_xlmr_base"
     torch.manual_seed(2)
     return GtransFusion.build_model(cfg, Task()).eval()

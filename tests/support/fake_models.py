@@ -15,7 +15,7 @@ class RowByRow(nn.Module, ABC):
     """A model that sees rows with a source each, and predicts after all of their words.
 
     It takes what the contract of models allows besides
-    (:class:`gtrans.models.base.contract.DocumentModel`), and makes such rows of it.
+    (:class:`gtrans.models.base.model.DocumentModel`), and makes such rows of it.
     """
 
     @abstractmethod

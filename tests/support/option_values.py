@@ -8,7 +8,7 @@ from enum import Enum
 from itertools import combinations, product
 from typing import Any, get_args
 
-from gtrans.models.base.contract import DocumentModel
+from gtrans.models.base.model import DocumentModel
 
 # Values of options that are neither switches nor choices, by the end of their names.
 VALUES: dict[str, tuple[Any, ...]] = {

@@ -23,7 +23,7 @@ def table() -> dict[str, Any]:
     from fairseq.tasks import TASK_REGISTRY
 
     from gtrans.decoding.loading import import_plugin
-    from gtrans.models.base.contract import DocumentModel
+    from gtrans.models.base.model import DocumentModel
 
     import_plugin()
     ours = [

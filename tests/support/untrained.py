@@ -14,13 +14,12 @@ from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.units import DocumentUnit
 from gtrans.decoding.document_search import DocumentHypothesis, DocumentSearch
-from gtrans.models.base.contract import SearchableModel
-from gtrans.models.base.model import Transformer
+from gtrans.models.base.model import DocumentModel, SearchableModel
 from gtrans.models.gtransformer import GTransformer
 from gtrans.tasks.document_translation import DocumentTranslationTask
 from gtrans.tasks.options import DocumentTranslationConfig
 
-Model = TypeVar("Model", bound=Transformer)
+Model = TypeVar("Model", bound=DocumentModel)
 
 WORDS = ("a", "b", "c", "d", "e")
 

@@ -26,7 +26,7 @@ from gtrans.cli.shared.config_file import FOLDER, config_names
 from gtrans.cli.shared.dispatch import end_mistyped
 from gtrans.decoding.loading import TASK, import_plugin
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import DocumentModel
+from gtrans.models.base.model import DocumentModel
 from gtrans.shipped import shipped
 
 _HELP = {"-h", "--help"}

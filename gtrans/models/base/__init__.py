@@ -1,8 +1,7 @@
 """What all systems are built from; nothing here belongs to one paper.
 
 =====================  ==============================================================
-``contract``           what task, search, criteria, analysis and commands use of a model
-``model``              a Transformer that fulfils the contract: the base of every system
+``model``              the base of every system, and what task, search and commands use of it
 ``encoder, decoder``   its two stacks, which a system may replace
 ``options, presets``   options and named sizes, and how a system is registered
 ``parts``              layer fusion, recurrent memory, context attention: switched on by a

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from gtrans.data.symbols import MASK
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import BERT_PIECES
 from gtrans.models.base.encoder import Encoder, StackDesign
-from gtrans.models.base.model import Transformer
+from gtrans.models.base.model import BERT_PIECES, DocumentModel
 from gtrans.models.base.options import UnitTransformerConfig
 from gtrans.modules.bert import BertWeights
 from gtrans.modules.layout import DocumentLayout
@@ -96,7 +95,7 @@ class BertEncoder(Encoder):
         return {*bert.parameters, "embed_tokens.weight"}
 
 
-class BertSourceTransformer(Transformer):
+class BertSourceTransformer(DocumentModel):
     """Mixin before a system's class, for a system whose encoder is a :class:`BertEncoder`."""
 
     encoder: BertEncoder
@@ -107,5 +106,5 @@ class BertSourceTransformer(Transformer):
         return BERT_PIECES
 
     def start_from_bert(self, bert: BertWeights) -> set[str]:
-        """See :meth:`gtrans.models.base.contract.DocumentModel.start_from_bert`."""
+        """See :meth:`gtrans.models.base.model.DocumentModel.start_from_bert`."""
         return {f"encoder.{name}" for name in self.encoder.start_from(bert)}

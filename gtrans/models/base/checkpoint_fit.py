@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from gtrans.checkpoint_contents import check_shapes, options_of, reading
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import DocumentModel
+from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.presets import resolve_sizes
 
 # Functions that fill a tensor at random; the largest arguments of those that make a filled one.
@@ -76,9 +76,7 @@ class _WithoutValues(TorchFunctionMode):
     Operations on ``meta`` would load torch's compiler, which takes seconds.
     """
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """``func``, or what takes its place."""
         name, named = getattr(func, "__name__", ""), kwargs or {}
         if name in _RANDOM:

@@ -112,7 +112,7 @@ class Decoder(StockDecoder):
             prev_output_tokens: ``(batch, length)`` decoder input, padded on the right.
             encoder_out: the encoded sources.
             predict_at, states_only: see
-                :meth:`gtrans.models.base.contract.DocumentModel.forward`.
+                :meth:`gtrans.models.base.model.DocumentModel.forward`.
             return_all_layers: the dictionary also holds ``"layers"`` (the embedded input and
                 every layer's output, ``(tokens, dim)`` each) and ``"layout"``.
             memory: as in :meth:`gtrans.models.base.encoder.Encoder.forward`.
@@ -274,7 +274,7 @@ class Decoder(StockDecoder):
             encoder_out: the encoded sources.
             state: that of :meth:`begin`; updated in place.
             memory: the memory with which the sources begin. What it receives here,
-                :meth:`gtrans.models.base.contract.DocumentModel.remember` replaces.
+                :meth:`gtrans.models.base.model.DocumentModel.remember` replaces.
         """
         attentions = []
         for number in state.layers_of_document:

@@ -1,11 +1,16 @@
-"""The Transformer that every system is built on; it fulfils the contract."""
+"""The model that every system is built on: what task, search and criteria use, and its defaults.
+
+A system subclasses :class:`DocumentModel` and overrides what differs. Code that uses a model relies
+on nothing that is not here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import torch
+from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 from torch import Tensor
@@ -13,15 +18,15 @@ from torch import Tensor
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
-from gtrans.models.base.contract import DocumentModel, DocumentTask
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import AttentionKinds, Encoder, StackDesign
 from gtrans.models.base.options import check_stack, layer_spec
 from gtrans.models.base.parts.fusion import check_fusion, decoder_groups, group_fusion, used_groups
 from gtrans.models.base.planning import PLANNED, BatchPlan, BatchPlanner, planned
-from gtrans.models.base.presets import resolve_sizes
+from gtrans.models.base.presets import DocumentModelConfig, Presets, resolve_sizes
 from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.attention_plans import AttentionPlans
+from gtrans.modules.bert import BertWeights
 from gtrans.modules.decode_state import DecodeState
 from gtrans.modules.embedding import word_table
 from gtrans.modules.encoder_output import EncoderOutput
@@ -30,33 +35,131 @@ from gtrans.modules.memory import MemorySpec
 from gtrans.modules.memory_plan import MemoryFlow
 from gtrans.modules.residual import LayerSpec
 from gtrans.modules.transformer import TransformerLayer
+from gtrans.modules.whitening import Whitening
 
-Model = TypeVar("Model", bound="Transformer")
+Model = TypeVar("Model", bound="DocumentModel")
+
+# What a model can read from a BERT (:meth:`DocumentModel.bert_use`).
+BERT_FEATURES, BERT_PIECES = "features", "pieces"
+# Options of fairseq's commands for decoding that its layers follow, and what they are for.
+_OF_STOCK_LAYERS = {
+    "retain_dropout": "dropout", "retain_dropout_modules": "dropout",
+    "print_alignment": "alignments",
+}  # fmt: skip
 
 
-class Transformer(DocumentModel):
+@runtime_checkable
+class DocumentTask(Protocol):
+    """A task that gives models windows, streams and BERT's output; fairseq's own tasks do not."""
+
+    def complete_input(self, net_input: Mapping[str, Any]) -> dict[str, Any]:
+        """``net_input`` as models take it."""
+
+
+class SearchState(Protocol):
+    """What a decoder remembers between two steps of a search."""
+
+    def reorder(self, rows: Tensor) -> None:
+        """Let hypothesis ``i`` continue the old hypothesis ``rows[i]`` of the same document.
+
+        ``rows``: ``(hypotheses,)``.
+        """
+
+    def keep(self, documents: Tensor) -> None:
+        """Drop all other documents; ``documents (n,)`` are indices."""
+
+
+class CarriedState(Protocol):
+    """What a model carries from one step to the next in the documents of a batch."""
+
+    def following(self, documents: Tensor) -> CarriedState:
+        """The state with which the next steps of ``documents (n,)`` begin."""
+
+
+class SearchableModel(Protocol):
+    """The part of the contract that beam search needs."""
+
+    def begin_decoding(self, source: Mapping[str, Any], beam: int) -> SearchState:
+        """See :meth:`DocumentModel.begin_decoding`."""
+
+    def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:
+        """See :meth:`DocumentModel.decode_step`."""
+
+    def search_scores(self, logits: Tensor) -> Tensor:
+        """See :meth:`DocumentModel.search_scores`."""
+
+
+def reads_plain_documents(options: Mapping[str, Any], unit: str) -> bool:
+    """Whether a model with these options reads a document as one text, without sentences.
+
+    Only such a model can decide itself where a document ends.
+    """
+    by_sentence = str(options.get("positions")) == "sentence"
+    return unit == "document" and options.get("doc_mode") == "full" and not by_sentence
+
+
+class DocumentModel(FairseqEncoderDecoderModel):
     """An encoder and a decoder, from options to beam search.
 
     The base attends over its whole unit. A system describes its stacks in
     :meth:`attention_kinds`, :meth:`layer_spec` and :meth:`design`, switches on parts in
     :meth:`add_parts`, and replaces :meth:`encode`, ``encoder_type`` or ``decoder_type`` where
-    it reads or writes differently.
+    it reads or writes differently. The task reads the class attributes before it builds a model.
 
     Attributes:
+        options: the class of the model's options.
+        presets: its named sizes, each an ``--arch``.
+        units: units that the model can read (:data:`gtrans.data.units.UNITS`), the default
+            first.
+        stream_of: what it reads at once in a stream (:data:`gtrans.modules.STEPS`).
+        context_sides: sides on which a window may have its neighbours
+            (:data:`gtrans.data.units.CONTEXT_SIDES`), the default first.
+        context_size: default number of neighbours before and after the current sentence.
+        sentence_marks: architecture to sentence marks, for pretrained models whose marks are
+            not ``both``.
+        encoder_type, decoder_type: classes of its two stacks.
         memory_spec: settings of its memories
             (:func:`gtrans.models.base.parts.memory.add_memories`); None: no layer has one.
     """
 
     encoder: Encoder
     decoder: Decoder
+    options: ClassVar[type[DocumentModelConfig]]
+    presets: ClassVar[Presets]
     encoder_type: ClassVar[type[Encoder]] = Encoder
     decoder_type: ClassVar[type[Decoder]] = Decoder
     units: ClassVar[tuple[str, ...]] = ("document", "sentence", "window")
+    stream_of: ClassVar[str] = "sentences"
     context_sides: ClassVar[tuple[str, ...]] = ("source", "both")
+    context_size: ClassVar[tuple[int, int]] = (1, 0)
+    sentence_marks: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__(encoder, decoder)
         self.memory_spec: MemorySpec | None = None
+
+    # ---- before the model is built: asked by the task ------------------------------------------
+
+    @classmethod
+    def bert_use(cls, cfg: Any) -> str | None:
+        """What a model with options ``cfg`` reads from the BERT that a corpus was prepared with.
+
+        Returns:
+            :data:`BERT_FEATURES`: with every batch the output of the frozen BERT
+            (``context_states (context tokens, width)`` and ``context_lengths (batch,)``);
+            :data:`BERT_PIECES`: the source in word pieces, because the encoder is a BERT;
+            None: nothing.
+        """
+        return None
+
+    @classmethod
+    def marks_of(cls, cfg: Any, unit: str) -> str:
+        """The sentence marks of a new model with options ``cfg`` that reads ``unit``."""
+        return cls.sentence_marks.get(str(cfg.get("_name")), "both")
+
+    @classmethod
+    def adapt_to_unit(cls, cfg: Any, unit: str) -> None:
+        """Change options in ``cfg``, those of a new model, that make no sense for ``unit``."""
 
     # ---- building ------------------------------------------------------------------------------
 
@@ -185,12 +288,16 @@ class Transformer(DocumentModel):
         """Switch on the parts of :mod:`gtrans.models.base.parts` that the options name."""
 
     def use_backend(self, backend: str) -> None:
-        """See :meth:`gtrans.models.base.contract.DocumentModel.use_backend`."""
+        """Compute attention by ``backend`` from now on.
+
+        Args:
+            backend: one of :data:`gtrans.modules.group_attention.BACKENDS`.
+        """
         for module in self.modules():
             if isinstance(module, MultiheadAttention):
                 module.backend = backend
 
-    # ---- training ------------------------------------------------------------------------------
+    # ---- training and force decoding -----------------------------------------------------------
 
     def forward(
         self,
@@ -205,11 +312,32 @@ class Transformer(DocumentModel):
         plan: BatchPlan | None = None,
         **source: Any,
     ) -> tuple[Any, dict[str, Any]]:
-        """See :meth:`gtrans.models.base.contract.DocumentModel.forward`.
+        """Logits ``(batch, target length, vocabulary)`` of every next token.
 
-        ``memory`` is the :class:`~gtrans.modules.memory_plan.MemoryFlow` with which the rows begin
-        (None: all rows begin a document); it receives the memory with which they end. ``plan``
-        is what :attr:`planner` makes of the batch (None: it is made now).
+        Args:
+            src_tokens: ``(batch, source length)`` rows as
+                :class:`gtrans.data.examples.ExampleBuilder` makes them, padded on either side.
+            src_lengths: unused; lengths are known from the padding.
+            prev_output_tokens: ``(targets, target length)`` decoder input, padded on the right.
+            source_of_row: ``(targets,)`` the row of ``src_tokens`` that each target translates;
+                targets of one source stand next to each other. None: one target for every
+                source, in the same order.
+            predict_at: ``(targets, target length)`` True on the tokens whose logits are wanted.
+                The logits are then ``(True entries, vocabulary)``, target by target.
+            states_only: return the states that :meth:`project` makes logits of, so that the
+                caller need not hold the logits of all tokens.
+            memory: the memory with which the rows begin (None: all rows begin a document); it
+                receives the memory with which they end.
+            plan: what :attr:`planner` makes of the batch; None: it is made now, for which the
+                host waits once.
+            source: the rest of ``net_input``: in windows ``current (batch,)``, the number of
+                the current sentence in its row; in streams of instances ``instances (batch,
+                most)``, the sentences of every instance of a row, then zeros; BERT's output for
+                the source.
+
+        Returns:
+            the logits, and a dictionary for fairseq. With ``states_only`` a
+            :class:`gtrans.modules.chunked_loss.DecoderStates` instead of the logits.
         """
         flow = self._flow(memory)
         if plan is None:
@@ -237,7 +365,7 @@ class Transformer(DocumentModel):
         return output
 
     def project(self, features: Tensor) -> Tensor:
-        """See :meth:`gtrans.models.base.decoder.Decoder.logits`."""
+        """``(groups, tokens, dim)`` decoder states to logits ``(tokens, vocabulary)``."""
         return self.decoder.logits(features)
 
     @property
@@ -249,7 +377,7 @@ class Transformer(DocumentModel):
         return not self.has_memory
 
     def encode(self, source: Mapping[str, Any]) -> EncoderOutput:
-        """See the contract; the base treats all sentences of a window alike."""
+        """Encode the sources of a batch; ``source`` is ``net_input`` without decoder input."""
         encoded: EncoderOutput = self.encoder(
             source["src_tokens"], memory=source.get("memory"), plan=source.get("plan")
         )
@@ -257,7 +385,11 @@ class Transformer(DocumentModel):
 
     @property
     def planner(self) -> BatchPlanner:
-        """See :meth:`gtrans.models.base.contract.DocumentModel.planner`."""
+        """Makes the plan of a batch, as an object without parameters.
+
+        What it makes of ``net_input`` on the host, moved to the device of the model, can be given
+        to :meth:`forward` as ``plan``. Then the host does not wait for the device in a pass.
+        """
         return BatchPlanner(self.encoder.planner, self.decoder.planner)
 
     def plan(self, net_input: Mapping[str, Any]) -> BatchPlan:
@@ -267,10 +399,29 @@ class Transformer(DocumentModel):
 
     # ---- search --------------------------------------------------------------------------------
 
-    def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
-        """See :meth:`gtrans.models.base.contract.DocumentModel.begin_decoding`.
+    def prepare_for_inference_(self, cfg: Any) -> None:
+        """As in fairseq.
 
-        With memories every source is one step, which begins with ``source["memory"]``.
+        Raises:
+            GtransError: its search is to do what it does with fairseq's own layers only.
+        """
+        for name, what in _OF_STOCK_LAYERS.items():
+            if getattr(cfg.generation, name, None):
+                raise GtransError(
+                    f"`--{name.replace('_', '-')}` is not supported: models of gtrans have no "
+                    f"{what} in decoding; leave it out."
+                )
+        super().prepare_for_inference_(cfg)
+
+    def begin_decoding(self, source: Mapping[str, Any], beam: int) -> DecodeState:
+        """Encode a batch and begin a search with ``beam`` hypotheses for each source.
+
+        Args:
+            source: ``net_input`` without the decoder's input; for sources of several sentences
+                perhaps with ``prefix (documents, longest)``, decoder input of the translations
+                of their first sentences, padded on the right: all hypotheses go on behind it.
+                With memories every source is one step, which begins with ``memory``.
+            beam: hypotheses of each source.
         """
         flow = self._flow(source.get("memory"))
         encoded = self.encode({**source, "memory": flow})
@@ -284,18 +435,24 @@ class Transformer(DocumentModel):
         return state
 
     def decode_step(self, tokens: Tensor, opens: Tensor, state: Any) -> Tensor:
-        """See :meth:`gtrans.models.base.decoder.Decoder.step`."""
+        """Logits ``(hypotheses, vocabulary)`` after one more token of every hypothesis.
+
+        Args:
+            tokens: ``(hypotheses,)`` the newest token.
+            opens: ``(hypotheses,)`` whether that token opens a sentence.
+            state: as returned by :meth:`begin_decoding`; updated in place.
+        """
         return self.decoder.step(tokens, opens, state)
 
     def search_scores(self, logits: Tensor) -> Tensor:
-        """See :meth:`gtrans.models.base.decoder.Decoder.search_scores`."""
+        """``(hypotheses, vocabulary)`` log-probabilities that a search adds up, from logits."""
         return self.decoder.search_scores(logits)
 
-    # ---- memory --------------------------------------------------------------------------------
+    # ---- documents that are read step by step: by sentences or instances -----------------------
 
     @property
     def has_memory(self) -> bool:
-        """Whether any layer has a memory."""
+        """Whether training carries anything from one window of a stream to the next."""
         return self.memory_spec is not None
 
     def _flow(self, memory: MemoryFlow | None) -> MemoryFlow | None:
@@ -305,26 +462,41 @@ class Transformer(DocumentModel):
         return MemoryFlow() if memory is None else memory
 
     def new_memory(self) -> Any:
-        """The memory before the first step of a document."""
+        """The state with which the first steps of documents begin."""
         return MemoryFlow()
 
     def joined_memory(self, memories: Sequence[Any]) -> Any:
-        """See :meth:`gtrans.models.base.contract.DocumentModel.joined_memory`."""
+        """The state of some documents together, one after the other, from their own states.
+
+        Args:
+            memories: of each document what :meth:`new_memory` or
+                :meth:`separate_memories` has returned for it.
+        """
         return MemoryFlow.joined(memories)
 
     def separate_memories(self, memory: Any, documents: int) -> list[Any]:
-        """See :meth:`gtrans.models.base.contract.DocumentModel.separate_memories`."""
+        """Of each of so many documents alone the state with which its next step begins."""
         return list(memory.by_document(documents))
 
     @torch.no_grad()
     def read(self, net_input: Mapping[str, Any], memory: Any) -> None:
-        """See :meth:`gtrans.models.base.contract.DocumentModel.read`."""
+        """Update ``memory`` by reading a batch, without gradient.
+
+        Args:
+            net_input: arguments of :meth:`forward`, with the decoder's input.
+            memory: the model's own :class:`CarriedState`; updated in place.
+        """
         read = net_input["src_tokens"], net_input["prev_output_tokens"]
         self._read(*read, memory, self.plan(net_input))
 
     @torch.no_grad()
     def remember(self, prev_output_tokens: Tensor, memory: Any) -> None:
-        """See :meth:`gtrans.models.base.contract.DocumentModel.remember`."""
+        """Update ``memory`` with the finished translations of one step of each document.
+
+        Args:
+            prev_output_tokens: ``(documents, longest)`` decoder input of the translations.
+            memory: the state that :meth:`begin_decoding` got as ``source["memory"]``.
+        """
         if not self.has_memory:
             return
         if memory.encoded is None:
@@ -351,6 +523,22 @@ class Transformer(DocumentModel):
         if any(layer.memory is not None for layer in self.decoder.layers):
             self.decoder.states(prev_output_tokens, encoded, flow, plan=plan)
 
+    # ---- BERT ----------------------------------------------------------------------------------
+
+    @property
+    def bert_whitening(self) -> Whitening | None:
+        """The map that is fitted to BERT's output before the first update; None without a BERT."""
+        return None
+
+    def start_from_bert(self, bert: BertWeights) -> set[str]:
+        """Initialise the encoder with that BERT; returns the names of the loaded parameters.
+
+        Raises:
+            GtransError: the BERT has other sizes than the encoder.
+            NotImplementedError: the encoder is not a BERT.
+        """
+        raise NotImplementedError(f"the encoder of {type(self).__name__} is no BERT")
+
     # ---- analysis ------------------------------------------------------------------------------
 
     def learned_of_groups(self) -> dict[str, list[float]]:
@@ -364,12 +552,17 @@ class Transformer(DocumentModel):
     def layouts(
         self, src_tokens: Tensor, prev_output_tokens: Tensor
     ) -> tuple[DocumentLayout, DocumentLayout]:
-        """See :meth:`gtrans.models.base.contract.DocumentModel.layouts`."""
+        """The sentence structure of a batch, on the source and on the target side.
+
+        Args:
+            src_tokens: ``(batch, source length)``.
+            prev_output_tokens: ``(batch, target length)``.
+        """
         return self.encoder.layout(src_tokens), self.decoder.layout(prev_output_tokens)
 
 
-class SentenceTransformer(Transformer):
-    """A :class:`Transformer` whose layers see one sentence at a time, whatever the unit.
+class SentenceTransformer(DocumentModel):
+    """A :class:`DocumentModel` whose layers see one sentence at a time, whatever the unit.
 
     What it knows of other sentences comes from the parts that a system adds.
     """

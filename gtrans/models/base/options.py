@@ -193,9 +193,7 @@ def layer_spec(cfg: StackConfig, side: str, pre_norm: bool, **further: Any) -> L
     )
 
 
-def embedder(
-    cfg: StackConfig, by_sentence: bool = False, has_groups: bool = False
-) -> Embedder:
+def embedder(cfg: StackConfig, by_sentence: bool = False, has_groups: bool = False) -> Embedder:
     """The embedder of one side; arguments as in :class:`gtrans.modules.embedding.Embedder`."""
     dim = int(cfg.encoder_embed_dim or 0)
     scale = 1.0 if cfg.no_scale_embedding else math.sqrt(dim)

@@ -177,9 +177,7 @@ class TargetPlanner:
         plans = AttentionPlans(source, layout, context, source_of_row, memory, shapes)
         return self.needs.complete(plans, layout)
 
-    def with_words(
-        self, tokens: Tensor, source: DocumentLayout
-    ) -> tuple[AttentionPlans, Tensor]:
+    def with_words(self, tokens: Tensor, source: DocumentLayout) -> tuple[AttentionPlans, Tensor]:
         """The plans, and :meth:`lengths_without_end`."""
         plans = TargetPlanner.__call__(self, tokens, source, None)
         return plans, self.lengths_without_end(plans.words, tokens)

@@ -22,7 +22,7 @@ from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity, say_unknown
 from gtrans.models.base.checkpoint_fit import described_model
-from gtrans.models.base.contract import DocumentModel
+from gtrans.models.base.model import DocumentModel
 from gtrans.optim.two_rate_adam import mark_pretrained
 
 logger = logging.getLogger(__name__)

@@ -27,7 +27,6 @@ from gtrans.modules.pretrained_files import check_sizes, read_weights, refuse_co
 logger = logging.getLogger(__name__)
 
 
-
 def _parts(attention: str, inner: str, outer: str, norm: str) -> dict[str, str]:
     """Parts of a layer: name in transformers -> name here."""
     return {

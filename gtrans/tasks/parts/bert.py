@@ -1,6 +1,6 @@
 """What a task does for models that read BERT's word pieces.
 
-:meth:`~gtrans.models.base.contract.DocumentModel.bert_use` says what a model needs:
+:meth:`~gtrans.models.base.model.DocumentModel.bert_use` says what a model needs:
 
 * features: with every batch the output of the frozen BERT on each row's context and sentence.
   The task owns that BERT, and keeps its output on disk.
@@ -29,7 +29,7 @@ from gtrans.data.document_units import LineRanges, Units
 from gtrans.data.examples import WordPieceExamples
 from gtrans.data.feature_cache import FeatureCache
 from gtrans.errors import GtransError
-from gtrans.models.base.contract import BERT_FEATURES, BERT_PIECES, DocumentModel
+from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.modules.bert import PAD, SEP, BertWeights, FrozenBert
 from gtrans.optim.two_rate_adam import mark_pretrained
 from gtrans.tasks.parts import Batch, TaskPart
@@ -50,7 +50,7 @@ class BertPart(TaskPart):
     """The BERT that a data folder was prepared with, as a task uses it.
 
     Attributes:
-        use: :data:`~gtrans.models.base.contract.BERT_FEATURES` or ``BERT_PIECES``.
+        use: :data:`~gtrans.models.base.model.BERT_FEATURES` or ``BERT_PIECES``.
         pieces: the BERT's tokenizer.
     """
 

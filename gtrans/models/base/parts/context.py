@@ -7,7 +7,7 @@ from fairseq.dataclass import ChoiceEnum
 
 from gtrans.data.unit_options import option
 from gtrans.errors import GtransError
-from gtrans.models.base.model import Transformer
+from gtrans.models.base.model import DocumentModel
 from gtrans.modules.attention import MultiheadAttention
 from gtrans.modules.context_attention import COMBINATIONS, PLACES, ContextAttention
 
@@ -47,7 +47,7 @@ def check_context(cfg: Any) -> None:
         raise GtransError(f"`--drop-net` must be between 0 and 1, but is {cfg.drop_net}.")
 
 
-def add_context_attention(model: Transformer, cfg: Any, width: int) -> None:
+def add_context_attention(model: DocumentModel, cfg: Any, width: int) -> None:
     """Let the layers that ``cfg`` names attend to context states of this width."""
     for side in ("encoder", "decoder"):
         if cfg.bert_integration not in ("both", side):

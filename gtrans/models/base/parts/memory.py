@@ -8,7 +8,7 @@ from fairseq.dataclass import ChoiceEnum
 
 from gtrans.data.unit_options import at_least, option
 from gtrans.errors import GtransError
-from gtrans.models.base.model import Transformer
+from gtrans.models.base.model import DocumentModel
 from gtrans.modules.memory import OUTPUTS, SLOTS, MemorySpec, RecurrentMemory
 
 SIDES = ("encoder", "decoder")
@@ -53,7 +53,7 @@ def check_memory(cfg: Any) -> None:
     _chosen_layers(cfg)
 
 
-def add_memories(model: Transformer, cfg: Any) -> None:
+def add_memories(model: DocumentModel, cfg: Any) -> None:
     """Give each layer that ``cfg`` names a memory; none with ``memory_size`` 0.
 
     Memories are numbered from the encoder's bottom layer to the decoder's top layer, as
