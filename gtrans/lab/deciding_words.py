@@ -12,8 +12,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from gtrans.cli.shared.model_options import (
@@ -32,8 +33,8 @@ from gtrans.text.reader import read_parallel
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gtrans.decoding.force_decode import Text
-    from gtrans.lab.deciders import Asked, Decision
+    from gtrans.data.units import UnitSpan
+    from gtrans.decoding.force_decode import Reading, Row, Side, Text
 
 EXAMPLE = (
     "gtrans deciding-words --path checkpoints/checkpoint_best.pt --data data-bin "
@@ -42,88 +43,41 @@ EXAMPLE = (
 NEEDS = ENGINE
 END = "</s>"
 SHOWN = 20  # words in the printed list
+REPLACEMENTS = 3  # words that are tried in the place of one
+TOGETHER = 3  # most words that are replaced together
+ALIKE = 0.5  # words with this share of the highest bound may say the same as the first one
+SLIGHT = 0.05  # smaller losses say nothing, in nats
+SIDES = ("source", "target")
 
-Entry = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Word:
-    """A word of the reference.
-
-    Attributes:
-        document, sentence, word: numbers from 1, each within the one before.
-        text: as the user wrote it; :data:`END` for the end mark of the sentence.
-        tokens: how many pieces it has.
-        with_context, without_context: its log-probability, in nats.
-    """
-
-    document: int
-    sentence: int
-    word: int
-    text: str
-    tokens: int
-    with_context: float
-    without_context: float
-
-    @property
-    def cxmi(self) -> float:
-        """The gain in log-probability through context."""
-        return self.with_context - self.without_context
+Scores = Sequence[Sequence["Tensor"]]
+"""``(tokens, 3)`` by document and sentence: log-probabilities of a token and its rival, its id."""
+_Try = tuple[int, tuple["Change", ...]]  # the number of a word that is asked for, and changes
 
 
-@dataclass(frozen=True)
-class Gain:
-    """A word of the reference.
-
-    Attributes:
-        word: its scores.
-        decision: what decided it; None if it gains less than the threshold.
-    """
-
-    word: Word
-    decision: Decision | None
+# --- the command ----------------------------------------------------------------------------------
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gtrans deciding-words``."""
     files = parser.add_argument_group("files")
     add_model_files(files)
-    files.add_argument(
-        "--src",
-        required=True,
-        metavar="FILE",
-        help="source: one sentence per line, an empty line between documents",
-    )
-    files.add_argument("--ref", required=True, metavar="FILE", help="reference, in the same lines")
-    files.add_argument(
-        "--output",
-        metavar="FILE",
+    add = files.add_argument
+    add("--src", required=True, metavar="FILE",
+        help="source: one sentence per line, an empty line between documents")
+    add("--ref", required=True, metavar="FILE", help="reference, in the same lines")
+    add("--output", metavar="FILE",
         help="write one line per word: JSON if FILE ends in .jsonl, otherwise values separated by "
-        "tabs",
-    )
-    parser.add_argument(
-        "--threshold",
-        type=float,
-        default=0.3,
-        metavar="NATS",
+        "tabs")
+    add = parser.add_argument
+    add("--threshold", type=float, default=0.3, metavar="NATS",
         help="least gain of a word whose context is looked at; inf: look at none "
-        "(default: %(default)s)",
-    )
-    parser.add_argument(
-        "--suspects",
-        type=int,
-        default=3,
-        metavar="N",
+        "(default: %(default)s)")
+    add("--suspects", type=int, default=3, metavar="N",
         help="most words of the context that are replaced, one after the other, until the model "
-        "prefers another word; more find more and take longer (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--context",
-        type=int,
-        metavar="N",
+        "prefers another word; more find more and take longer (default: %(default)s)")
+    add("--context", type=int, metavar="N",
         help="give each sentence only the N sentences before it as context (default: all that "
-        "the model's unit contains)",
-    )
+        "the model's unit contains)")
     add_scoring(parser)
     add_instances(parser.add_argument_group("instances"), "as in training")
 
@@ -147,7 +101,7 @@ def run(args: argparse.Namespace) -> None:
     documents = read_parallel(args.src, args.ref)
 
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.decoding.force_decode import Side, Text, alone, token_scores
+    from gtrans.decoding.force_decode import Side, Text
     from gtrans.decoding.loading import load_models, set_instances
     from gtrans.decoding.options import split_paths
     from gtrans.text.prepared_folder import load_pipeline
@@ -160,215 +114,483 @@ def run(args: argparse.Namespace) -> None:
     source = Side(task.source_encoder(), [source for source, _ in documents])
     pipeline = load_pipeline(task.data_folder, task.cfg.target_lang)
     text = Text(source, Side(pipeline, [target for _, target in documents]), args.context)
-    scores = token_scores(models, task, text, args.max_tokens, rivals=True)
-    bare = alone(models, task, text, args.max_tokens, rivals=True)
-    found = gains(
-        models, task, text, (scores, bare), args.threshold, args.max_tokens, args.suspects
-    )
+    words = gains(models, task, text, args.threshold, args.max_tokens, args.suspects)
     if args.output:
-        _write(args.output, _entries(found, text))
+        with atomic_writer(args.output) as file:
+            file.writelines(_file(words, args.output.endswith(".jsonl")))
     if args.json:
-        print(json_text(_in_short(found, args.threshold)))
+        print(json_text(_in_short(words, args.threshold)))
     else:
-        print_lines(*_lines(found, text, args.threshold))
+        print_lines(*_lines(words, args.threshold))
 
 
-def words_with_scores(
-    text: Text, found: Sequence[Sequence[Tensor]], bare: Sequence[Sequence[Tensor]]
-) -> list[list[list[Word]]]:
-    """The words of every sentence of every document, with the end mark.
+# --- words and what decided them ------------------------------------------------------------------
 
-    Args:
-        text: what was read.
-        found, bare: scores of the tokens with and without context, by document and sentence.
+
+@dataclass(frozen=True)
+class Change:
+    """A word of the context, and what is put in its place.
+
+    Attributes:
+        side, sentence, word: its place, numbers from 1.
+        text: the word.
+        bound: on its first-order effect; None if the model does not embed it with the sentence.
+        replaced_by: another word of the text.
     """
-    return [
-        [
-            [
-                Word(
-                    document, sentence, word, written, len(pieces),
-                    *(_total(scores, pieces) for scores in of_sentence),
-                )
-                for word, (written, pieces) in enumerate(
-                    zip([*words.texts, END], [*words.pieces, range(last, last + 1)], strict=True),
-                    start=1,
-                )
-            ]
-            for sentence, (words, of_sentence) in enumerate(
-                zip(of_document, zip(*scores, strict=True), strict=True), start=1
-            )
-            for last in [len(of_sentence[0]) - 1]
-        ]
-        for document, (of_document, scores) in enumerate(
-            zip(text.target.words, zip(found, bare, strict=True), strict=True), start=1
-        )
-    ]  # fmt: skip
+
+    side: str
+    sentence: int
+    word: int
+    text: str
+    bound: float | None
+    replaced_by: str
+
+    def __str__(self) -> str:
+        """As it is printed: ``source 1:3 whistled > nervous``."""
+        return f"{self.side} {self.sentence}:{self.word} {self.text} > {self.replaced_by}"
 
 
-def _total(scores: Tensor, pieces: range) -> float:
-    return float(scores[pieces.start : pieces.stop, 0].sum())
+@dataclass(frozen=True)
+class Decision:
+    """What decided a word of the translation.
+
+    Attributes:
+        changes: the words of the context with their replacements; empty if there is no context
+            that could be replaced.
+        loss: log-probability that the word loses if they are replaced, in nats.
+        flips: whether the decision falls: the word's token was the most probable one at the
+            decisive place, and is no longer.
+    """
+
+    changes: tuple[Change, ...]
+    loss: float
+    flips: bool
+
+    @property
+    def strength(self) -> tuple[bool, int, float]:
+        """Decisions that fall are stronger, then those by fewer words, then larger losses.
+
+        Among slight losses the gradient knows better: the first one is tried first.
+        """
+        return self.flips, -len(self.changes), self.loss if self.loss >= SLIGHT else 0.0
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of the reference.
+
+    Attributes:
+        document, sentence, word: numbers from 1, each within the one before.
+        text: as the user wrote it; :data:`END` for the end mark of the sentence.
+        tokens: how many pieces it has.
+        with_context, without_context: its log-probability, in nats.
+        decision: what decided it; None if it gains less than the threshold.
+    """
+
+    document: int
+    sentence: int
+    word: int
+    text: str
+    tokens: int
+    with_context: float
+    without_context: float
+    decision: Decision | None = None
+
+    @property
+    def cxmi(self) -> float:
+        """The gain in log-probability through context."""
+        return self.with_context - self.without_context
+
+    def entry(self) -> dict[str, Any]:
+        """Its values for a file; those of a word that was not looked at are None."""
+        values = asdict(self)
+        of = values.pop("decision") or {"loss": None, "flips": None, "changes": None}
+        decided = {"loss": of["loss"], "flips": of["flips"], "decided_by": of["changes"]}
+        return {**values, "cxmi": self.cxmi, **decided}
 
 
 def gains(
-    models: Sequence[Any],
-    task: Any,
-    text: Text,
-    scores: tuple[Sequence[Sequence[Tensor]], Sequence[Sequence[Tensor]]],
-    threshold: float,
-    max_tokens: int,
-    suspects: int,
-) -> list[Gain]:
-    """Every word of the references with its gain, and what decided those that gain.
+    models: Sequence[Any], task: Any, text: Text, threshold: float, max_tokens: int, suspects: int
+) -> list[Word]:
+    """Every word of the references, and what decided those that gain.
 
     Args:
         models: one model, or an ensemble.
         task: their task.
         text: what they read.
-        scores: those of the tokens with and without context, with rivals
-            (:func:`gtrans.decoding.force_decode.token_scores`).
         threshold: least gain of a word whose context is looked at, in nats.
         max_tokens: largest batch in tokens.
         suspects: most words of the context that are replaced for a word.
     """
-    found, bare = scores
-    words = [
-        word
-        for document in words_with_scores(text, found, bare)
-        for sentence in document
-        for word in sentence
-    ]
-    asked = {}
-    for number, word in enumerate(words):
-        if word.cxmi >= threshold and word.text != END:
-            place = word.document - 1, word.sentence - 1, word.word - 1
-            asked[number] = _ask(text, place, found, bare)
-    decisions: list[Decision] = []
+    from gtrans.decoding.force_decode import alone, token_scores
+
+    found = token_scores(models, task, text, max_tokens, rivals=True)
+    bare = alone(models, task, text, max_tokens, rivals=True)
+    words = list(_words(text, found, bare))
+    asked = {
+        number: Asked.of(word, text, found, bare)
+        for number, word in enumerate(words)
+        if word.cxmi >= threshold and word.text != END
+    }
     if asked:
-        from gtrans.lab.deciders import Deciders
-
-        deciders = Deciders(models, task, text, max_tokens, suspects)
-        decisions = deciders.decisions(list(asked.values()), found)
-    of_word = dict(zip(asked, decisions, strict=True))
-    return [Gain(word, of_word.get(number)) for number, word in enumerate(words)]
-
-
-def _ask(
-    text: Text, place: tuple[int, int, int], found: Sequence[Sequence[Tensor]],
-    bare: Sequence[Sequence[Tensor]],
-) -> Asked:  # fmt: skip
-    """The question what decided a word; ``place``: document, sentence and word, from 0."""
-    document, sentence, word = place
-    pieces = text.target.words[document][sentence].pieces[word]
-    gained = found[document][sentence][:, 0] - bare[document][sentence][:, 0]
-    decisive = max(pieces, key=lambda piece: float(gained[piece]))
-    from gtrans.lab.deciders import Asked
-
-    return Asked(*place, decisive, int(bare[document][sentence][decisive, 2]))
+        deciders = _Deciders(models, task, text, max_tokens, suspects)
+        decided = deciders.decisions(list(asked.values()), found)
+        for number, decision in zip(asked, decided, strict=True):
+            word = words[number]
+            words[number] = Word(**{**vars(word), "decision": decision})
+    return words
 
 
-def _entries(gains: Iterable[Gain], text: Text) -> Iterator[Entry]:
-    """The values of every word, and what decided it.
+def _words(text: Text, found: Scores, bare: Scores) -> Iterator[Word]:
+    """The words of all sentences with their end marks, from scores with and without context."""
+    for document, of_document in enumerate(text.target.words):
+        for sentence, words in enumerate(of_document):
+            scores = [it[document][sentence][:, 0] for it in (found, bare)]
+            last = len(scores[0]) - 1
+            texts, places = [*words.texts, END], [*words.pieces, range(last, last + 1)]
+            for number, (written, at) in enumerate(zip(texts, places, strict=True), start=1):
+                values = [float(it[at.start : at.stop].sum()) for it in scores]
+                yield Word(document + 1, sentence + 1, number, written, len(at), *values)
 
-    ``loss``, ``flips`` and ``decided_by`` are None for a word whose context was not looked at.
+
+@dataclass(frozen=True)
+class Asked:
+    """A word of the translation whose deciders are wanted.
+
+    Attributes:
+        document, sentence, word: numbers from 0.
+        pieces: of the word in its sentence.
+        decisive: number of the token of the sentence that gained most.
+        rival: id of the token that is most probable there without context, besides its own.
+        value: its log-probability with its context.
+        is_best: whether its token is the most probable one at the decisive place.
     """
-    columns = ("document", "sentence", "word", "text", "tokens", "with_context")
-    for gain in gains:
-        entry: Entry = {
-            column: getattr(gain.word, column) for column in (*columns, "without_context", "cxmi")
-        }
-        decision = gain.decision
-        entry |= {"loss": None, "flips": None, "decided_by": None}
-        if decision is not None:
-            entry |= {"loss": decision.loss, "flips": decision.flips}
-            entry["decided_by"] = list(_deciders(gain, text))
-        yield entry
+
+    document: int
+    sentence: int
+    word: int
+    pieces: range
+    decisive: int
+    rival: int
+    value: float
+    is_best: bool
+
+    @classmethod
+    def of(cls, word: Word, text: Text, found: Scores, bare: Scores) -> Asked:
+        """The question what decided a word."""
+        document, sentence, number = word.document - 1, word.sentence - 1, word.word - 1
+        pieces = text.target.words[document][sentence].pieces[number]
+        scores, without = found[document][sentence], bare[document][sentence]
+        gained = scores[:, 0] - without[:, 0]
+        decisive = max(pieces, key=lambda piece: float(gained[piece]))
+        own, best, _ = scores[decisive].tolist()
+        return cls(
+            document, sentence, number, pieces, decisive, int(without[decisive, 2]),
+            word.with_context, own >= best,
+        )  # fmt: skip
 
 
-def _deciders(gain: Gain, text: Text) -> Iterator[Entry]:
-    """The words of the context that were replaced, with numbers from 1."""
-    assert gain.decision is not None
-    for change in gain.decision.changes:
-        place = change.suspect.word
-        words = text.sides[place.side].words[gain.word.document - 1][place.sentence]
-        yield {
-            "side": place.side,
-            "sentence": place.sentence + 1,
-            "word": place.word + 1,
-            "text": words.texts[place.word],
-            "bound": change.suspect.bound,
-            "replaced_by": change.by,
-        }
+class _Deciders:
+    """Finds the words that decided others."""
+
+    def __init__(
+        self, models: Sequence[Any], task: Any, text: Text, max_tokens: int, most: int
+    ) -> None:
+        from gtrans.decoding.force_decode import Rows
+
+        self._models, self._task, self._text = models, task, text
+        self._max_tokens, self._most = max_tokens, most
+        self._rows = Rows(task, not text.cuts_units)
+        self._substitutes = {side: Substitutes(text.sides[side]) for side in SIDES}
+        # The row in which each sentence of each document is scored.
+        self._placed: dict[tuple[int, int], tuple[Reading, Row, UnitSpan]] = {}
+        for reading in text.readings:
+            first = reading.first - reading.begin
+            of = self._rows.rows_of(*text.encoded(reading), first, text.plain(reading))
+            for row, span, _ in of:
+                for sentence in span.current:
+                    self._placed[reading.document, sentence + reading.begin] = reading, row, span
+
+    def decisions(self, asked: Sequence[Asked], found: Scores) -> list[Decision]:
+        """What decided each word: words of its context are replaced until its decision falls.
+
+        First the suspect with the highest bound; with it others of the translation that may say
+        the same, such as two mentions; then other suspects and other replacements of each; at last
+        those with the largest losses together.
+        """
+        suspects = [self._suspects(one) for one in asked]
+        tried: list[list[Decision]] = [[] for _ in asked]
+
+        def attempt(tries: Iterable[_Try]) -> None:
+            left = [(n, one) for n, one in tries if one and not any(d.flips for d in tried[n])]
+            for n, decision in zip([n for n, _ in left], self._tried(asked, left), strict=True):
+                tried[n].append(decision)
+
+        def single(first: int, last: int | None, number: int) -> Iterator[_Try]:
+            for n, of_word in enumerate(suspects):
+                for by in of_word[first:last]:
+                    yield n, tuple(by[number : number + 1])
+
+        attempt(single(0, 1, 0))
+        attempt((n, _alike(of_word)) for n, of_word in enumerate(suspects))
+        for number in range(1, REPLACEMENTS + 1):
+            attempt([*single(0, 1, number), *single(1, None, number - 1)])
+        attempt((n, one) for n, of_word in enumerate(tried) for one in _joined(of_word))
+        none = Decision((), 0.0, False)
+        return [max(of, key=lambda it: it.strength, default=none) for of in tried]
+
+    def _tried(
+        self, asked: Sequence[Asked], tries: Sequence[_Try]
+    ) -> list[Decision]:
+        """What becomes of each word when the model reads its document with other words."""
+        from gtrans.decoding.force_decode import score_tokens
+
+        documents, plain, first = [], [], []
+        for n, changes in tries:
+            reading, _, _ = self._placed[asked[n].document, asked[n].sentence]
+            encoded = dict(zip(SIDES, map(list, self._text.encoded(reading)), strict=True))
+            texts = list(self._text.plain(reading))
+            lines: defaultdict[tuple[str, int], dict[int, str]] = defaultdict(dict)
+            for change in changes:
+                lines[change.side, change.sentence - 1][change.word - 1] = change.replaced_by
+            for (side, sentence), others in lines.items():
+                of_side = self._text.sides[side]
+                changed = of_side.words[asked[n].document][sentence].with_other(others)
+                encoded[side][sentence - reading.begin] = of_side.pipeline.encode(changed)
+                if side == "source":
+                    texts[sentence - reading.begin] = changed
+            documents.append((encoded["source"], encoded["target"]))
+            plain.append(texts)
+            first.append(asked[n].sentence - reading.begin)
+        scored = score_tokens(
+            self._models, self._task, documents, first=first, plain=plain,
+            whole=not self._text.cuts_units, max_tokens=self._max_tokens, rivals=True,
+            rows=self._rows,
+        )  # fmt: skip
+        found = []
+        for (n, changes), (scores, *_) in zip(tries, scored, strict=True):
+            one = asked[n]
+            own, best, _ = scores[one.decisive].tolist()
+            value = float(scores[one.pieces.start : one.pieces.stop, 0].sum())
+            found.append(Decision(changes, one.value - value, one.is_best and best > own))
+        return found
+
+    def _suspects(self, one: Asked) -> list[list[Change]]:
+        """The words of its context with the highest bounds, each with its replacements.
+
+        If the model does not embed them together with the sentence, all words of its context.
+        """
+        reading, _, span = self._placed[one.document, one.sentence]
+        found = []
+        bounds = self._bounds(one)
+        for side, sentences in zip(SIDES, (span.source, span.target), strict=True):
+            for number in (sentence + reading.begin for sentence in sentences):
+                words = self._text.sides[side].words[one.document][number]
+                if number == one.sentence or (number > one.sentence and side == "target"):
+                    continue
+                for word, text in enumerate(words.texts):
+                    bound = bounds.get((side, number, word)) if bounds else None
+                    found.append((side, number, word, text, bound))
+        found.sort(key=lambda it: -(it[-1] or 0.0))
+        suspects = []
+        for side, number, word, text, bound in found:
+            by = self._substitutes[side].of(text, self._rival(one) if side == "target" else "")
+            if by and (bounds is None or len(suspects) < self._most):
+                place = side, number + 1, word + 1, text, bound
+                suspects.append([Change(*place, it) for it in by])
+        return suspects
+
+    def _rival(self, one: Asked) -> str:
+        """The first pieces of the word that the model would say without context."""
+        symbols = self._text.target.encoded[one.document][one.sentence].split()
+        rival = self._task.target_dictionary[one.rival]
+        return " ".join([*symbols[one.pieces.start : one.decisive], rival])
+
+    def _bounds(self, one: Asked) -> dict[tuple[str, int, int], float] | None:
+        """How much each word of the row can have to do with the choice of a word.
+
+        ``|g| |e - m|``: g is the gradient of the difference of the log-probabilities of the word
+        and its rival at the embedded word e, m the mean of all embedded words; by side, sentence
+        and word. None: the model does not embed context and sentence together.
+        """
+        import torch
+
+        from gtrans.lab.gradients import embedded_words
+
+        reading, row, span = self._placed[one.document, one.sentence]
+        examples = self._rows.examples
+        sample = examples.collate([row.example])
+        device = next(self._models[0].parameters()).device
+        net_input = self._rows.complete_input(
+            {name: tensor.to(device) for name, tensor in sample["net_input"].items()}
+        )
+        tokens = net_input["src_tokens"], net_input["prev_output_tokens"]
+        target = sample["target"].to(device)
+        bounds: defaultdict[tuple[str, int, int], float] = defaultdict(float)
+        for model in self._models:
+            layouts = model.layouts(*tokens)
+            with torch.enable_grad(), embedded_words(model) as embedded:
+                scores = model(**net_input)[0].float().log_softmax(-1)
+            leaves = [embedded[side] for side in SIDES]
+            if [list(map(len, of)) for of in leaves] != [[it.tokens] for it in layouts]:
+                return None
+            real = target.ne(examples.frame.pad)
+            sentences = layouts[1].choose(layouts[1].sentence, real)
+            at = sentences.eq(one.sentence - reading.begin - span.target.start).nonzero()[:, 0]
+            words = at[one.pieces.start : one.pieces.stop]
+            scores, own = scores[real], target[real]
+            value = scores[words, own[words]].sum() - scores[at[one.decisive], one.rival]
+            states = [of[0] for of in leaves]
+            gradients = torch.autograd.grad(value, states)
+            marks = torch.tensor(examples.frame.symbols, device=device)
+            for n, side in enumerate(SIDES):
+                is_word = ~torch.isin(layouts[n].pack(tokens[n]), marks)
+                state, gradient = states[n][is_word].detach(), gradients[n][is_word]
+                state = state - state.mean(0)
+                done = 0
+                for number in (it + reading.begin for it in (span.source, span.target)[n]):
+                    of = self._text.sides[side].words[one.document][number]
+                    for word, pieces in enumerate(of.pieces):
+                        begin, end = done + pieces.start, done + pieces.stop
+                        norm = gradient[begin:end].sum(0).norm() * state[begin:end].mean(0).norm()
+                        bounds[side, number, word] += float(norm)
+                    done += len(self._text.sides[side].encoded[one.document][number].split())
+        return bounds
 
 
-def _write(path: str, entries: Iterable[Entry]) -> None:
-    """A line per entry: JSON objects where ``path`` ends in .jsonl, otherwise cells and a head."""
-    with atomic_writer(path) as file:
-        for number, entry in enumerate(entries):
-            if path.endswith(".jsonl"):
-                file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-            else:
-                if not number:
-                    file.write("\t".join(entry) + "\n")
-                file.write("\t".join(map(_cell, entry.values())) + "\n")
+def _alike(suspects: Sequence[Sequence[Change]]) -> tuple[Change, ...]:
+    """The first suspect together with those of the translation that may say the same."""
+    first = suspects[0][0] if suspects else None
+    if first is None or first.bound is None or first.side != "target":
+        return ()
+    least = ALIKE * first.bound
+    alike = [of[0] for of in suspects if of[0].side == "target" and (of[0].bound or 0) >= least]
+    return tuple(alike) if len(alike) > 1 else ()
+
+
+def _joined(tried: Sequence[Decision]) -> list[tuple[Change, ...]]:
+    """The strongest changes of two words together, of three, ..., up to :data:`TOGETHER`."""
+    best: dict[tuple[str, int, int], Decision] = {}
+    for one in sorted((it for it in tried if len(it.changes) == 1), key=lambda it: it.strength):
+        change = one.changes[0]
+        best[change.side, change.sentence, change.word] = one
+    order = sorted(best.values(), key=lambda it: it.strength, reverse=True)[:TOGETHER]
+    changes = [one.changes[0] for one in order]
+    return [tuple(changes[:count]) for count in range(2, len(changes) + 1)]
+
+
+class Substitutes:
+    """The words of a text by the words next to them.
+
+    Two words are alike if they have the same words before and after them: the measure is the
+    cosine of their vectors, which have the logarithm of a neighbour's count, weighted by how rare
+    it is to have that neighbour.
+
+    Args:
+        side: of the text.
+    """
+
+    def __init__(self, side: Side) -> None:
+        counts: defaultdict[str, Counter[tuple[bool, str]]] = defaultdict(Counter)
+        self._beginning: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for document, encoded in zip(side.words, side.encoded, strict=True):
+            for words, line in zip(document, encoded, strict=True):
+                symbols, texts = line.split(), words.texts
+                framed = ["", *texts, ""]
+                for number, (word, pieces) in enumerate(zip(texts, words.pieces, strict=True)):
+                    if not _is_word(word):
+                        continue
+                    counts[word].update([(False, framed[number]), (True, framed[number + 2])])
+                    for end in range(pieces.start, pieces.stop):
+                        self._beginning[" ".join(symbols[pieces.start : end + 1])][word] += 1
+        having = Counter(neighbour for of_word in counts.values() for neighbour in of_word)
+        self._vectors: dict[str, dict[tuple[bool, str], float]] = {}
+        self._with: defaultdict[tuple[bool, str], list[tuple[str, float]]] = defaultdict(list)
+        for word, of_word in counts.items():
+            vector = {
+                neighbour: (1 + math.log(count)) * math.log(1 + len(counts) / having[neighbour])
+                for neighbour, count in of_word.items()
+            }
+            length = math.hypot(*vector.values())
+            self._vectors[word] = {one: value / length for one, value in vector.items()}
+            for neighbour, value in self._vectors[word].items():
+                self._with[neighbour].append((word, value))
+
+    def of(self, word: str, rival: str = "") -> list[str]:
+        """Words to put in the place of one, at most :data:`REPLACEMENTS`, the best first.
+
+        Those that are most like it, but first the word of the text that begins with the pieces
+        ``rival``. Other forms of case of the word itself are left out; a punctuation mark has none.
+        """
+        if not _is_word(word):
+            return []
+        same, upper = word.lower(), word[0].isupper()
+        rivals = {it: n for it, n in self._beginning[rival].items() if it.lower() != same}
+        first = sorted(rivals, key=lambda it: (it[0].isupper() == upper, rivals[it]))[-1:]
+        alike: defaultdict[str, float] = defaultdict(float)
+        for neighbour, value in self._vectors.get(word, {}).items():
+            for other, weight in self._with[neighbour]:
+                alike[other] += value * weight
+        others = [other for other in alike if other.lower() != same]
+        others.sort(key=lambda other: (-alike[other], other))
+        return list(dict.fromkeys([*first, *others]))[:REPLACEMENTS]
+
+
+def _is_word(word: str) -> bool:
+    return any(map(str.isalnum, word))
+
+
+# --- what is written ------------------------------------------------------------------------------
+
+
+def _file(words: Iterable[Word], is_json: bool) -> Iterator[str]:
+    """A line per word: JSON objects, or cells and a head."""
+    for number, word in enumerate(words):
+        entry = word.entry()
+        if is_json:
+            yield json.dumps(entry, ensure_ascii=False) + "\n"
+            continue
+        if not number:
+            yield "\t".join(entry) + "\n"
+        entry["decided_by"] = "; ".join(map(str, word.decision.changes)) if word.decision else None
+        yield "\t".join(map(_cell, entry.values())) + "\n"
 
 
 def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, list):
-        return "; ".join(map(_decider, value))
-    if isinstance(value, bool):
-        return str(value).lower()
+    if value is None or isinstance(value, bool):
+        return "" if value is None else str(value).lower()
     return f"{value:.6f}" if isinstance(value, float) else str(value)
 
 
-def _decider(entry: Entry) -> str:
-    place = f"{entry['side']} {entry['sentence']}:{entry['word']}"
-    return f"{place} {entry['text']} > {entry['replaced_by']}"
-
-
-def _in_short(gains: Sequence[Gain], threshold: float) -> dict[str, Any]:
+def _in_short(words: Sequence[Word], threshold: float) -> dict[str, Any]:
     """How many words gain, how many decisions fall without what decided them, the best forms."""
-    looked_at = [gain.decision for gain in gains if gain.decision is not None]
+    decisions = [word.decision for word in words if word.decision is not None]
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for word in words:
+        values[word.text].append(word.cxmi)
+    forms = [{"text": it, "count": len(of), "cxmi": math.fsum(of)} for it, of in values.items()]
     return {
-        "words": len(gains),
+        "words": len(words),
         "threshold": threshold,
-        "gain": len(looked_at),
-        "flip": sum(decision.flips for decision in looked_at),
-        "forms": _forms(gains),
+        "gain": len(decisions),
+        "flip": sum(decision.flips for decision in decisions),
+        "forms": sorted(forms, key=lambda form: -float(form["cxmi"]))[:SHOWN],
     }
 
 
-def _forms(gains: Sequence[Gain]) -> list[Entry]:
-    """The words that gain most in all, as they are written: how often they stand there, nats."""
-    values: dict[str, list[float]] = {}
-    for gain in gains:
-        values.setdefault(gain.word.text, []).append(gain.word.cxmi)
-    found: list[Entry] = [
-        {"text": text, "count": len(each), "cxmi": math.fsum(each)} for text, each in values.items()
-    ]
-    return sorted(found, key=lambda form: -form["cxmi"])[:SHOWN]
-
-
-def _lines(gains: Sequence[Gain], text: Text, threshold: float) -> list[str]:
+def _lines(words: Sequence[Word], threshold: float) -> Iterator[str]:
     """The words that gain most, with what decided them."""
-    short = _in_short(gains, threshold)
+    short = _in_short(words, threshold)
     forms = [f"{it['text']} {it['cxmi']:+.1f} ({it['count']} times)" for it in short["forms"]]
-    lines = [
+    yield (
         f"{short['gain']} of {short['words']} words gain {threshold:g} nats or more; "
-        f"{short['flip']} of these decisions fall when the words named are replaced",
-        f"in all, most is gained by {', '.join(forms)}",
-    ]
-    most = sorted(
-        (gain for gain in gains if gain.decision is not None), key=lambda gain: -gain.word.cxmi
+        f"{short['flip']} of these decisions fall when the words named are replaced"
     )
-    for gain in most[:SHOWN]:
-        assert gain.decision is not None
-        word = gain.word
-        deciders = "; ".join(map(_decider, _deciders(gain, text))) or "nothing found"
-        result = "falls" if gain.decision.flips else "stands"
-        lines.append(
-            f"{word.document}:{word.sentence}:{word.word} {word.text} {word.cxmi:+.2f}: {deciders} "
-            f"({-gain.decision.loss:+.2f}, {result})"
-        )
-    return lines
+    yield f"in all, most is gained by {', '.join(forms)}"
+    decided = sorted((it for it in words if it.decision), key=lambda it: -it.cxmi)
+    for word in decided[:SHOWN]:
+        assert word.decision is not None
+        by = "; ".join(map(str, word.decision.changes)) or "nothing found"
+        result = "falls" if word.decision.flips else "stands"
+        place = f"{word.document}:{word.sentence}:{word.word}"
+        yield f"{place} {word.text} {word.cxmi:+.2f}: {by} ({-word.decision.loss:+.2f}, {result})"

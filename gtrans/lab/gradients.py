@@ -125,7 +125,7 @@ def add_gradients(
             strict=True,
         )
     )
-    with torch.enable_grad(), _embedded(model) as embedded:
+    with torch.enable_grad(), embedded_words(model) as embedded:
         logits = model(**net_input)[0]
     for side, layout in layouts.items():
         if [len(states) for states in embedded[side]] != [layout.tokens]:
@@ -158,7 +158,7 @@ def add_gradients(
 
 
 @contextmanager
-def _embedded(model: Any) -> Iterator[dict[str, list[Tensor]]]:
+def embedded_words(model: Any) -> Iterator[dict[str, list[Tensor]]]:
     """Collect the embedded words of both sides as leaves of autograd."""
     found: dict[str, list[Tensor]] = {side: [] for side in SIDES}
 
