@@ -3,9 +3,10 @@
     python scripts/figures.py            write docs/figures/*.svg
     python scripts/figures.py --check    fail if a file there is not what would be written
 
-Nothing is drawn by hand. What a prediction depends on is found by changing every word of a
-document and scoring the document again with an untrained model; units, masks, gates and groups are
-those of the classes that models use. An SVG has no fonts in it: the reader's are taken.
+Nothing is drawn by hand. Results are those of `results/` (scripts/result_figures.py). What a
+prediction depends on is found by changing every word of a document and scoring the document again
+with an untrained model; units, masks, gates and groups are those of the classes that models use.
+An SVG has no fonts in it: the reader's are taken.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path as Shape
 from omegaconf import OmegaConf
+from result_figures import FIGURES as RESULT_FIGURES
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -234,7 +236,7 @@ def gates() -> Figure:
     axes = figure.subplots()
     group, other = torch.randn(2, 200, dim, dtype=torch.double)
     shown: list[tuple[str, float | None]] = [("random (default)", None)]
-    shown += [(f"--gate-bias {bias}", float(bias)) for bias in (0, 2, 5, 10)]
+    shown += [(f"--gate-bias {bias}", float(bias)) for bias in (0, 3, 5, 10)]
     for place, (_, bias) in enumerate(shown):
         with torch.no_grad():
             mixed = GlobalGate(dim, bias).double()(group, other)
@@ -303,7 +305,8 @@ def fusion() -> Figure:
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
-    one.__name__: one for one in (systems, units, groups, gates, memory, fusion)
+    **{one.__name__: one for one in (systems, units, groups, gates, memory, fusion)},
+    **RESULT_FIGURES,
 }
 
 

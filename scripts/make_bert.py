@@ -59,11 +59,7 @@ def write_vocabulary(sentences: Sequence[str], size: int, folder: Path) -> Any:
 
 def pairs(documents: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
     """Neighbours in documents."""
-    return [
-        (first, second)
-        for document in documents
-        for first, second in pairwise(document)
-    ]
+    return [(first, second) for document in documents for first, second in pairwise(document)]
 
 
 def batches(

@@ -31,7 +31,7 @@ SYSTEMS = {
     "document-aware Transformer": WAYS,
     "GTRANS fusion": (),
 }
-# Shown to lose more than the margin (docs/results.md, *The generated corpus*), and near it: with
+# Shown to lose more than the margin, and near it: with
 # models of another processor the test may show a loss of the latter, too.
 SHOWN = {
     "BERT context",

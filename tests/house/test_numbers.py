@@ -1,0 +1,161 @@
+"""The numbers of the results page are those of `results/results.csv`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+
+import results
+from results import BATCHES, Row
+
+BIAS_3 = "G-Transformer (gate bias 3)"
+D, CHAT, TV = "Debian", "chats+Bible", "TV subtitles"
+FAR, CHANGE = "1300+1200", "change of d-BLEU"
+TRUE_ABOVE = "log-probability, true above shuffled (nats per sentence)"
+MARGIN = "ContraPro margin, sentence before (nats)"
+# A number of the page, the column, and its place: corpus, updates, system, metric, seed, context.
+CLAIMS: list[tuple[str, str, tuple[str, ...]]] = [
+    *((x, "value", (D, n, "sentence", "s-BLEU", "1")) for x, n in
+      (("19.7", "1300"), ("31.7", "4000"), ("35.0", "8000"))),
+    *((x, "value", (D, n, "sentence", "d-BLEU", "1")) for x, n in
+      (("23.7", "1300"), ("35.4", "4000"), ("38.6", "8000"))),
+    ("11.0", "value", (CHAT, "1300", "sentence", "s-BLEU", "1")),
+    ("15.2", "value", (CHAT, "1300", "sentence", "d-BLEU", "1")),
+    ("10.6", "value", (TV, "1300", "sentence", "s-BLEU", "1")),
+    ("20.1", "value", (TV, "1300", "sentence", "d-BLEU", "1")),
+    ("−0.42", "value", (D, "8000+400", BIAS_3, CHANGE, "pooled")),
+    ("−0.81", "low", (D, "8000+400", BIAS_3, CHANGE, "pooled")),
+    ("-0.02", "high", (D, "8000+400", BIAS_3, CHANGE, "pooled")),
+    ("0.04", "p", (D, "8000+400", BIAS_3, CHANGE, "pooled")),
+    ("0.44", "p_holm", (D, "8000+400", BIAS_3, CHANGE, "pooled")),
+    ("1.00", "value", (CHAT, FAR, BIAS_3, CHANGE, "1")),
+    ("0.65", "value", (CHAT, FAR, BATCHES, CHANGE, "1")),
+    ("10.0", "value", (CHAT, FAR, BIAS_3, "parameters in millions", "1")),
+    ("7.6", "value", (CHAT, FAR, BATCHES, "parameters in millions", "1")),
+    ("+1.27", "value", (CHAT, FAR, BIAS_3, "change of chrF2", "1")),
+    ("+1.33", "value", (CHAT, FAR, BIAS_3, "change of chrF2", "1", "none")),
+    ("+0.77", "value", (CHAT, FAR, BIAS_3, "change of chrF2", "1", "shuffled")),
+    ("0.63", "value", (TV, "1300+400", BIAS_3, CHANGE, "1")),
+    ("0.63", "value", (TV, "1300+400", BIAS_3, CHANGE, "1", "shuffled")),
+    ("-4.4", "value", (D, "1300+400", "Flat-Transformer", CHANGE, "1")),
+    ("-8.1", "value", (D, "1300+400", "concatenation 2-to-2", CHANGE, "1")),
+    ("-10.8", "value", (D, "1300+400", "G-Transformer (paper's start)", CHANGE, "1")),
+    ("1.34", "value", (D, "1300+400", "BERT context, whitened, multiplier 1", CHANGE, "1")),
+    ("1.10", "value", (D, "1300+400", f"{BIAS_3}, multiplier 1", CHANGE, "1")),
+    ("0.97", "value", (D, "1300+400", f"{BATCHES}, multiplier 1", CHANGE, "1")),
+    ("0.30", "value", (CHAT, "1300+400", BIAS_3, TRUE_ABOVE, "1")),
+    ("0.72", "value", (CHAT, FAR, BIAS_3, TRUE_ABOVE, "1")),
+    ("0.064", "value", (CHAT, FAR, BIAS_3, MARGIN, "1")),
+    ("0.066", "value", (D, FAR, BIAS_3, MARGIN, "1")),
+]  # fmt: skip
+# Decimals of the page that are no results: settings.
+SETTINGS = {"0.2", "0.05"}
+DECIMAL = re.compile(r"[−+-]?\d+\.\d+")
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return results.read()
+
+
+@pytest.fixture(scope="module")
+def page(repo: Path) -> str:
+    return (repo / "docs" / "results.md").read_text(encoding="utf-8")
+
+
+def matches(printed: str, value: float | None) -> bool:
+    """Whether a printed number is the value, rounded; losses may be printed without their sign."""
+    if value is None:
+        return False
+    digits = len(printed.partition(".")[2])
+    number = float(printed.replace("−", "-"))
+    least = 0.5000001 * 10**-digits
+    return abs(number - value) <= least or ("+" not in printed and abs(number + value) <= least)
+
+
+def at(rows: list[Row], place: tuple[str, ...]) -> Row:
+    corpus, updates, system, metric, seed, *context = place
+    wanted = corpus, updates, system, seed, (context or ["true"])[0], metric
+    (row,) = [row for row in rows if row.place == wanted]
+    return row
+
+
+@pytest.mark.parametrize(("printed", "column", "place"), CLAIMS, ids=lambda it: str(it)[:40])
+def test_a_number_of_the_page_is_in_the_table(
+    rows: list[Row], page: str, printed: str, column: str, place: tuple[str, ...]
+) -> None:
+    assert matches(printed, getattr(at(rows, place), column))
+    assert printed.lstrip("+-−") in page
+
+
+def test_every_number_of_the_page_is_claimed(rows: list[Row], page: str) -> None:
+    head, _, rest = page.partition("These gains remain")
+    table, _, after = rest.partition("\n\nThe losses")
+    claimed = {printed.lstrip("+-−") for printed, _, _ in CLAIMS} | SETTINGS
+    said = {number.lstrip("+-−") for number in DECIMAL.findall(head + after)}
+    assert said - {"1.4", "0.003"} <= claimed
+    gains = [row for row in rows if (row.p_holm or 1) < 0.05 and (row.value or 0) > 0]
+    lines = [line for line in table.splitlines() if line.startswith("| ") and DECIMAL.search(line)]
+    assert len(lines) == len(gains)
+    for line in lines:
+        change, p = DECIMAL.findall(line)
+        assert any(matches(change, row.value) and matches_p(p, row.p_holm) for row in gains), line
+
+
+def matches_p(printed: str, value: float | None) -> bool:
+    """As `matches`; 0.0001 stands for all that is smaller."""
+    return matches(printed, max(value or 0, 1e-4))
+
+
+def test_the_counts_of_comparisons(rows: list[Row], page: str) -> None:
+    counted = sum(row.p is not None for row in rows)
+    assert f"{counted:,} p-values; {counted * 0.05:.0f} of them" in page
+    assert f"There are {sum(row.p_holm is not None for row in rows)}, corrected" in page
+    after_4000 = [
+        row for row in rows if row.updates[:4] in ("4000", "8000") and row.p_holm is not None
+    ]
+    assert len(after_4000) == 6 and all(row.p_holm > 0.05 for row in after_4000)
+    largest = max(
+        row.value for row in rows if row.p_holm is not None and row.updates.endswith("+400")
+    )
+    assert largest < 1.4
+    losses = {row.p_holm for row in rows if (row.p_holm or 1) < 0.05 and row.value < 0}
+    assert all(matches("0.003", p) for p in losses)
+
+
+def test_the_table_is_made_from_the_files(rows: list[Row]) -> None:
+    assert results.as_csv(results.table()) == results.TABLE.read_text(encoding="utf-8")
+
+
+def test_a_control_that_copies_its_treatment_is_rejected(rows: list[Row]) -> None:
+    real = [row for row in rows if row.place[:5] == (CHAT, FAR, BIAS_3, "1", "true")]
+    results.refuse_copies([*real, *(replace(row, context="shuffled", value=row.value + 0.1)
+                                    for row in real if row.value is not None)])  # fmt: skip
+    with pytest.raises(ValueError, match="every score is that of the true context"):
+        results.refuse_copies([*real, *(replace(row, context="shuffled") for row in real)])
+
+
+def test_holm_and_pooling(rows: list[Row]) -> None:
+    def change(system: str, seed: str, p: float, **other: Any) -> Row:
+        base = next(row for row in rows if row.p_holm is not None)
+        return replace(base, system=system, seed=seed, p=p, p_holm=None, **other)
+
+    one = [
+        change("A", "1", 0.01, value=1.0),
+        change("B", "1", 0.04, value=1.0),
+        change("C", "1", 0.03, value=-1.0),
+    ]
+    assert [row.p_holm for row in results.corrected(one)] == pytest.approx([0.03, 0.06, 0.06])
+    two = [
+        change("A", "1", 0.05, value=1.0, low=0.0, high=2.0),
+        change("A", "2", 0.05, value=-1.0, low=-2.0, high=0.0),
+    ]
+    (both,) = results.pooled(two)
+    assert both.value == 0 and both.p == pytest.approx(1) and both.low == pytest.approx(-(2**-0.5))
