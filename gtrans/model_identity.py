@@ -25,8 +25,7 @@ from gtrans.errors import GtransError
 from gtrans.identity.digests import fingerprint
 from gtrans.identity.files import atomic_writer
 from gtrans.messages import say
-from gtrans.text.carried_preparation import Preparation
-from gtrans.text.prepared_folder import plain_name
+from gtrans.text.prepared_folder import Preparation, plain_name
 from gtrans.version import __version__
 
 STATE = "identity"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gtrans.libraries import ENGINE
-from gtrans.text.data_folder import check_data_folder
+from gtrans.text.prepared_folder import check_data_folder
 
 EXAMPLE = "gtrans generate data-bin --path checkpoints/checkpoint_best.pt --beam 5 --remove-bpe"
 NEEDS = ENGINE

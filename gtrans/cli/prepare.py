@@ -22,9 +22,8 @@ from gtrans.libraries import ENGINE
 from gtrans.messages import print_lines, say
 from gtrans.text.chinese_words import SEGMENTERS
 from gtrans.text.moses_pipeline import Steps
-from gtrans.text.preparation import prepare
+from gtrans.text.preparation import COLUMNS, prepare, table, warnings
 from gtrans.text.preparation_options import DEFAULT_MERGES, PreparationOptions
-from gtrans.text.prepared_counts import COLUMNS, table, warnings
 from gtrans.text.workers import all_cores
 
 EXAMPLE = (
@@ -32,6 +31,25 @@ EXAMPLE = (
     "--valid corpus/dev --test corpus/test --bpe-merges 8000 --out data-bin"
 )
 NEEDS = ENGINE
+
+_MOSES = (
+    *("bpe_merges", "bpe_symbols", "bpe_vocabulary_threshold", "no_normalise", "no_tokenise"),
+    *("no_truecase", "segmenter"),
+)
+_CONFLICTS = (
+    ("segmenter", "which tokenises", ("no_tokenise",)),
+    ("bpe_codes", "which decides it", ("bpe_merges", "bpe_symbols")),
+    ("sentencepiece", "which takes plain text", (*_MOSES, "bpe_codes", "byte_bpe")),
+    ("byte_bpe", "which takes plain text", (*_MOSES, "bpe_codes")),
+    ("bpe_merges", "which decides it", ("bpe_symbols",)),
+    ("reuse", "which decides it", (*_MOSES, "bpe_codes", "sentencepiece", "byte_bpe")),
+    (
+        "binarised",
+        "which is a corpus without text",
+        (*("train", "valid", "test", "reuse", "bert", "dictionary"), *_MOSES),
+    ),
+)
+"""An option, why others cannot stand beside it, and these."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -145,48 +163,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run ``gtrans prepare``."""
-    moses = {
-        "--bpe-merges": args.bpe_merges is not None,
-        "--bpe-symbols": args.bpe_symbols is not None,
-        "--bpe-vocabulary-threshold": args.bpe_vocabulary_threshold is not None,
-        "--no-normalise": args.no_normalise,
-        "--no-tokenise": args.no_tokenise,
-        "--no-truecase": args.no_truecase,
-        "--segmenter": args.segmenter is not None,
-    }
-    if args.segmenter is not None:
-        _refuse({"--no-tokenise": args.no_tokenise}, "--segmenter", "tokenises")
-    if args.bpe_codes is not None:
-        learnt = {"--bpe-merges": args.bpe_merges, "--bpe-symbols": args.bpe_symbols}
-        given = {flag: value is not None for flag, value in learnt.items()}
-        _refuse(given, "--bpe-codes", "decides it")
-    moses["--bpe-codes"] = args.bpe_codes is not None
-    models = {"sentencepiece": args.sentencepiece, "byte-bpe": args.byte_bpe}
-    chosen = [(kind, path) for kind, path in models.items() if path is not None]
-    if len(chosen) > 1:
-        raise GtransError(
-            "`--byte-bpe` cannot be combined with `--sentencepiece`: give one of them"
-        )
-    for kind, _ in chosen:
-        _refuse(moses, f"--{kind}", "takes plain text")
-    if args.bpe_symbols is not None and args.bpe_merges is not None:
-        raise GtransError(
-            "`--bpe-symbols` cannot be combined with `--bpe-merges`: give one of them"
-        )
-    if args.reuse is not None:
-        own = {f"--{kind}": path is not None for kind, path in models.items()}
-        _refuse({**moses, **own}, "--reuse", "decides it")
-    dictionary = args.dictionary
+    given = {name for name, value in vars(args).items() if value not in (None, False, [])}
+    for option, reason, others in _CONFLICTS:
+        wrong = next((name for name in others if {option, name} <= given), None)
+        if wrong is not None:
+            flags = (f"`--{name.replace('_', '-')}`" for name in (wrong, option))
+            raise GtransError(f"{' cannot be combined with '.join(flags)}, {reason}")
+    dictionary, subwords = args.dictionary, None
     if args.binarised is not None:
-        del moses["--bpe-codes"]
-        text = {
-            **{f"--{name}": bool(getattr(args, name)) for name in ("train", "valid", "test")},
-            "--reuse": args.reuse is not None,
-            "--bert": args.bert is not None,
-            "--dictionary": dictionary is not None,
-        }
-        _refuse({**text, **moses}, "--binarised", "is a corpus without text")
         dictionary = args.binarised / f"dict.{args.source_lang}.txt"
+    if args.sentencepiece is not None:
+        subwords = ("sentencepiece", args.sentencepiece)
+    elif args.byte_bpe is not None:
+        subwords = ("byte-bpe", args.byte_bpe)
     counts = prepare(
         PreparationOptions(
             source_lang=args.source_lang,
@@ -207,7 +196,7 @@ def run(args: argparse.Namespace) -> None:
             bpe_vocabulary_threshold=args.bpe_vocabulary_threshold,
             bpe_codes=args.bpe_codes,
             binarised=args.binarised,
-            subword_model=chosen[0] if chosen else None,
+            subword_model=subwords,
             dictionary=dictionary,
             bert=args.bert,
             workers=all_cores() if args.workers is None else args.workers,
@@ -218,10 +207,3 @@ def run(args: argparse.Namespace) -> None:
     print_lines(*aligned(table(counts), {0, 1}), COLUMNS)
     for warning in warnings(counts):
         say(f"warning: {warning}")
-
-
-def _refuse(flags: dict[str, bool], other: str, reason: str) -> None:
-    """Raises GtransError for the first of ``flags`` that is given together with ``other``."""
-    for flag, given in flags.items():
-        if given:
-            raise GtransError(f"`{flag}` cannot be combined with `{other}`, which {reason}")

@@ -27,7 +27,7 @@ from torch import Tensor
 from gtrans.checkpoint_contents import options_of
 from gtrans.checkpoints import read_checkpoint, write_checkpoint
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
-from gtrans.data.binarised import load_lines
+from gtrans.data.binarised import count_symbols, load_lines
 from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
@@ -35,8 +35,7 @@ from gtrans.identity.files import check_output_folder, copy_file
 from gtrans.model_identity import STATE, ModelIdentity, say_unknown
 from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.tasks.options import read_dictionary
-from gtrans.text.carried_preparation import Preparation
-from gtrans.text.prepared_folder import read_state
+from gtrans.text.prepared_folder import Preparation, read_state
 from gtrans.text.sentencepiece_pipeline import MODEL_FILE, SENTENCEPIECE, SPACE
 from gtrans.text.subword_model import write_pieces
 
@@ -168,8 +167,7 @@ def used_symbols(
             if not Path(f"{path}.idx").is_file():
                 raise GtransError(f"{path}.idx: there is no such binarised file (`--splits`).")
             lines = load_lines(str(path), dictionary, len(dictionary))
-            for number in range(len(lines)):
-                counts += np.bincount(lines[number].numpy(), minlength=len(dictionary))
+            counts += count_symbols(str(path), lines, len(dictionary))
     return set(np.flatnonzero(counts).tolist())
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from fairseq.data import Dictionary, MMapIndexedDataset, data_utils
+from numpy.typing import NDArray
 
 from gtrans.errors import GtransError, one_line
 
@@ -81,20 +82,58 @@ def _load(path: str, dictionary: Dictionary, impl: Any, combine: bool = False) -
         raise GtransError(f"{path}.idx: cannot be read ({one_line(error)}); {_WAY_OUT}.") from None
 
 
-def _check(path: str, lines: Any, dictionary: Dictionary, size: int) -> None:
-    """Compare the ids of a file with its index and with the dictionary."""
+def count_symbols(path: str, lines: Any, size: int) -> Any:
+    """``(size,)``: how often each symbol occurs in ``PATH.bin``, the file of ``lines``."""
+    dtype, shift = _kind_of_ids(lines)
+    ids = np.memmap(f"{path}.bin", dtype, "r")
+    counts = np.zeros(size, np.int64)
+    for begin in range(0, len(ids), _IDS_AT_ONCE):
+        some = ids[begin : begin + _IDS_AT_ONCE].astype(np.int64) + shift
+        counts += np.bincount(some, minlength=size)
+    return counts
+
+
+def check_sides(
+    source_blank: NDArray[np.bool_], target_blank: NDArray[np.bool_], name: str
+) -> None:
+    """Raises GtransError if a line is empty on one side only, or one side has more lines.
+
+    ``source_blank (lines,)`` and ``target_blank (lines,)`` are True for empty lines.
+    """
+    lines = min(len(source_blank), len(target_blank))
+    differ = np.flatnonzero(source_blank[:lines] != target_blank[:lines])
+    if differ.size:
+        line = int(differ[0])
+        empty, full = "target", "source"
+        if source_blank[line]:
+            empty, full = "source", "target"
+        raise GtransError(
+            f"{name}: line {line + 1} is empty on the {empty} side but not on the {full} side; "
+            "both sides need the same sentences and the same empty lines between documents."
+        )
+    if len(source_blank) != len(target_blank):
+        raise GtransError(
+            f"{name}: the source has {len(source_blank)} lines, the target {len(target_blank)}; "
+            f"they differ from line {lines + 1} on."
+        )
+
+
+def _kind_of_ids(lines: Any) -> tuple[Any, int]:
+    """The type of the ids in a file, and what is to be added to each."""
     new = isinstance(lines, MMapIndexedDataset)
     dtype = np.dtype(lines._index.dtype if new else lines.dtype)
-    shift = 0 if new else -1  # fairseq's older formats count symbols from 1
+    return dtype, 0 if new else -1  # fairseq's older formats count symbols from 1
+
+
+def _check(path: str, lines: Any, dictionary: Dictionary, size: int) -> None:
+    """Compare the ids of a file with its index and with the dictionary."""
     ends = np.cumsum(lines.sizes, dtype=np.int64)
     if not len(ends):
         raise GtransError(f"{path}.idx: it has no line; {_WAY_OUT}.")
-    length = os.path.getsize(f"{path}.bin")
-    if length != ends[-1] * dtype.itemsize:
-        raise GtransError(
-            f"{path}.bin: {length} bytes, but its index counts {ends[-1] * dtype.itemsize}; "
-            f"{_WAY_OUT}."
-        )
+    dtype, shift = _kind_of_ids(lines)
+    length, wanted = os.path.getsize(f"{path}.bin"), ends[-1] * dtype.itemsize
+    if length != wanted:
+        raise GtransError(f"{path}.bin: {length} bytes, but its index counts {wanted}; {_WAY_OUT}.")
     ids = np.memmap(f"{path}.bin", dtype, "r")
 
     def refuse(token: int, says: str) -> None:

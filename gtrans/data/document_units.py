@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gtrans.data.binarised import check_sides
 from gtrans.data.instances import MARKS_PER_SENTENCE
 from gtrans.data.selection import WHOLE, Selection
 from gtrans.data.stream_unit import StreamUnit
@@ -221,9 +222,7 @@ def document_units(
         documents = documents.take(selection.of_documents(tokens, name))
     spans: list[UnitSpan] = []
     for begin, end in zip(documents.begin.tolist(), documents.end.tolist(), strict=True):
-        words, other_words = (
-            (sizes[begin:end] - 1).tolist() for sizes in (source_sizes, other)
-        )
+        words, other_words = ((sizes[begin:end] - 1).tolist() for sizes in (source_sizes, other))
         if draw is not None:
             found = unit.cut_anew(words, other_words, 1.0 - draw.random())
         elif unit.tokens_at_once is None:
@@ -252,28 +251,3 @@ def _moved(span: UnitSpan, by: int) -> UnitSpan:
     return UnitSpan(
         moved(span.source), moved(span.target), moved(span.written), moved(span.current)
     )
-
-
-def check_sides(
-    source_blank: NDArray[np.bool_], target_blank: NDArray[np.bool_], name: str
-) -> None:
-    """Raises GtransError if a line is empty on one side only, or one side has more lines.
-
-    ``source_blank (lines,)`` and ``target_blank (lines,)`` are True for empty lines.
-    """
-    lines = min(len(source_blank), len(target_blank))
-    differ = np.flatnonzero(source_blank[:lines] != target_blank[:lines])
-    if differ.size:
-        line = int(differ[0])
-        empty, full = "target", "source"
-        if source_blank[line]:
-            empty, full = "source", "target"
-        raise GtransError(
-            f"{name}: line {line + 1} is empty on the {empty} side but not on the {full} side; "
-            "both sides need the same sentences and the same empty lines between documents."
-        )
-    if len(source_blank) != len(target_blank):
-        raise GtransError(
-            f"{name}: the source has {len(source_blank)} lines, the target {len(target_blank)}; "
-            f"they differ from line {lines + 1} on."
-        )

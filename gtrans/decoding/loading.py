@@ -28,7 +28,7 @@ from gtrans.checkpoints import read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.messages import say
 from gtrans.model_identity import ModelIdentity
-from gtrans.text.data_folder import check_data_folder
+from gtrans.text.prepared_folder import check_data_folder
 
 TASK = "document_translation"
 # What a checkpoint is, which no option can change.

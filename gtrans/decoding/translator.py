@@ -32,10 +32,9 @@ from gtrans.decoding.resuming import BatchProgress, FinishedBatches, Progress
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest
 from gtrans.messages import say
-from gtrans.text.carried_preparation import Preparation
 from gtrans.text.moses_pipeline import MosesPipeline
 from gtrans.text.plain_text import PLACEHOLDER, input_warnings
-from gtrans.text.prepared_folder import STATE_FILE, load_pipeline
+from gtrans.text.prepared_folder import STATE_FILE, Preparation, load_pipeline
 from gtrans.text.reader import is_boundary
 
 
@@ -501,9 +500,7 @@ def json_lines(
         translations: for each document of each sentence the :func:`packed` alternatives.
     """
     lines = []
-    for number, ((document, ids), of_document) in enumerate(
-        zip(names, translations, strict=True)
-    ):
+    for number, ((document, ids), of_document) in enumerate(zip(names, translations, strict=True)):
         for place, (name, text) in enumerate(zip(ids, of_document, strict=True)):
             best, *others = unpacked(text)
             entry: dict[str, object] = {"doc_id": document, "seg_id": name}

@@ -16,7 +16,7 @@ from gtrans.identity.digests import digest
 from gtrans.model_identity import ModelIdentity
 from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.showing.facts import Facts
-from gtrans.text.carried_preparation import Preparation
+from gtrans.text.prepared_folder import Preparation
 from gtrans.training.made_from import recorded
 
 # Of the groups of options, what a reader wants to know of a training.

@@ -9,8 +9,13 @@ from gtrans.errors import GtransError
 from gtrans.model_identity import ModelIdentity
 from gtrans.showing.checkpoint import of_checkpoint, of_preparation
 from gtrans.showing.facts import Facts
-from gtrans.text.carried_preparation import Preparation
-from gtrans.text.prepared_folder import LAST_STEP, STATE_FILE, check_recorded, read_state
+from gtrans.text.prepared_folder import (
+    LAST_STEP,
+    STATE_FILE,
+    Preparation,
+    check_recorded,
+    read_state,
+)
 
 _CHECKPOINTS = "checkpoint*.pt"
 
@@ -33,10 +38,9 @@ def of_folder(path: Path) -> Facts:
 
 def _prepared(path: Path) -> Facts:
     # Imported on demand: the other folders do not need fairseq.
-    from gtrans.data.binarised import load_lines
-    from gtrans.data.document_units import check_sides
     from gtrans.data.vocabulary import Vocabulary
     from gtrans.tasks.options import read_dictionary
+    from gtrans.text.preparation import count_split
 
     state = read_state(path)
     finished = state.get("finished") or {}
@@ -48,20 +52,11 @@ def _prepared(path: Path) -> Facts:
         return found
     recorded = (name for step in finished.values() for name in step["outputs"])
     check_recorded(path, recorded, whole=True)
-    dictionaries = [read_dictionary(str(path), lang) for lang in languages]
     splits: dict[str, Any] = {}
     for name in sorted({step.split()[1] for step in finished if step.startswith("encode ")}):
-        prefix = path / f"{name}.{'-'.join(languages)}"
-        # The sizes are in a mapped file, which is closed with its dataset.
-        lines = [
-            load_lines(f"{prefix}.{lang}", symbols, len(symbols))
-            for lang, symbols in zip(languages, dictionaries, strict=True)
-        ]
-        sides = [side.sizes for side in lines]
-        check_sides(sides[0] == 1, sides[1] == 1, str(prefix))
-        sentences = int((sides[0] > 1).sum())
-        documents = int(((sides[0] > 1) & _after_boundary(sides[0])).sum())
-        splits[name] = f"{sentences:,} sentences in {documents:,} documents"
+        side = count_split(path, name, languages)[0]
+        splits[name] = f"{side.sentences:,} sentences in {side.documents:,} documents"
+    dictionaries = [read_dictionary(str(path), lang) for lang in languages]
     source, target = (Vocabulary.of(one, len(one)) for one in dictionaries)
     preparation = Preparation.read(path)
     identity = ModelIdentity(languages, source, target, preparation, {})
@@ -73,13 +68,6 @@ def _prepared(path: Path) -> Facts:
         "preparation": of_preparation(preparation),
     }
     return found
-
-
-def _after_boundary(sizes: Any) -> Any:
-    """``(lines,)``: whether a line is the first one or stands after an empty one."""
-    import numpy as np
-
-    return np.concatenate([[True], sizes[:-1] == 1])
 
 
 def _run(path: Path) -> Facts:

@@ -13,7 +13,7 @@ from gtrans.model_identity import ModelIdentity, say_unknown, unit_differences
 from gtrans.models.base.model import BERT_PIECES
 from gtrans.tasks.options import data_folders
 from gtrans.tasks.parts.bert import BertPart
-from gtrans.text.carried_preparation import Preparation
+from gtrans.text.prepared_folder import Preparation
 
 LANGUAGES = ("source_lang", "target_lang")
 

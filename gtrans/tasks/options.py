@@ -21,8 +21,7 @@ from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel, reads_plain_documents
 from gtrans.modules import STEPS
 from gtrans.tasks.run_options import SampleConfig, ValidationConfig, selection_of
-from gtrans.text.data_folder import check_data_folder
-from gtrans.text.prepared_folder import check_recorded
+from gtrans.text.prepared_folder import check_data_folder, check_recorded
 
 
 @dataclass

@@ -14,9 +14,9 @@ from typing import Any, Optional
 import numpy as np
 from fairseq.data import ConcatDataset, Dictionary
 
-from gtrans.data.binarised import load_lines
+from gtrans.data.binarised import check_sides, load_lines
 from gtrans.data.document_dataset import DocumentDataset
-from gtrans.data.document_units import Units, check_sides, document_units
+from gtrans.data.document_units import Units, document_units
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.selection import WHOLE, Selection
 from gtrans.data.stream import StreamDataset

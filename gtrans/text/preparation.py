@@ -1,63 +1,67 @@
-"""From plain-text documents to a binarised corpus, in steps that can be resumed.
+"""From documents in plain text to a binarised corpus, in steps that can be resumed.
 
 The steps, in order, and the files that each writes to the data folder:
 
 ==================  =====================================================
-``plain SPLIT``     ``text/SPLIT.plain.TGT``: the target as it is, which validation by
-                    translations scores with; not of the training text
-``tokenise SPLIT``  ``text/SPLIT.tok.LANG``: normalised, tokenised, escaped
-``truecase``        ``truecase.LANG``: Moses truecaser models
-``bpe``             ``codes.bpe`` (joint), ``bpe-vocabulary.LANG``
-``sentencepiece``   ``sentencepiece.model``, ``sentencepiece.dict.txt``; with
-                    ``--sentencepiece``, replaces ``truecase`` and ``bpe``
-``byte-bpe``        ``byte-bpe.merges``, ``byte-bpe.json``, ``byte-bpe.dict.txt``; the same
-                    with ``--byte-bpe``
-``encode SPLIT``    ``text/SPLIT.bpe.LANG``: truecased, in BPE pieces
-``bert SPLIT``      ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}``, with ``--bert``: word
-                    pieces of the plain source
-``binarise``        ``SPLIT.SRC-TGT.LANG.{bin,idx}``, ``dict.LANG.txt``; with
-                    ``--binarised``, they are copied, and there is no step for text
+``tokenise train``  ``text/train.tok.LANG``: normalised, tokenised, escaped; only if something
+                    is learnt from it
+``models``          what turns text into subwords: ``truecase.LANG``, ``codes.bpe`` (joint) and
+                    ``bpe-vocabulary.LANG``, or the files of ``--sentencepiece`` or ``--byte-bpe``
+``encode SPLIT``    ``text/SPLIT.bpe.LANG``: truecased, in subwords. Not of the training text:
+                    ``text/SPLIT.plain.TGT``, with which validation by translations scores
+``bert SPLIT``      ``SPLIT.SRC-TGT.SRC.bert.{bin,idx}``, with ``--bert``: word pieces of the
+                    plain source, one line for each line of the binarised source
+``binarise``        ``SPLIT.SRC-TGT.LANG.{bin,idx}``, ``dict.LANG.txt``, as ``fairseq-preprocess``
+                    writes them; with ``--binarised``, they are copied
 ==================  =====================================================
 
 A finished step is recorded in ``prepare.json`` with a fingerprint of everything that it depends
-on: the contents of the input files, the options, the fingerprints of earlier steps. A step is
-skipped if its fingerprint is the same and its files exist. Every file is written under a temporary
-name and renamed when complete, so an interrupted run leaves no half-written file.
+on. A step is skipped if its files exist and its fingerprint is the same. Every file is written
+under a temporary name and renamed when complete, so an interruption leaves no half-written file.
 
-Document boundaries are empty lines in all files. ``fairseq-preprocess`` turns each into a single
-end-of-sentence symbol, which marks the documents when the corpus is loaded.
+Document boundaries are empty lines in all files. Binarised, each is a single end-of-sentence
+symbol, which separates the documents when the corpus is loaded.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from tqdm import tqdm
 
+from gtrans.data.documents import resolve
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest, fingerprint
-from gtrans.identity.files import atomic_writer, copy_file, locked
-from gtrans.identity.step_record import StepRecord
+from gtrans.identity.files import (
+    atomic_writer,
+    check_output,
+    copy_file,
+    locked,
+    replacing,
+)
+from gtrans.identity.precious import DATA
 from gtrans.messages import say
-from gtrans.text import word_piece_files
-from gtrans.text.binarised_folder import file_names, files_of, take
-from gtrans.text.binarising import binarise
 from gtrans.text.bpe import count_merges, learn_codes, load_bpe, write_vocabulary
 from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps
-from gtrans.text.plain_text import input_warnings
+from gtrans.text.plain_text import input_warnings, not_plain
 from gtrans.text.preparation_options import (
+    BINARISED,
     PreparationOptions,
+    binarised_files,
     check_options,
-    check_out,
-    check_split,
-    is_unused,
+    file_names,
 )
-from gtrans.text.prepared_counts import SideCounts, count_splits
 from gtrans.text.prepared_folder import (
     LAST_STEP,
     STATE_FILE,
@@ -65,19 +69,86 @@ from gtrans.text.prepared_folder import (
     SUBWORD_MODELS,
     load_pipeline,
     plain_text,
+    prepared_files,
     read_state,
-    splits_of,
-    use_of,
+    recorded_word_pieces,
 )
-from gtrans.text.reader import ANY, Sides
+from gtrans.text.reader import ANY, Sides, open_text
+from gtrans.text.sentence_pairs import pairs_of
 from gtrans.text.subword_model import SubwordModel
 from gtrans.text.truecase import load_best_case, train_best_case
-from gtrans.text.workers import map_chunks, map_lines, useful_workers
+from gtrans.text.workers import map_chunks
 
 if TYPE_CHECKING:
+    from fairseq.data import Dictionary
+
     from gtrans.modules.bert import WordPieces
 
 CODES_FILE = "codes.bpe"
+
+
+# ---- the record of finished steps ----------------------------------------------------------------
+
+
+class StepRecord:
+    """The finished steps of a data folder, which ``prepare.json`` holds.
+
+    Args:
+        folder: the folder to which the steps write.
+        header: the other entries of ``prepare.json``.
+        finished: by step, its ``fingerprint``, and its ``outputs`` (sizes in bytes) and
+            ``digests`` by file name.
+    """
+
+    def __init__(self, folder: Path, header: dict[str, Any], finished: dict[str, Any]) -> None:
+        self._folder, self._header, self._finished = folder, header, finished
+
+    def save(self) -> None:
+        """Write ``prepare.json``."""
+        with atomic_writer(self._folder / STATE_FILE) as file:
+            json.dump({**self._header, "finished": self._finished}, file, indent=2)
+            file.write("\n")
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Take steps out of the record, and delete what they have written."""
+        gone = [self._finished.pop(name) for name in names if name in self._finished]
+        if gone:
+            self.save()
+        for step in gone:
+            for output in step["outputs"]:
+                (self._folder / output).unlink(missing_ok=True)
+
+    def step(
+        self, name: str, made_from: str, outputs: Sequence[str], work: Callable[[], None]
+    ) -> None:
+        """Run a step, unless its files exist and are made from the same.
+
+        Args:
+            name: name of the step.
+            made_from: fingerprint of everything that the outputs depend on.
+            outputs: names of the files that the step writes.
+            work: runs the step.
+        """
+        known = self._finished.get(name)
+        changed = known is not None and known["fingerprint"] != made_from
+        if known is not None and not changed and known["outputs"] == self._sizes(known["outputs"]):
+            say(f"{name}: finished earlier, skipped")
+            return
+        say(f"{name}: {'input or option changed, repeated' if changed else 'started'}")
+        self.forget([LAST_STEP, name])
+        work()
+        digests = {output: digest(self._folder / output) for output in outputs}
+        sizes = self._sizes(outputs)
+        self._finished[name] = {"fingerprint": made_from, "outputs": sizes, "digests": digests}
+        self.save()
+
+    def _sizes(self, names: Iterable[str]) -> dict[str, int]:
+        """The sizes of those files that exist."""
+        paths = {name: self._folder / name for name in names}
+        return {name: path.stat().st_size for name, path in paths.items() if path.is_file()}
+
+
+# ---- the steps -----------------------------------------------------------------------------------
 
 
 def prepare(options: PreparationOptions) -> list[SideCounts]:
@@ -92,9 +163,11 @@ def prepare(options: PreparationOptions) -> list[SideCounts]:
     """
     check_options(options)
     say("reading and checking all input files")
-    splits = options.splits
-    inputs = {name: check_split(options, prefixes) for name, prefixes in splits.items()}
-    check_out(options, inputs)
+    inputs = {
+        name: [_checked_sides(options, prefix) for prefix in prefixes]
+        for name, prefixes in options.splits.items()
+    }
+    _check_out(options, inputs)
     try:
         preparation = _Preparation(options, inputs)
         options.out.mkdir(parents=True, exist_ok=True)
@@ -104,6 +177,31 @@ def prepare(options: PreparationOptions) -> list[SideCounts]:
         place = "" if error.filename is None else f" ({error.filename})"
         reason = error.strerror or error
         raise GtransError(f"cannot prepare '{options.out}': {reason}{place}") from None
+
+
+def _checked_sides(options: PreparationOptions, prefix: str) -> Sides:
+    """The two sides of a text, after reading and checking them."""
+    whole = Path(prefix)
+    if whole.is_file() and open_text(whole).has_ids:
+        source, target = whole, whole
+    else:
+        source, target = (resolve(prefix, lang) for lang in options.languages)
+    sides = Sides(source, target, options.choice)
+    for _ in pairs_of(sides):
+        pass
+    return sides
+
+
+def _check_out(options: PreparationOptions, inputs: dict[str, list[Sides]]) -> None:
+    """Raises GtransError for ``--out`` if it cannot be written, or an input is one of its files."""
+    reads = [path for texts in inputs.values() for one in texts for path in one[:2]]
+    if options.subword_model is not None:
+        kind, model = options.subword_model
+        reads += SUBWORD_MODELS[kind].model_files(model)
+    reads += [path for path in (options.dictionary, options.bpe_codes) if path is not None]
+    if options.out.exists():
+        for path in (*prepared_files(options.out, texts=False), *(options.out / "text").glob("*")):
+            check_output("--out", path, reads, writes=DATA)
 
 
 class _Preparation:
@@ -116,15 +214,15 @@ class _Preparation:
         self.threshold = options.bpe_vocabulary_threshold
         # How many merges, or how large the vocabulary is to become.
         self.bpe: dict[str, Any] = {"merges": options.bpe_merges}
-        if options.bpe_symbols is not None:
+        if options.bpe_codes is not None:
+            self.bpe = {"merges": count_merges(options.bpe_codes)}
+        elif options.bpe_symbols is not None:
             self.bpe = {"merges": None, "symbols": options.bpe_symbols}
         self.model: SubwordModel | None = None
         if options.subword_model is not None:
             self.model = SUBWORD_MODELS[options.subword_model[0]]
         plain = self.model is not None or options.binarised is not None
         self.steps = NO_STEPS if plain else options.steps
-        if options.bpe_codes is not None:
-            self.bpe = {"merges": count_merges(options.bpe_codes)}
         self.word_pieces: WordPieces | None = None
         if options.bert is not None:
             from gtrans.modules.bert import WordPieces
@@ -134,156 +232,8 @@ class _Preparation:
             self._reuse(options.reuse)
         self.truecase = {lang: f"truecase.{lang}" for lang in options.languages}
         self.vocabulary = {lang: f"bpe-vocabulary.{lang}" for lang in options.languages}
-
-    def run(self) -> list[SideCounts]:
-        record = self._open()
-        options = self.options
-        tokenised: dict[str, str] = {}
-        texts = {
-            split: [_made_from(sides) for sides in several]
-            for split, several in self.inputs.items()
-        }
-        for split in [split for split in texts if split != "train"]:
-            name = plain_text(split, options.target_lang)
-            lines = self._lines(split, 1)
-            made_from = fingerprint([of for _, *target in texts[split] for of in target])
-            work = partial(self._write, Path(name).name, str, lines)
-            record.step(f"plain {split}", made_from, [name], work)
-        for split, text in texts.items():
-            steps = [self.steps.normalise, self.steps.tokenise]
-            segmenter = [] if self.steps.segmenter is None else [self.steps.segmenter]
-            tokenised[split] = fingerprint(options.languages, [*steps, *segmenter], text)
-            outputs = [f"text/{split}.tok.{lang}" for lang in options.languages]
-            work = partial(self._tokenise, split)
-            record.step(f"tokenise {split}", tokenised[split], outputs, work)
-
-        learnt = self._models(record, tokenised)
-        encoded = {}
-        for split in self.inputs:
-            encoded[split] = fingerprint(tokenised[split], learnt)
-            outputs = [f"text/{split}.bpe.{lang}" for lang in options.languages]
-            record.step(f"encode {split}", encoded[split], outputs, partial(self._encode, split))
-
-        pair = "-".join(options.languages)
-        for split, text in texts.items():
-            if self.word_pieces is None:
-                break
-            outputs = word_piece_files.file_names(split, pair, options.source_lang)
-            source_mark = fingerprint(
-                [of for source, _, *choice in text for of in (source, *choice)],
-                self.word_pieces.fingerprint,
-            )
-            work = partial(self._write_word_pieces, split, [self.out / name for name in outputs])
-            record.step(f"bert {split}", source_mark, outputs, work)
-        make: Callable[[], None] = self._binarise
-        if (source := options.binarised) is not None:
-            outputs = files_of(source, *options.languages)
-            made_from = fingerprint(learnt, [digest(source / name) for name in outputs])
-            make = partial(take, source, self.out, options.languages)
-        else:
-            outputs = file_names(self.inputs, options.languages)
-            given = [digest(path) for path in self._dictionaries()]
-            made_from = fingerprint(encoded, given if given[1:] else given[0] if given else None)
-        record.step(LAST_STEP, made_from, outputs, make)
-        say(f"'{self.out}' is ready: {use_of(self.out, outputs)}")
-        return count_splits(self.out, splits_of(outputs), options.languages)
-
-    def _models(self, record: StepRecord, tokenised: dict[str, str]) -> str:
-        """Learn or copy the models that segment the text; returns their fingerprint."""
-        options = self.options
-        truecase = list(self.truecase.values()) if self.steps.truecase else []
-        own = [CODES_FILE, *(self.vocabulary.values() if self.threshold else ())]
-        bpe = own if self.model is None else list(self.model.files)
-        if options.reuse is not None:
-            source, names = options.reuse, [*truecase, *bpe]
-            learnt = fingerprint([digest(source / name) for name in names])
-            record.step("reuse", learnt, names, partial(self._copy, source, names))
-        elif self.model is not None and options.subword_model is not None:
-            path, dictionary = options.subword_model[1], options.dictionary
-            sources = [digest(source) for source in self.model.model_files(path)]
-            learnt = fingerprint(sources, dictionary and digest(dictionary))
-            work = partial(self.model.copy, path, dictionary, self.out)
-            record.step(self.model.name, learnt, bpe, work)
-        else:
-            cased = fingerprint(tokenised.get("train"), self.steps.truecase)
-            if truecase:
-                record.step("truecase", cased, truecase, self._train_truecase)
-            codes = [digest(options.bpe_codes)] if options.bpe_codes else self.bpe.values()
-            learnt = fingerprint(cased, *codes, self.threshold)
-            record.step("bpe", learnt, bpe, self._learn_bpe)
-        return learnt
-
-    def _open(self) -> StepRecord:
-        """Create the data folder, or continue the preparation in it."""
-        state: dict[str, Any] = {}
-        finished: dict[str, dict[str, Any]] = {}
-        if not is_unused(self.out):
-            if not (self.out / STATE_FILE).exists():
-                raise GtransError(
-                    f"`--out` '{self.out}' is not empty and holds no preparation; "
-                    "give an empty or a new folder"
-                )
-            state = read_state(self.out)
-            finished = self._earlier(state)
-        header = {
-            "format": STATE_FORMAT,
-            "source_lang": self.options.source_lang,
-            "target_lang": self.options.target_lang,
-            "steps": self.steps.record(),
-            "bpe": {**self.bpe, "vocabulary_threshold": self.threshold},
-            "files": {
-                "codes": CODES_FILE,
-                "truecase": self.truecase,
-                "vocabulary": self.vocabulary,
-            },
-            "pieces": self.model and self.model.name,
-            "bert": word_piece_files.record(self.word_pieces) if self.word_pieces else None,
-            "texts": [
-                str(path.resolve())
-                for pairs in self.inputs.values()
-                for pair in pairs
-                for path in pair[:2]
-            ],
-        }
-        suspended = state.get("suspended")
-        if not isinstance(suspended, dict):
-            suspended = {}
-        record = StepRecord(self.out, STATE_FILE, header, LAST_STEP, finished, suspended)
-        if any(state.get(name) != value for name, value in header.items()):
-            record.suspend()
-        # Learnt and copied models have the same file names, so steps of the other kind go.
-        sources = {"bpe": ["truecase", "bpe"]}
-        sources.update({name: [name] for name in ("reuse", *SUBWORD_MODELS)})
-        chosen = "bpe" if self.model is None else self.model.name
-        sources.pop("reuse" if self.options.reuse else chosen)
-        record.forget([step for steps in sources.values() for step in steps])
-        if self.word_pieces is None:
-            record.forget([step for step in finished if step.startswith("bert ")])
-        if self.options.force:
-            record.forget(list(finished))
-        record.save()
-        (self.out / "text").mkdir(exist_ok=True)
-        return record
-
-    def _earlier(self, state: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """The finished steps of an earlier run, if this run may continue it."""
-        finished = state.get("finished")
-        if not isinstance(finished, dict):
-            raise GtransError(f"'{self.out / STATE_FILE}' is damaged; give a new folder")
-        languages = (state.get("source_lang"), state.get("target_lang"))
-        if languages != self.options.languages:
-            raise GtransError(
-                f"`--out` '{self.out}' holds a preparation for {languages[0]}-{languages[1]}, "
-                f"not for {'-'.join(self.options.languages)}; give another folder"
-            )
-        splits = {step.split()[1] for step in finished if step.startswith("tokenise ")}
-        missing = sorted(splits - set(self.inputs))
-        if missing and not self.options.force:
-            raise GtransError(
-                f"`--out` '{self.out}' also holds the split '{missing[0]}', which this command "
-                "does not make; give another folder, or `--force` to repeat all steps"
-            )
-        return finished
+        learnt = options.bpe_codes is None or self.steps.truecase or self.threshold
+        self.learns = bool(learnt and self.model is None and options.reuse is None)
 
     def _reuse(self, reuse: Path) -> None:
         """Take the options of an earlier preparation, which must be finished."""
@@ -303,47 +253,162 @@ class _Preparation:
         self.bpe = dict(state["bpe"])
         self.threshold = self.bpe.pop("vocabulary_threshold")
         if self.options.bert is None and state.get("bert") is not None:
-            self.word_pieces = word_piece_files.recorded_word_pieces(reuse)
+            self.word_pieces = recorded_word_pieces(reuse)
+
+    def run(self) -> list[SideCounts]:
+        record, options = self._open(), self.options
+        steps = [value for value in self.steps.record().values() if value is not None]
+        texts = {split: list(map(_made_from, sides)) for split, sides in self.inputs.items()}
+        read = {split: fingerprint(options.languages, steps, of) for split, of in texts.items()}
+        if self.learns:
+            outputs = [f"text/train.tok.{lang}" for lang in options.languages]
+            record.step("tokenise train", read["train"], outputs, self._tokenise)
+        learnt = self._models(record, read.get("train"))
+        encoded = {split: fingerprint(of, learnt) for split, of in read.items()}
+        for split, made_from in encoded.items():
+            outputs = [f"text/{split}.bpe.{lang}" for lang in options.languages]
+            outputs += [plain_text(split, options.target_lang)] if split != "train" else []
+            record.step(f"encode {split}", made_from, outputs, partial(self._encode, split))
+        for split, of in texts.items():
+            if self.word_pieces is None:
+                break
+            outputs = [f"{split}.{options.pair}.{options.source_lang}.bert.{x}" for x in BINARISED]
+            made_from = fingerprint(of, self.word_pieces.fingerprint)
+            work = partial(self._write_word_pieces, split, outputs)
+            record.step(f"bert {split}", made_from, outputs, work)
+        if options.binarised is not None:
+            outputs = binarised_files(options.binarised, options)
+            made_from = fingerprint(learnt, [digest(options.binarised / name) for name in outputs])
+            binarise: Callable[[], None] = partial(self._copy, options.binarised, outputs)
+        else:
+            outputs = file_names(self.inputs, options)
+            made_from = fingerprint(encoded, [digest(path) for path in self._dictionaries()])
+            binarise = self._binarise
+        record.step(LAST_STEP, made_from, outputs, binarise)
+        splits = _splits_of(outputs)
+        counts = [count_split(self.out, split, options.languages) for split in splits]
+        say(f"'{self.out}' is ready: {self._use(splits)}")
+        return [side for sides in counts for side in sides]
+
+    def _open(self) -> StepRecord:
+        """Create the data folder, or continue the preparation in it."""
+        state: dict[str, Any] = {}
+        if not _is_unused(self.out):
+            if not (self.out / STATE_FILE).exists():
+                raise GtransError(
+                    f"`--out` '{self.out}' is not empty and holds no preparation; "
+                    "give an empty or a new folder"
+                )
+            state = read_state(self.out)
+            self._check_earlier(state)
+        options, pieces = self.options, self.word_pieces
+        header: dict[str, Any] = {
+            "format": STATE_FORMAT,
+            "source_lang": options.source_lang,
+            "target_lang": options.target_lang,
+            "steps": self.steps.record(),
+            "bpe": {**self.bpe, "vocabulary_threshold": self.threshold},
+            "files": {
+                "codes": CODES_FILE,
+                "truecase": self.truecase,
+                "vocabulary": self.vocabulary,
+            },
+            "pieces": self.model and self.model.name,
+            "bert": None,
+            "texts": [
+                str(path.resolve()) for x in self.inputs.values() for y in x for path in y[:2]
+            ],
+        }
+        if pieces is not None:
+            name = os.path.abspath(pieces.name) if os.path.isdir(pieces.name) else pieces.name
+            header["bert"] = {"name": name, "tokenizer": pieces.fingerprint}
+        finished = dict(state.get("finished", {}))
+        record = StepRecord(self.out, header, finished)
+        if options.force:
+            record.forget(list(finished))
+        elif any(state.get(name) != value for name, value in header.items()):
+            # The folder does not pass for one that was made with these options.
+            record.forget([LAST_STEP])
+        if pieces is None:
+            record.forget([step for step in finished if step.startswith("bert ")])
+        record.save()
+        (self.out / "text").mkdir(exist_ok=True)
+        return record
+
+    def _check_earlier(self, state: dict[str, Any]) -> None:
+        """Raises GtransError if this run may not continue an earlier one."""
+        languages = (state["source_lang"], state["target_lang"])
+        if languages != self.options.languages:
+            raise GtransError(
+                f"`--out` '{self.out}' holds a preparation for {languages[0]}-{languages[1]}, "
+                f"not for {self.options.pair}; give another folder"
+            )
+        steps = [step.split() for step in state.get("finished", {})]
+        missing = {step[1] for step in steps if step[0] == "encode"} - self.inputs.keys()
+        if missing and not self.options.force:
+            raise GtransError(
+                f"`--out` '{self.out}' also holds the split '{min(missing)}', which this command "
+                "does not make; give another folder, or `--force` to repeat all steps"
+            )
+
+    def _use(self, splits: Sequence[str]) -> str:
+        """What the data folder is good for, in words."""
+        lacking = [f"`--{name}`" for name in ("train", "valid") if name not in splits]
+        if not lacking:
+            return f"gtrans train '{self.out}' --arch ..."
+        tested = next((name for name in splits if name.startswith("test")), splits[0])
+        return (
+            f"gtrans generate '{self.out}' --path ... --gen-subset {tested} (a training would need "
+            f"{' and '.join(lacking)}, too)"
+        )
+
+    def _models(self, record: StepRecord, tokenised: str | None) -> str:
+        """Learn or copy the models that segment the text; returns their fingerprint."""
+        options = self.options
+        names = [CODES_FILE, *(self.vocabulary.values() if self.threshold else ())]
+        names = names if self.model is None else list(self.model.files)
+        names += self.truecase.values() if self.steps.truecase else ()
+        if options.reuse is not None:
+            made_from = [digest(options.reuse / name) for name in names]
+            work: Callable[[], None] = partial(self._copy, options.reuse, names)
+        elif self.model is not None and options.subword_model is not None:
+            path, given = options.subword_model[1], options.dictionary
+            made_from = [digest(source) for source in self.model.model_files(path)]
+            made_from += [] if given is None else [digest(given)]
+            work = partial(self.model.copy, path, given, self.out)
+        else:
+            made_from = [tokenised or ""]
+            made_from += [] if options.bpe_codes is None else [digest(options.bpe_codes)]
+            work = self._learn
+        name = "BPE" if self.model is None else self.model.name
+        learnt = fingerprint(name, self.steps.truecase, self.bpe, self.threshold, made_from)
+        record.step("models", learnt, names, work)
+        return learnt
 
     def _copy(self, source: Path, names: Sequence[str]) -> None:
         for name in names:
             copy_file(source / name, self.out / name)
 
-    def _dictionaries(self) -> list[Path]:
-        """The joint dictionary, or those of both languages; none if made from the training text."""
-        if self.options.reuse is not None:
-            both = [self.options.reuse / f"dict.{lang}.txt" for lang in self.options.languages]
-            return both if digest(both[0]) != digest(both[1]) else both[:1]
-        if self.model is not None:
-            return [self.out / self.model.dictionary]
-        return [self.options.dictionary] if self.options.dictionary is not None else []
+    def _tokenise(self) -> None:
+        names = [f"train.tok.{lang}" for lang in self.options.languages]
+        tokenise = [MosesPipeline(lang, self.steps).tokenise for lang in self.options.languages]
+        self._warn("train")
+        self._write(names, tokenise, self._pairs("train"))
 
-    def _tokenise(self, split: str) -> None:
-        for side, lang in enumerate(self.options.languages):
-            lines = self._lines(split, side)
-            if self.model is not None or self.steps.tokenise:
-                for warning in input_warnings(f"{split}.{lang}", filter(None, lines), 0, 0):
-                    say(f"warning: {warning}")
-            lines = self._lines(split, side)
-            first_step = self.model or MosesPipeline(lang, self.steps)
-            self._write(f"{split}.tok.{lang}", first_step.tokenise, lines)
-
-    def _lines(self, split: str, side: int) -> Iterator[str]:
-        """Sentences of a side of a split, an empty string at each document boundary."""
-        for position, sides in enumerate(self.inputs[split]):
-            if position:
-                yield ""
-            for pair in sides.read(quiet=True):
-                yield pair[side] if pair else ""
-
-    def _train_truecase(self) -> None:
-        for lang, name in self.truecase.items():
-            train_best_case(self._read(f"train.tok.{lang}"), self.out / name, self.options.workers)
-
-    def _learn_bpe(self) -> None:
-        given, languages = self.options.bpe_codes, self.options.languages
-        needed = given is None or self.threshold
-        counts = {lang: self._count_words(lang) for lang in languages if needed}
+    def _learn(self) -> None:
+        """The truecasers, the codes and the vocabularies of BPE, from the training text."""
+        given, workers = self.options.bpe_codes, self.options.workers
+        counts: dict[str, Counter[str]] = {}
+        for lang in self.options.languages if self.learns else ():
+            best_case = None
+            if self.steps.truecase:
+                model = self.out / self.truecase[lang]
+                train_best_case(self._read(f"train.tok.{lang}"), model, workers)
+                best_case = load_best_case(model)
+            count = MosesPipeline(lang, self.steps, best_case).count_words
+            lines = self._read(f"train.tok.{lang}")
+            counts[lang] = sum(map_chunks(count, lines, workers), Counter[str]())
+            counts[lang].pop("", None)  # from the empty lines
         if given is not None:
             copy_file(given, self.out / CODES_FILE)
         else:
@@ -355,40 +420,36 @@ class _Preparation:
             for lang, name in self.vocabulary.items():
                 write_vocabulary(counts[lang], bpe, self.out / name)
 
-    def _count_words(self, lang: str) -> Counter[str]:
-        """How often each truecased word occurs in the training text."""
-        best_case = load_best_case(self.out / self.truecase[lang]) if self.steps.truecase else None
-        pipeline = MosesPipeline(lang, self.steps, best_case)
-        counts = Counter[str]()
-        lines = self._read(f"train.tok.{lang}")
-        for of_chunk in map_chunks(pipeline.count_words, lines, self.options.workers):
-            counts.update(of_chunk)
-        counts.pop("", None)  # from the empty lines
-        return counts
-
     def _encode(self, split: str) -> None:
-        for lang in self.options.languages:
-            pipeline = load_pipeline(self.out, lang)
-            self._write(f"{split}.bpe.{lang}", pipeline.segment, self._read(f"{split}.tok.{lang}"))
+        source, target = self.options.languages
+        names = [f"{split}.bpe.{source}", f"{split}.bpe.{target}"]
+        pipelines = [load_pipeline(self.out, lang) for lang in (source, target)]
+        encode: list[Callable[[str], str]] = [pipeline.encode for pipeline in pipelines]
+        if split == "train" and self.learns:
+            tokenised = (self._read(f"train.tok.{lang}") for lang in (source, target))
+            encode = [pipeline.segment for pipeline in pipelines]
+            return self._write(names, encode, zip(*tokenised, strict=True))
+        self._warn(split)
+        if split == "train":
+            return self._write(names, encode, self._pairs(split))
+        names.append(Path(plain_text(split, target)).name)
+        texts = ((left, right, right) for left, right in self._pairs(split))
+        return self._write(names, [*encode, str], texts)
 
-    def _write_word_pieces(self, split: str, files: list[Path]) -> None:
-        assert self.word_pieces is not None
-        lines = self._lines(split, 0)
-        named = tqdm(lines, f"{split}.bert", unit=" lines", disable=None)
-        word_piece_files.write_word_pieces(named, files, self.word_pieces)
+    def _warn(self, split: str) -> None:
+        """Say so if the text is not plain."""
+        for side, lang in enumerate(self.options.languages):
+            if self.model is not None or self.steps.tokenise:
+                sentences = (pair[side] for pair in self._pairs(split) if pair[side])
+                for warning in not_plain(f"{split}.{lang}", sentences):
+                    say(f"warning: {warning}")
 
-    def _write(self, name: str, function: Callable[[str], str], lines: Iterator[str]) -> None:
-        """Write ``function`` of each line to a file in ``text/``."""
-        mapped = map_lines(function, lines, self.options.workers)
-        with atomic_writer(self.out / "text" / name) as file:
-            for line in tqdm(mapped, name, unit=" lines", disable=None):
-                file.write(f"{line}\n")
-
-    def _binarise(self) -> None:
-        texts = (self.out / "text").glob("*.bpe.*")
-        longest = max(texts, key=lambda path: path.stat().st_size)
-        workers = useful_workers(self._read(longest.name), self.options.workers)
-        binarise(self.out, list(self.inputs), self.options.languages, self._dictionaries(), workers)
+    def _pairs(self, split: str) -> Iterator[tuple[str, str]]:
+        """Sentence pairs of a split, two empty strings at each document boundary."""
+        for position, sides in enumerate(self.inputs[split]):
+            if position:
+                yield "", ""
+            yield from (pair or ("", "") for pair in sides.read(quiet=True))
 
     def _read(self, name: str) -> Iterator[str]:
         """The lines of a file in ``text/``, without their line ends."""
@@ -396,9 +457,226 @@ class _Preparation:
             for line in file:
                 yield line.removesuffix("\n")
 
+    def _write(
+        self,
+        names: Sequence[str],
+        functions: Sequence[Callable[[str], str]],
+        rows: Iterable[tuple[str, ...]],
+    ) -> None:
+        """Write files in ``text/`` together, each with its function of its column of all rows."""
+        work = partial(_apply, functions)
+        chunks = map_chunks(work, rows, self.options.workers)
+        written = (row for chunk in chunks for row in chunk)
+        with ExitStack() as stack:
+            paths = stack.enter_context(replacing(*(self.out / "text" / name for name in names)))
+            files = [
+                stack.enter_context(open(path, "w", encoding="utf-8", newline="\n"))
+                for path in paths
+            ]
+            for row in tqdm(written, names[0], unit=" lines", disable=None):
+                for file, line in zip(files, row, strict=True):
+                    file.write(f"{line}\n")
+
+    def _write_word_pieces(self, split: str, names: Sequence[str]) -> None:
+        import torch
+
+        from gtrans.modules.bert import SEP
+
+        assert self.word_pieces is not None
+        lines = iter(tqdm((left for left, _ in self._pairs(split)), f"{split}.bert", disable=None))
+        boundary = torch.tensor([SEP])
+        with _builder(self.out / names[0], len(self.word_pieces.symbols)) as builder:
+            while chunk := list(islice(lines, 1000)):
+                encoded = iter(self.word_pieces.encode([line for line in chunk if line]))
+                for line in chunk:
+                    builder.add_item(next(encoded) if line else boundary)
+
+    def _dictionaries(self) -> list[Path]:
+        """The joint dictionary, or those of both languages; none if made from the training text."""
+        if self.options.reuse is not None:
+            return [self.options.reuse / f"dict.{lang}.txt" for lang in self.options.languages]
+        if self.model is not None:
+            return [self.out / self.model.dictionary]
+        return [self.options.dictionary] if self.options.dictionary is not None else []
+
+    def _binarise(self) -> None:
+        """Write the dictionaries and the ids of all splits, as ``fairseq-preprocess`` does."""
+        import torch
+
+        from gtrans.data.binarised import load_dictionary
+
+        dictionaries = [load_dictionary(path) for path in self._dictionaries()]
+        dictionaries = dictionaries or [self._joint_dictionary()]
+        for lang, dictionary in zip(
+            self.options.languages, (dictionaries[0], dictionaries[-1]), strict=True
+        ):
+            with atomic_writer(self.out / f"dict.{lang}.txt") as file:
+                dictionary.save(file)
+            ids_of = partial(_ids, dictionary.indices, dictionary.unk(), dictionary.eos())
+            for split in self.inputs:
+                lines = self._read(f"{split}.bpe.{lang}")
+                prefix = self.out / f"{split}.{self.options.pair}.{lang}"
+                with _builder(Path(f"{prefix}.bin"), len(dictionary)) as builder:
+                    for chunk in map_chunks(ids_of, lines, self.options.workers):
+                        for ids in chunk:
+                            builder.add_item(torch.from_numpy(ids))
+
+    def _joint_dictionary(self) -> Dictionary:
+        """The dictionary of both sides of the training text, as ``fairseq-preprocess`` makes it."""
+        from fairseq.data import Dictionary
+
+        counts = Counter[str]()
+        for lang in self.options.languages:
+            for pieces in map_chunks(
+                _pieces, self._read(f"train.bpe.{lang}"), self.options.workers
+            ):
+                counts.update(pieces)
+        dictionary = Dictionary()
+        for piece, count in sorted(counts.items()):
+            dictionary.add_symbol(piece, count)
+        dictionary.finalize(padding_factor=8)  # the default of fairseq-preprocess
+        return dictionary
+
+
+def _splits_of(names: Iterable[str]) -> list[str]:
+    """The splits that these files of a data folder belong to, the training text first."""
+    found = {name.split(".")[0] for name in names} - {"dict"}
+    return sorted(found, key=lambda split: (split != "train", split != "valid", split))
+
+
+def _apply(functions: Sequence[Callable[[str], str]], rows: list[Sequence[str]]) -> list[list[str]]:
+    """The functions of each column; empty lines stay empty."""
+    return [
+        [function(line) if line else "" for function, line in zip(functions, row, strict=True)]
+        for row in rows
+    ]
+
+
+def _pieces(lines: list[str]) -> Counter[str]:
+    """How often each piece occurs."""
+    return Counter(piece for line in lines for piece in line.split())
+
+
+def _ids(indices: dict[str, int], unknown: int, end: int, lines: list[str]) -> list[Any]:
+    """An array ``(pieces + 1,)`` of ids for each line."""
+    return [
+        np.array([*(indices.get(piece, unknown) for piece in line.split()), end], np.int64)
+        for line in lines
+    ]
+
+
+@contextmanager
+def _builder(data: Path, symbols: int) -> Iterator[Any]:
+    """Fairseq's builder of an indexed dataset, whose two files appear when both are complete."""
+    from fairseq.data import indexed_dataset
+
+    with replacing(data, data.with_suffix(".idx")) as (temporary, index):
+        builder: Any = indexed_dataset.make_builder(str(temporary), "mmap", symbols)
+        yield builder
+        builder.finalize(str(index))
+
 
 def _made_from(sides: Sides) -> list[str]:
     """What the text of two files depends on."""
     found = [digest(path) for path in sides[:2]]
     chosen = replace(sides.choice, direction="")  # that of the languages
     return found if chosen == ANY else [*found, fingerprint(asdict(chosen))]
+
+
+def _is_unused(folder: Path) -> bool:
+    """Whether a folder holds nothing but what a run leaves that was killed at its beginning."""
+    return all(
+        re.fullmatch(rf"\.gtrans\.lock|\.{re.escape(STATE_FILE)}\..*", path.name)
+        or (path.name == "text" and path.is_dir() and not any(path.iterdir()))
+        for path in folder.iterdir()
+    )
+
+
+# ---- what a folder holds -------------------------------------------------------------------------
+
+COLUMNS = (
+    "longest: pieces of the longest sentence; types: different pieces; unknown: pieces that are "
+    "not in the dictionary"
+)
+
+
+@dataclass(frozen=True)
+class SideCounts:
+    """One language of a split.
+
+    Attributes:
+        split, lang: as in the names of the files.
+        documents, sentences: their numbers.
+        longest: pieces of the longest sentence.
+        types: different pieces that are in the dictionary.
+        pieces, unknown: number of pieces, and of those that are not in the dictionary.
+    """
+
+    split: str
+    lang: str
+    documents: int
+    sentences: int
+    longest: int
+    types: int
+    pieces: int
+    unknown: int
+
+
+def count_split(folder: Path, split: str, languages: tuple[str, str]) -> list[SideCounts]:
+    """The counts of both languages of a split of a prepared folder.
+
+    Raises:
+        GtransError: a file is missing or damaged, or the sides have other boundaries.
+    """
+    from gtrans.data.binarised import check_sides, count_symbols, load_dictionary, load_lines
+
+    found, boundaries = [], []
+    for lang in languages:
+        dictionary = load_dictionary(folder / f"dict.{lang}.txt")
+        path = str(folder / f"{split}.{'-'.join(languages)}.{lang}")
+        lines = load_lines(path, dictionary, len(dictionary))
+        counts, is_sentence = count_symbols(path, lines, len(dictionary)), lines.sizes > 1
+        counts[dictionary.eos()] = 0
+        first = is_sentence & np.append(True, ~is_sentence[:-1])
+        unknown = int(counts[dictionary.unk()])
+        found.append(
+            SideCounts(
+                split,
+                lang,
+                int(first.sum()),
+                int(is_sentence.sum()),
+                int(lines.sizes.max()) - 1,
+                int(np.count_nonzero(counts)) - bool(unknown),
+                int(counts.sum()),
+                unknown,
+            )
+        )
+        boundaries.append(~is_sentence)
+    check_sides(boundaries[0], boundaries[1], f"{folder / split}.{'-'.join(languages)}")
+    return found
+
+
+def table(counts: Iterable[SideCounts]) -> list[tuple[str, ...]]:
+    """The rows of the table, its header first; :data:`COLUMNS` explains them."""
+    rows: list[tuple[str, ...]] = [
+        ("split", "language", "documents", "sentences", "longest", "types", "unknown")
+    ]
+    for side in counts:
+        numbers = (side.documents, side.sentences, side.longest, side.types)
+        unknown = f"{100 * side.unknown / max(side.pieces, 1):.2f}%"
+        rows.append((side.split, side.lang, *(f"{number:,}" for number in numbers), unknown))
+    return rows
+
+
+def warnings(counts: Iterable[SideCounts]) -> list[str]:
+    """One for each split that is mostly unknown, or a single document of several sentences."""
+    found = []
+    for side in counts:
+        found += input_warnings(f"{side.split}.{side.lang}", (), side.unknown, side.pieces)
+        said = (
+            f"{side.split} is one document of {side.sentences:,} sentences; if there are several, "
+            "put an empty line between them on both sides"
+        )
+        if side.documents == 1 and side.sentences > 1 and said not in found:
+            found.append(said)
+    return found

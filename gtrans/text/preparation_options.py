@@ -1,31 +1,36 @@
-"""Options of a preparation, and the checks before anything is written."""
+"""The options of a preparation, and what is checked before anything is written."""
 
 from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
-from gtrans.data.documents import resolve
+import numpy as np
+
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest
-from gtrans.identity.files import check_output, check_output_folder
-from gtrans.identity.precious import DATA
+from gtrans.identity.files import check_output_folder
 from gtrans.languages import known_language
 from gtrans.libraries import require
-from gtrans.text.binarised_folder import check_segmentation, files_of
+from gtrans.messages import say
 from gtrans.text.bpe import load_bpe
 from gtrans.text.chinese_words import check_segmenter
 from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps, is_chinese
 from gtrans.text.pipeline import TextPipeline
-from gtrans.text.prepared_folder import STATE_FILE, SUBWORD_MODELS, prepared_files
-from gtrans.text.reader import ANY, Choice, Sides, open_text
-from gtrans.text.sentence_pairs import pairs_of
+from gtrans.text.prepared_folder import SUBWORD_MODELS
+from gtrans.text.reader import ANY, Choice
 from gtrans.text.subword_model import read_pieces
 
 DEFAULT_MERGES = 30000
+BINARISED = ("bin", "idx")
+"""The ends of the names of a binarised text."""
+# Sentences of a binarised split that are segmented anew, and how many must come out the same: not
+# all, because BPE may have been applied with dropout or with a vocabulary.
+_CHECKED_SENTENCES, _SAME = 500, 0.9
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,11 @@ class PreparationOptions:
         return self.source_lang, self.target_lang
 
     @property
+    def pair(self) -> str:
+        """Source and target as in the names of the files."""
+        return f"{self.source_lang}-{self.target_lang}"
+
+    @property
     def splits(self) -> dict[str, tuple[str, ...]]:
         """The prefixes of each split, by fairseq's name of the split."""
         splits = {"train": self.train, "valid": (self.valid,) if self.valid else ()}
@@ -78,33 +88,28 @@ class PreparationOptions:
 
 def check_options(options: PreparationOptions) -> None:
     """Raises GtransError for options that are out of range or contradict each other."""
-    for flag, lang in zip(("--source-lang", "--target-lang"), options.languages, strict=True):
-        if not re.fullmatch(r"[A-Za-z0-9_]+", lang):
-            raise GtransError(
-                f"`{flag}` must be letters, digits and '_' (fairseq splits file names at '-' and "
-                f"'.'), but is '{lang}'"
-            )
-        known_language(f"`{flag}`", lang)
-    if options.source_lang == options.target_lang:
-        raise GtransError(
-            f"`--target-lang` must differ from `--source-lang` '{options.source_lang}'"
-        )
-    threshold = options.bpe_vocabulary_threshold
-    numbers = {
+    _check_languages(options)
+    for flag, value in {
         "--bpe-merges": options.bpe_merges,
         "--bpe-symbols": options.bpe_symbols,
+        "--bpe-vocabulary-threshold": options.bpe_vocabulary_threshold,
         "--workers": options.workers,
-    }
-    for flag, value in {**numbers, "--bpe-vocabulary-threshold": threshold}.items():
+    }.items():
         if value is not None and value < 1:
             raise GtransError(f"`{flag}` must be at least 1, but is {value}")
     if options.bert is not None:
         require(["transformers"], "`--bert`")
-    if options.binarised is not None:
-        _check_binarised(options, options.binarised)
+    names = [] if options.binarised is None else binarised_files(options.binarised, options)
     if options.subword_model is not None:
         kind, model = options.subword_model
         SUBWORD_MODELS[kind].check(model, options.dictionary)
+        if options.binarised is not None:
+            source, target = (options.binarised / name for name in names[:2])
+            if digest(source) != digest(target):
+                raise GtransError(
+                    f"`--{kind}` needs one dictionary for both languages, but {source} and "
+                    f"{target} differ"
+                )
     elif options.bpe_codes is not None:
         _check_codes(options)
     elif options.dictionary is not None:
@@ -120,42 +125,30 @@ def check_options(options: PreparationOptions) -> None:
     for flag, folder in (("--reuse", options.reuse), ("--binarised", options.binarised)):
         if folder is not None and folder.resolve() == options.out.resolve():
             raise GtransError(f"`--out` must differ from `{flag}` '{folder}'")
-    segmenter = options.steps.segmenter
-    if segmenter is not None:
-        if not any(map(is_chinese, options.languages)):
-            raise GtransError(
-                f"`--segmenter {segmenter}` finds words of Chinese (zh), but the languages are "
-                f"{' and '.join(options.languages)}; leave it out"
-            )
-        check_segmenter(segmenter)
     check_output_folder("--out", options.out)
     if options.binarised is not None:
         _check_pieces(options, options.binarised)
 
 
-def _check_binarised(options: PreparationOptions, folder: Path) -> None:
-    """Raises GtransError for `--binarised` that lacks a file, or does not fit the subword model."""
-    source, target, *_ = (folder / name for name in files_of(folder, *options.languages))
-    if options.subword_model is not None and digest(source) != digest(target):
+def _check_languages(options: PreparationOptions) -> None:
+    for flag, lang in zip(("--source-lang", "--target-lang"), options.languages, strict=True):
+        if not re.fullmatch(r"[A-Za-z0-9_]+", lang):
+            raise GtransError(
+                f"`{flag}` must be letters, digits and '_' (fairseq splits file names at '-' and "
+                f"'.'), but is '{lang}'"
+            )
+        known_language(f"`{flag}`", lang)
+    if options.source_lang == options.target_lang:
         raise GtransError(
-            f"`--{options.subword_model[0]}` needs one dictionary for both languages, but {source} "
-            f"and {target} differ"
+            f"`--target-lang` must differ from `--source-lang` '{options.source_lang}'"
         )
-
-
-def _check_pieces(options: PreparationOptions, folder: Path) -> None:
-    """Raises GtransError if `--binarised` is not in the pieces of the given subword model."""
-    pipelines: list[TextPipeline] = []
-    with tempfile.TemporaryDirectory(prefix="gtrans-") as name:
-        for lang in options.languages:
-            if options.subword_model is not None:
-                model = SUBWORD_MODELS[options.subword_model[0]]
-                model.copy(options.subword_model[1], options.dictionary, Path(name))
-                pipelines.append(model.load(lang, Path(name)))
-            else:
-                assert options.bpe_codes is not None
-                pipelines.append(MosesPipeline(lang, NO_STEPS, bpe=load_bpe(options.bpe_codes)))
-        check_segmentation(folder, pipelines, "-".join(options.languages))
+    if options.steps.segmenter is not None:
+        if not any(map(is_chinese, options.languages)):
+            raise GtransError(
+                f"`--segmenter {options.steps.segmenter}` finds words of Chinese (zh), but the "
+                f"languages are {' and '.join(options.languages)}; leave it out"
+            )
+        check_segmenter(options.steps.segmenter)
 
 
 def _check_codes(options: PreparationOptions) -> None:
@@ -175,42 +168,76 @@ def _check_codes(options: PreparationOptions) -> None:
             raise GtransError(f"`--train` is missing: {flag} comes from it")
 
 
-def check_split(options: PreparationOptions, prefixes: Sequence[str]) -> list[Sides]:
-    """The two sides of each text of a split, after reading and checking them.
+def _check_pieces(options: PreparationOptions, folder: Path) -> None:
+    """Raises GtransError if `--binarised` is not in the pieces of the given subword model."""
+    with tempfile.TemporaryDirectory(prefix="gtrans-") as name:
+        for lang in options.languages:
+            if options.subword_model is not None:
+                model = SUBWORD_MODELS[options.subword_model[0]]
+                model.copy(options.subword_model[1], options.dictionary, Path(name))
+                pipeline = model.load(lang, Path(name))
+            else:
+                assert options.bpe_codes is not None
+                pipeline = MosesPipeline(lang, NO_STEPS, bpe=load_bpe(options.bpe_codes))
+            for split in _binarised_splits(folder, options):
+                _check_split(folder, f"{split}.{options.pair}.{lang}", pipeline)
+
+
+def _check_split(folder: Path, name: str, pipeline: TextPipeline) -> None:
+    """Segment sentences of a binarised split anew, and say how many documents it has."""
+    from gtrans.data.binarised import load_dictionary, load_lines
+
+    dictionary = load_dictionary(folder / f"dict.{pipeline.lang}.txt")
+    lines = load_lines(str(folder / name), dictionary, len(dictionary))
+    texts = (lines[number] for number in np.flatnonzero(lines.sizes > 1))
+    known = (ids for ids in texts if not (ids == dictionary.unk()).any())
+    pieces = [dictionary.string(ids) for ids in islice(known, _CHECKED_SENTENCES)]
+    same = sum(pipeline.segment(pipeline.unsegment(text)) == text for text in pieces)
+    if same < _SAME * len(pieces):
+        raise GtransError(
+            f"of {len(pieces)} sentences of {name} in '{folder}', the subword model makes only "
+            f"{same} again; give the one that the text was segmented with (`--bpe-codes`, "
+            "`--sentencepiece`, `--byte-bpe`)."
+        )
+    boundaries, sentences = int((lines.sizes <= 1).sum()), int((lines.sizes > 1).sum())
+    documents = f"{boundaries} empty lines between documents" if boundaries else "no empty line"
+    say(f"{name}: {sentences} sentences, {documents}")
+
+
+# ---- names of files ------------------------------------------------------------------------------
+
+
+def binarised_files(folder: Path, options: PreparationOptions) -> list[str]:
+    """Names of the dictionaries and of all splits of a folder of ``fairseq-preprocess``.
 
     Raises:
-        GtransError: a file is missing or unreadable, or the two sides do not match.
+        GtransError: a dictionary or a file of a split is missing, or there is no split.
     """
-    pairs = []
-    for prefix in prefixes:
-        whole = Path(prefix)
-        if whole.is_file() and open_text(whole).has_ids:
-            source, target = whole, whole
-        else:
-            source, target = (resolve(prefix, lang) for lang in options.languages)
-        sides = Sides(source, target, options.choice)
-        for _ in pairs_of(sides):
-            pass
-        pairs.append(sides)
-    return pairs
+    splits = _binarised_splits(folder, options)
+    if not splits:
+        found = sorted({path.name.split(".")[1] for path in folder.glob("*.*-*.*.idx")})
+        other = f"; it has {', '.join(found)}" if found else ""
+        raise GtransError(
+            f"`--binarised` '{folder}' has no split SPLIT.{options.pair}.{options.source_lang}"
+            f".idx, as fairseq-preprocess writes it{other}."
+        )
+    names = file_names(splits, options)
+    for name in names:
+        if not (folder / name).is_file():
+            raise GtransError(f"`--binarised` '{folder}' has no file {name}.")
+    return names
 
 
-def check_out(options: PreparationOptions, inputs: dict[str, list[Sides]]) -> None:
-    """Raises GtransError for ``--out`` if it cannot be written, or an input is one of its files."""
-    reads = [path for texts in inputs.values() for one in texts for path in one[:2]]
-    if options.subword_model is not None:
-        kind, model = options.subword_model
-        reads += SUBWORD_MODELS[kind].model_files(model)
-    reads += [path for path in (options.dictionary, options.bpe_codes) if path is not None]
-    if options.out.exists():
-        for path in (*prepared_files(options.out, texts=False), *(options.out / "text").glob("*")):
-            check_output("--out", path, reads, writes=DATA)
+def _binarised_splits(folder: Path, options: PreparationOptions) -> list[str]:
+    end = f".{options.pair}.{options.source_lang}.idx"
+    return sorted(path.name.removesuffix(end) for path in folder.glob(f"*{end}"))
 
 
-def is_unused(folder: Path) -> bool:
-    """Whether a folder holds nothing but what a run leaves that was killed at its beginning."""
-    return all(
-        re.fullmatch(rf"\.gtrans\.lock|\.{re.escape(STATE_FILE)}\..*", path.name)
-        or (path.name == "text" and path.is_dir() and not any(path.iterdir()))
-        for path in folder.iterdir()
-    )
+def file_names(splits: Iterable[str], options: PreparationOptions) -> list[str]:
+    """Names of the files that ``fairseq-preprocess`` writes for these splits."""
+    return [f"dict.{lang}.txt" for lang in options.languages] + [
+        f"{split}.{options.pair}.{lang}.{kind}"
+        for split in splits
+        for lang in options.languages
+        for kind in BINARISED
+    ]

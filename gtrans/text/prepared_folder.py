@@ -1,26 +1,34 @@
-"""A data folder of ``gtrans prepare``: its state file and its text pipelines."""
+"""A data folder of ``gtrans prepare``: its state, its text pipelines, and both as one value.
+
+``prepare.json`` says how text becomes tokens, which steps are finished, and what each has written.
+A :class:`Preparation` holds everything that turns plain text into tokens and back; checkpoints
+store it. Written to an empty folder, it serves every command that needs the text pipeline of a
+data folder. This module imports neither torch nor fairseq.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import fields
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gtrans.errors import GtransError
-from gtrans.identity.digests import digest
-from gtrans.identity.json_files import read_json
-from gtrans.identity.step_record import check_steps
+from gtrans.identity.digests import digest, digest_of_bytes, fingerprint
+from gtrans.identity.files import atomic_writer, binary_writer
+from gtrans.identity.json_files import parse_json, read_object
 from gtrans.text.bpe import load_bpe
 from gtrans.text.byte_bpe_pipeline import BYTE_BPE
-from gtrans.text.chinese_words import SEGMENTERS
 from gtrans.text.moses_pipeline import MosesPipeline, Steps
 from gtrans.text.pipeline import TextPipeline
 from gtrans.text.sentencepiece_pipeline import SENTENCEPIECE
 from gtrans.text.subword_model import SubwordModel
 from gtrans.text.truecase import load_best_case
+
+if TYPE_CHECKING:
+    from gtrans.modules.bert import WordPieces
 
 STATE_FILE = "prepare.json"
 STATE_FORMAT = 1
@@ -29,11 +37,32 @@ LAST_STEP = "binarise"
 SUBWORD_MODELS: dict[str, SubwordModel] = {model.name: model for model in (SENTENCEPIECE, BYTE_BPE)}
 """The kinds of subword models that ``gtrans prepare`` accepts, by the name of the flag."""
 
-
-_STEP = re.compile(
-    r"(?:tokenise|encode|bert|plain) (?:train|valid|test\d*)|"
-    rf"truecase|bpe|reuse|{LAST_STEP}|{'|'.join(SUBWORD_MODELS)}"
+_PREPARE = (
+    "prepare it first: gtrans prepare --source-lang en --target-lang de --train corpus/train "
+    "--valid corpus/valid --out data-bin"
 )
+_TOKENIZER_FOLDER = "bert"
+# What prepare.json says of the pipeline; the other entries are about the corpus.
+_ENTRIES = ("source_lang", "target_lang", "steps", "bpe", "files", "pieces", "bert")
+
+
+def check_data_folder(folder: Path) -> None:
+    """Raises GtransError for what is no folder of binarised data: a file, text, nothing."""
+    if folder.is_file():
+        raise GtransError(f"{folder}: this is a file and no data folder; {_PREPARE}.")
+    if not folder.is_dir():
+        text = sorted(path.name for path in folder.parent.glob(f"{folder.name}.*"))[:2]
+        if text:
+            raise GtransError(f"{folder}: this is text ({', '.join(text)}); {_PREPARE}.")
+        raise GtransError(f"{folder}: there is no such data folder.")
+    if any(folder.glob("dict.*.txt")) or any(folder.glob("*.idx")):
+        return
+    files = sorted(path.name for path in folder.iterdir() if path.is_file())[:3]
+    has = f"it has {', '.join(files)}" if files else "it has no files"
+    raise GtransError(f"{folder}: this is no data folder ({has}); {_PREPARE}.")
+
+
+# ---- prepare.json --------------------------------------------------------------------------------
 
 
 def read_state(data_dir: Path) -> dict[str, Any]:
@@ -44,13 +73,13 @@ def read_state(data_dir: Path) -> dict[str, Any]:
     """
     path = data_dir / STATE_FILE
     try:
-        state = read_json(path, "; prepare the data anew")
+        state = read_object(path, "; prepare the data anew")
     except FileNotFoundError:
         raise GtransError(
             f"there is no '{path}'; make it with 'gtrans prepare' (from a folder of "
             "fairseq-preprocess: 'gtrans prepare --binarised')"
         ) from None
-    if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
+    if state.get("format") != STATE_FORMAT:
         raise GtransError(f"'{path}' is not of format {STATE_FORMAT}; prepare the data anew")
     try:
         check_state(state)
@@ -60,57 +89,64 @@ def read_state(data_dir: Path) -> dict[str, Any]:
 
 
 def check_state(state: Any) -> None:
-    """Refuse what is not the state of a preparation.
+    """Raises ValueError for what is not the state of a preparation, and says what is wrong."""
+    with _damaged("source_lang"):
+        plain_name(state["source_lang"])
+    with _damaged("target_lang"):
+        plain_name(state["target_lang"])
+    with _damaged("pieces"):
+        if state.get("pieces") is not None:
+            SUBWORD_MODELS[state["pieces"]]
+    with _damaged("bert"):
+        if state.get("bert") is not None:
+            _ = state["bert"]["name"], state["bert"]["tokenizer"]
+    if state.get("pieces") is None:
+        with _damaged("steps"):
+            Steps(**state["steps"])
+        with _damaged("bpe"):
+            _ = int(state["bpe"]["vocabulary_threshold"] or 0)
+        with _damaged("files"):
+            for name in (*pipeline_files(state), state["files"]["codes"]):
+                plain_name(name)
+    with _damaged("finished"):
+        for step in state.get("finished", {}).values():
+            for name in (*step["outputs"], *step["digests"]):
+                if Path(name).is_absolute() or ".." in Path(name).parts:
+                    raise ValueError(f"no step can have written '{name}'")
+            _ = sum(step["outputs"].values()), f"{step['fingerprint']}"
+
+
+@contextmanager
+def _damaged(entry: str) -> Iterator[None]:
+    """Name the entry that has no value of the right kind."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"its entry '{entry}' ({error})") from None
+
+
+def pipeline_files(state: Mapping[str, Any]) -> list[str]:
+    """Names of the files that the pipelines of both languages read besides ``prepare.json``."""
+    if state.get("pieces"):
+        return list(SUBWORD_MODELS[state["pieces"]].files)
+    files, languages = state["files"], (state["source_lang"], state["target_lang"])
+    names = [files["codes"]]
+    if Steps(**state["steps"]).truecase:
+        names += [files["truecase"][lang] for lang in languages]
+    if state["bpe"]["vocabulary_threshold"]:
+        names += [files["vocabulary"][lang] for lang in languages]
+    return names
+
+
+def plain_name(name: object) -> str:
+    """``name`` if it is a file name that does not point outside of a folder.
 
     Raises:
-        ValueError: saying what is wrong.
+        ValueError: it is none.
     """
-    if not isinstance(state, dict):
-        raise ValueError("it has no entries")
-    languages = [state.get(name) for name in ("source_lang", "target_lang")]
-    for name, lang in zip(("source_lang", "target_lang"), languages, strict=True):
-        if not isinstance(lang, str) or not re.fullmatch(r"\w+", lang, re.ASCII):
-            raise ValueError(f"no '{name}'")
-    pieces, bert = state.get("pieces"), state.get("bert")
-    if pieces is not None and pieces not in list(SUBWORD_MODELS):
-        raise ValueError(f"it knows no pieces '{pieces}'")
-    if pieces is None:
-        _check_moses(state, languages)
-    if bert is not None and not (
-        _is_object(bert, ("name", "tokenizer")) and all(isinstance(x, str) for x in bert.values())
-    ):
-        raise ValueError("'bert' names none")
-    for entry in ("finished", "suspended"):
-        if entry in state:
-            check_steps(state[entry], _STEP)
-
-
-def _check_moses(state: dict[str, Any], languages: list[Any]) -> None:
-    entries: list[Any] = [state.get(name) for name in ("steps", "bpe", "files")]
-    steps, bpe, files = entries
-    names = {field.name for field in fields(Steps)}
-    if not _is_object(steps) or not names >= set(steps):
-        raise ValueError("'steps' are not those of Moses")
-    switches = [value for name, value in steps.items() if name != "segmenter"]
-    if {*map(type, switches)} - {bool} or steps.get("segmenter") not in (None, *SEGMENTERS):
-        raise ValueError("'steps' are not those of Moses")
-    size = "symbols" if _is_object(bpe, ("symbols",)) else "merges"
-    if not _is_object(bpe, (size, "vocabulary_threshold")) or not (
-        type(bpe[size]) is int and type(bpe["vocabulary_threshold"]) in (int, type(None))
-    ):
-        raise ValueError("'bpe' has no merges and threshold")
-    if not _is_object(files, ("codes",)):
-        raise ValueError("'files' has no codes")
-    by_language = [files.get(name) for name in ("truecase", "vocabulary")]
-    if not all(_is_object(names, languages) for names in by_language):
-        raise ValueError("'files' lacks a language")
-    for name in (files["codes"], *(name for names in by_language for name in names.values())):
-        plain_name(name)
-
-
-def _is_object(value: Any, keys: Iterable[str] = ()) -> bool:
-    """Whether a value is a JSON object that has ``keys``."""
-    return isinstance(value, dict) and all(key in value for key in keys)
+    if not isinstance(name, str) or not name or Path(name).name != name:
+        raise ValueError(f"{name!r} is not a file name")
+    return name
 
 
 def check_recorded(
@@ -133,7 +169,7 @@ def check_recorded(
         return
     steps = read_state(data_dir).get("finished", {}).values()
     sizes = {name: size for step in steps for name, size in step["outputs"].items()}
-    digests = {name: found for step in steps for name, found in step.get("digests", {}).items()}
+    digests = {name: found for step in steps for name, found in step["digests"].items()}
     for name in names:
         path = data_dir / name
         if name not in sizes or not path.is_file():
@@ -146,22 +182,6 @@ def check_recorded(
                 f"{path}: it is not the file that `gtrans prepare` wrote; prepare the corpus "
                 "again, with `--force`."
             )
-
-
-def pipeline_files(state: dict[str, Any]) -> list[str]:
-    """Names of the files that the pipelines of both languages read besides ``prepare.json``.
-
-    ``state`` has the form that :func:`check_state` wants.
-    """
-    if state.get("pieces"):
-        return list(SUBWORD_MODELS[state["pieces"]].files)
-    files, languages = state["files"], (state["source_lang"], state["target_lang"])
-    names = [files["codes"]]
-    if Steps(**state["steps"]).truecase:
-        names += [files["truecase"][lang] for lang in languages]
-    if state["bpe"]["vocabulary_threshold"]:
-        names += [files["vocabulary"][lang] for lang in languages]
-    return names
 
 
 def prepared_files(data_dir: str | Path, texts: bool = True) -> list[Path]:
@@ -181,6 +201,14 @@ def prepared_files(data_dir: str | Path, texts: bool = True) -> list[Path]:
     return sorted(found.union(*(folder.glob(kind) for kind in ("dict.*.txt", "*.bin", "*.idx"))))
 
 
+def plain_text(split: str, lang: str) -> str:
+    """Name of the file in a data folder with the plain text of one side of a split."""
+    return f"text/{split}.plain.{lang}"
+
+
+# ---- pipelines -----------------------------------------------------------------------------------
+
+
 def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
     """The pipeline of one language of a prepared data folder.
 
@@ -197,49 +225,118 @@ def load_pipeline(data_dir: str | Path, lang: str) -> TextPipeline:
     if state.get("pieces"):
         return SUBWORD_MODELS[state["pieces"]].load(lang, folder)
     steps, files = Steps(**state["steps"]), state["files"]
-    truecase = folder / files["truecase"][lang] if steps.truecase else None
-    codes = folder / files["codes"]
     threshold = state["bpe"]["vocabulary_threshold"]
     vocabulary = folder / files["vocabulary"][lang] if threshold else None
-    best_case = None if truecase is None else load_best_case(truecase)
-    return MosesPipeline(lang, steps, best_case, load_bpe(codes, vocabulary, threshold))
-
-
-def plain_text(split: str, lang: str) -> str:
-    """Name of the file in a data folder with the plain text of one side of a split."""
-    return f"text/{split}.plain.{lang}"
-
-
-def splits_of(names: Iterable[str]) -> list[str]:
-    """The splits that these files of a data folder belong to, the training text first."""
-    found = {name.split(".")[0] for name in names} - {"dict"}
-    return sorted(found, key=lambda split: (split != "train", split != "valid", split))
-
-
-def use_of(data_dir: Path, names: Iterable[str]) -> str:
-    """What a data folder is good for, in words.
-
-    Args:
-        data_dir: the folder.
-        names: names of its dictionaries and of the files of its splits.
-    """
-    splits = splits_of(names)
-    lacking = [f"`--{name}`" for name in ("train", "valid") if name not in splits]
-    if not lacking:
-        return f"gtrans train '{data_dir}' --arch ..."
-    tested = next((name for name in splits if name.startswith("test")), splits[0])
-    return (
-        f"gtrans generate '{data_dir}' --path ... --gen-subset {tested} (a training would need "
-        f"{' and '.join(lacking)}, too)"
+    best_case = load_best_case(folder / files["truecase"][lang]) if steps.truecase else None
+    return MosesPipeline(
+        lang, steps, best_case, load_bpe(folder / files["codes"], vocabulary, threshold)
     )
 
 
-def plain_name(name: object) -> str:
-    """``name`` if it is a file name that does not point outside of a folder.
+def recorded_word_pieces(data_dir: str | Path) -> WordPieces:
+    """The word pieces that a data folder was prepared with.
 
     Raises:
-        ValueError: it is none.
+        GtransError: it was prepared without BERT, or the BERT has changed since.
     """
-    if not isinstance(name, str) or Path(name).name != name:
-        raise ValueError(f"{name!r} is not a file name")
-    return name
+    from gtrans.modules.bert import WordPieces
+
+    folder = Path(data_dir)
+    state = read_state(folder).get("bert")
+    if state is None:
+        raise GtransError(
+            f"'{folder}' holds no word pieces of a BERT; run its 'gtrans prepare' again with "
+            "--bert."
+        )
+    pieces = WordPieces(state["name"])
+    if pieces.fingerprint != state["tokenizer"]:
+        raise GtransError(
+            f"{state['name']}: the word pieces of this BERT have changed since '{folder}' was "
+            "prepared; run 'gtrans prepare' again with --bert."
+        )
+    return pieces
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How text was prepared.
+
+    Attributes:
+        state: the entries of ``prepare.json`` that describe the pipeline, and ``bert``, the name
+            and the fingerprint of the BERT whose word pieces a folder has.
+        files: contents of the pipeline's files, by their names.
+        tokenizer: contents of the files of BERT's tokenizer, if the model reads word pieces.
+    """
+
+    state: Mapping[str, Any]
+    files: Mapping[str, bytes]
+    tokenizer: Mapping[str, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path, tokenizer: Mapping[str, bytes] | None = None) -> Preparation | None:
+        """The preparation of a data folder; None if ``gtrans prepare`` did not make it.
+
+        Raises:
+            GtransError: a file is missing or damaged.
+        """
+        if not (folder / STATE_FILE).is_file():
+            return None
+        state = read_state(folder)
+        if "finished" in state and LAST_STEP not in state["finished"]:
+            raise GtransError(
+                f"'{folder}' is not prepared to its end; run its `gtrans prepare` again."
+            )
+        try:
+            files = {name: (folder / name).read_bytes() for name in pipeline_files(state)}
+        except OSError as error:
+            raise GtransError(f"cannot read '{error.filename}': {error.strerror}") from None
+        return cls({name: state.get(name) for name in _ENTRIES}, files, tokenizer or {})
+
+    @classmethod
+    def of(cls, state: Any, files: Any, tokenizer: Any) -> Preparation:
+        """From parts of a checkpoint, which may be damaged.
+
+        Raises:
+            TypeError, ValueError, KeyError: they are.
+        """
+        state = parse_json(state, "the preparation")
+        check_state(state)
+        for name in (*files, *tokenizer):
+            plain_name(name)
+        if set(pipeline_files(state)) != set(files):
+            raise ValueError("files of the preparation are missing")
+        return cls(state, files, tokenizer)
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """Digests of everything that turns text into tokens, by what it is."""
+        languages = f"{self.state['source_lang']}-{self.state['target_lang']}"
+        steps = [self.state.get(name) for name in ("steps", "pieces")]
+        bpe = self.state.get("bpe") or {}
+        threshold = None if self.state.get("pieces") else bpe.get("vocabulary_threshold")
+        digests = {name: digest_of_bytes(contents) for name, contents in self.files.items()}
+        return {"languages": languages, "text steps": fingerprint(steps, threshold), **digests}
+
+    @property
+    def digest(self) -> str:
+        """The fingerprint of the preparation."""
+        return fingerprint(self.parts)
+
+    def differences(self, other: Preparation) -> list[str]:
+        """What differs: names of files, ``languages``, ``text steps``."""
+        here, there = self.parts, other.parts
+        return [name for name in {**here, **there} if here.get(name) != there.get(name)]
+
+    def write(self, folder: Path) -> None:
+        """Write ``prepare.json`` and the files, as they are in a data folder."""
+        state = {"format": STATE_FORMAT, **self.state}
+        files, bert = dict(self.files), state.get("bert")
+        if self.tokenizer and bert:
+            (folder / _TOKENIZER_FOLDER).mkdir()
+            state["bert"] = {**bert, "name": str(folder / _TOKENIZER_FOLDER)}
+            files |= {f"{_TOKENIZER_FOLDER}/{name}": of for name, of in self.tokenizer.items()}
+        for name, contents in files.items():
+            with binary_writer(folder / name) as written:
+                written.write(contents)
+        with atomic_writer(folder / STATE_FILE) as file:
+            json.dump(state, file, indent=2)

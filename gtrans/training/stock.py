@@ -10,7 +10,7 @@ from typing import Any
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.model_identity import STATE, ModelIdentity
 from gtrans.models.base.model import DocumentModel
-from gtrans.text.carried_preparation import Preparation
+from gtrans.text.prepared_folder import Preparation
 from gtrans.training.batches import as_in_first_epoch
 from gtrans.training.run import TrainingRun
 from gtrans.training.settings import group_of

@@ -125,12 +125,12 @@ def entry(*path: str, to: Any) -> Callable[[Any], Any]:
 
 
 STATES: dict[str, Callable[[Any], Any]] = {
-    "not of format 1": lambda state: [state],
-    "no 'source_lang'": entry("source_lang", to=7),
-    "no 'target_lang'": entry("target_lang", to="../de"),
-    "no merges": entry("bpe", to=None),
+    "not an object": lambda state: [state],
+    "'source_lang'": entry("source_lang", to=7),
+    "'target_lang'": entry("target_lang", to="../de"),
+    "its entry 'bpe'": entry("bpe", to=None),
     "is not a file name": entry("files", "codes", to="/etc/passwd"),
-    "cannot have written '../x'": entry("finished", "binarise", "outputs", to={"../x": 1}),
+    "can have written '../x'": entry("finished", "binarise", "outputs", to={"../x": 1}),
 }
 
 

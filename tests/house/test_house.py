@@ -95,7 +95,6 @@ LIGHT = [
     "gtrans.errors",
     "gtrans.evaluation",
     "gtrans.formats.catalogue",
-    "gtrans.identity.step_record",
     "gtrans.text.preparation",
 ]
 LIGHT_COMMANDS = ["prepare", "score"]

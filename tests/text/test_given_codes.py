@@ -58,14 +58,21 @@ def test_a_binarised_corpus_becomes_a_data_folder(foreign, taken, capsys):
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_a_model_of_it_translates_text_as_it_was_before_bpe(foreign, taken, stock, tmp_path):
     data, model = str(foreign / "bin"), str(tmp_path / "checkpoint_last.pt")
     train = (
         *("--user-dir", "gtrans", "--task", "document_translation", "--source-lang", "en"),
         *("--target-lang", "de", "--arch", "gtransformer_tiny", "--max-tokens", "512", "--cpu"),
         *("--encoder-embed-dim", "32", "--max-update", "1"),
-        *("--optimizer", "adam", "--disable-validation", "--save-dir", str(tmp_path)),
+        *(
+            "--lr",
+            "5e-4",
+            "--optimizer",
+            "adam",
+            "--disable-validation",
+            "--save-dir",
+            str(tmp_path),
+        ),
     )
     stock.succeed("train", data, *train)  # the folder of fairseq-preprocess itself
     text = tmp_path / "in.en"
@@ -119,6 +126,6 @@ def test_a_folder_without_training_text_is_not_said_to_train(foreign, tmp_path, 
     words = ["--bpe-codes", str(foreign / "codes"), "--test", str(foreign / "test")]
     given = ["--no-truecase", "--dictionary", str(foreign / "bin" / "dict.en.txt")]
     assert main([*PAIR, *words, *given, "--out", str(tmp_path / "data")]) == 0
-    last = capsys.readouterr().err.splitlines()[-1]
+    (last,) = [line for line in capsys.readouterr().err.splitlines() if "is ready" in line]
     assert "gtrans generate" in last and "gtrans train" not in last
     assert "--gen-subset test (a training would need `--train` and `--valid`, too)" in last

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -14,7 +16,7 @@ from fairseq.data import Dictionary, data_utils
 from gtrans.cli import main
 from gtrans.errors import GtransError
 from gtrans.text.bpe import BPE_SEPARATOR
-from gtrans.text.prepared_counts import count_splits, table, warnings
+from gtrans.text.preparation import SideCounts, table, warnings
 from gtrans.text.prepared_folder import load_pipeline
 from gtrans.text.truecase import load_best_case
 
@@ -68,11 +70,10 @@ def prepared(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def outputs(folder: Path) -> dict[str, bytes]:
-    """All files but those that tell when and where they were made."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != "preprocess.log"
+        if path.is_file()
     }
 
 
@@ -88,7 +89,7 @@ def test_data_folder(prepared: Path) -> None:
         for kind in ("bin", "idx")
     }
     learnt = {"codes.bpe", "truecase.en", "truecase.de", "dict.en.txt", "dict.de.txt"}
-    assert names == splits | learnt | {"text", "prepare.json", "preprocess.log"}
+    assert names == splits | learnt | {"text", "prepare.json"}
     assert (prepared / "dict.en.txt").read_bytes() == (prepared / "dict.de.txt").read_bytes()
     lines = (prepared / "text" / "train.bpe.en").read_text().split("\n")
     assert [number for number, line in enumerate(lines) if not line] == [2, 5, 8, 11]
@@ -113,19 +114,27 @@ def test_boundaries_and_symbols_in_the_binarised_corpus(prepared: Path) -> None:
         assert decoded == [" ".join(line.split()) for line in text.split("\n")[:4]]
 
 
-def test_a_split_of_one_document_is_a_warning(prepared: Path, tmp_path: Path) -> None:
-    (tmp_path / "text").mkdir()
-    for lang in ("en", "de"):
-        shutil.copy(prepared / f"dict.{lang}.txt", tmp_path)
-        known = (prepared / f"dict.{lang}.txt").read_text("utf-8").split()[0]
-        lines = f"{known} {known}\nno-such-piece {known} {known}\n"
-        (tmp_path / "text" / f"train.bpe.{lang}").write_text(lines, encoding="utf-8")
-    counts = count_splits(tmp_path, ["train"], ("en", "de"))
+def test_the_table_and_its_warnings() -> None:
+    counts = [SideCounts("train", lang, 1, 2, 3, 2, 5, 1) for lang in ("en", "de")]
     assert table(counts)[1] == ("train", "en", "1", "2", "3", "2", "20.00%")
     assert warnings(counts) == [
         "train is one document of 2 sentences; if there are several, put an empty line between "
         "them on both sides"
     ]
+
+
+def test_the_same_files_as_fairseq_preprocess(prepared: Path, tmp_path: Path, stock) -> None:
+    """Byte for byte, from the text in subwords."""
+    pair = ("--source-lang", "en", "--target-lang", "de", "--joined-dictionary")
+    shutil.copytree(prepared / "text", tmp_path / "text")
+    text = [f"--{split}pref={tmp_path}/text/{split}.bpe" for split in ("train", "valid", "test")]
+    stock.succeed("preprocess", *pair, *text, "--destdir", tmp_path / "bin")
+    made = [
+        path for path in (tmp_path / "bin").iterdir() if path.suffix in (".bin", ".idx", ".txt")
+    ]
+    assert len(made) == 14
+    for path in made:
+        assert path.read_bytes() == (prepared / path.name).read_bytes(), path.name
 
 
 @pytest.mark.long
@@ -147,17 +156,20 @@ def test_resume(
         for lang in ("en", "de")
     ]  # fmt: skip
     assert rows[1][6] == "0.00%" and "one document" not in said
-    assert said.count("finished earlier, skipped") == 14
+    assert said.count("finished earlier, skipped") == 7
     assert "started" not in said and outputs(out) == complete
 
     # As after an interruption while the last files were moved and a temporary one was written.
     (out / "test.en-de.de.bin").unlink()
-    (out / ".binarise.tmp").mkdir()
-    (out / ".binarise.tmp" / "test.en-de.de.bin").write_bytes(b"half")
+    (out / ".test.en-de.de.bin.0123abcd.tmp").write_bytes(b"half")
     assert main([*command(corpus, out), "--workers", "2"]) == 0
     said = capsys.readouterr().err
-    assert "binarise: started" in said and said.count("skipped") == 13
+    assert "binarise: started" in said and said.count("skipped") == 6
     assert outputs(out) == complete
+
+
+def full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.long
@@ -174,16 +186,17 @@ def test_two_workers_and_changed_option(
     assert outputs(out) == outputs(prepared)
 
     capsys.readouterr()
-    # fairseq-preprocess fails: all that was done before stays done.
-    monkeypatch.setattr("sys.executable", "false")
+    # The last step fails: all that was done before stays done.
     changed = [*command(corpus, out, "--bpe-vocabulary-threshold", "2"), "--bpe-merges", "40"]
-    assert main(changed) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("gtrans.text.preparation._builder", full_disk)
+        assert main(changed) == 1
     said = capsys.readouterr().err
-    assert "tokenise train: finished earlier" in said and "truecase: finished earlier" in said
-    for step in ("bpe", "encode train", "encode test1"):
+    assert "tokenise train: finished earlier" in said
+    for step in ("models", "encode train", "encode test1"):
         assert f"{step}: input or option changed, repeated" in said
     assert "binarise: started" in said
-    assert "gtrans: error: fairseq-preprocess failed" in said
+    assert "gtrans: error: cannot prepare" in said
     assert not (out / "train.en-de.en.bin").exists(), "what no longer fits is gone"
     assert (out / "bpe-vocabulary.en").exists()
     test = ["--reuse", str(out), "--test", str(corpus / "test"), "--out", str(tmp_path / "new")]

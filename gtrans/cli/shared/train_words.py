@@ -18,7 +18,7 @@ from gtrans.cli.shared import VERBOSE
 from gtrans.cli.shared.dispatch import Parser, refuse_unknown
 from gtrans.errors import GtransError, did_you_mean
 from gtrans.option_types import real, several, whole
-from gtrans.text.data_folder import check_data_folder
+from gtrans.text.prepared_folder import check_data_folder
 from gtrans.training.limits import LIMITS, NEEDED, WITHOUT_LR
 
 TABLE = Path(__file__).with_name("train_options.json")

@@ -34,8 +34,7 @@ from gtrans.modules.bert import PAD, SEP, BertWeights, FrozenBert
 from gtrans.optim.two_rate_adam import mark_pretrained
 from gtrans.tasks.parts import Batch, TaskPart
 from gtrans.tasks.split_files import training_words
-from gtrans.text.prepared_folder import load_pipeline
-from gtrans.text.word_piece_files import recorded_word_pieces
+from gtrans.text.prepared_folder import load_pipeline, recorded_word_pieces
 
 logger = logging.getLogger(__name__)
 
