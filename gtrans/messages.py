@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 # Control characters, line separators, marks that reorder the text around them, and what is left of
@@ -65,6 +65,23 @@ def about_interval(units: int, of: str) -> list[str]:
     if units >= _FEW_UNITS:
         return []
     return [f"an interval from {units} {of} is rough, and often too narrow"]
+
+
+def aligned(rows: Sequence[Sequence[str]], words: Collection[int]) -> list[str]:
+    """The lines of a table; all rows have the same number of cells.
+
+    The columns whose numbers are in ``words`` are flush left, all others flush right.
+    Control characters are escaped.
+    """
+    rows = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            text.ljust(width) if column in words else text.rjust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def print_lines(*lines: str) -> None:

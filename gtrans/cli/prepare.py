@@ -16,10 +16,9 @@ import argparse
 from pathlib import Path
 
 from gtrans.cli.shared.reading import add_choice, choice_of
-from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
 from gtrans.libraries import ENGINE
-from gtrans.messages import print_lines, say
+from gtrans.messages import aligned, print_lines, say
 from gtrans.text.chinese_words import SEGMENTERS
 from gtrans.text.moses_pipeline import Steps
 from gtrans.text.preparation import COLUMNS, prepare, table, warnings

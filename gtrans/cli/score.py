@@ -23,52 +23,83 @@ document up to --max-doc-tokens, as a document model reads them. See docs/evalua
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from glob import escape, glob
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from gtrans.cli.shared.score_options import (
-    add_arguments,
-    check_values,
-    compares_texts,
-    margins_of,
-    measured,
-    not_among_the_scores,
-)
-from gtrans.cli.shared.score_texts import (
-    inputs,
-    read_all,
-    report_on,
-    sign_resegmented,
-    standard_input_as_file,
-)
-from gtrans.cli.shared.score_words import instances, metric_options
+from gtrans.cli.shared.extras import add_lab_columns
+from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.cli.shared.system_names import system_names
 from gtrans.data.documents import STANDARD_STREAM
+from gtrans.data.instances import split_instances
 from gtrans.errors import GtransError
-from gtrans.evaluation import buckets
-from gtrans.evaluation.columns import Given, chosen_columns
-from gtrans.evaluation.comet import comet
+from gtrans.evaluation.characters import is_written_without_spaces, spaced
+from gtrans.evaluation.coverage import write_documents
 from gtrans.evaluation.metrics import (
+    DEFAULT_METRICS,
+    DOCUMENT_METRICS,
     METRICS,
+    MOSES,
+    TOKENIZERS,
+    Corpus,
     Documents,
     Options,
+    check_unescaped,
     counts_words_by_spaces,
+    measure,
     token_counts,
 )
-from gtrans.evaluation.moses_tokens import check_unescaped
-from gtrans.evaluation.report import Report, to_json, to_text
+from gtrans.evaluation.other_scores import (
+    DEFAULT_MODEL,
+    SCORES,
+    Given,
+    chosen_scores,
+    segment_score_files,
+    value_of,
+)
 from gtrans.evaluation.resegment import SIGNATURE
-from gtrans.evaluation.scores import Corpus, Measurement, measure
-from gtrans.evaluation.segment_scores import read_segment_scores
-from gtrans.evaluation.significance import Resampling, resample
-from gtrans.evaluation.tables import to_csv, to_latex
-from gtrans.evaluation.texts import Texts
-from gtrans.identity.files import atomic_writer, check_output, check_output_folder
+from gtrans.evaluation.significance import (
+    BOOTSTRAP_TRIALS,
+    RANDOMISATION_TRIALS,
+    resample,
+    seed,
+)
+from gtrans.evaluation.table import (
+    SENTENCE_LENGTHS,
+    Report,
+    by_position,
+    by_sentence_length,
+    to_csv,
+    to_json,
+    to_latex,
+    to_text,
+)
+from gtrans.evaluation.texts import (
+    Alignment,
+    Texts,
+    document_sizes,
+    has_a_line_for_each_document,
+    read_texts,
+)
+from gtrans.identity.files import (
+    atomic_writer,
+    binary_writer,
+    check_output,
+    check_output_folder,
+)
+from gtrans.languages import WITHOUT_SPACES, known_language, language_code
 from gtrans.messages import about_interval, json_text, print_lines, say
 from gtrans.text.plain_text import not_plain
+from gtrans.text.reader import open_text
 
 EXAMPLE = (
     "gtrans score --hyp sentence=out1.de document=out2.de --ref test.de --src test.en "
@@ -79,8 +110,346 @@ NEEDS = ()
 # With fewer units even the largest difference has p = 2 / 2**units > 0.05.
 MIN_UNITS_FOR_RANDOMISATION = 6
 SLOW_FOR_TER = 10_000  # sentences of all systems; half a minute for free translations
+MIN_DOC_TOKENS = 8
+MIN_BOOTSTRAP_TRIALS = 40  # a 95% interval leaves out the outermost fortieth on each side
+DEFAULT_MARGIN_METRIC = "chrf"
+_MARGIN = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
-__all__ = ["EXAMPLE", "add_arguments", "report_of", "run"]
+
+# --- options --------------------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``gtrans score``."""
+    add_lab_columns()
+    files = parser.add_argument_group("files")
+    files.add_argument(
+        "--hyp",
+        required=True,
+        nargs="+",
+        metavar="[NAME=]FILE",
+        help="translations, one file per system, or - for the standard input; the tests compare "
+        "all others with the first. Of a file with several systems NAME chooses one",
+    )
+    files.add_argument(
+        "--ref",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="the reference, or several; with --src, --segment-scores and COMET without reference "
+        "need none",
+    )
+    files.add_argument(
+        "--src",
+        metavar="FILE",
+        help="the source; needed for COMET; with it, the length of a sentence in an instance is "
+        "that of its longer side",
+    )
+    files.add_argument(
+        "--documents-only",
+        action="store_true",
+        help="score whole documents only; a translated document may then have more or fewer "
+        "sentences than its reference",
+    )
+    files.add_argument(
+        "--resegment",
+        action="store_true",
+        help="split each translated document into the sentences of the reference that fit best; "
+        "it may have any other lines. With every score, the shares of omitted and of added text "
+        "are printed",
+    )
+    files.add_argument(
+        "--resegment-dir",
+        type=Path,
+        metavar="DIR",
+        help="with --resegment, write the translations with the lines of the reference to "
+        "DIR/hyp.NAME.txt, and the reference and the source beside them",
+    )
+    add_choice(parser.add_argument_group("files with several texts"), several=True)
+    what = parser.add_argument_group("metrics, tokeniser and case")
+    what.add_argument(
+        "-m",
+        "--metrics",
+        nargs="+",
+        type=_metric,
+        choices=METRICS,
+        metavar="KEY",
+        help=f"compute only these of: {', '.join(METRICS)}; bleu is s_bleu (default: all but "
+        f"d_chrf_pp; with --documents-only: {' and '.join(DOCUMENT_METRICS)})",
+    )
+    what.add_argument(
+        "--target-lang",
+        default="",
+        metavar="LANG",
+        help="language of the translations (de, zh_CN, Chinese, ..); it chooses the BLEU tokeniser "
+        "(sacreBLEU's for zh, ja and ko, otherwise 13a) and the stemmer of METEOR "
+        "(default: the target language of --data, if given)",
+    )
+    what.add_argument(
+        "--tokenize",
+        choices=TOKENIZERS,
+        metavar="NAME",
+        help=f"BLEU tokeniser: {', '.join(TOKENIZERS)} (default: the one for --target-lang); "
+        "moses: Moses' tokens of translation and reference, as in papers with tokenised BLEU",
+    )
+    what.add_argument(
+        "--hyp-tokens",
+        action="store_true",
+        help="with --tokenize moses: the translations are Moses' tokens already, without escapes, "
+        "as 'gtrans translate --tokens' writes them; only the reference is tokenised",
+    )
+    what.add_argument("--lowercase", action="store_true", help="ignore case")
+    unit = parser.add_argument_group("instances")
+    unit.add_argument(
+        "--max-doc-tokens",
+        type=int,
+        default=512,
+        metavar="N",
+        help="longest instance in tokens; a sentence counts two more for its begin and end marks "
+        "(default: %(default)s)",
+    )
+    unit.add_argument(
+        "--data",
+        metavar="DIR",
+        help="data folder, made by 'gtrans prepare': measure instances in its BPE tokens "
+        "(default: in words)",
+    )
+    _add_significance(parser.add_argument_group("intervals and tests"))
+    parts = parser.add_argument_group("scores of parts of the corpus (in JSON, and with --details)")
+    parts.add_argument(
+        "--test-parts",
+        action="store_true",
+        help="also compare the systems within each part, with the same tests (in JSON)",
+    )
+    parts.add_argument(
+        "--sentence-lengths",
+        type=int,
+        nargs="+",
+        default=SENTENCE_LENGTHS,
+        metavar="N",
+        help="upper bounds of the buckets of sentences, in reference tokens "
+        f"(default: {' '.join(map(str, SENTENCE_LENGTHS))})",
+    )
+    others = parser.add_argument_group("other scores")
+    for flag, score in SCORES.items():
+        others.add_argument(flag, **score.settings)
+    others.add_argument(
+        "--lower-is-better",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="which NAMEs of --segment-scores are error rates",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=min(8, os.cpu_count() or 1),
+        metavar="N",
+        help="processes for a large corpus (default: one per core, at most 8)",
+    )
+    parser.add_argument(
+        "--details", action="store_true", help="also print scores of parts of the corpus"
+    )
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const=STANDARD_STREAM,
+        metavar="FILE",
+        help="write JSON to standard output; with FILE, to that file beside the usual lines",
+    )
+    parser.add_argument(
+        "--latex",
+        type=Path,
+        metavar="FILE",
+        help="also write a table for a paper: a row for each system, a column for each score",
+    )
+    parser.add_argument(
+        "--csv",
+        type=Path,
+        metavar="FILE",
+        help="also write all scores, intervals and tests, a line for each system and score",
+    )
+
+
+def _add_significance(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--resample",
+        choices=("document", "sentence", "none"),
+        default="document",
+        help="the unit that is resampled; 'sentence' resamples each metric's segments, as if they "
+        "were independent, like sacreBLEU (default: %(default)s)",
+    )
+    group.add_argument(
+        "--bootstrap-trials",
+        type=int,
+        default=BOOTSTRAP_TRIALS,
+        metavar="N",
+        help="resampled corpora for confidence intervals and paired bootstrap "
+        "(default: %(default)s)",
+    )
+    group.add_argument(
+        "--randomisation-trials",
+        type=int,
+        default=RANDOMISATION_TRIALS,
+        metavar="N",
+        help="trials of approximate randomisation (default: %(default)s)",
+    )
+    group.add_argument(
+        "--non-inferior",
+        nargs="+",
+        default=[],
+        metavar="[METRIC=]MARGIN",
+        help="also test whether each system is worse than the first by less than so many points of "
+        f"a metric ({DEFAULT_MARGIN_METRIC} if none is named), such as 0.2 or s_bleu=0.5",
+    )
+
+
+def _metric(name: str) -> str:
+    """The key of a metric, which may be typed as sacreBLEU or a paper writes it: BLEU, chrF++."""
+    key = re.sub(r"chrf2?(\+\+)?", r"chrf\1", name.lower().replace("-", "_"))
+    return {"bleu": "s_bleu"}.get(key, key.replace("++", "_pp"))
+
+
+# The options that write files besides what is printed, and those that take a model of minutes.
+_LEFT_OUT = ("json", "csv", "latex", "resegment_dir", "comet", "doc_comet")
+
+
+def without_files(args: argparse.Namespace) -> argparse.Namespace:
+    """The same options of ``gtrans score`` without those that write files, and without COMET."""
+    return argparse.Namespace(**{**vars(args), **dict.fromkeys(_LEFT_OUT)})
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Reject impossible values before any work.
+
+    Raises:
+        GtransError: names the flag, its value and what is possible.
+    """
+    for name, least in (
+        ("max_doc_tokens", MIN_DOC_TOKENS),
+        ("bootstrap_trials", MIN_BOOTSTRAP_TRIALS),
+        ("randomisation_trials", 1),
+        ("jobs", 1),
+    ):
+        if getattr(args, name) < least:
+            flag = "--" + name.replace("_", "-")
+            raise GtransError(f"{flag} must be at least {least}, but is {getattr(args, name)}")
+    bounds = list(args.sentence_lengths)
+    if bounds != sorted(set(bounds)) or bounds[0] < 1:
+        raise GtransError(
+            "--sentence-lengths must be ascending numbers from 1, but is "
+            f"{' '.join(map(str, bounds))}"
+        )
+    args.comet = [DEFAULT_MODEL] if args.comet == [] else args.comet
+    args.doc_comet = [DEFAULT_MODEL] if args.doc_comet == [] else args.doc_comet
+    _margins(args)
+    seed()
+    chosen = chosen_scores(args)
+    for flag, score in chosen.items():
+        if missing := [name for name in score.needs if not value_of(args, name)]:
+            raise GtransError(f"{flag} needs {missing[0]}; give {' and '.join(score.needs)}")
+        if score.aligned and args.hyp_tokens:
+            raise GtransError(f"{flag} needs plain text; leave --hyp-tokens out")
+    if not args.ref and not (args.src if _reads_texts(args) else chosen):
+        raise GtransError(
+            "--ref is missing; with --src --segment-scores and COMET without reference need none"
+        )
+    for flag, wanted in (("--metrics", args.metrics), ("--resegment", args.resegment)):
+        if wanted and not args.ref:
+            raise GtransError(f"{flag} needs the reference; give it with --ref")
+    if args.hyp_tokens and args.tokenize != MOSES:
+        raise GtransError(f"--hyp-tokens needs --tokenize {MOSES}")
+    of_words = [key for key, metric in METRICS.items() if metric.of_words]
+    if args.hyp_tokens and not (args.metrics and set(args.metrics) <= set(of_words)):
+        raise GtransError(
+            f"--hyp-tokens: all but {', '.join(of_words)} need plain text; choose with --metrics"
+        )
+    if args.documents_only:
+        _check_documents_only(args, "--documents-only")
+    if args.resegment and args.documents_only:
+        raise GtransError(
+            "--resegment finds the sentences that --documents-only does without; give one of them"
+        )
+    if args.resegment_dir and not args.resegment:
+        raise GtransError("--resegment-dir needs --resegment")
+    flags: dict[Path, str] = {}
+    for flag, path in _outputs(args).items():
+        check_output(flag, path, inputs(args))
+        if (other := flags.setdefault(path.resolve(), flag)) != flag:
+            raise GtransError(f"{other} and {flag} are both {path}; give each a file of its own")
+    if args.resegment_dir:
+        check_output_folder("--resegment-dir", args.resegment_dir)
+
+
+def _check_documents_only(args: argparse.Namespace, why: str) -> None:
+    """Raises GtransError for a score that needs aligned sentences; ``why`` there are none."""
+    wrong = [key for key in args.metrics or () if key not in DOCUMENT_METRICS]
+    if wrong:
+        raise GtransError(
+            f"--metrics {wrong[0]} needs aligned sentences; {why} can have "
+            f"{', '.join(DOCUMENT_METRICS)}"
+        )
+    for flag in (flag for flag, score in chosen_scores(args).items() if score.aligned):
+        raise GtransError(f"{flag} needs aligned sentences, but {why} has none; leave it out")
+
+
+def _measured(args: argparse.Namespace) -> list[str]:
+    """The scores that compare with the reference, by these options."""
+    default = DOCUMENT_METRICS if args.documents_only else DEFAULT_METRICS
+    return list(args.metrics or default) if args.ref else []
+
+
+def _reads_texts(args: argparse.Namespace) -> bool:
+    """Whether the translations are scored beside their reference or source."""
+    return bool(args.ref) or any(score.reads for score in chosen_scores(args).values())
+
+
+def _margins(args: argparse.Namespace) -> dict[str, float]:
+    """The margins of ``--non-inferior`` by metric.
+
+    Raises:
+        GtransError: no such metric, or one that these options do not compute; no number of at least
+            0, a metric twice, or nothing to compare.
+    """
+    margins: dict[str, float] = {}
+    named = [*segment_score_files(args)] if args.segment_scores else []
+    # The names of other scores are known once they are computed.
+    others = any(flag != "--segment-scores" for flag in chosen_scores(args))
+    for word in args.non_inferior:
+        key, _, number = word.rpartition("=")
+        key = key or DEFAULT_MARGIN_METRIC
+        if key not in (known := (*METRICS, *named)) and not others:
+            raise GtransError(
+                f"--non-inferior {word}: there is no metric '{key}', only {', '.join(known)}"
+            )
+        if key in METRICS:
+            _check_margin(key, [*_measured(args), *named])
+        if not _MARGIN.fullmatch(number) or not float(number) < float("inf"):
+            raise GtransError(f"--non-inferior {word}: the margin must be a number of at least 0")
+        if key in margins:
+            raise GtransError(f"--non-inferior has several margins for {key}; give one")
+        margins[key] = float(number)
+    if margins and args.resample == "none":
+        raise GtransError("--non-inferior resamples, but --resample is none; leave one of them out")
+    if margins and len(args.hyp) < 2:
+        raise GtransError("--non-inferior compares with the first --hyp; give at least two")
+    return margins
+
+
+def _check_margin(key: str, here: Sequence[str]) -> None:
+    """Raises GtransError for a margin of a metric that is not computed."""
+    if not here:
+        raise GtransError(
+            f"--non-inferior: {key} is not among the scores here; it needs the reference, --ref"
+        )
+    if key not in here:
+        raise GtransError(
+            f"--non-inferior: {key} is not among the scores here, which are {', '.join(here)}; "
+            f"name one of these, such as {here[0]}=0.5, or --metrics"
+        )
+
+
+# --- the command ----------------------------------------------------------------------------------
 
 
 def run(args: argparse.Namespace) -> None:
@@ -91,7 +460,14 @@ def run(args: argparse.Namespace) -> None:
             an option has an impossible value.
     """
     report = report_of(args)
-    _write_tables(args, report)
+    content = {
+        "--latex": to_latex,
+        "--csv": to_csv,
+        "--json": lambda report: f"{json_text(to_json(report))}\n",
+    }
+    for flag, path in _outputs(args).items():
+        with atomic_writer(path, inputs(args)) as file:
+            file.write(content[flag](report))
     if args.json == STANDARD_STREAM:
         print(json_text(to_json(report)))
     else:
@@ -107,120 +483,58 @@ def report_of(args: argparse.Namespace) -> Report:
     Raises:
         GtransError: as for :func:`run`.
     """
-    check_values(args)
-    _check_outputs(args)
-    if args.resegment_dir:
-        check_output_folder("--resegment-dir", args.resegment_dir)
-    with standard_input_as_file(system_names(args.hyp)) as files:
-        texts = read_all(args, files) if compares_texts(args) else None
-        report = Report(list(files)) if texts is None else report_on(texts)
-        given = Given(args, files, None, None, {}, Options())
+    _check(args)
+    with _standard_input_as_file(system_names(args.hyp)) as files:
+        report, given = Report(list(files)), Given(args, files)
+        texts = read_all(args, files) if _reads_texts(args) else None
         if texts is not None:
-            given = replace(_score(args, report, texts), files=files)
-        _add_columns(args, report, given)
-    _resample(args, report)
+            report.coverage, report.notes = texts.coverage, list(texts.notes)
+            first = next(iter(texts.references), None)
+            given = Given(
+                args, files, texts.sources, first, texts.systems, texts.counted,
+                _metric_options(args, first or []),
+            )  # fmt: skip
+            shape = [*map(len, first if first is not None else texts.sources or [])]
+            report.counts = {"sentences": sum(shape), "documents": len(shape)}
+            if len(texts.references) > 1:
+                report.counts["references"] = len(texts.references)
+        # First, so that what is missing is reported before the slow work.
+        others = {
+            flag: score.measure(given)
+            for flag, score in chosen_scores(args).items()
+            if not score.aligned or score.reads
+        }
+        if texts is not None and texts.references:
+            _measure(args, report, texts, given.options)
+        for flag, score in chosen_scores(args).items():
+            found = others.get(flag) or score.measure(given)
+            for measurement in found.measurements:
+                if measurement.key in report.measurements:
+                    raise GtransError(
+                        f"{flag}: this command has a score '{measurement.key}' of its own; give "
+                        "another name"
+                    )
+                if args.resegment and score.aligned:
+                    report.resegmented.add(measurement.key)
+                report.measurements[measurement.key] = measurement
+            report.notes += found.notes
+            if found.measurements:
+                report.details[found.measurements[0].key] = found.details
+            report.tables += [found.lines] if found.lines else []
+    for key in report.resegmented:
+        metric = report.measurements[key]
+        report.measurements[key] = replace(metric, signature=f"{metric.signature}|{SIGNATURE}")
+    margins, tests = _margins(args), _tests(args)
+    for key in margins:
+        _check_margin(key, list(report.measurements))
+    for key, metric in report.measurements.items():
+        report.resampled[key] = tests(metric, margin=margins.get(key))
+    if args.resample != "none":
+        report.notes += _resampling_notes(report)
     return report
 
 
-def _outputs(args: argparse.Namespace) -> dict[str, Path]:
-    """The files to write besides what is printed, by flag."""
-    json_file = None if args.json in (None, STANDARD_STREAM) else Path(args.json)
-    files = {"--latex": args.latex, "--csv": args.csv, "--json": json_file}
-    return {flag: path for flag, path in files.items() if path is not None}
-
-
-def _check_outputs(args: argparse.Namespace) -> None:
-    flags: dict[Path, str] = {}
-    for flag, path in _outputs(args).items():
-        check_output(flag, path, inputs(args))
-        other = flags.setdefault(path.resolve(), flag)
-        if other != flag:
-            raise GtransError(f"{other} and {flag} are both {path}; give each a file of its own")
-
-
-def _write_tables(args: argparse.Namespace, report: Report) -> None:
-    tables = {"--latex": to_latex, "--csv": to_csv, "--json": _json_lines}
-    for flag, path in _outputs(args).items():
-        with atomic_writer(path, inputs(args)) as file:
-            file.write(tables[flag](report))
-
-
-def _json_lines(report: Report) -> str:
-    return f"{json_text(to_json(report))}\n"
-
-
-def _score(args: argparse.Namespace, report: Report, given: Texts) -> Given:
-    """Everything but the columns of :mod:`gtrans.lab`; returns what they are measured from."""
-    options = metric_options(args, next(iter(given.references), []))
-    shape = [*map(len, [*given.references, given.sources or []][0])]
-    report.counts = {"sentences": sum(shape), "documents": len(shape)}
-    if len(given.references) > 1:
-        report.counts["references"] = len(given.references)
-    # First, so that what is missing is reported before the slow work.
-    from_files = read_segment_scores(
-        args.segment_scores, list(given.systems), given.counted, args.lower_is_better
-    )
-    of_comet = _comet(args, given)
-    columns = [key for column in chosen_columns(args).values() for key in column.keys]
-    for key in (*of_comet, *columns):
-        if key in from_files:
-            raise GtransError(
-                f"--segment-scores {key}=FILE: this command has a score '{key}' of its own; give "
-                "another name"
-            )
-    if given.references:
-        if options.given_tokens:
-            for name, documents in given.systems.items():
-                check_unescaped(name, documents, given.references[0])
-        _measure(args, report, given, options)
-    report.measurements |= of_comet
-    if args.resegment:
-        sign_resegmented(report)
-    report.measurements |= from_files
-    if given.references[1:] and of_comet:
-        report.notes.append(
-            "COMET reads the first reference only; the other scores use "
-            f"all {len(given.references)}"
-        )
-    reference = next(iter(given.references), None)
-    return Given(args, {}, given.sources, reference, given.systems, options)
-
-
-def _add_columns(args: argparse.Namespace, report: Report, given: Given) -> None:
-    """The scores of :mod:`gtrans.lab` whose options are given."""
-    for column in chosen_columns(args).values():
-        found = column.measure(given)
-        for measurement in found.measurements:
-            if args.resegment and column.aligned:
-                report.resegmented.add(measurement.key)
-                marked = f"{measurement.signature}|{SIGNATURE}"
-                measurement = replace(measurement, signature=marked)
-            report.measurements[measurement.key] = measurement
-        report.notes += found.notes
-        if found.measurements:
-            report.column_details[column.keys[0]] = found.details
-        report.column_lines += [found.lines] if found.lines else []
-
-
-def _comet(args: argparse.Namespace, given: Texts) -> dict[str, Measurement]:
-    """The scores of ``--comet`` and ``--doc-comet`` by their keys."""
-    found: dict[str, Measurement] = {}
-    for flag, models in (("--comet", args.comet), ("--doc-comet", args.doc_comet)):
-        for model in models or ():
-            if given.sources is None:
-                raise GtransError(f"{flag} needs the source; give it with --src")
-            reference = next(iter(given.references), None)
-            score = comet(model, given.sources, reference, given.systems, flag == "--doc-comet")
-            if score.key in found:
-                raise GtransError(
-                    f"{flag} {' '.join(models)}: give one model with a reference and one without "
-                    "at most"
-                )
-            found[score.key] = score
-    return found
-
-
-def _compare(args: argparse.Namespace) -> Callable[..., Resampling]:
+def _tests(args: argparse.Namespace) -> partial[Any]:
     """Intervals and tests of a measurement, as the options want them."""
     return partial(
         resample,
@@ -230,37 +544,31 @@ def _compare(args: argparse.Namespace) -> Callable[..., Resampling]:
     )
 
 
-def _resample(args: argparse.Namespace, report: Report) -> None:
-    """Intervals and tests of all measurements."""
-    margins = margins_of(args)
-    missing = [key for key in margins if key not in report.measurements]
-    if missing:
-        raise GtransError(not_among_the_scores(missing[0], report.measurements))
-    for key, measurement in report.measurements.items():
-        report.resampled[key] = _compare(args)(measurement, margin=margins.get(key))
-    if args.resample != "none":
-        report.notes += _resampling_notes(report)
-
-
-def _measure(
-    args: argparse.Namespace,
-    report: Report,
-    texts: Texts,
-    options: Options,
-) -> None:
+def _measure(args: argparse.Namespace, report: Report, texts: Texts, options: Options) -> None:
     """The metrics that compare with the references, on all of the corpus and on its parts."""
-    keys = measured(args)
+    keys = _measured(args)
     first, *others = texts.references
+    if options.given_tokens:
+        for name, documents in texts.systems.items():
+            check_unescaped(name, documents, first)
     if args.documents_only:
         corpus = Corpus(first, [[range(len(document))] for document in first], others=others)
     else:
-        corpus = replace(instances(args, first, texts.sources), others=others)
+        corpus = replace(_instances(args, first, texts.sources), others=others)
         report.counts["instances"] = sum(map(len, corpus.instances))
     if "ter" in keys and report.counts["sentences"] * len(texts.systems) >= SLOW_FOR_TER:
         say("gtrans: TER takes some milliseconds per sentence; --metrics leaves it out")
     report.notes += _notes_on_text(texts.systems, keys, options)
     report.measurements = measure(corpus, texts.systems, keys, options, args.jobs)
-    _put_in_buckets(args, report, first, options)
+    report.resegmented |= set(report.measurements) if args.resegment else set()
+    s_bleu = report.measurements.get("s_bleu")
+    if s_bleu is not None:
+        compare = _tests(args) if args.test_parts else None
+        lengths = token_counts(first, options)
+        report.buckets["by_position"] = by_position(s_bleu, compare=compare)
+        report.buckets["by_sentence_length"] = by_sentence_length(
+            s_bleu, lengths, args.sentence_lengths, compare
+        )
 
 
 def _notes_on_text(
@@ -268,9 +576,8 @@ def _notes_on_text(
 ) -> list[str]:
     """Warnings about text that the tokeniser is not meant for."""
     notes = []
-    plain = options.tokenize != "none" and not options.given_tokens
-    for name, documents in systems.items():
-        if plain:
+    if options.tokenize != "none" and not options.given_tokens:
+        for name, documents in systems.items():
             notes += not_plain(name, chain.from_iterable(documents))
     by_spaces = [METRICS[key].label for key in keys if counts_words_by_spaces(key, options)]
     if options.without_spaces and by_spaces:
@@ -281,18 +588,6 @@ def _notes_on_text(
             "Japanese only)"
         )
     return notes
-
-
-def _put_in_buckets(
-    args: argparse.Namespace, report: Report, references: Documents, options: Options
-) -> None:
-    found = report.measurements
-    compare = _compare(args) if args.test_parts else None
-    if "s_bleu" in found:
-        report.buckets["by_position"] = buckets.by_position(found["s_bleu"], compare=compare)
-        report.buckets["by_sentence_length"] = buckets.by_sentence_length(
-            found["s_bleu"], token_counts(references, options), args.sentence_lengths, compare
-        )
 
 
 def _resampling_notes(report: Report) -> list[str]:
@@ -313,3 +608,160 @@ def _resampling_notes(report: Report) -> list[str]:
                 f"difference: its smallest p is {2 / 2**units:.3g}"
             )
     return notes
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def inputs(args: argparse.Namespace) -> list[str]:
+    """The files that the command reads."""
+    sets = [value_of(args, flag) for flag, score in chosen_scores(args).items() if score.file]
+    scores = [word.partition("=")[2] for word in args.segment_scores]
+    texts = (*args.ref, args.src, *sets, *system_names(args.hyp).values(), *scores)
+    return [path for path in texts if path and path != STANDARD_STREAM]
+
+
+def _outputs(args: argparse.Namespace) -> dict[str, Path]:
+    """The files to write besides what is printed, by flag."""
+    json_file = None if args.json in (None, STANDARD_STREAM) else Path(args.json)
+    files = {"--latex": args.latex, "--csv": args.csv, "--json": json_file}
+    return {flag: path for flag, path in files.items() if path is not None}
+
+
+@contextmanager
+def _standard_input_as_file(files: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The files of the systems, with the standard input, if it is one, in a temporary file.
+
+    A translation is read several times, which the standard input does not allow. Messages name
+    the standard input.
+    """
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "standard-input"
+        if STANDARD_STREAM in files.values():
+            with binary_writer(copy) as file:
+                file.write(sys.stdin.buffer.read())
+        try:
+            yield {
+                name: str(copy) if path == STANDARD_STREAM else path for name, path in files.items()
+            }
+        except GtransError as error:
+            raise GtransError(str(error).replace(str(copy), "standard input")) from None
+
+
+def read_all(args: argparse.Namespace, files: Mapping[str, str]) -> Texts:
+    """Read all texts, and write the resegmented ones.
+
+    A translation of plain text with one line for each document has whole documents scored only.
+
+    Raises:
+        GtransError: a file cannot be read or does not match, or a score is asked for that
+            needs aligned sentences where there are none.
+    """
+    choice = choice_of(args)
+    if not (args.documents_only or args.resegment):
+        main, role = (args.ref[0], "reference") if args.ref else (args.src, "source")
+        sizes = document_sizes(main, role, choice)
+        free = next((name for name, path in files.items() if _is_free(path, sizes)), None)
+        if free is not None:
+            args.documents_only = True
+            path = system_names(args.hyp)[free]
+            _check_documents_only(args, f"{path}, which has one line for each document,")
+            say(
+                f"{path} has one line for each document: no s-BLEU, scores over whole documents "
+                "only (--resegment splits it into sentences)"
+            )
+    alignment: Alignment = "whole" if args.documents_only else "aligned"
+    alignment = "resegmented" if args.resegment else alignment
+    texts = read_texts(args.ref, args.src, files, alignment, choice)
+    if args.resegment_dir:
+        numbers = ["", *map(str, range(2, len(texts.references) + 1))]
+        written = {f"hyp.{name}.txt": documents for name, documents in texts.systems.items()}
+        written |= {f"ref{n}.txt": one for n, one in zip(numbers, texts.references, strict=True)}
+        if texts.sources is not None:
+            written["src.txt"] = texts.sources
+        write_documents(args.resegment_dir, written, inputs(args))
+    return texts
+
+
+def _is_free(path: str, sizes: Sequence[int]) -> bool:
+    """Whether a translation of plain text has one line for each document."""
+    if open_text(path).has_ids:
+        return False
+    if glob(f"{escape(os.path.realpath(path))}.*"):
+        # Imported on demand: torch needs seconds, which text alone should not.
+        from gtrans.decoding.resuming import read_record
+
+        try:
+            record = read_record(path)
+        except GtransError:  # another program's file beside it
+            record = None
+        if record is not None and record.describes(path):
+            return bool(record.made_from.get("search", {}).get("free"))
+    return has_a_line_for_each_document(path, sizes)
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _prepared_languages(data_dir: str) -> tuple[str, str]:
+    """Source and target language of a folder made by ``gtrans prepare``, as they are written there.
+
+    Raises:
+        GtransError: it was not made so, or not completely.
+    """
+    from gtrans.text.prepared_folder import read_state
+
+    state = read_state(Path(data_dir))
+    return state["source_lang"], state["target_lang"]
+
+
+def _metric_options(args: argparse.Namespace, references: Documents) -> Options:
+    """How words are counted: by the target language, that of ``--data`` if none is given.
+
+    Raises:
+        GtransError: there is no such language.
+    """
+    target_lang = ""
+    if args.target_lang:
+        target_lang = known_language("--target-lang", args.target_lang)
+    elif args.data:
+        target_lang = language_code(_prepared_languages(args.data)[1]) or ""
+    without_spaces = target_lang in WITHOUT_SPACES or is_written_without_spaces(references)
+    return Options(args.tokenize, target_lang, args.lowercase, without_spaces, args.hyp_tokens)
+
+
+def _instances(
+    args: argparse.Namespace, references: Documents, sources: Documents | None
+) -> Corpus:
+    """The references with their instances, and the name of an instance in signatures."""
+    languages = _prepared_languages(args.data) if args.data else ("", "")
+    target_lengths, counted = _lengths(references, args.data, languages[1])
+    source_lengths, units = target_lengths, {counted: None}
+    if sources is not None:
+        source_lengths, other = _lengths(sources, args.data, languages[0])
+        units = {other: None, counted: None}
+    unit = f"instance({args.max_doc_tokens},{'+'.join(units)})"
+    if sources is None:
+        # Other lengths give other instances and another score, so the signature says which.
+        unit += "|lengths:ref"
+    split = [
+        split_instances(source, target, args.max_doc_tokens)
+        for source, target in zip(source_lengths, target_lengths, strict=True)
+    ]
+    return Corpus(references, split, unit)
+
+
+def _lengths(documents: Documents, data_dir: str | None, lang: str) -> tuple[list[list[int]], str]:
+    """Length of every sentence: in BPE tokens with a prepared folder, otherwise in words.
+
+    Where there are no spaces between words, characters are counted.
+    """
+    if data_dir is not None:
+        # Imported on demand: most calls need no pipeline, and sacremoses starts slowly.
+        from gtrans.text.prepared_folder import load_pipeline
+
+        encode = load_pipeline(data_dir, lang).encode
+        return [[len(encode(line).split()) for line in lines] for lines in documents], "bpe"
+    if is_written_without_spaces(documents):
+        return [[len(spaced(line).split()) for line in lines] for lines in documents], "characters"
+    return [[len(line.split()) for line in lines] for lines in documents], "words"

@@ -1,26 +1,52 @@
-"""The metrics: how a segment is counted, by tokeniser, language and case."""
+"""Metrics of translated documents, each over a named unit: BLEU, chrF, TER, METEOR.
+
+Bao et al. (2021), G-Transformer, Appendix A, define s-BLEU (over aligned sentences) and
+d-BLEU ("matching n-grams in the whole document"). BLEU matches and clips n-grams within a
+segment, so a score depends on what a segment is. Therefore every signature has the unit of the
+segments in addition to what sacreBLEU writes.
+
+Every metric is a function of statistics that are summed over segments. :func:`measure` counts each
+segment of each system once; corpus scores, subsets and resampling only add up these statistics.
+Scores and signatures are those of sacreBLEU to the last digit, whose tokenisers, formula of BLEU,
+TER and signatures are used; n-grams are counted for many segments at a time. METEOR is nltk's.
+
+A new metric is one entry of :data:`METRICS`. This module imports neither torch nor fairseq.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import string
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cache
+from importlib.metadata import version
+from multiprocessing import get_context
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics.base import Signature
 from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF, CHRFSignature
+from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
+from sacrebleu.tokenizers.tokenizer_base import BaseTokenizer
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import spaced
-from gtrans.evaluation.moses_tokens import MOSES, MosesTokens, moses_tokens
 from gtrans.languages import CHINESE, WITHOUT_SPACES
 
 Unit = Literal["sentence", "document", "instance"]
 Documents = Sequence[Sequence[str]]
+Statistics = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
+MOSES = "moses"
 TOKENIZERS = (*BLEU.TOKENIZERS, MOSES)
 
+# This many segments are counted at a time, for all systems together.
+_SEGMENTS_AT_ONCE = 500
+_PARALLEL_FROM = 4000  # segments of all systems; for fewer, one process is faster
 _ASIAN = CHINESE | {"ja", "ja-mecab"}
 # Tokenisers that do not split text without spaces into words or characters.
 _BY_SPACES = ("13a", "intl", "none", MOSES)
@@ -37,9 +63,9 @@ class Options:
             (:func:`gtrans.languages.language_code`); also chooses METEOR's stemmer and synonyms,
             how TER treats Chinese and Japanese, and the words of chrF2++ over documents.
         lowercase: ignore case.
-        given_tokens: with Moses' tokens, translations are such tokens already.
         without_spaces: the translations are written without spaces between words, whatever
             their language is.
+        given_tokens: with Moses' tokens, translations are such tokens already.
     """
 
     tokenize: str | None = None
@@ -49,32 +75,246 @@ class Options:
     given_tokens: bool = False
 
 
+# --- corpora and their scores ---------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
-class Metric:
-    """An entry of :data:`METRICS`.
+class Corpus:
+    """References, and how they are divided into segments.
 
     Attributes:
-        label: name in tables.
-        unit: unit of a segment.
-        build: makes the metric object of sacreBLEU, which computes the statistics of a
-            segment, and a score from their sum.
-        higher_is_better: false for error rates.
-        of_words: it counts the words of the tokeniser.
-        part_of: key of a metric whose statistics of a segment begin with those of this one, if
-            there is a single reference.
+        references: documents of sentences, at least one sentence in all. Of several references
+            it is the first one, whose lengths divide the documents into instances.
+        instances: for each document, the ranges of sentences that are one instance
+            (:func:`gtrans.data.instances.split_instances`); together every sentence once, in order.
+        instance_unit: how a signature names that unit, e.g. ``instance(512,bpe)``.
+        others: the other references, with the same documents and sentences.
     """
 
+    references: Documents
+    instances: Sequence[Sequence[range]]
+    instance_unit: str = "instance"
+    others: Sequence[Documents] = ()
+
+    def __post_init__(self) -> None:
+        """Raises ValueError if the instances or other references do not fit the first one."""
+        for document, spans in zip(self.references, self.instances, strict=True):
+            if [index for span in spans for index in span] != list(range(len(document))):
+                raise ValueError("the instances do not take every sentence once, in order")
+        if any([*map(len, other)] != [*map(len, self.references)] for other in self.others):
+            raise ValueError("the references do not have the same sentences")
+        if not any(self.references):
+            raise ValueError("there is no sentence to score")
+
+    def spans(self, unit: Unit) -> list[list[range]]:
+        """For each document, the ranges of sentences that are one segment of a unit."""
+        if unit == "instance":
+            return [list(spans) for spans in self.instances]
+        if unit == "document":
+            return [[range(len(document))] for document in self.references]
+        return [[range(i, i + 1) for i in range(len(document))] for document in self.references]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One metric on all systems.
+
+    Attributes:
+        key: the metric's key in reports.
+        label: its name in tables.
+        unit: what one segment is.
+        higher_is_better: false for error rates.
+        signature: to be reported with every score.
+        statistics: for each system, the statistics of every segment, ``(segments, columns)``; the
+            second column has the length of the reference (for a mean, the number 1).
+        documents: ``(segments,)`` the document of every segment, counted from 0, ascending.
+        compute: the scores ``(...)`` from sums of statistics ``(..., columns)``.
+        digits: of its scores in tables.
+    """
+
+    key: str
     label: str
     unit: Unit
-    build: Callable[[Options], Any]
-    higher_is_better: bool = True
-    of_words: bool = False
-    part_of: str = ""
+    higher_is_better: bool
+    signature: str
+    statistics: Mapping[str, Statistics]
+    documents: NDArray[np.int64]
+    compute: Callable[[Statistics], Statistics]
+    digits: int = 2
+
+    def score(self, system: str, segments: NDArray[Any] | None = None) -> float:
+        """The corpus score of a system, or that of some of its segments alone."""
+        chosen = self.statistics[system]
+        if segments is not None:
+            chosen = chosen[segments]
+        return float(self.compute(chosen.sum(0)))
+
+
+def mean_of(sums: Statistics) -> Statistics:
+    """The scores of a metric that is a mean: its statistics are a score and the number 1."""
+    return sums[..., 0] / sums[..., 1]
+
+
+def measure(
+    corpus: Corpus,
+    systems: Mapping[str, Documents],
+    keys: Sequence[str] | None = None,
+    options: Options | None = None,
+    jobs: int = 1,
+) -> dict[str, Measurement]:
+    """Compute the statistics of every segment of every system for the metrics ``keys``.
+
+    Args:
+        corpus: references and their segments.
+        systems: the documents of each system, by name. An empty sentence is an empty
+            translation. A document must have as many sentences as its reference, unless all
+            metrics are of the unit ``document``.
+        keys: keys of :data:`METRICS`; None: :data:`DEFAULT_METRICS`.
+        options: tokeniser, case, language.
+        jobs: number of processes for a large corpus; it does not change the result.
+
+    Returns:
+        measurements by key, in the order of :data:`METRICS`.
+
+    Raises:
+        GtransError: the tokeniser cannot be used.
+        ValueError: a system does not have the documents (and sentences) of the references.
+    """
+    keys = [key for key in METRICS if key in (DEFAULT_METRICS if keys is None else keys)]
+    options = options or Options()
+    whole = all(METRICS[key].unit == "document" for key in keys)
+    shape = [*map(len, corpus.references)]
+    for name, found in systems.items():
+        if len(found) != len(shape) or not (whole or [*map(len, found)] == shape):
+            raise ValueError(f"{name} and the references are not the same documents")
+    references = [corpus.references, *corpus.others]
+    signatures = {key: METRICS[key].signature(options, len(references)) for key in keys}
+    given = {False: (references, list(systems.values()))}
+    if any(METRICS[key].of_words for key in keys):
+        of_words = [with_words(it, options) for it in references]
+        given[True] = (
+            of_words,
+            [it if options.given_tokens else with_words(it, options) for it in systems.values()],
+        )
+    tasks = []
+    # TER takes longest: started last, it would leave all processes but one idle.
+    for key in sorted(keys, key=lambda key: key != "ter"):
+        spans = None if METRICS[key].unit == "document" else corpus.spans(METRICS[key].unit)
+        sides = [[_join(it, spans) for it in side] for side in given[METRICS[key].of_words]]
+        for start in range(0, len(sides[0][0]), _SEGMENTS_AT_ONCE):
+            part = slice(start, start + _SEGMENTS_AT_ONCE)
+            tasks.append((key, options, *([texts[part] for texts in side] for side in sides)))
+    if jobs > 1 and sum(shape) * len(systems) >= _PARALLEL_FROM:
+        with ProcessPoolExecutor(jobs, mp_context=get_context("fork")) as pool:
+            counted = list(pool.map(_count, tasks))
+    else:
+        counted = [*map(_count, tasks)]
+    parts: dict[str, list[list[Statistics]]] = {key: [] for key in keys}
+    for task, by_system in zip(tasks, counted, strict=True):
+        parts[task[0]].append(by_system)
+    found = {}
+    for key in keys:
+        metric, of_systems = METRICS[key], zip(*parts[key], strict=True)
+        unit = corpus.instance_unit if metric.unit == "instance" else metric.unit
+        sizes = [len(spans) for spans in corpus.spans(metric.unit)]
+        found[key] = Measurement(
+            key, metric.label, metric.unit, metric.higher_is_better,
+            signature=f"{signatures[key]}|unit:{unit}",
+            statistics={
+                name: np.concatenate(values)
+                for name, values in zip(systems, of_systems, strict=True)
+            },
+            documents=np.repeat(np.arange(len(shape)), sizes),
+            compute=metric.compute,
+        )  # fmt: skip
+    return found
+
+
+_Texts = list[list[str]]  # of each reference or system, its segments
+
+
+def _count(task: tuple[str, Options, _Texts, _Texts]) -> list[Statistics]:
+    """For each system, the statistics of some segments."""
+    key, options, references, systems = task
+    return METRICS[key].count(options, references, systems)
+
+
+def _join(documents: Documents, spans: Sequence[Sequence[range]] | None) -> list[str]:
+    """One segment per range, or per document: its sentences that are not empty."""
+    if spans is None:
+        return [" ".join(filter(None, document)) for document in documents]
+    return [
+        " ".join(filter(None, document[span.start : span.stop]))
+        for document, spans_of_document in zip(documents, spans, strict=True)
+        for span in spans_of_document
+    ]
+
+
+# --- n-grams --------------------------------------------------------------------------------------
+
+
+def _ngrams(tokens: Counts, lengths: Counts, order: int) -> Iterator[tuple[Counts, Counts]]:
+    """How often every n-gram is in the segments of every text, for n from 1 to ``order``.
+
+    Args:
+        tokens: ``(tokens,)`` numbers of the tokens of all texts, one text after the other.
+        lengths: ``(texts, segments)`` how many each segment has.
+        order: the largest n.
+
+    Yields:
+        ``(texts, n-grams)`` counts, and ``(n-grams,)`` the segment in which each is counted.
+    """
+    texts, segments = lengths.shape
+    cell = np.repeat(np.arange(texts * segments), lengths.ravel())
+    text, segment = np.divmod(cell, segments)
+    left = np.cumsum(lengths.ravel())[cell] - np.arange(len(tokens))
+    size = int(tokens.max(initial=0)) + 1
+    # The number of the shorter n-gram that begins at a place; the same in one segment only.
+    found = segment.copy()
+    for n in range(1, order + 1):
+        places = np.flatnonzero(left >= n)
+        keys = found[places] * size + tokens[places + n - 1]
+        unique, inverse = np.unique(keys, return_inverse=True)
+        found[places] = inverse
+        counts = np.bincount(text[places] * len(unique) + inverse, minlength=texts * len(unique))
+        of_segment = np.zeros(len(unique), np.int64)
+        of_segment[inverse] = segment[places]
+        yield counts.reshape(texts, len(unique)), of_segment
+
+
+def _numbered(texts: Sequence[Sequence[Sequence[str]]]) -> tuple[Counts, Counts]:
+    """The words of segments as numbers, and the lengths of the segments, for :func:`_ngrams`."""
+    known: dict[str, int] = {}
+    words = [known.setdefault(word, len(known)) for text in texts for one in text for word in one]
+    return np.array(words, np.int64), np.array([[*map(len, text)] for text in texts], np.int64)
+
+
+def _per_segment(values: Counts, segment: Counts, segments: int) -> Counts:
+    return np.bincount(segment, values, segments).astype(np.int64)
+
+
+# --- BLEU -----------------------------------------------------------------------------------------
+
+
+class _MosesTokens(BaseTokenizer):
+    """Stands for Moses' tokeniser in signatures; the text that it is given has tokens already."""
+
+    def __init__(self, lang: str, given: bool) -> None:
+        tool = f"{MOSES}-{lang or 'en'},sacremoses-{version('sacremoses')}"
+        self._signature = f"{tool},hyp:tokens" if given else tool
+
+    def signature(self) -> str:
+        """Its name in the signature of a score; ``given``: the translations are tokens."""
+        return self._signature
+
+    def __call__(self, line: str) -> str:
+        """The same line."""
+        return line
 
 
 @cache
 def build_bleu(options: Options) -> Any:
-    """sacreBLEU's BLEU; the same object for all units of segments.
+    """sacreBLEU's BLEU, whose tokeniser caches words.
 
     Raises:
         GtransError: the tokeniser needs a package or model that is not there.
@@ -102,27 +342,66 @@ def build_bleu(options: Options) -> Any:
         )
         raise GtransError(f"{chosen} cannot be used: {reason}") from error
     if moses:
-        # It gets tokens, those of with_words.
-        bleu.tokenizer = MosesTokens(options.target_lang, options.given_tokens)
+        bleu.tokenizer = _MosesTokens(options.target_lang, options.given_tokens)
         bleu.tokenizer_signature = bleu.tokenizer.signature()
     return bleu
 
 
 def with_words(documents: Documents, options: Options) -> Documents:
-    """The documents as the tokeniser is given them: with Moses, their tokens."""
-    if options.tokenize == MOSES:
-        return moses_tokens(documents, options.target_lang)
-    return documents
+    """The documents as the tokeniser is given them: with Moses, their tokens.
+
+    Papers that score "tokenised output and references" count the n-grams of Moses' tokens
+    (``multi-bleu.perl``). Case and characters are kept; there are no escapes.
+    """
+    if options.tokenize != MOSES:
+        return documents
+    # Imported on demand, because sacremoses starts slowly.
+    from sacremoses import MosesTokenizer
+
+    tokenize: Any = MosesTokenizer(options.target_lang or "en").tokenize
+    return [
+        [tokenize(sentence, escape=False, return_str=True) for sentence in document]
+        for document in documents
+    ]
+
+
+_ESCAPES = (
+    *("&amp;", "&apos;", "&quot;", "&lt;", "&gt;", "&#124;", "&#91;", "&#93;", "&bar;", "&bra;"),
+    *("&ket;", "@-@", "@,@", "@.@"),
+)
+
+
+def check_unescaped(name: str, documents: Documents, references: Documents) -> None:
+    """Reject tokens with escapes of Moses, which would count as other words.
+
+    Args:
+        name: the system that they are of.
+        documents: its tokens.
+        references: plain text. What stands there, too, is no escape.
+
+    Raises:
+        GtransError: some have escapes.
+    """
+    plain = "\n".join(sentence for document in references for sentence in document)
+    sentences = [sentence for document in documents for sentence in document]
+    for escape in _ESCAPES:
+        found = sum(escape in sentence for sentence in sentences)
+        if found and escape not in plain:
+            raise GtransError(
+                f"--hyp-tokens: {found} sentences of {name} have '{escape}', an escape of Moses; "
+                "give tokens without escapes, as 'gtrans translate --tokens' writes them"
+            )
+
+
+def _bleu_words(segment: str, options: Options) -> list[str]:
+    text = segment.lower() if options.lowercase else segment
+    return str(build_bleu(options).tokenizer(text.rstrip())).split()
 
 
 def token_counts(documents: Documents, options: Options) -> list[int]:
     """The number of BLEU's tokens of each sentence of plain text."""
-    count = build_bleu(options)._preprocess_segment
-    return [
-        len(count(sentence).split())
-        for document in with_words(documents, options)
-        for sentence in document
-    ]
+    documents = with_words(documents, options)
+    return [len(_bleu_words(it, options)) for document in documents for it in document]
 
 
 def counts_words_by_spaces(key: str, options: Options) -> bool:
@@ -133,38 +412,123 @@ def counts_words_by_spaces(key: str, options: Options) -> bool:
     return METRICS[key].of_words and name.split("-")[0] in _BY_SPACES
 
 
-def _chrf(options: Options) -> Any:
-    return CHRF(lowercase=options.lowercase)
+def _bleu_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
+    """Lengths of translation and closest reference, matches of 1- to 4-grams, totals of these."""
+    texts = [[_bleu_words(it, options) for it in text] for text in (*references, *systems)]
+    tokens, lengths = _numbered(texts)
+    count, segments = len(references), lengths.shape[1]
+    found = np.zeros((len(systems), segments, 10), np.float64)
+    of_systems = lengths[count:]
+    found[:, :, 0] = of_systems
+    # The closest length; of two equally close ones the smaller.
+    distance = np.abs(of_systems[:, None] - lengths[None, :count])
+    order = distance * (lengths.max(initial=0) + 1) + lengths[None, :count]
+    closest = order.argmin(1)
+    found[:, :, 1] = np.take_along_axis(lengths[:count], closest, 0)
+    for n, (counts, segment) in enumerate(_ngrams(tokens, lengths, 4)):
+        limit = counts[:count].max(0)
+        for own, system in zip(found, counts[count:], strict=True):
+            own[:, 2 + n] = _per_segment(np.minimum(system, limit), segment, segments)
+        found[:, :, 6 + n] = np.maximum(of_systems - n, 0)
+    return list(found)
 
 
-def _chrf_pp(options: Options) -> Any:
-    return CHRF(lowercase=options.lowercase, word_order=2)
+def _bleu(sums: Statistics) -> Statistics:
+    """BLEU from sums of :func:`_bleu_counts`, by sacreBLEU's formula."""
+    scores = [
+        BLEU.compute_bleu(row[2:6], row[6:], int(row[0]), int(row[1]), smooth_method="exp").score
+        for row in sums.reshape(-1, 10).tolist()
+    ]
+    return np.array(scores).reshape(sums.shape[:-1])
 
 
-class _CharactersSignature(CHRFSignature):
-    """The signature of chrF2++ whose words are characters."""
+# --- chrF -----------------------------------------------------------------------------------------
 
-    def __init__(self, args: dict[str, Any]) -> None:
-        super().__init__(args)
-        self.info["words"] = "characters"
+_PUNCTUATION = frozenset(string.punctuation)
+_CHARACTER_ORDER = 6
 
 
-class _CharactersCHRF(CHRF):
-    """chrF2++ of text without spaces: each of its characters is a word.
+def _chrf_words(segment: str) -> list[str]:
+    """The words of chrF++: one punctuation mark is separated from each, that at its end first."""
+    words: list[str] = []
+    for word in segment.split():
+        if len(word) > 1 and word[-1] in _PUNCTUATION:
+            words += [word[:-1], word[-1]]
+        elif len(word) > 1 and word[0] in _PUNCTUATION:
+            words += [word[0], word[1:]]
+        else:
+            words.append(word)
+    return words
 
-    With words by spaces, the space that joins two sentences would change the score.
+
+def _chrf_counts(
+    options: Options, references: _Texts, systems: _Texts, words: int = 0, spaces: bool = False
+) -> list[Statistics]:
+    """For n-grams of 1 to 6 characters, then of words: of translation, of reference, of both.
+
+    Of several references a segment takes the one with the best score.
+
+    Args:
+        options: case.
+        references, systems: the segments of each.
+        words: the largest order of words.
+        spaces: characters of text without spaces are words.
     """
+    lower = str.lower if options.lowercase else str
+    texts = [[spaced(lower(it)) if spaces else lower(it) for it in text]
+             for text in (*references, *systems)]  # fmt: skip
+    bare = [["".join(it.split()) for it in text] for text in texts]
+    joined = "".join(it for text in bare for it in text)
+    characters = np.frombuffer(joined.encode("utf-32-le"), np.uint32).astype(np.int64)
+    lengths = np.array([[*map(len, text)] for text in bare], np.int64)
+    sides = [(characters, lengths, _CHARACTER_ORDER)]
+    if words:
+        sides.append((*_numbered([[_chrf_words(it) for it in text] for text in texts]), words))
+    count, segments = len(references), lengths.shape[1]
+    found = np.zeros((count, len(systems), segments, 0), np.float64)
+    for tokens, sizes, order in sides:
+        for n, (counts, segment) in enumerate(_ngrams(tokens, sizes, order)):
+            totals = np.maximum(sizes - n, 0)
+            both = [
+                [_per_segment(np.minimum(one, other), segment, segments) for one in counts[count:]]
+                for other in counts[:count]
+            ]
+            own = totals[None, count:] * (totals[:count, None] > 0)
+            reference = np.broadcast_to(totals[:count, None], own.shape)
+            found = np.concatenate([found, np.stack([own, reference, np.array(both)], -1)], -1)
+    best = _chrf(found).argmax(0)[None, :, :, None]
+    return list(np.take_along_axis(found, best, 0)[0])
 
-    _SIGNATURE_TYPE = _CharactersSignature
 
-    def _preprocess_segment(self, sent: str) -> str:
-        return str(super()._preprocess_segment(spaced(sent)))
+def _chrf(sums: Statistics) -> Statistics:
+    """chrF2 from sums of :func:`_chrf_counts`: means over the orders that both sides have."""
+    own, reference, both = (sums[..., part::3] for part in range(3))
+    counted = (own > 0) & (reference > 0)
+    precision = np.where(counted, both / np.where(counted, own, 1), 0.0)
+    recall = np.where(counted, both / np.where(counted, reference, 1), 0.0)
+    orders = np.maximum(counted.sum(-1), 1)
+    # One after the other, as sacreBLEU adds them, for equal last digits.
+    mean_precision = sum(precision[..., n] for n in range(own.shape[-1])) / orders
+    mean_recall = sum(recall[..., n] for n in range(own.shape[-1])) / orders
+    weighted = 4 * mean_precision + mean_recall
+    score: Statistics = 5 * mean_precision * mean_recall / np.where(weighted > 0, weighted, 1.0)
+    return 100 * score
 
 
-def _d_chrf_pp(options: Options) -> Any:
-    if options.without_spaces or options.target_lang in WITHOUT_SPACES:
-        return _CharactersCHRF(lowercase=options.lowercase, word_order=2)
-    return _chrf_pp(options)
+def _chrf_pp_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
+    return _chrf_counts(options, references, systems, words=2)
+
+
+def _d_chrf_pp_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
+    """With words by spaces, the space that joins two sentences would change the score."""
+    return _chrf_counts(options, references, systems, 2, _without_spaces(options))
+
+
+def _without_spaces(options: Options) -> bool:
+    return options.without_spaces or options.target_lang in WITHOUT_SPACES
+
+
+# --- TER ------------------------------------------------------------------------------------------
 
 
 def _asian(options: Options) -> bool:
@@ -172,28 +536,198 @@ def _asian(options: Options) -> bool:
     return options.target_lang in _ASIAN or options.tokenize in _ASIAN
 
 
-def _ter(options: Options) -> Any:
-    asian = _asian(options)
-    return TER(normalized=asian, asian_support=asian)
+@cache
+def _ter_metric(options: Options) -> Any:
+    return TER(normalized=_asian(options), asian_support=_asian(options))
 
 
-def _meteor(options: Options) -> Any:
-    # Imported on demand: importing nltk takes longer than scoring a small corpus.
-    from gtrans.evaluation.meteor import METEOR
+def _ter_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
+    """Edits of each segment, and the mean length of its references."""
+    score = _ter_metric(options).sentence_score
+    of_segments = [list(it) for it in zip(*references, strict=True)]
+    found = [
+        [score(own, others) for own, others in zip(text, of_segments, strict=True)]
+        for text in systems
+    ]
+    return [np.array([[it.num_edits, it.ref_length] for it in one], np.float64) for one in found]
 
-    return METEOR(build_bleu(options).tokenizer, options.target_lang)
 
+def _ter(sums: Statistics) -> Statistics:
+    """TER; without a word in the reference, 100 for any edit."""
+    edits, length = sums[..., 0], sums[..., 1]
+    share = np.where(length > 0, edits / np.where(length > 0, length, 1), edits > 0)
+    return 100 * share
+
+
+# --- METEOR ---------------------------------------------------------------------------------------
+
+# Languages with a stemmer of Snowball's; English has Porter's, nltk's default for METEOR.
+_SNOWBALL = {
+    "ar": "arabic", "da": "danish", "de": "german", "es": "spanish", "fi": "finnish",
+    "fr": "french", "hu": "hungarian", "it": "italian", "nb": "norwegian", "nl": "dutch",
+    "nn": "norwegian", "no": "norwegian", "pt": "portuguese", "ro": "romanian", "ru": "russian",
+    "sv": "swedish",
+}  # fmt: skip
+
+
+def stem_function(lang: str) -> tuple[str, Callable[[str], str] | None]:
+    """Name of the stemmer of a language, and the stemmer; ``("", None)`` if it has none."""
+    # Imported on demand, here and below: nltk takes longer than scoring a small corpus.
+    if lang == "en":
+        from nltk.stem.porter import PorterStemmer
+
+        return "porter", PorterStemmer().stem
+    if lang in _SNOWBALL:
+        from nltk.stem.snowball import SnowballStemmer
+
+        return f"snowball-{_SNOWBALL[lang]}", SnowballStemmer(_SNOWBALL[lang]).stem
+    return "", None
+
+
+class _Words:
+    """The parts of nltk's METEOR that depend on the language; without, words have no more forms."""
+
+    def __init__(self, lang: str) -> None:
+        self.name, stem = stem_function(lang)
+        self.stem = cache(stem or str)
+        self.wordnet = _wordnet() if lang == "en" else None
+
+    def synsets(self, word: str) -> list[Any]:
+        return self.wordnet.synsets(word) if self.wordnet else []
+
+
+def _wordnet() -> Any:
+    """English WordNet if nltk finds it on this machine, otherwise None; nothing is downloaded."""
+    import nltk
+
+    for resource in ("corpora/wordnet", "corpora/wordnet.zip"):
+        try:
+            nltk.data.find(resource)
+        except LookupError:
+            continue
+        return nltk.corpus.wordnet
+    return None
+
+
+_words = cache(_Words)
+
+
+def _meteor_counts(options: Options, references: _Texts, systems: _Texts) -> list[Statistics]:
+    """METEOR of each segment, and the number 1.
+
+    It is nltk's (Lavie and Agarwal 2007), with one set of parameters for all languages: words
+    match, then their stems, then synonyms. METEOR 1.5 (Denkowski and Lavie 2014) has other scores.
+    """
+    from nltk.translate.meteor_score import meteor_score
+
+    tokenizer, words = build_bleu(options).tokenizer, _words(options.target_lang)
+    tools: Any = {"stemmer": words, "wordnet": words}
+    of_references, of_systems = (
+        [[tokenizer(it.rstrip()).split() for it in text] for text in side]
+        for side in (references, systems)
+    )
+    of_segments = [*zip(*of_references, strict=True)]
+    found = [
+        [meteor_score(others, own, **tools) for own, others in zip(text, of_segments, strict=True)]
+        for text in of_systems
+    ]
+    return [np.array([[it, 1] for it in one], np.float64) for one in found]
+
+
+def _meteor(sums: Statistics) -> Statistics:
+    return 100 * sums[..., 0] / sums[..., 1]
+
+
+# --- signatures and the list ----------------------------------------------------------------------
+
+
+def _signed(metric: Any, references: int) -> Signature:
+    """sacreBLEU's signature, which it has once a metric has scored something."""
+    metric.corpus_score([""], [[""]] * references)
+    signature: Signature = metric.get_signature()
+    return signature
+
+
+def _bleu_signature(options: Options, references: int) -> str:
+    return str(_signed(build_bleu(options), references))
+
+
+def _chrf_signature(options: Options, references: int, words: int = 0) -> str:
+    return str(_signed(CHRF(lowercase=options.lowercase, word_order=words), references))
+
+
+def _d_chrf_pp_signature(options: Options, references: int) -> str:
+    signature = _signed(CHRF(lowercase=options.lowercase, word_order=2), references)
+    if _without_spaces(options):
+        signature.update("words", "characters")
+    return str(signature)
+
+
+def _meteor_signature(options: Options, references: int) -> str:
+    words = _words(options.target_lang)
+    modules = ["exact", *([f"stem[{words.name}]"] if words.name else [])]
+    modules += ["wordnet"] if words.wordnet else []
+    signature = Signature({"num_refs": references})
+    for key, value in {
+        "case": "lc", "tok": build_bleu(options).tokenizer.signature(),
+        "modules": "+".join(modules), "alpha": 0.9, "beta": 3.0, "gamma": 0.5,  # nltk's defaults
+        "nltk": version("nltk"), "comparable-with-1.5": False,
+    }.items():  # fmt: skip
+        signature.update(key, value)
+    return str(signature)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """An entry of :data:`METRICS`.
+
+    Attributes:
+        label: name in tables.
+        unit: unit of a segment.
+        count: the statistics of every segment of each system, from options, references, systems.
+        compute: scores from sums of statistics.
+        signature: from options and the number of references.
+        higher_is_better: false for error rates.
+        of_words: it counts the words of the tokeniser.
+    """
+
+    label: str
+    unit: Unit
+    count: Callable[[Options, _Texts, _Texts], list[Statistics]]
+    compute: Callable[[Statistics], Statistics]
+    signature: Callable[[Options, int], str]
+    higher_is_better: bool = True
+    of_words: bool = False
+
+
+_BLEU = Metric("s-BLEU", "sentence", _bleu_counts, _bleu, _bleu_signature, of_words=True)
+_CHRF = Metric("chrF2", "sentence", _chrf_counts, _chrf, _chrf_signature)
+_CHRF_PP = replace(
+    _CHRF,
+    label="chrF2++",
+    count=_chrf_pp_counts,
+    signature=lambda options, references: _chrf_signature(options, references, words=2),
+)
 
 METRICS: dict[str, Metric] = {
-    "s_bleu": Metric("s-BLEU", "sentence", build_bleu, of_words=True),
-    "d_bleu": Metric("d-BLEU", "document", build_bleu, of_words=True),
-    "d_bleu_instance": Metric("d-BLEU (instances)", "instance", build_bleu, of_words=True),
-    "chrf": Metric("chrF2", "sentence", _chrf, part_of="chrf_pp"),
-    "chrf_pp": Metric("chrF2++", "sentence", _chrf_pp),
-    "d_chrf_pp": Metric("chrF2++ (documents)", "document", _d_chrf_pp),
-    "ter": Metric("TER", "sentence", _ter, higher_is_better=False),
-    "meteor": Metric("METEOR", "sentence", _meteor, of_words=True),
-}
+    "s_bleu": _BLEU,
+    "d_bleu": replace(_BLEU, label="d-BLEU", unit="document"),
+    "d_bleu_instance": replace(_BLEU, label="d-BLEU (instances)", unit="instance"),
+    "chrf": _CHRF,
+    "chrf_pp": _CHRF_PP,
+    "d_chrf_pp": Metric(
+        "chrF2++ (documents)", "document", _d_chrf_pp_counts, _chrf, _d_chrf_pp_signature
+    ),
+    "ter": Metric(
+        "TER", "sentence", _ter_counts, _ter,
+        lambda options, references: str(_signed(_ter_metric(options), references)),
+        higher_is_better=False,
+    ),
+    "meteor": Metric(
+        "METEOR", "sentence", _meteor_counts, _meteor, _meteor_signature,
+        of_words=True,
+    ),
+}  # fmt: skip
 """Every score that :func:`measure` can compute, in the order of reports."""
 
 DOCUMENT_METRICS = tuple(key for key, spec in METRICS.items() if spec.unit == "document")

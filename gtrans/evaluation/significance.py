@@ -1,10 +1,9 @@
 """Significance tests: is the difference between two systems more than chance?
 
 Sentences of one document are not independent: a system that gets the topic of a document
-right gets many of its sentences right. So whole documents are drawn or swapped. The resampling
-is done by sacreBLEU's ``PairedTest``, which resamples its segments. For d-BLEU these are
-documents. For a score over sentences or instances, the statistics of the segments of a document
-are summed first; this does not change the corpus score.
+right gets many of its sentences right. So whole documents are drawn or swapped; the statistics of
+the segments of a document are summed first, which does not change the corpus score. Random
+numbers are those of sacreBLEU's ``PairedTest`` with the same seed.
 
 Two p-values are given. That of sacreBLEU counts only trials *above* the observed difference.
 So two equal translations get p = 1/(trials + 1), and so do any two systems on three documents,
@@ -25,27 +24,23 @@ one-sided randomisation test; n units give no p below 1 in 2 to the n with any m
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.base import Metric
-from sacrebleu.significance import PairedTest
 from scipy.stats import binomtest
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.scores import Measurement, Statistics
+from gtrans.evaluation.metrics import Measurement, Statistics
 
 Resample = Literal["document", "sentence", "none"]
 Direction = Literal["better", "worse", "even"]
 BOOTSTRAP_TRIALS = 1000
 RANDOMISATION_TRIALS = 10_000
 SIGNIFICANT = 0.05
-# Smaller differences between scores are rounding errors.
-_ROUNDING = 1e-9
-_NO_TEXT = "the statistics of the texts are given, so no text is read here"
+_ROUNDING = 1e-9  # smaller differences between scores are rounding errors
+_AT_ONCE = 20_000_000  # units of trials in memory
 
 
 @dataclass(frozen=True)
@@ -125,10 +120,10 @@ class Comparison:
 
     difference: float
     direction: Direction
-    interval: tuple[float, float] | None
-    bootstrap: PairedResult | None
-    randomisation: PairedResult | None
     sign_test: SignTest
+    interval: tuple[float, float] | None = None
+    bootstrap: PairedResult | None = None
+    randomisation: PairedResult | None = None
     non_inferiority: NonInferiority | None = None
 
     @property
@@ -155,63 +150,16 @@ class Resampling:
     comparisons: dict[str, Comparison]
 
 
-class _Trials(Metric):
-    """A metric for ``PairedTest`` that takes statistics in place of hypotheses.
-
-    It keeps the score of every trial, in order, because ``PairedTest`` returns only its p-value.
-    The last column of the statistics does not belong to the metric: ``shares`` has its sums.
-    """
-
-    def __init__(self, measurement: Measurement) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._compute = measurement.compute
-        self.num_refs = 1
-        self.scores: list[float] = []
-        self.shares: list[float] = []
-
-    def _extract_corpus_statistics(self, hypotheses: Any, references: Any) -> Any:
-        return hypotheses
-
-    def _aggregate_and_compute(self, stats: Any) -> Any:
-        return self._compute_score_from_stats(stats.sum(0))
-
-    def _compute_score_from_stats(self, stats: Any) -> Any:
-        *own, share = (float(column) for column in stats)
-        value = self._compute(own)
-        self.scores.append(value)
-        self.shares.append(share)
-        return _Value(value)
-
-    # Abstract in sacreBLEU. They make statistics from text, and here the statistics are given.
-
-    def _preprocess_segment(self, sent: str) -> str:
-        raise NotImplementedError(_NO_TEXT)
-
-    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        raise NotImplementedError(_NO_TEXT)
-
-    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> Any:
-        raise NotImplementedError(_NO_TEXT)
-
-
-@dataclass(frozen=True)
-class _Value:
-    """The attributes of a sacreBLEU score that ``PairedTest`` uses."""
-
-    score: float
-    name: str = "score"
-
-
-def seed() -> str:
-    """The random seed of all resampling, as sacreBLEU reads it from the environment.
+def seed() -> int | None:
+    """The random seed of all resampling, that of sacreBLEU; None: another one in every call.
 
     Raises:
-        GtransError: it is neither a number nor ``none``.
+        GtransError: ``SACREBLEU_SEED`` is neither a number nor ``none``.
     """
     found = os.environ.get("SACREBLEU_SEED", "12345").lower()
     if found != "none" and not (found.isdecimal() and found.isascii()):
         raise GtransError(f"`SACREBLEU_SEED` must be a number or none, but is '{found}'.")
-    return found
+    return None if found == "none" else int(found)
 
 
 def resample(
@@ -238,108 +186,83 @@ def resample(
     """
     grouped = unit == "document" and measurement.unit != "document"
     statistics = {
-        name: _sum_by_document(values, measurement.documents) if grouped else values
+        name: sum_by(measurement.documents, values) if grouped else values
         for name, values in measurement.statistics.items()
     }
     baseline, *others = statistics
     units = len(statistics[baseline])
-    segments = np.bincount(measurement.documents) if grouped else np.ones(units)
-    confidence: dict[str, Confidence] = {}
-    paired: dict[str, _Paired] = {}
+    sizes = np.bincount(measurement.documents) if grouped else np.ones(units)
+    drawn: dict[str, NDArray[Any]] = {}
     if unit != "none" and units > 1:
-        confidence, paired = _paired_tests(
-            measurement,
-            statistics,
-            segments / segments.sum(),
-            bootstrap_trials,
-            randomisation_trials,
-            margin,
-        )
+        times = _drawn(units, bootstrap_trials)
+        drawn = {name: measurement.compute(times @ it) for name, it in statistics.items()}
     comparisons = {}
     for name in others:
-        tests = paired.get(name)
         difference = measurement.score(name) - measurement.score(baseline)
         direction: Direction = "even"
         if abs(difference) > _ROUNDING:
             direction = "better" if (difference > 0) == measurement.higher_is_better else "worse"
-        comparisons[name] = Comparison(
-            difference=difference,
-            direction=direction,
-            interval=tests.interval if tests else None,
-            bootstrap=tests.bootstrap if tests else None,
-            randomisation=tests.randomisation if tests else None,
-            sign_test=sign_test(measurement, baseline, name),
-            non_inferiority=tests.non_inferiority if tests else None,
-        )
+        comparison = Comparison(difference, direction, sign_test(measurement, baseline, name))
+        if drawn:
+            changes = drawn[name] - drawn[baseline]
+            low, high = np.percentile(changes, [2.5, 97.5])
+            swapped, shares = _swapped(
+                measurement, statistics[baseline], statistics[name], sizes, randomisation_trials
+            )
+            comparison = replace(
+                comparison,
+                interval=(float(low), float(high)),
+                bootstrap=PairedResult(
+                    p_value(changes - changes.mean(), difference),
+                    _p_of_sacrebleu(np.abs(changes) - np.abs(changes).mean(), difference),
+                    bootstrap_trials,
+                ),
+                randomisation=PairedResult(
+                    p_value(swapped, difference),
+                    _p_of_sacrebleu(np.abs(swapped), difference),
+                    randomisation_trials,
+                ),
+            )
+            if margin is not None:
+                sign = 1 if measurement.higher_is_better else -1
+                p = _p_above(sign * swapped + margin * shares, sign * difference + margin)
+                not_worse = NonInferiority(margin, p, randomisation_trials)
+                comparison = replace(comparison, non_inferiority=not_worse)
+        comparisons[name] = comparison
+    confidence = {name: _confidence(scores) for name, scores in drawn.items()}
     return Resampling("document" if grouped else measurement.unit, units, confidence, comparisons)
 
 
-def _sum_by_document(statistics: Statistics, documents: NDArray[np.int64]) -> Statistics:
-    sums = np.zeros((documents[-1] + 1, statistics.shape[1]))
-    np.add.at(sums, documents, statistics)
+def sum_by(groups: NDArray[np.int64], values: Statistics) -> Statistics:
+    """The sums of rows by the number of their group, ``(groups, columns)``."""
+    sums = np.zeros((int(groups.max()) + 1, values.shape[1]))
+    np.add.at(sums, groups, values)
     return sums
 
 
-@dataclass(frozen=True)
-class _Paired:
-    """What resampling says of a system and the baseline; as in :class:`Comparison`."""
-
-    interval: tuple[float, float]
-    bootstrap: PairedResult
-    randomisation: PairedResult
-    non_inferiority: NonInferiority | None
+def _drawn(units: int, trials: int) -> Statistics:
+    """How often each unit is in each corpus of the bootstrap, ``(trials, units)``."""
+    places = np.random.default_rng(seed()).choice(units, (trials, units))
+    times = np.zeros((trials, units))
+    np.add.at(times, (np.arange(trials)[:, None], places), 1)
+    return times
 
 
-def _paired_tests(
-    measurement: Measurement,
-    statistics: dict[str, Statistics],
-    share: NDArray[Any],
-    bootstrap_trials: int,
-    swap_trials: int,
-    margin: float | None,
-) -> tuple[dict[str, Confidence], dict[str, _Paired]]:
-    """Both tests of ``PairedTest``, with our p-values and its own; ``share``: of each unit."""
-    baseline, *others = statistics
-    # What a side of a trial has of the system, from 0 to 1.
-    statistics = {
-        name: np.column_stack([values, share * (name != baseline)])
-        for name, values in statistics.items()
-    }
-    drawn, _, drawn_results = _paired_test("bs", measurement, statistics, bootstrap_trials)
-    confidence = {baseline: _confidence(drawn[1 : 1 + bootstrap_trials])}
-    if not others:
-        return confidence, {}
-    swapped, shares, swapped_results = _paired_test("ar", measurement, statistics, swap_trials)
-    # Each test first computes the score of the baseline (the bootstrap also its trials). Then it
-    # computes, for every other system, its score, the trials of one side and those of the other.
-    drawn_scores, swapped_scores, shares = drawn[1 + bootstrap_trials :], swapped[1:], shares[1:]
-    paired = {}
-    for name in others:
-        observed = measurement.score(name) - measurement.score(baseline)
-        of_baseline, of_system, drawn_scores = _take(drawn_scores, bootstrap_trials)
-        confidence[name] = _confidence(of_system)
-        differences = of_system - of_baseline
-        low, high = np.percentile(differences, [2.5, 97.5])
-        bootstrap = PairedResult(
-            p_value(differences - differences.mean(), observed),
-            float(drawn_results[name].p_value),
-            bootstrap_trials,
-        )
-        one, other, swapped_scores = _take(swapped_scores, swap_trials)
-        of_one, of_other, shares = _take(shares, swap_trials)
-        randomisation = PairedResult(
-            p_value(one - other, observed),
-            float(swapped_results[name].p_value),
-            swap_trials,
-        )
-        not_worse = None
-        if margin is not None:
-            sign = 1 if measurement.higher_is_better else -1
-            given_back = margin * (of_one - of_other)
-            p = _p_above(sign * (one - other) + given_back, sign * observed + margin)
-            not_worse = NonInferiority(margin, p, swap_trials)
-        paired[name] = _Paired((float(low), float(high)), bootstrap, randomisation, not_worse)
-    return confidence, paired
+def _swapped(
+    measurement: Measurement, one: Statistics, other: Statistics, sizes: NDArray[Any], trials: int
+) -> tuple[Statistics, Statistics]:
+    """Approximate randomisation: units swapped between two systems at random.
+
+    Returns:
+        for each trial the difference of the scores of its two sides, and the share of all units
+        that the other system has on the first side, less that on the second one.
+    """
+    chosen = np.random.default_rng(seed()).integers(2, size=(trials, len(one)), dtype=bool)
+    rows = np.column_stack([other - one, 2 * sizes / sizes.sum()])
+    parts = np.array_split(chosen, 1 + chosen.size // _AT_ONCE)
+    change = np.concatenate([part @ rows for part in parts])
+    first, second = other.sum(0) - change[:, :-1], one.sum(0) + change[:, :-1]
+    return measurement.compute(first) - measurement.compute(second), 1 - change[:, -1]
 
 
 def _confidence(trials: NDArray[Any]) -> Confidence:
@@ -348,22 +271,6 @@ def _confidence(trials: NDArray[Any]) -> Confidence:
     ordered = np.sort(trials)
     ends = float(ordered[outside]), float(ordered[len(trials) - outside - 1])
     return Confidence(ends, float(ordered.mean()), len(trials))
-
-
-def _paired_test(
-    kind: str, measurement: Measurement, statistics: dict[str, Statistics], trials: int
-) -> tuple[NDArray[Any], NDArray[Any], dict[str, Any]]:
-    """All scores that sacreBLEU's test computes, in order, their shares, and its results."""
-    metric = _Trials(measurement)
-    systems: Any = list(statistics.items())
-    _, results = PairedTest(systems, {"": metric}, None, test_type=kind, n_samples=trials)()
-    by_system = dict(zip(statistics, results["score"], strict=True))
-    return np.array(metric.scores), np.array(metric.shares), by_system
-
-
-def _take(scores: NDArray[Any], trials: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The trials of both sides, which follow the score of a system, and the remaining scores."""
-    return scores[1 : 1 + trials], scores[1 + trials : 1 + 2 * trials], scores[1 + 2 * trials :]
 
 
 def p_value(trials: NDArray[Any], observed: float) -> float:
@@ -377,6 +284,10 @@ def _p_above(trials: NDArray[Any], observed: float) -> float:
     return float((extreme + 1) / (len(trials) + 1))
 
 
+def _p_of_sacrebleu(trials: NDArray[Any], observed: float) -> float:
+    return float((np.count_nonzero(trials > abs(observed)) + 1) / (len(trials) + 1))
+
+
 def sign_test(measurement: Measurement, baseline: str, system: str) -> SignTest:
     """The sign test of Collins et al. (2005), two-sided.
 
@@ -386,17 +297,11 @@ def sign_test(measurement: Measurement, baseline: str, system: str) -> SignTest:
     """
     old, new = measurement.statistics[baseline], measurement.statistics[system]
     total = old.sum(0)
-    before = measurement.compute(total.tolist())
-    better = worse = 0
-    for change in new - old:
-        if not change.any():
-            continue
-        effect = measurement.compute((total + change).tolist()) - before
-        if abs(effect) > _ROUNDING:
-            if (effect > 0) == measurement.higher_is_better:
-                better += 1
-            else:
-                worse += 1
+    changes = (new - old)[(new != old).any(1)]
+    effects = measurement.compute(total + changes) - measurement.compute(total)
+    if not measurement.higher_is_better:
+        effects = -effects
+    better, worse = int((effects > _ROUNDING).sum()), int((effects < -_ROUNDING).sum())
     decided = better + worse
     p = float(binomtest(better, decided).pvalue) if decided else 1.0
     return SignTest(better, worse, len(old) - decided, p)

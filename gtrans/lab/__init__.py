@@ -32,8 +32,8 @@ def add_readers() -> None:
 
 def add_columns() -> None:
     """Add the columns of ``gtrans score``."""
-    from gtrans.evaluation.columns import COLUMNS
+    from gtrans.evaluation.other_scores import SCORES
     from gtrans.lab import ctxpro, lexical_consistency
 
-    COLUMNS["--ctxpro"] = ctxpro.COLUMN
-    COLUMNS["--lexical-consistency"] = lexical_consistency.COLUMN
+    SCORES["--ctxpro"] = ctxpro.SCORE
+    SCORES["--lexical-consistency"] = lexical_consistency.SCORE

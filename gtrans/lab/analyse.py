@@ -36,12 +36,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gtrans.cli.shared.model_options import add_read, add_scoring, add_units, check_scoring
-from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
 from gtrans.lab.plots import add_plot, check_figure, title_of
 from gtrans.lab.runs import add_checkpoints, by_label, labelled_paths
 from gtrans.libraries import ENGINE
-from gtrans.messages import json_text, print_lines
+from gtrans.messages import aligned, json_text, print_lines
 
 if TYPE_CHECKING:
     from gtrans.lab.gradients import Reach

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gtrans.cli.shared.tables import aligned
 from gtrans.data.documents import resolve
 from gtrans.data.instances import MARKS_PER_SENTENCE, split_instances
 from gtrans.errors import GtransError
 from gtrans.identity.json_files import read_object
-from gtrans.messages import json_text, print_lines
+from gtrans.messages import aligned, json_text, print_lines
 from gtrans.text.prepared_folder import STATE_FILE, read_state
 from gtrans.text.reader import Sides
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gtrans.errors import GtransError
-from gtrans.evaluation.columns import Column, Found, Given
 from gtrans.evaluation.contrastive.contrapro import read_entries
-from gtrans.evaluation.report import aligned_rows
-from gtrans.evaluation.scores import Measurement
+from gtrans.evaluation.metrics import Measurement
+from gtrans.evaluation.other_scores import Found, Given, OtherScore
+from gtrans.messages import aligned
 from gtrans.text.reader import plain_lines, read_documents, read_identified
 
 KEY = "ctxpro"
@@ -110,7 +110,7 @@ def measure(given: Given) -> Found:
         signature="match:word|case:lc|punct:no|sentence:last line|unit:example",
         statistics={name: np.stack([it, np.ones_like(it)], 1) for name, it in rights.items()},
         documents=np.arange(len(examples)),
-        compute=lambda sums: 100 * sums[0] / sums[1],
+        compute=lambda sums: 100 * sums[..., 0] / sums[..., 1],
     )
     numbers: dict[str, list[int]] = {}
     for number, example in enumerate(examples):
@@ -128,15 +128,15 @@ def measure(given: Given) -> Found:
         scores = (f"{of_system[rule]['score']:.2f}" for of_system in rules.values())
         rows.append((rule, str(len(chosen)), *scores))
     details = {name: {"rules": of_system} for name, of_system in rules.items()}
-    return Found([measurement], [], details, aligned_rows(rows, left=1))
+    return Found([measurement], [], details, aligned(rows, [0]))
 
 
-COLUMN = Column(
-    keys=(KEY,),
+SCORE = OtherScore(
     settings={
         "metavar": "EVALSET",
         "help": "look for the expected words of this set of ctxpro's (the JSON file of its "
         "evalsets, gzipped or not); each translated document is one example of the set",
     },
     measure=measure,
+    file=True,
 )

@@ -22,7 +22,6 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any, TextIO
 
-from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
 from gtrans.identity.digests import digest, fingerprint
 from gtrans.identity.files import (
@@ -57,7 +56,7 @@ from gtrans.lab.corpus_readers import (
     references_of,
 )
 from gtrans.languages import known_language
-from gtrans.messages import json_text, print_lines, say
+from gtrans.messages import aligned, json_text, print_lines, say
 from gtrans.version import __version__
 
 EXAMPLE = "gtrans get-corpus iwslt17 --from selective-attn/data --out texts"

@@ -37,15 +37,15 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from gtrans.evaluation.characters import is_chinese, is_written_without_spaces
-from gtrans.evaluation.columns import Column, Found, Given
-from gtrans.evaluation.meteor import stem_function
 from gtrans.evaluation.metrics import (
     Documents,
+    Measurement,
     build_bleu,
     counts_words_by_spaces,
+    stem_function,
     with_words,
 )
-from gtrans.evaluation.scores import Measurement
+from gtrans.evaluation.other_scores import Found, Given, OtherScore
 
 KEY = "lexical_consistency"
 MIN_LETTERS = 4
@@ -130,7 +130,7 @@ def measure(given: Given) -> Found:
         statistics={name: it[with_pairs] for name, it in counts.items()},
         documents=np.arange(np.count_nonzero(with_pairs)),
         # 0 where a system has no pair in any of the documents that are drawn
-        compute=lambda sums: 100 * sums[0] / sums[1] if sums[1] else 0.0,
+        compute=lambda sums: 100 * sums[..., 0] / np.maximum(sums[..., 1], 1),
     )
     details = {name: {**it.counts, "of_reference": score} for name, it in systems.items()}
     notes = [f"lexical consistency of the reference: {score:.2f}"]
@@ -139,8 +139,7 @@ def measure(given: Given) -> Found:
     return Found([measurement], notes, details)
 
 
-COLUMN = Column(
-    keys=(KEY,),
+SCORE = OtherScore(
     settings={
         "action": "store_true",
         "help": "also the share of repeated source terms that are translated the same way "
@@ -148,6 +147,7 @@ COLUMN = Column(
     },
     measure=measure,
     aligned=True,
+    needs=("--ref", "--src"),
 )
 
 

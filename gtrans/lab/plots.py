@@ -17,11 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from gtrans.cli.shared.tables import aligned
 from gtrans.errors import GtransError
 from gtrans.identity.files import check_output, replacing
 from gtrans.libraries import require
-from gtrans.messages import json_text, print_lines
+from gtrans.messages import aligned, json_text, print_lines
 
 Kind = Literal["line", "limit", "bars"]
 X = float | str

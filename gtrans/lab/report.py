@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.cli import score
-from gtrans.cli.shared.score_texts import inputs, read_all
+from gtrans.cli.score import inputs, read_all
 from gtrans.cli.shared.system_names import system_names
 from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
-from gtrans.evaluation.report import Report, p_value, to_json
+from gtrans.evaluation.table import Report, p_value, to_json
 from gtrans.evaluation.texts import Texts
 from gtrans.identity.files import atomic_writer, check_output
 from gtrans.messages import in_digits, say
@@ -102,9 +102,7 @@ def _scores(report: Report) -> Iterator[str]:
     """The table of all scores, its notes and signatures."""
     found = to_json(report)
     columns = list(report.measurements.values())
-    heads = [
-        f"<th>{escape(it.label)}{'' if it.higher_is_better else ' ↓'}</th>" for it in columns
-    ]
+    heads = [f"<th>{escape(it.label)}{'' if it.higher_is_better else ' ↓'}</th>" for it in columns]
     yield '<div class="wide"><table><thead><tr><th class="corner">system</th>'
     yield f"{''.join(heads)}</tr></thead><tbody>"
     for name, entry in found["systems"].items():
@@ -197,7 +195,7 @@ def _reader(report: Report, texts: Texts) -> dict[str, Any]:
     if chrf is not None and chrf.unit == "sentence":
         rows = [chrf.statistics[name] for name in names]
         if len(rows[0]) == sum(shape):
-            scores = [[_rounded(chrf.compute(row.tolist())) for row in of] for of in rows]
+            scores = [[_rounded(score) for score in chrf.compute(of).tolist()] for of in rows]
     documents, place = [], 0
     for number, reference in enumerate(references):
         end = place + len(reference)

@@ -15,8 +15,7 @@ from support.score_corpus import HYPOTHESES, INSTANCES, REFERENCES, scores, text
 
 from gtrans.data.instances import split_instances
 from gtrans.errors import GtransError
-from gtrans.evaluation.metrics import METRICS, Options
-from gtrans.evaluation.scores import Corpus, measure
+from gtrans.evaluation.metrics import METRICS, Corpus, Options, measure
 from gtrans.evaluation.texts import read_hypotheses
 
 # --- instances ---------------------------------------------------------------------------

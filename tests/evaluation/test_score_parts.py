@@ -10,10 +10,9 @@ from nltk.stem.snowball import SnowballStemmer
 from nltk.translate.meteor_score import single_meteor_score
 from sacrebleu.metrics import BLEU
 
-from gtrans.evaluation import meteor
-from gtrans.evaluation.buckets import by_position, by_sentence_length
-from gtrans.evaluation.metrics import Options, token_counts
-from gtrans.evaluation.scores import Corpus, Measurement, measure
+from gtrans.evaluation import metrics
+from gtrans.evaluation.metrics import METRICS, Corpus, Measurement, Options, measure, token_counts
+from gtrans.evaluation.table import by_position, by_sentence_length
 
 REFERENCES = [
     ["a b c d e f", "g h i j k", "l m n o", "p q r s t u v w"],
@@ -43,8 +42,8 @@ def bleu(*places: tuple[int, int]) -> float:
 
 def test_bleu_by_position() -> None:
     first, second = by_position(measured("s_bleu")["s_bleu"], 2)
-    assert (first.first, first.last, first.counts) == (1, 2, {"sentences": 5})
-    assert (second.first, second.last, second.counts) == (3, 4, {"sentences": 2})
+    assert (first.first, first.last, first.sentences) == (1, 2, 5)
+    assert (second.first, second.last, second.sentences) == (3, 4, 2)
     assert first.scores["s_bleu"]["hyp"] == bleu((0, 0), (0, 1), (1, 0), (1, 1), (2, 0))
     assert first.scores["mean_of_positions"]["hyp"] == pytest.approx(
         (bleu((0, 0), (1, 0), (2, 0)) + bleu((0, 1), (1, 1))) / 2
@@ -56,8 +55,8 @@ def test_bleu_by_sentence_length() -> None:
     short, middle, long = by_sentence_length(
         measured("s_bleu")["s_bleu"], token_counts(REFERENCES, Options()), [4, 6]
     )
-    assert [bucket.counts["sentences"] for bucket in (short, middle, long)] == [2, 3, 2]
-    assert [bucket.label for bucket in (short, middle, long)] == ["1 to 4", "5 to 6", "7 and more"]
+    assert [bucket.sentences for bucket in (short, middle, long)] == [2, 3, 2]
+    assert [bucket.last for bucket in (short, middle, long)] == [4, 6, None]
     assert short.scores["s_bleu"]["hyp"] == bleu((0, 2), (1, 0))
     assert middle.scores["s_bleu"]["hyp"] == bleu((0, 0), (0, 1), (1, 1))
     assert long.scores["s_bleu"]["hyp"] == bleu((0, 3), (2, 0))
@@ -104,9 +103,12 @@ def test_wordnet_is_used_for_english_where_it_is_at_hand(
     def missing(name: str) -> None:
         raise LookupError(name)
 
-    tokenizer = BLEU().tokenizer
-    monkeypatch.setattr(nltk.data, "find", missing)
-    assert meteor.METEOR(tokenizer, "en").modules == "exact+stem[porter]"
-    monkeypatch.setattr(nltk.data, "find", lambda name: name)
-    assert meteor.METEOR(tokenizer, "en").modules == "exact+stem[porter]+wordnet"
-    assert "wordnet" not in meteor.METEOR(tokenizer, "de").modules
+    def modules(lang: str, found: Any) -> str:
+        monkeypatch.setattr(nltk.data, "find", found)
+        metrics._words.cache_clear()
+        return METRICS["meteor"].signature(Options(target_lang=lang), 1).split("|")[3]
+
+    assert modules("en", missing) == "modules:exact+stem[porter]"
+    assert modules("en", str) == "modules:exact+stem[porter]+wordnet"
+    assert "wordnet" not in modules("de", str)
+    metrics._words.cache_clear()

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU
 
-from gtrans.evaluation.scores import Measurement
+from gtrans.evaluation.metrics import METRICS, Measurement, mean_of
 from gtrans.evaluation.significance import Resample, Resampling, resample, sign_test
 
 Statistics = NDArray[np.float64]
 
 
 def bleu(rows: dict[str, Statistics], documents: NDArray[np.int64]) -> Measurement:
-    metric = BLEU()
     return Measurement(
         key="s_bleu",
         label="s-BLEU",
@@ -29,7 +28,7 @@ def bleu(rows: dict[str, Statistics], documents: NDArray[np.int64]) -> Measureme
         signature="",
         statistics=rows,
         documents=documents,
-        compute=lambda sums: float(metric._compute_score_from_stats(sums).score),
+        compute=METRICS["s_bleu"].compute,
     )
 
 
@@ -47,7 +46,7 @@ def mean(
     return Measurement(
         "mean", "mean", "document" if documents is None else "sentence", higher_is_better, "", rows,
         np.array(range(units) if documents is None else documents),
-        lambda sums: sums[0] / sums[1],
+        mean_of,
     )  # fmt: skip
 
 

@@ -213,7 +213,7 @@ def test_the_column_has_intervals_and_tests(
     hyps = ["--hyp", f"same={ref}", f"varied={write(tmp_path / 'v', text(VARIED))}"]
     arguments = ["score", *hyps, "--ref", ref, "--metrics", "s_bleu", "--lexical-consistency"]
     assert main(arguments) == 1
-    assert "--lexical-consistency needs the reference and the source" in capsys.readouterr().err
+    assert "--lexical-consistency needs --src" in capsys.readouterr().err
     arguments += ["--src", src, "--csv", str(table)]
     assert main(arguments) == 0
     out = capsys.readouterr().out

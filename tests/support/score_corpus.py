@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gtrans.evaluation.metrics import METRICS, Options
-from gtrans.evaluation.scores import Corpus, measure
+from gtrans.evaluation.metrics import METRICS, Corpus, Options, measure
 
 REFERENCES = [
     ["The cat sat on the mat.", "It was black.", "Then it ran into the old garden."],

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from gtrans.cli.shared.tables import aligned
 from gtrans.evaluation.contrastive import (
     Cell,
     Gains,
@@ -17,7 +16,7 @@ from gtrans.evaluation.contrastive import (
     mean_gain,
     pooled,
 )
-from gtrans.messages import change_interval, in_digits
+from gtrans.messages import aligned, change_interval, in_digits
 
 _T = TypeVar("_T")
 

@@ -96,13 +96,14 @@ def quality(items: Sequence[Item], translations: Sequence[str]) -> dict[str, dic
     if not pairs:
         return {}
     # Imported on demand: sacreBLEU needs half a second, which other sets should not.
-    from gtrans.evaluation.metrics import METRICS, Options
+    from gtrans.evaluation.metrics import Corpus, measure
 
-    metrics = {key: METRICS[key].build(Options()) for key in ("s_bleu", "chrf")}
     scores: dict[str, dict[str, float]] = {}
     for phenomenon, of_phenomenon in pairs.items():
         found, references = zip(*of_phenomenon, strict=True)
+        corpus = Corpus([references], [[range(len(references))]])
+        measured = measure(corpus, {"": [found]}, ["s_bleu", "chrf"])
         scores[phenomenon] = {"items": len(found)} | {
-            key: metric.corpus_score(found, [references]).score for key, metric in metrics.items()
+            key: metric.score("") for key, metric in measured.items()
         }
     return scores

@@ -25,8 +25,7 @@ from gtrans.decoding.options import DecodingOptions
 from gtrans.decoding.translator import Translator, lines_of_dataset
 from gtrans.errors import GtransError
 from gtrans.evaluation.characters import is_written_without_spaces
-from gtrans.evaluation.metrics import DOCUMENT_METRICS, Options
-from gtrans.evaluation.scores import Corpus, measure
+from gtrans.evaluation.metrics import DOCUMENT_METRICS, Corpus, Options, measure
 from gtrans.languages import WITHOUT_SPACES, language_code
 from gtrans.tasks.parts import Batch, TaskPart
 from gtrans.text.prepared_folder import load_pipeline, plain_text

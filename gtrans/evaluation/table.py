@@ -1,0 +1,473 @@
+"""The output of ``gtrans score``: JSON, and a list of columns for text, CSV and LaTeX.
+
+:func:`entry` has all that is known of a score, as JSON has it; :data:`COLUMNS` says of each value
+under which names it stands in CSV, how it is printed, and what mark it gives a score in LaTeX. A
+new column is one entry of each.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gtrans.evaluation.coverage import Coverage
+from gtrans.evaluation.metrics import Measurement
+from gtrans.evaluation.significance import Comparison, Resampling, seed
+from gtrans.messages import aligned, in_digits
+
+POSITIONS_PER_BUCKET = 10
+SENTENCE_LENGTHS = (20, 40, 80)
+
+# Intervals and tests of a metric, such as :func:`gtrans.evaluation.significance.resample`.
+Compare = Callable[[Measurement], Resampling]
+
+
+@dataclass
+class Report:
+    """All results for some systems.
+
+    Attributes:
+        systems: their names; the first one is the baseline.
+        counts: numbers of sentences, documents and instances.
+        measurements: the metrics, by key.
+        resampled: confidence intervals and comparisons, by key of the metric.
+        buckets: scores of parts of the corpus, by key of their table.
+        coverage: what resegmented translations leave out and add, by system.
+        resegmented: keys of the scores of resegmented translations.
+        details: what a score is made of, by its key and the system.
+        tables: of the details, as lines.
+        notes: warnings about the results.
+    """
+
+    systems: list[str]
+    counts: dict[str, int] = field(default_factory=dict)
+    measurements: dict[str, Measurement] = field(default_factory=dict)
+    resampled: dict[str, Resampling] = field(default_factory=dict)
+    buckets: dict[str, list[Bucket]] = field(default_factory=dict)
+    coverage: Mapping[str, Coverage] = field(default_factory=dict)
+    resegmented: set[str] = field(default_factory=set)
+    details: dict[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    tables: list[list[str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+# --- scores of parts of the corpus ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Scores of the sentences of some positions, or of some lengths.
+
+    The score is the corpus BLEU of its sentences. Scores of small buckets are noisy, and BLEU
+    depends on length for every system; so compare systems within a bucket, not buckets.
+
+    Attributes:
+        first, last: the smallest and the largest value in it, from 1; None: no upper bound.
+        sentences: how many it has.
+        scores: by key (of the metric, or ``mean_of_positions``), then by system; None for every
+            system if the bucket is empty.
+        resampled: the systems compared within the bucket, if that was asked for.
+    """
+
+    first: int
+    last: int | None
+    sentences: int
+    scores: dict[str, dict[str, float | None]]
+    resampled: Resampling | None = None
+
+
+def _bucket(
+    metric: Measurement, inside: NDArray[np.bool_], first: int, last: int | None,
+    compare: Compare | None,
+) -> Bucket:  # fmt: skip
+    some = bool(inside.any())
+    scores = {name: metric.score(name, inside) if some else None for name in metric.statistics}
+    resampled = None
+    if some and compare is not None:
+        # Documents are counted anew: those that are not there have no say.
+        _, documents = np.unique(metric.documents[inside], return_inverse=True)
+        statistics = {name: values[inside] for name, values in metric.statistics.items()}
+        resampled = compare(replace(metric, statistics=statistics, documents=documents))
+    return Bucket(first, last, int(inside.sum()), {metric.key: scores}, resampled)
+
+
+def by_position(
+    s_bleu: Measurement, per_bucket: int = POSITIONS_PER_BUCKET, compare: Compare | None = None
+) -> list[Bucket]:
+    """s-BLEU by the position of a sentence in its document, counted from 1.
+
+    ``mean_of_positions`` is BLEU at each position, averaged over the positions of a bucket, as in
+    Feng et al. (2022), recurrent memory, figure 3. ``s_bleu`` is the corpus BLEU of all
+    sentences of the bucket, which is less noisy.
+
+    Args:
+        s_bleu: the scores of sentences.
+        per_bucket: positions in a bucket.
+        compare: tests the systems within each bucket; None: there is no test.
+    """
+    starts = np.searchsorted(s_bleu.documents, s_bleu.documents)
+    positions = np.arange(len(s_bleu.documents)) - starts + 1
+    buckets = []
+    for first in range(1, int(positions.max()) + 1, per_bucket):
+        last = first + per_bucket - 1
+        inside = (first <= positions) & (positions <= last)
+        bucket = _bucket(s_bleu, inside, first, last, compare)
+        bucket.scores["mean_of_positions"] = {
+            name: float(
+                np.mean([s_bleu.score(name, positions == n) for n in np.unique(positions[inside])])
+            )
+            for name in s_bleu.statistics
+        }
+        buckets.append(bucket)
+    return buckets
+
+
+def by_sentence_length(
+    s_bleu: Measurement,
+    tokens: Sequence[int],
+    bounds: Sequence[int] = SENTENCE_LENGTHS,
+    compare: Compare | None = None,
+) -> list[Bucket]:
+    """s-BLEU by the length of the reference, as Yang et al. (2022), layer fusion, figure 12.
+
+    Args:
+        s_bleu: the scores of sentences.
+        tokens: number of tokens of each sentence of the (first) reference.
+        bounds: largest length in each bucket except the last, ascending.
+        compare: as for :func:`by_position`.
+    """
+    number = np.searchsorted(bounds, tokens)  # of the bucket of each sentence
+    firsts, lasts = [1, *(bound + 1 for bound in bounds)], [*bounds, None]
+    return [
+        _bucket(s_bleu, number == n, first, last, compare)
+        for n, (first, last) in enumerate(zip(firsts, lasts, strict=True))
+    ]
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """The report as an object; it has the same keys for one system and for several."""
+    systems: dict[str, dict[str, Any]] = {name: {} for name in report.systems}
+    for key in report.measurements:
+        for name in report.systems:
+            systems[name][key] = entry(report, key, name)
+    for name, coverage in report.coverage.items():
+        systems[name]["resegmented"] = asdict(coverage)
+    shared: dict[str, Any] = dict(report.counts)
+    for table, buckets in report.buckets.items():
+        shared[table] = [_json_of(report, bucket) for bucket in buckets]
+    return {"systems": systems, "baseline": report.systems[0]} | shared | {"notes": notes(report)}
+
+
+def _json_of(report: Report, bucket: Bucket) -> dict[str, Any]:
+    found = {"from": bucket.first, "to": bucket.last, "sentences": bucket.sentences}
+    found |= bucket.scores
+    if bucket.resampled is not None and bucket.resampled.comparisons:
+        key = next(iter(bucket.scores))
+        metric = report.measurements[key]
+        tests = {
+            name: _comparison(report.systems[0], metric, bucket.resampled, comparison)
+            for name, comparison in bucket.resampled.comparisons.items()
+        }
+        found["comparison"] = {key: tests}
+    return found
+
+
+def entry(report: Report, key: str, name: str) -> dict[str, Any]:
+    """All that is known of a score of a system, as JSON has it."""
+    metric, resampled = report.measurements[key], report.resampled[key]
+    found: dict[str, Any] = {
+        "score": metric.score(name),
+        "higher_is_better": metric.higher_is_better,
+        "signature": metric.signature,
+    }
+    if key in report.resegmented and name in report.coverage:
+        covered = report.coverage[name]
+        found |= {"omitted": covered.omitted, "added": covered.added}
+    if name in resampled.confidence:
+        confidence = resampled.confidence[name]
+        found["confidence"] = asdict(confidence) | {
+            "level": 0.95,
+            "radius": confidence.radius,
+            "resampled": resampled.unit,
+            "units": resampled.units,
+            "seed": str(seed()).lower(),
+        }
+    if name in resampled.comparisons:
+        comparison = resampled.comparisons[name]
+        found["comparison"] = _comparison(report.systems[0], metric, resampled, comparison)
+    return found | dict(report.details.get(key, {}).get(name, {}))
+
+
+def _comparison(
+    baseline: str, metric: Measurement, resampled: Resampling, comparison: Comparison
+) -> dict[str, Any]:
+    test = comparison.sign_test
+    found: dict[str, Any] = {
+        "baseline": baseline,
+        "difference": comparison.difference,
+        "direction": comparison.direction,
+        "higher_is_better": metric.higher_is_better,
+        "resampled": resampled.unit if comparison.interval else None,
+        "units": resampled.units if comparison.interval else None,
+        "interval": comparison.interval,
+        "paired_bootstrap": comparison.bootstrap,
+        "paired_randomisation": comparison.randomisation,
+        "non_inferiority": comparison.non_inferiority,
+        "sign_test": {"unit": metric.unit}
+        | asdict(test)
+        | {"direction": test.direction, "disagrees": comparison.sign_test_disagrees},
+    }
+    return {
+        name: asdict(value) if name in _TESTS else value
+        for name, value in found.items()
+        if value is not None
+    }
+
+
+_TESTS = ("paired_bootstrap", "paired_randomisation", "non_inferiority")
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def p_value(p: float) -> str:
+    """A probability with four digits."""
+    return f"{p:.4f}" if p >= 0.0001 else "<0.0001"
+
+
+def _p(value: Any, digits: int) -> str:
+    return p_value(value)
+
+
+def _number(value: Any, digits: int) -> str:
+    return in_digits(value, digits)
+
+
+def _change(value: Any, digits: int) -> str:
+    return in_digits(value, digits, "+")
+
+
+def _interval(value: Any, digits: int) -> str:
+    return " to ".join(in_digits(end, digits) for end in value)
+
+
+def _share(value: Any, digits: int) -> str:
+    return f"{value:.1f}%"
+
+
+def _sign(value: Any, digits: int) -> str:
+    """The sign test's p, and what it is evidence of; "(!)" if the score says the opposite."""
+    return f"{p_value(value['p'])} {value['direction']}{' (!)' if value['disagrees'] else ''}"
+
+
+def _dagger(p: float) -> str:
+    return next((it for limit, it in ((0.01, r"\ddagger"), (0.05, r"\dagger")) if p < limit), "")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A value in the tables.
+
+    Attributes:
+        path: its keys in an entry, separated by dots.
+        csv: its names in CSV, each with its key in a value that has several.
+        head: its heading in text; without one it is not printed.
+        show: its text, from the value and the digits of the score.
+        mark: its mark of a score in LaTeX; nothing for most values.
+        latex: its heading in LaTeX, if it is a column there.
+    """
+
+    path: str
+    csv: Mapping[str, Any] = field(default_factory=dict)
+    head: str = ""
+    show: Callable[[Any, int], str] = _number
+    mark: Callable[[Any], str] | None = None
+    latex: str = ""
+
+    def value(self, entry: Mapping[str, Any]) -> Any:
+        """The value of an entry; None: it has none."""
+        found: Any = entry
+        for key in self.path.split("."):
+            found = None if found is None else found.get(key)
+        return found
+
+    def cells(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of an entry by their names in CSV."""
+        value = self.value(entry)
+        if value is None:
+            return {}
+        return {name: value if key is None else value[key] for name, key in self.csv.items()}
+
+
+COLUMNS = (
+    Column("score", {"score": None}, "score"),
+    Column("confidence.interval", {"interval_low": 0, "interval_high": 1}, "95% interval",
+           _interval),
+    Column("comparison.baseline", {"baseline": None}),
+    Column("comparison.difference", {"difference": None}, "change", _change),
+    Column("comparison.interval", {"difference_low": 0, "difference_high": 1}),
+    Column("comparison.paired_bootstrap.p", {"p_bootstrap": None}, "p boot", _p),
+    Column("comparison.paired_randomisation.p", {"p_randomisation": None}, "p rand", _p, _dagger),
+    Column("comparison.sign_test", {"p_sign": "p", "sign_better": "better", "sign_worse": "worse",
+                                    "sign_direction": "direction"}, "p sign", _sign),
+    Column("comparison.non_inferiority", {"non_inferior_margin": "margin", "p_non_inferior": "p"},
+           "p non-inf", lambda value, _: p_value(value["p"]),
+           lambda value: r"\circ" if value["p"] < 0.05 else ""),
+    Column("omitted", {"omitted": None}, "omitted", _share, latex=r"omitted (\%)"),
+    Column("added", {"added": None}, "added", _share, latex=r"added (\%)"),
+    Column("signature", {"signature": None}),
+)  # fmt: skip
+
+
+def _entries(report: Report) -> Iterator[tuple[Measurement, str, dict[str, Any]]]:
+    """Every score with its metric and its system."""
+    for key, metric in report.measurements.items():
+        for name in report.systems:
+            yield metric, name, entry(report, key, name)
+
+
+def to_csv(report: Report) -> str:
+    """A line for each score of each system, with a header; numbers are not rounded."""
+    text = io.StringIO()
+    names = ["system", "metric", "name", "unit", *(name for it in COLUMNS for name in it.csv)]
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    for metric, name, found in _entries(report):
+        row = {"system": name, "metric": metric.key, "name": metric.label, "unit": metric.unit}
+        for column in COLUMNS:
+            row |= column.cells(found)
+        writer.writerow(row)
+    return text.getvalue()
+
+
+def to_text(report: Report, details: bool = False) -> list[str]:
+    """The report as lines: scores, signatures, counts; with ``details``, the buckets."""
+    shown = [column for column in COLUMNS if column.head]
+    rows = [["", "system", *(column.head for column in shown)]]
+    for metric, name, found in _entries(report):
+        cells = [metric.label if name == report.systems[0] else "", name]
+        for column in shown:
+            value = column.value(found)
+            cells.append("" if value is None else column.show(value, metric.digits))
+        rows.append(cells)
+    # Columns without a value are left out, as the system is where there is only one.
+    kept = [n for n, column in enumerate(zip(*rows[1:], strict=True)) if any(column)]
+    kept = [n for n in kept if n != 1 or len(report.systems) > 1]
+    lines = aligned([[row[n] for n in kept] for row in rows], range(2)) if kept else []
+    if len(report.systems) == 1 and kept:
+        lines = aligned([[row[n] for n in kept] for row in rows], [0])
+    if details:
+        for table, buckets in report.buckets.items():
+            lines += ["", *_bucket_lines(report, table, buckets)]
+        lines += [line for table in report.tables for line in ("", *table)]
+    metrics = report.measurements.values()
+    if metrics:
+        lines += ["", *aligned([[it.label, it.signature] for it in metrics], range(2))]
+    if report.counts:
+        lines += ["", ", ".join(f"{count} {name}" for name, count in report.counts.items())]
+    return lines + [f"note: {note}" for note in notes(report)]
+
+
+def _bucket_lines(report: Report, table: str, buckets: Sequence[Bucket]) -> list[str]:
+    heads = {"by_position": "sentence in its document"}
+    labels = list(buckets[0].scores)
+    columns = [f"{label}: {name}" for label in labels for name in report.systems]
+    rows = [[heads.get(table, "tokens of the reference"), "sentences", *columns]]
+    for it in buckets:
+        of = f"{it.first} and more" if it.last is None else f"{it.first} to {it.last}"
+        scores = [it.scores[label][name] for label in labels for name in report.systems]
+        shown = ["-" if score is None else f"{score:.2f}" for score in scores]
+        rows.append([of, str(it.sentences), *shown])
+    return aligned(rows, [0])
+
+
+def to_latex(report: Report) -> str:
+    """A ``tabular`` with a row for each system and a column for each metric.
+
+    It needs the package ``booktabs``. The best score of a column is bold; a dagger marks a
+    significant difference from the first system. Signatures are comments above the table. What
+    resegmented systems leave out and add stands in the last columns.
+    """
+    metrics, several = report.measurements.values(), len(report.systems) > 1
+    lines = [f"% {it.label}: {it.signature}" for it in metrics]
+    if several:
+        lines.append(
+            f"% $\\dagger$, $\\ddagger$: p < 0.05, 0.01 against {report.systems[0]} by paired "
+            "approximate randomisation; bold: the best score"
+        )
+    for metric, margin in _margins(report):
+        lines.append(
+            f"% {metric.label}: $\\circ$: p < 0.05 that it is worse than that of "
+            f"{report.systems[0]} by less than {margin:g}"
+        )
+    heads = [
+        _escaped(it.label) + ("" if it.higher_is_better else r" $\downarrow$") for it in metrics
+    ]
+    rows: dict[str, list[str]] = {name: [] for name in report.systems}
+    more: dict[str, dict[str, str]] = {}
+    for metric, name, found in _entries(report):
+        rounded = [round(metric.score(it), metric.digits) for it in report.systems]
+        best = max(rounded) if metric.higher_is_better else min(rounded)
+        text = in_digits(found["score"], metric.digits)
+        if several and round(found["score"], metric.digits) == best:
+            text = rf"\textbf{{{text}}}"
+        values = [(it, it.value(found)) for it in COLUMNS]
+        mark = "".join(it.mark(value) for it, value in values if it.mark and value is not None)
+        rows[name].append(f"{text}$^{{{mark}}}$" if mark else text)
+        for column, value in values:
+            if column.latex and value is not None:
+                shown = column.show(value, metric.digits).removesuffix("%")
+                more.setdefault(column.latex, {})[name] = shown
+    heads += more
+    lines += [rf"\begin{{tabular}}{{l{'r' * len(heads)}}}", r"\toprule"]
+    lines += [" & ".join(["system", *heads]) + r" \\", r"\midrule"]
+    for name, cells in rows.items():
+        others = [of.get(name, "") for of in more.values()]
+        lines.append(" & ".join([_escaped(name), *cells, *others]) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _escaped(text: str) -> str:
+    """Text with the characters escaped that mean something to LaTeX."""
+    text = re.sub(r"([&%$#_{}])", r"\\\1", text)
+    return text.replace("~", r"\textasciitilde{}").replace("^", r"\textasciicircum{}")
+
+
+# --- notes ----------------------------------------------------------------------------------------
+
+
+def notes(report: Report) -> list[str]:
+    """All warnings and explanations."""
+    found = list(report.notes)
+    for key, metric in report.measurements.items():
+        for name, comparison in report.resampled[key].comparisons.items():
+            if comparison.sign_test_disagrees:
+                test = comparison.sign_test
+                found.append(
+                    f"{metric.label} of {name} is {comparison.direction}, but by p sign (!) "
+                    f"more {metric.unit}s make it {test.direction} "
+                    f"({test.better} better, {test.worse} worse): no evidence for the change"
+                )
+    return found + [
+        f"p non-inf: a small one is evidence that {metric.label} is worse than "
+        f"that of {report.systems[0]} by less than {margin:g}"
+        for metric, margin in _margins(report)
+    ]
+
+
+def _margins(report: Report) -> Iterator[tuple[Measurement, float]]:
+    """The metrics with a test of non-inferiority, and its margin."""
+    for key, metric in report.measurements.items():
+        tests = [it.non_inferiority for it in report.resampled[key].comparisons.values()]
+        if tests and tests[0] is not None:
+            yield metric, tests[0].margin
