@@ -14,8 +14,6 @@ document of which nothing is left disappears.
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import lzma
 import re
 import shutil
@@ -24,6 +22,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from filecmp import cmp
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal, get_args
 
@@ -31,12 +30,7 @@ import yaml
 
 from gtrans.errors import GtransError
 from gtrans.identity.files import binary_writer
-from gtrans.lab.corpus_readers import (
-    BOUNDARIES,
-    Boundary,
-    Pair,
-    Pairs,
-)
+from gtrans.lab.corpus_readers import Pair, Pairs, Part
 from gtrans.messages import say
 from gtrans.shipped import shipped
 
@@ -190,8 +184,6 @@ FILE = "exp_gtransformer/corpora.yaml"
 OWN = "own"
 _NEWSTEST = re.compile(r"newstest(20\d\d)")
 
-Reader = Literal["lines", "talks", "sets", "articles", "groups"]
-
 
 @dataclass(frozen=True)
 class Home:
@@ -213,42 +205,6 @@ class Home:
 
 
 @dataclass(frozen=True)
-class Part:
-    """The files of a part of a split, and what reads them; see the head of the file.
-
-    Attributes:
-        reader: what reads them.
-        source: alternatives for the file of the source language, or of both.
-        target: alternatives for that of the target language; empty: there is one file.
-        part: for the braces ``{part}`` of the alternatives.
-        boundary: of ``lines``: what lies between two documents.
-        headings: of ``talks``: whether titles and descriptions are sentences.
-    """
-
-    reader: Reader
-    source: tuple[str, ...]
-    target: tuple[str, ...] = ()
-    part: str = ""
-    boundary: Boundary = "none"
-    headings: bool = False
-
-    def patterns(self, split: str, source: str, target: str, year: str) -> list[tuple[str, ...]]:
-        """The alternatives of each file of a split and language pair."""
-        low, high = sorted((source, target))
-        names = {
-            "part": self.part, "split": split, "source": source, "target": target, "year": year,
-            "pair": f"{source}-{target}", "joined": source + target, "swapped": target + source,
-            "low": low, "high": high,
-        }  # fmt: skip
-        sides = [(self.source, source), (self.target, target)]
-        return [
-            tuple(name.format(**names, lang=lang) for name in alternatives)
-            for alternatives, lang in sides
-            if alternatives
-        ]
-
-
-@dataclass(frozen=True)
 class Form:
     """One way in which a corpus is distributed.
 
@@ -265,7 +221,7 @@ class Form:
     title: str
     homes: tuple[Home, ...]
     splits: Mapping[str, tuple[Part, ...]]
-    copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     note: str = ""
 
     @property
@@ -319,30 +275,19 @@ class Corpus:
         return [(other, self.target) for other in self.others] or [(self.source, self.target)]
 
 
-def read_corpora(path: Path | None = None) -> list[Corpus]:
-    """All corpora; ``path``: another file than the project's own.
-
-    Raises:
-        GtransError: the file is missing or not as described above.
-    """
-    where = shipped(FILE) if path is None else path
-    try:
-        return [_corpus(entry) for entry in yaml.safe_load(where.read_text(encoding="utf-8"))]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise GtransError(f"{where}: not readable ({' '.join(str(error).split())}).") from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise GtransError(f"{where}: not a list of corpora ({error}).") from None
+def read_corpora() -> list[Corpus]:
+    """All corpora."""
+    return [_corpus(entry) for entry in yaml.safe_load(shipped(FILE).read_text(encoding="utf-8"))]
 
 
-def corpus_named(name: str, corpora: list[Corpus] | None = None) -> Corpus:
-    """The corpus of a name, the recipes' or the experiments'.
+def corpus_named(name: str) -> Corpus:
+    """The corpus of a name, that of the run scripts or of the experiments.
 
     Raises:
         GtransError: there is none.
     """
-    every = read_corpora() if corpora is None else corpora
     match = _NEWSTEST.fullmatch(name)
-    for corpus in every:
+    for corpus in read_corpora():
         if name in (corpus.name, *corpus.also) and corpus.name != "newstest":
             return corpus
         if match is not None and corpus.name == "newstest":
@@ -365,18 +310,11 @@ def _corpus(entry: dict[str, Any]) -> Corpus:
 def _form(entry: dict[str, Any]) -> Form:
     values = dict(entry)
     homes = tuple(Home(**home) for home in values.pop("homes"))
-    splits = {name: tuple(map(_part, parts)) for name, parts in values.pop("splits").items()}
-    copies = {name: tuple(files) for name, files in values.pop("copies", {}).items()}
-    return Form(**values, homes=homes, splits=splits, copies=copies)
-
-
-def _part(entry: dict[str, Any]) -> Part:
-    if entry["reader"] not in get_args(Reader):
-        raise ValueError(f"there is no reader {entry['reader']!r}")
-    if entry.get("boundary", "none") not in BOUNDARIES:
-        raise ValueError(f"there is no boundary {entry['boundary']!r}")
-    source, target = (tuple(entry.get(side, ())) for side in ("source", "target"))
-    return Part(**{**entry, "source": source, "target": target})
+    splits = {
+        name: tuple(Part(**{"target": (), **part}) for part in parts)
+        for name, parts in values.pop("splits").items()
+    }
+    return Form(**values, homes=homes, splits=splits)
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -450,7 +388,7 @@ class Finder:
             fits = sorted({p.parent for p in self._files if _fits(p.parent, pattern)})
         else:
             fits = [path for path in self._files if _fits(path, pattern)]
-        if len(fits) > 1 and (pattern.endswith("/") or len({*map(_contents, fits)}) > 1):
+        if len(fits) > 1 and (pattern.endswith("/") or not cmp(*fits[:2], shallow=False)):
             raise GtransError(
                 f"'{fits[0]}' and '{fits[1]}' differ, and both could be {pattern}; leave one in "
                 "`--from`"
@@ -525,15 +463,3 @@ def _inside(name: str, pattern: str) -> bool:
     if pattern.endswith("/"):
         return _fits(PurePosixPath(name).parent, pattern)
     return not pattern.startswith("./") and _fits(PurePosixPath(name), pattern)
-
-
-def _contents(path: Path) -> str:
-    """Digest of what is in a file, unpacked, to tell whether two are the same."""
-    found = hashlib.sha256()
-    try:
-        with gzip.open(path) if path.name.endswith(".gz") else open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                found.update(block)
-    except _DAMAGED as error:
-        raise GtransError(f"{path}: cannot be read ({error}); fetch it anew") from None
-    return found.hexdigest()

@@ -123,18 +123,12 @@ def read_lines(source: Path, target: Path, boundary: Boundary) -> Pairs:
         GtransError: one file has a boundary where the other has none, or ends before it; or a file
             cannot be read.
     """
-    both = zip_longest(plain_lines(source), plain_lines(target))
-    yield from _pairs_of_lines(both, source, target, boundary)
-
-
-def _pairs_of_lines(
-    lines: Iterator[tuple[str | None, str | None]], source: Path, target: Path, boundary: Boundary
-) -> Pairs:
     is_mark: Callable[[str], bool] = {
         "empty": "".__eq__, "<d>": DOCUMENT_LINE.__eq__, "either": is_boundary,
         "none": lambda _: False,
     }[boundary]  # fmt: skip
     paths = (source,) if source == target else (source, target)
+    lines = zip_longest(plain_lines(source), plain_lines(target))
     for number, (left, right) in enumerate(lines, start=1):
         if left is None or right is None:
             ended, other = (source, target) if left is None else (target, source)
@@ -167,6 +161,7 @@ def _pairs_of_lines(
 # The groups overlap and are shuffled, so each is a document of its own.
 
 SEPARATOR = "_eos"
+_EOS = re.compile(rf"(?<![^ ]){SEPARATOR}(?![^ ])")
 
 
 def read_groups(source: Path, target: Path) -> Pairs:
@@ -177,7 +172,7 @@ def read_groups(source: Path, target: Path) -> Pairs:
     """
     for number, pair in enumerate(read_lines(source, target, "none"), start=1):
         assert pair is not None, "there is no boundary"
-        left, right = ([part.strip() for part in _split(side)] for side in pair[:2])
+        left, right = ([it.strip() for it in _EOS.split(side)] for side in pair[:2])
         if len(left) != len(right):
             raise GtransError(
                 f"{source}:{number} has {len(left)} sentences between {SEPARATOR}, but "
@@ -187,17 +182,6 @@ def read_groups(source: Path, target: Path) -> Pairs:
             yield None
         for sentences in zip(left, right, strict=True):
             yield Pair(*sentences, pair.places)
-
-
-def _split(group: str) -> list[str]:
-    """The sentences of a group; the separator is a word of its own."""
-    sentences: list[list[str]] = [[]]
-    for word in group.split(" "):
-        if word == SEPARATOR:
-            sentences.append([])
-        else:
-            sentences[-1].append(word)
-    return [" ".join(words) for words in sentences]
 
 
 # --- talks ----------------------------------------------------------------------------------------
@@ -333,3 +317,57 @@ def read_articles(source: Path, target: Path) -> Pairs:
         for pair in read_lines(source / name, target / name, "either"):
             if pair is not None:
                 yield pair
+
+
+# --- parts of a split -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """The files of a part of a split, and what reads them.
+
+    Attributes:
+        reader: one of ``lines``, ``talks``, ``sets``, ``articles``, ``groups``.
+        source: alternatives for the file of the source language, or of both.
+        target: alternatives for that of the target language; empty: there is one file.
+        part: for the braces ``{part}`` of the alternatives.
+        boundary: of ``lines``: what lies between two documents.
+        headings: of ``talks``: whether titles and descriptions are sentences.
+    """
+
+    reader: str
+    source: Sequence[str]
+    target: Sequence[str] = ()
+    part: str = ""
+    boundary: Boundary = "none"
+    headings: bool = False
+
+    def patterns(self, split: str, source: str, target: str, year: str) -> list[tuple[str, ...]]:
+        """The alternatives of each file of a split and language pair."""
+        low, high = sorted((source, target))
+        names = {
+            "part": self.part, "split": split, "source": source, "target": target, "year": year,
+            "pair": f"{source}-{target}", "joined": source + target, "swapped": target + source,
+            "low": low, "high": high,
+        }  # fmt: skip
+        sides = [(self.source, source), (self.target, target)]
+        return [
+            tuple(name.format(**names, lang=lang) for name in alternatives)
+            for alternatives, lang in sides
+            if alternatives
+        ]
+
+
+def read_part(part: Part, source: Path, target: Path) -> Pairs:
+    """The pairs of a part of a split, from its files.
+
+    Raises:
+        GtransError: as its reader.
+    """
+    if part.reader == "lines":
+        return read_lines(source, target, part.boundary)
+    if part.reader == "talks":
+        return read_talks(source, target, part.headings)
+    return {"sets": read_set, "articles": read_articles, "groups": read_groups}[part.reader](
+        source, target
+    )

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -28,24 +29,18 @@ NEEDS = ()
 _TEXT = re.compile(r"(.+)\.([A-Za-z_-]+)")
 _SPLIT = re.compile(r"(train|dev|valid|test)\d*")
 _PIECES = re.compile(r"(train|valid|test\d*)\.bpe\.\w+")
-WORDS, PIECES = "words", "pieces"
 _SPLITS = ("train", "dev", "valid", "test")
-_Texts = tuple[str, str]  # a sentence pair
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans corpus-report``."""
-    parser.add_argument("path", type=Path, metavar="PATH", help="folder of the corpus")
-    parser.add_argument("--source-lang", metavar="LANG", help="source language of text")
-    parser.add_argument("--target-lang", metavar="LANG", help="target language of text")
-    parser.add_argument(
-        "--max-doc-tokens",
-        type=int,
-        default=512,
-        metavar="N",
-        help="longest instance, with two marks for each sentence (default: %(default)s)",
-    )
-    parser.add_argument("--json", action="store_true", help="write JSON to standard output")
+    add = parser.add_argument
+    add("path", type=Path, metavar="PATH", help="folder of the corpus")
+    add("--source-lang", metavar="LANG", help="source language of text")
+    add("--target-lang", metavar="LANG", help="target language of text")
+    add("--max-doc-tokens", type=int, default=512, metavar="N",
+        help="longest instance, with two marks for each sentence (default: %(default)s)")
+    add("--json", action="store_true", help="write JSON to standard output")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -61,57 +56,27 @@ def run(args: argparse.Namespace) -> None:
         raise GtransError(f"`--max-doc-tokens` must be at least 1, but is {args.max_doc_tokens}")
     found = report(args.path, languages if all(languages) else [], args.max_doc_tokens)
     if args.json:
-        print(json_text(found.as_json()))
+        print(json_text(found))
     else:
         print_lines(*_lines(found))
 
 
-def _lines(found: Report) -> Iterator[str]:
-    yield f"{found.path}: {'-'.join(found.languages)}, tokens are {found.unit}"
+def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{found['path']}: {'-'.join(found['languages'])}, tokens are {found['tokens are']}"
     yield ""
-    counts = [split.as_json(found.languages) for split in found.splits.values()]
-    rows = [["", *found.splits]]
+    counts = list(found["splits"].values())
+    rows = [["", *found["splits"]]]
     for name, first in counts[0].items():
         if isinstance(first, dict):
             for what in first:
-                values = [one[name][what] for one in counts]
-                rows.append([f"{name}: {what}", *(f"{value:,}" for value in values)])
+                rows.append([f"{name}: {what}", *(f"{one[name][what]:,}" for one in counts)])
         else:
             rows.append([name, *(f"{one[name]:,}" for one in counts)])
     yield from aligned(rows, {0})
 
 
-@dataclass(frozen=True)
-class Report:
-    """What a corpus holds.
-
-    Attributes:
-        path: as the user named it.
-        languages: source and target.
-        unit: what a token is: ``words``, or ``pieces`` of a prepared folder.
-        max_doc_tokens: longest instance.
-        splits: counts by name.
-    """
-
-    path: str
-    languages: tuple[str, str]
-    unit: str
-    max_doc_tokens: int
-    splits: dict[str, Split]
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it, for a JSON file."""
-        return {
-            "path": self.path,
-            "languages": list(self.languages),
-            "tokens are": self.unit,
-            "max_doc_tokens": self.max_doc_tokens,
-            "splits": {name: s.as_json(self.languages) for name, s in self.splits.items()},
-        }
-
-
-def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> Report:
-    """Count a corpus.
+def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> dict[str, Any]:
+    """Count a corpus, for a JSON file.
 
     Args:
         path: a folder with ``SPLIT.LANG``, or one of ``gtrans prepare``.
@@ -123,11 +88,11 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> Report:
     """
     if not path.is_dir():
         raise GtransError(f"{path}: there is no such folder.")
-    if (path / STATE_FILE).is_file():
-        unit = PIECES
+    is_prepared = (path / STATE_FILE).is_file()
+    if is_prepared:
         state = read_state(path)
-        pair = (str(state["source_lang"]), str(state["target_lang"]))
-        if languages and tuple(languages) != pair:
+        pair = [str(state["source_lang"]), str(state["target_lang"])]
+        if languages and [*languages] != pair:
             raise GtransError(
                 f"{path}: it was prepared from {pair[0]} to {pair[1]}; leave `--source-lang` and "
                 "`--target-lang` out"
@@ -135,8 +100,7 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> Report:
         names = {m[1] for found in path.glob("text/*") if (m := _PIECES.fullmatch(found.name))}
         files = {name: [path / "text" / f"{name}.bpe.{lang}" for lang in pair] for name in names}
     else:
-        unit = WORDS
-        pair = (languages[0], languages[1]) if languages else _recorded(path)
+        pair = [*languages] if languages else _recorded(path)
         names = _splits_of(path, pair)
         files = {name: [resolve(str(path / name), lang) for lang in pair] for name in names}
     if not files:
@@ -145,11 +109,16 @@ def report(path: Path, languages: Sequence[str], max_doc_tokens: int) -> Report:
             "prepare`: text/train.bpe.*)"
         )
     order = sorted(files, key=lambda name: ([*_SPLITS, name].index(name), name))
-    splits = {name: count(files[name][0], files[name][1], max_doc_tokens) for name in order}
-    return Report(str(path), pair, unit, max_doc_tokens, splits)
+    return {
+        "path": str(path),
+        "languages": pair,
+        "tokens are": "pieces" if is_prepared else "words",
+        "max_doc_tokens": max_doc_tokens,
+        "splits": {name: count(*files[name], pair, max_doc_tokens) for name in order},
+    }
 
 
-def _splits_of(path: Path, pair: tuple[str, str]) -> set[str]:
+def _splits_of(path: Path, pair: Sequence[str]) -> set[str]:
     """The names of texts that have both sides.
 
     Raises:
@@ -167,7 +136,7 @@ def _splits_of(path: Path, pair: tuple[str, str]) -> set[str]:
     return sides[0] & sides[1]
 
 
-def _recorded(path: Path) -> tuple[str, str]:
+def _recorded(path: Path) -> list[str]:
     """The languages that ``gtrans get-corpus`` or ``make-corpus`` wrote beside the texts.
 
     Raises:
@@ -179,84 +148,41 @@ def _recorded(path: Path) -> tuple[str, str]:
         if len(pairs) == 1:
             source, _, target = str(pairs[0]).partition("-")
             if source and target:
-                return source, target
+                return [source, target]
     raise GtransError(f"{path}: its languages are not known; give `--source-lang`, `--target-lang`")
 
 
-@dataclass
-class Side:
-    """One side of a split.
+def count(
+    source: Path, target: Path, languages: Sequence[str], max_doc_tokens: int
+) -> dict[str, Any]:
+    """Count a split of plain text or pieces; means are those that the papers' tables have.
 
-    Attributes:
-        tokens: what stands between white space: words, or subword pieces.
-        types: the different tokens.
-    """
-
-    tokens: int = 0
-    types: set[str] = field(default_factory=set)
-
-
-@dataclass
-class Split:
-    """What a split holds.
-
-    Attributes:
-        documents, sentences: their numbers; a sentence is a pair.
-        instances: of up to ``max_doc_tokens``; see :func:`gtrans.data.instances.split_instances`.
-        instance_tokens: source tokens of all instances, with two marks for each sentence.
-        sides: source and target.
-    """
-
-    documents: int = 0
-    sentences: int = 0
-    instances: int = 0
-    instance_tokens: int = 0
-    sides: tuple[Side, Side] = field(default_factory=lambda: (Side(), Side()))
-
-    def as_json(self, languages: Sequence[str]) -> dict[str, Any]:
-        """Its counts, and means over documents and instances as the papers' tables have them."""
-        return {
-            "documents": self.documents,
-            "sentences": self.sentences,
-            "instances": self.instances,
-            "sentences of a document": round(self.sentences / self.documents, 2),
-            "sentences of an instance": round(self.sentences / self.instances, 2),
-            "tokens of an instance": round(self.instance_tokens / self.instances, 2),
-            **{
-                lang: {"tokens": side.tokens, "types": len(side.types)}
-                for lang, side in zip(languages, self.sides, strict=True)
-            },
-        }
-
-
-def count(source: Path, target: Path, max_doc_tokens: int) -> Split:
-    """Count one split of plain text or pieces.
+    Tokens of an instance are those of its source, with two marks for each sentence.
 
     Raises:
         GtransError: the two files do not belong together, or cannot be read.
     """
-    split = Split()
-    for document in _documents(Sides(source, target).read()):
+    documents = sentences = instances = instance_tokens = 0
+    tokens: dict[str, Counter[str]] = {lang: Counter() for lang in languages}
+    for has_text, lines in groupby(Sides(source, target).read(), key=lambda pair: pair is not None):
+        if not has_text:
+            continue
         lengths: tuple[list[int], list[int]] = ([], [])
-        for pair in document:
-            for text, side, sizes in zip(pair, split.sides, lengths, strict=True):
+        for pair in lines:
+            for text, lang, sizes in zip(pair or (), languages, lengths, strict=True):
                 words = text.split()
-                side.types.update(words)
-                side.tokens += len(words)
+                tokens[lang].update(words)
                 sizes.append(len(words))
-        split.documents += 1
-        split.sentences += len(document)
-        split.instances += len(split_instances(*lengths, max_doc_tokens))
-        split.instance_tokens += sum(lengths[0]) + MARKS_PER_SENTENCE * len(document)
-    return split
-
-
-def _documents(pairs: Iterable[_Texts | None]) -> Iterator[list[_Texts]]:
-    document: list[_Texts] = []
-    for pair in pairs:
-        if pair is None:
-            yield document
-            document = []
-        else:
-            document.append(pair)
-    yield document
+        documents += 1
+        sentences += len(lengths[0])
+        instances += len(split_instances(*lengths, max_doc_tokens))
+        instance_tokens += sum(lengths[0]) + MARKS_PER_SENTENCE * len(lengths[0])
+    return {
+        "documents": documents,
+        "sentences": sentences,
+        "instances": instances,
+        "sentences of a document": round(sentences / documents, 2),
+        "sentences of an instance": round(sentences / instances, 2),
+        "tokens of an instance": round(instance_tokens / instances, 2),
+        **{lang: {"tokens": of.total(), "types": len(of)} for lang, of in tokens.items()},
+    }

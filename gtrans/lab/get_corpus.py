@@ -13,12 +13,11 @@ a corpus of one's own, DIR/{train,dev,test}.LANG.
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import wrap
 from typing import Any, TextIO
 
@@ -46,13 +45,9 @@ from gtrans.lab.corpora import (
 )
 from gtrans.lab.corpus_readers import (
     BOUNDARIES,
-    Boundary,
     Pairs,
-    read_articles,
-    read_groups,
-    read_lines,
+    read_part,
     read_set,
-    read_talks,
     references_of,
 )
 from gtrans.languages import known_language
@@ -63,46 +58,28 @@ EXAMPLE = "gtrans get-corpus iwslt17 --from selective-attn/data --out texts"
 NEEDS = ()
 RECORD = "corpus.json"
 TRAIN, DEV = "train", "dev"
-_UNPACKED = ".unpacked-"
 _WIDTH = 96
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans get-corpus``."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the corpus; --list has all names")
-    parser.add_argument(
-        "--list",
-        action="store_true",
-        help="list the corpora, or say all that is known of NAME: files, addresses, licence",
-    )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder to write NAME to")
-
-    source = parser.add_argument_group("where from")
-    source.add_argument(
-        "--from",
-        dest="source",
-        type=Path,
-        metavar="DIR",
-        help="folder with the published files or archives (.tgz, .tar.*, .zip, files also .gz)",
-    )
-    source.add_argument("--splits", metavar="S,S", help="only these splits (default: all)")
-    source.add_argument(
-        "--pairs", metavar="L-L,..", help="only these language pairs of a multilingual corpus"
-    )
-    source.add_argument("--source-lang", metavar="LANG", help="of own and newstest")
-    source.add_argument("--target-lang", metavar="LANG", help="of own and newstest")
-    source.add_argument(
-        "--boundary",
-        choices=BOUNDARIES,
+    add = parser.add_argument
+    add("name", nargs="?", metavar="NAME", help="the corpus; --list has all names")
+    add("--list", action="store_true",
+        help="list the corpora, or say all that is known of NAME: files, addresses, licence")
+    add("--out", type=Path, metavar="DIR", help="folder to write NAME to")
+    add = parser.add_argument_group("where from").add_argument
+    add("--from", dest="source", type=Path, metavar="DIR",
+        help="folder with the published files or archives (.tgz, .tar.*, .zip, files also .gz)")
+    add("--splits", metavar="S,S", help="only these splits (default: all)")
+    add("--pairs", metavar="L-L,..", help="only these language pairs of a multilingual corpus")
+    add("--source-lang", metavar="LANG", help="of own and newstest")
+    add("--target-lang", metavar="LANG", help="of own and newstest")
+    add("--boundary", choices=BOUNDARIES,
         help="own: what lies between two documents; elsewhere, two empty lines are a pair without "
-        "text (default: either an empty line or a line <d>)",
-    )
-
-    parser.add_argument(
-        "--empty",
-        choices=EMPTY,
-        help="what is done with a pair that is empty on a side (default: as in the papers)",
-    )
+        "text (default: either an empty line or a line <d>)")
+    parser.add_argument("--empty", choices=EMPTY,
+        help="what is done with a pair that is empty on a side (default: as in the papers)")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -112,8 +89,8 @@ def run(args: argparse.Namespace) -> None:
         GtransError: an option is wrong, a file is missing, or nothing can be written.
     """
     if args.list:
-        chosen = [corpus_named(args.name)] if args.name else read_corpora()
-        print_lines(*(_described(chosen[0]) if args.name else _overview(chosen)))
+        lines = _described(corpus_named(args.name)) if args.name else _overview(read_corpora())
+        print_lines(*lines)
         return
     if not args.name or args.out is None or args.source is None:
         raise GtransError(
@@ -121,37 +98,25 @@ def run(args: argparse.Namespace) -> None:
             "all names, `--list NAME` the files"
         )
     corpus = corpus_named(args.name)
-    wanted = _wanted(args, corpus)
-    check_output_folder("--out", args.out, [args.source])
-    made = assemble(wanted, args.source)
-    print_lines(*_summary(made), f"written to {wanted.folder} ({RECORD} has the counts)")
-
-
-# ---- what is asked for ---------------------------------------------------------------------------
-
-
-def _wanted(args: argparse.Namespace, corpus: Corpus) -> Wanted:
     pairs = _pairs(args, corpus)
     if args.boundary is not None:
         if corpus.name != "own":
             raise GtransError(
                 f"`--boundary` is for own; the files of {corpus.name} say it themselves"
             )
-        corpus = _with_boundary(corpus, args.boundary)
-    splits = [name for name in (args.splits or "").split(",") if name]
-    cleaning = corpus.cleaning
+        form = corpus.forms[0]
+        splits = {
+            name: tuple(replace(part, boundary=args.boundary) for part in parts)
+            for name, parts in form.splits.items()
+        }
+        corpus = replace(corpus, forms=(replace(form, splits=splits),))
     if args.empty is not None:
-        cleaning = replace(cleaning, empty=args.empty)
-    return Wanted(corpus, args.out / args.name, pairs, splits, cleaning)
-
-
-def _with_boundary(corpus: Corpus, boundary: Boundary) -> Corpus:
-    (form,) = corpus.forms
-    splits = {
-        name: tuple(replace(part, boundary=boundary) for part in parts)
-        for name, parts in form.splits.items()
-    }
-    return replace(corpus, forms=(replace(form, splits=splits),))
+        corpus = replace(corpus, cleaning=replace(corpus.cleaning, empty=args.empty))
+    check_output_folder("--out", args.out, [args.source])
+    splits = [name for name in (args.splits or "").split(",") if name]
+    made = Assembly(corpus, args.out / args.name, pairs, splits)
+    made.write(args.source)
+    print_lines(*_summary(made.counts), f"written to {made.folder} ({RECORD} has the counts)")
 
 
 def _pairs(args: argparse.Namespace, corpus: Corpus) -> list[tuple[str, str]]:
@@ -173,97 +138,213 @@ def _pairs(args: argparse.Namespace, corpus: Corpus) -> list[tuple[str, str]]:
             raise GtransError(f"{corpus.name} needs `--source-lang` and `--target-lang`")
         return pairs
     by_name = {"-".join(pair): pair for pair in pairs if corpus.others}
-    chosen = args.pairs.split(",")
+    chosen = list(dict.fromkeys(args.pairs.split(",")))
     for name in chosen:
         if name not in by_name:
             known = ", ".join(by_name) or "one pair only"
             raise GtransError(f"`--pairs` '{name}': {corpus.name} has {known}")
-    return [by_name[name] for name in dict.fromkeys(chosen)]
+    return [by_name[name] for name in chosen]
 
 
 # ---- reading and writing -------------------------------------------------------------------------
 
 
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is to be made of a corpus.
+class Assembly:
+    """A corpus that is made from its published files.
 
     Attributes:
-        corpus: the corpus.
+        corpus: the corpus; its cleaning is that of training text, of others only what is empty is
+            cleaned.
         folder: where it is written.
         pairs: source and target languages.
-        splits: names; empty: all.
-        cleaning: of training text; of others only what is empty is cleaned.
+        counts: of what was written, by split, and by pair if there are several.
     """
 
-    corpus: Corpus
-    folder: Path
-    pairs: Sequence[tuple[str, str]]
-    splits: Sequence[str]
-    cleaning: Cleaning
+    def __init__(
+        self, corpus: Corpus, folder: Path, pairs: Sequence[tuple[str, str]], splits: Sequence[str]
+    ) -> None:
+        """Say what is made; ``splits``: their names, empty for all."""
+        self.corpus, self.folder, self.pairs = corpus, folder, pairs
+        self._wanted = splits
+        self.counts: dict[str, Counts] = {}
+        self._form = corpus.forms[0]
+        self._found: Mapping[Sequence[str], Path] = {}
 
+    def write(self, source: Path) -> None:
+        """Read the corpus from the folder with its files or archives, and write it.
 
-@dataclass
-class Made:
-    """What was made.
+        Raises:
+            GtransError: a file is missing or is not as its form has it, or nothing can be written.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with (
+                locked(self.folder),
+                TemporaryDirectory(prefix=".unpacked-", dir=self.folder) as unpacked,
+            ):
+                finder = Finder(source, Path(unpacked))
+                self._choose(finder)
+                record = self._recorded()
+                for languages in self.pairs:
+                    self._write_pair(languages)
+                    self._record(languages, record)
+                for name, files in self._form.copies.items():
+                    copied = finder.find([(file,) for file in files], self._form.archives)
+                    for path in copied.values():
+                        (self.folder / name).mkdir(exist_ok=True)
+                        copy_file(path, self.folder / name / path.name)
+        except BaseException:
+            with suppress(OSError):
+                self.folder.rmdir()  # if nothing is in it
+            raise
 
-    Attributes:
-        form: which form was read.
-        splits: counts by split, and by pair if there are several.
-        files: digests of what was read, by its first name in the catalogue.
-    """
+    def _splits(self) -> list[str]:
+        """The splits to write.
 
-    form: str
-    splits: dict[str, Counts] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
+        Raises:
+            GtransError: the form has not one that is asked for.
+        """
+        known, wanted, name = self.corpus.splits(self._form), self._wanted, self.corpus.name
+        for split in wanted:
+            if split not in known:
+                raise GtransError(
+                    f"`--splits` '{split}': {name} in the form {self._form.name} has "
+                    f"{', '.join(known)}"
+                )
+        if self.corpus.hold_out and (TRAIN in wanted) != (DEV in wanted):
+            raise GtransError(f"`--splits`: {TRAIN} and {DEV} of {name} are made together")
+        return [split for split in known if not wanted or split in wanted]
 
+    def _files(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, ...]]:
+        """The alternatives of all files that are needed for these pairs."""
+        return [
+            group
+            for languages in pairs
+            for split in self._splits()
+            for part in self._form.splits.get(split, ())
+            for group in part.patterns(split, *languages, self.corpus.year)
+        ]
 
-_Found = Mapping[Sequence[str], Path]
+    def _choose(self, finder: Finder) -> None:
+        """Find the form that is read, and its files.
 
+        Raises:
+            GtransError: no form is complete.
+        """
+        most, complaint = -1, ""
+        for form in self.corpus.forms:
+            self._form = form
+            groups = self._files(self.pairs)
+            self._found = finder.find(groups, self._form.archives)
+            missing = [group for group in groups if group not in self._found]
+            if not missing:
+                return
+            if len(self._found) > most:
+                more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+                most, complaint = len(self._found), (
+                    f"`--from` has no file {' or '.join(missing[0])}{more}, in no archive either; "
+                    f"{self.corpus.name} in the form {form.name} needs it (`--splits` leaves "
+                    "splits out, `gtrans get-corpus --list NAME` says what is needed)"
+                )
+        raise GtransError(complaint)
 
-def assemble(wanted: Wanted, source: Path) -> Made:
-    """Read a corpus from a folder and write it.
+    def _read(self, parts: Sequence[Part], split: str, languages: tuple[str, str]) -> Pairs:
+        """The pairs of all parts of a split, one after the other.
 
-    Args:
-        wanted: what is to be made.
-        source: the folder with its files or archives.
+        Raises:
+            GtransError: a part has none.
+        """
+        for number, part in enumerate(parts):
+            if number:
+                yield None
+            groups = part.patterns(split, *languages, self.corpus.year)
+            paths = [self._found[group] for group in groups]
+            empty = True
+            for pair in read_part(part, paths[0], paths[-1]):
+                empty = empty and not (pair and any(pair[:2]))
+                yield pair
+            if empty and len(parts) > 1:
+                raise GtransError(f"{paths[0]}: no sentence pair of the {split} text is in it")
 
-    Raises:
-        GtransError: a file is missing or is not as its form has it, or nothing can be written.
-    """
-    wanted.folder.mkdir(parents=True, exist_ok=True)
-    try:
-        return _assemble(wanted, source)
-    except BaseException:
-        with suppress(OSError):
-            wanted.folder.rmdir()  # if nothing is in it
-        raise
+    def _write_pair(self, languages: tuple[str, str]) -> None:
+        """All splits of a language pair with their references, together or not at all."""
+        several = f".{'-'.join(languages)}" if self.corpus.others else ""
+        splits, references = self._splits(), self._references(languages)
+        names = [f"{split}{several}.{lang}" for split in splits for lang in languages]
+        names += [f"{it}{several}.ref{n + 1}.{languages[1]}" for it, n, *_ in references]
+        paths = [self.folder / name for name in names]
+        with replacing(*paths, inputs=self._found.values()) as temporary, ExitStack() as stack:
+            files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
+            sides = {split: files[2 * n : 2 * n + 2] for n, split in enumerate(splits)}
+            for split, parts in self._form.splits.items():
+                if split not in splits:
+                    continue
+                name = f"{split}{several}"
+                what = f"{self.corpus.name} {name}"
+                cleaner = Cleaner(self._cleaning(split), *languages, what)
+                say(f"{name}: {self._form.title}")
+                pairs = cleaner.clean(self._read(parts, split, languages))
+                self.counts[name] = cleaner.counts
+                if split == TRAIN and self.corpus.hold_out:
+                    held = self.counts[f"{DEV}{several}"] = Counts()
+                    _hold_out(pairs, self.corpus.hold_out, sides, cleaner.counts, held)
+                else:
+                    _write(pairs, *sides[split])
+            for file, (split, *of) in zip(files[2 * len(splits) :], references, strict=True):
+                _write_reference(file, *of, self.counts[f"{split}{several}"].pairs)
 
+    def _cleaning(self, split: str) -> Cleaning:
+        """Limits concern training text alone: tests stay what they are."""
+        cleaning = self.corpus.cleaning
+        return cleaning if split == TRAIN else Cleaning(empty=cleaning.empty)
 
-def _assemble(wanted: Wanted, source: Path) -> Made:
-    with locked(wanted.folder), ExitStack() as stack:
-        for left in wanted.folder.glob(f"{_UNPACKED}*"):  # by a process that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        temporary = tempfile.TemporaryDirectory(prefix=_UNPACKED, dir=wanted.folder)
-        finder = Finder(source, Path(stack.enter_context(temporary)))
-        form, found = _choose(wanted, finder)
-        before = _recorded(wanted)
-        pairs = ["-".join(pair) for pair in wanted.pairs]
-        if not wanted.corpus.others and before.get("pairs", pairs) != pairs:
+    def _references(self, languages: tuple[str, str]) -> list[tuple[str, int, Path, Path]]:
+        """The further references of test sets: split, number from 1, and their files."""
+        references = []
+        for split in self._splits():
+            parts = self._form.splits.get(split, ())
+            if len(parts) == 1 and parts[0].reader == "sets":
+                files = parts[0].patterns(split, *languages, self.corpus.year)
+                source, target = (self._found[group] for group in files)
+                numbers = range(1, len(references_of(target)))
+                references += [(split, number, source, target) for number in numbers]
+        return references
+
+    def _recorded(self) -> dict[str, Any]:
+        """What the record says of earlier calls.
+
+        Raises:
+            GtransError: it is damaged, or of another pair of languages.
+        """
+        found = {}
+        with suppress(FileNotFoundError):
+            found = read_object(self.folder / RECORD, "; remove it")
+        if found.get("corpus") != self.corpus.name:
+            return {}
+        pairs = ["-".join(pair) for pair in self.pairs]
+        if not self.corpus.others and found.get("pairs", pairs) != pairs:
             raise GtransError(
-                f"{wanted.folder} has the pair {', '.join(before['pairs'])}; give another `--out`"
+                f"{self.folder} has the pair {', '.join(found['pairs'])}; give another `--out`"
             )
-        made = Made(form.name)
-        for languages in wanted.pairs:
-            _write_pair(wanted, form, found, languages, made)
-            groups = _groups_of(wanted, form, [languages])
-            made.files |= {names[0]: _digest(found[names]) for names in groups}
-            _record(wanted, made, languages, before)
-        for folder, names in form.copies.items():
-            copied = finder.find([(name,) for name in names], form.archives)
-            _copy_all(wanted.folder / folder, copied)
-    return made
+        return found
+
+    def _record(self, languages: tuple[str, str], record: dict[str, Any]) -> None:
+        """Add what was made to the ``record`` of earlier calls and pairs, and write it."""
+        splits, read = {}, {}
+        for name, counts in self.counts.items():
+            cleaning = asdict(self._cleaning(name.split(".")[0]))
+            splits[name] = asdict(counts) | {"form": self._form.name, "cleaning": cleaning}
+        for group in self._files([languages]):
+            read[group[0]] = _digest(self._found[group])
+        record |= {
+            "corpus": self.corpus.name,
+            "pairs": list(dict.fromkeys([*record.get("pairs", []), "-".join(languages)])),
+            "splits": record.get("splits", {}) | splits,
+            "read": record.get("read", {}) | read,
+            "written by": f"gtrans {__version__}",
+        }
+        with atomic_writer(self.folder / RECORD) as file:
+            file.write(f"{json_text(record)}\n")
 
 
 def _digest(path: Path) -> str:
@@ -273,143 +354,6 @@ def _digest(path: Path) -> str:
     return fingerprint({file.name: digest(file) for file in sorted(path.iterdir())})
 
 
-def _splits(wanted: Wanted, form: Form) -> list[str]:
-    """The splits to write.
-
-    Raises:
-        GtransError: the form has not one that is asked for.
-    """
-    known = wanted.corpus.splits(form)
-    for split in wanted.splits:
-        if split not in known:
-            raise GtransError(
-                f"`--splits` '{split}': {wanted.corpus.name} in the form {form.name} has "
-                f"{', '.join(known)}"
-            )
-    if wanted.corpus.hold_out and (TRAIN in wanted.splits) != (DEV in wanted.splits):
-        raise GtransError(
-            f"`--splits`: {TRAIN} and {DEV} of {wanted.corpus.name} are made together"
-        )
-    return [split for split in known if not wanted.splits or split in wanted.splits]
-
-
-def _groups_of(
-    wanted: Wanted, form: Form, pairs: Sequence[tuple[str, str]]
-) -> list[tuple[str, ...]]:
-    """The alternatives of all files that are needed for these pairs."""
-    return [
-        group
-        for source, target in pairs
-        for split in _splits(wanted, form)
-        for part in form.splits.get(split, ())
-        for group in part.patterns(split, source, target, wanted.corpus.year)
-    ]
-
-
-def _choose(wanted: Wanted, finder: Finder) -> tuple[Form, _Found]:
-    """The form that is read, and its files.
-
-    Raises:
-        GtransError: no form is complete.
-    """
-    best: tuple[int, Form, list[tuple[str, ...]]] | None = None
-    for form in wanted.corpus.forms:
-        groups = _groups_of(wanted, form, wanted.pairs)
-        found = finder.find(groups, form.archives)
-        missing = [group for group in groups if group not in found]
-        if not missing:
-            return form, found
-        if best is None or len(found) > best[0]:
-            best = len(found), form, missing
-    assert best is not None, "every corpus has a form"
-    _, form, missing = best
-    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    raise GtransError(
-        f"`--from` has no file {' or '.join(missing[0])}{more}, in no archive either; "
-        f"{wanted.corpus.name} in the form {form.name} needs it (`--splits` leaves splits out, "
-        "`gtrans get-corpus --list NAME` says what is needed)"
-    )
-
-
-def _pairs_of(part: Part, paths: Sequence[Path]) -> Pairs:
-    """What the reader of a part yields."""
-    first, last = paths[0], paths[-1]
-    if part.reader == "lines":
-        return read_lines(first, last, part.boundary)
-    if part.reader == "talks":
-        return read_talks(first, last, part.headings)
-    reader = {"sets": read_set, "articles": read_articles, "groups": read_groups}[part.reader]
-    return reader(first, last)
-
-
-def _joined(
-    parts: Sequence[Part], found: _Found, split: str, languages: tuple[str, str], year: str
-) -> Pairs:
-    """The pairs of all parts of a split, one after the other.
-
-    Raises:
-        GtransError: a part has none.
-    """
-    for number, part in enumerate(parts):
-        if number:
-            yield None
-        paths = [found[group] for group in part.patterns(split, *languages, year)]
-        empty = True
-        for pair in _pairs_of(part, paths):
-            empty = empty and not (pair and any(pair[:2]))
-            yield pair
-        if empty and len(parts) > 1:
-            raise GtransError(f"{paths[0]}: no sentence pair of the {split} text is in it")
-
-
-def _write_pair(
-    wanted: Wanted,
-    form: Form,
-    found: _Found,
-    languages: tuple[str, str],
-    made: Made,
-) -> None:
-    """All splits of a language pair with their references, together or not at all."""
-    several = f".{'-'.join(languages)}" if wanted.corpus.others else ""
-    splits = _splits(wanted, form)
-    paths = [wanted.folder / f"{split}{several}.{lang}" for split in splits for lang in languages]
-    references = _references(wanted, form, found, languages)
-    paths += [
-        wanted.folder / f"{split}{several}.ref{number + 1}.{languages[1]}"
-        for split, number, *_ in references
-    ]
-    with replacing(*paths, inputs=found.values()) as temporary, ExitStack() as stack:
-        files = [stack.enter_context(open(path, "w", encoding="utf-8")) for path in temporary]
-        sides = {split: files[2 * n : 2 * n + 2] for n, split in enumerate(splits)}
-        for split, parts in form.splits.items():
-            if split not in splits:
-                continue
-            year = wanted.corpus.year
-            pairs = _joined(parts, found, split, languages, year)
-            name = f"{split}{several}"
-            cleaner = Cleaner(
-                _cleaning_of(wanted, split), *languages, f"{wanted.corpus.name} {name}"
-            )
-            say(f"{name}: {form.title}")
-            if split == TRAIN and wanted.corpus.hold_out:
-                held = _hold_out(cleaner.clean(pairs), wanted.corpus.hold_out, sides)
-                made.splits |= {f"{key}{several}": counts for key, counts in held.items()}
-                made.splits[name].dropped = cleaner.counts.dropped
-                made.splits[name].dropped_documents = cleaner.counts.dropped_documents
-            else:
-                _write(cleaner.clean(pairs), *sides[split])
-                made.splits[name] = cleaner.counts
-        further = files[2 * len(splits) :]
-        for file, (split, number, source, target) in zip(further, references, strict=True):
-            pairs_written = made.splits[f"{split}{several}"].pairs
-            _write_reference(file, number, source, target, pairs_written)
-
-
-def _cleaning_of(wanted: Wanted, split: str) -> Cleaning:
-    """Limits and duplicates concern training text alone: tests stay what they are."""
-    return wanted.cleaning if split == TRAIN else Cleaning(empty=wanted.cleaning.empty)
-
-
 def _write(pairs: Pairs, source: TextIO, target: TextIO) -> None:
     for pair in pairs:
         left, right = pair[:2] if pair else ("", "")
@@ -417,9 +361,11 @@ def _write(pairs: Pairs, source: TextIO, target: TextIO) -> None:
         target.write(f"{right}\n")
 
 
-def _hold_out(pairs: Pairs, every: int, sides: Mapping[str, Sequence[TextIO]]) -> dict[str, Counts]:
-    """Write every so-many-th pair to ``dev``, the others to ``train``."""
-    counts = {TRAIN: Counts(), DEV: Counts()}
+def _hold_out(
+    pairs: Pairs, every: int, sides: Mapping[str, Sequence[TextIO]], train: Counts, dev: Counts
+) -> None:
+    """Write every so-many-th pair to ``dev``, the others to ``train``, and count them."""
+    counts = {TRAIN: Counts(), DEV: dev}
     begun: set[str] = set()  # splits that have a pair of this document
     number = 0
     for pair in pairs:
@@ -436,23 +382,7 @@ def _hold_out(pairs: Pairs, every: int, sides: Mapping[str, Sequence[TextIO]]) -
             begun.add(split)
         found.pairs += 1
         _write(iter([pair]), *sides[split])
-    return counts
-
-
-def _references(
-    wanted: Wanted, form: Form, found: _Found, languages: tuple[str, str]
-) -> list[tuple[str, int, Path, Path]]:
-    """The second and further references of test sets: split, number from 1, and their files."""
-    references = []
-    for split in _splits(wanted, form):
-        parts = form.splits.get(split, ())
-        if len(parts) != 1 or parts[0].reader != "sets":
-            continue
-        files = parts[0].patterns(split, *languages, wanted.corpus.year)
-        source, target = (found[group] for group in files)
-        numbers = range(1, len(references_of(target)))
-        references += [(split, number, source, target) for number in numbers]
-    return references
+    train.documents, train.pairs = counts[TRAIN].documents, counts[TRAIN].pairs
 
 
 def _write_reference(file: TextIO, number: int, source: Path, target: Path, pairs: int) -> None:
@@ -475,52 +405,11 @@ def _write_reference(file: TextIO, number: int, source: Path, target: Path, pair
         )
 
 
-def _copy_all(folder: Path, found: Mapping[Sequence[str], Path]) -> None:
-    if found:
-        folder.mkdir(exist_ok=True)
-    for path in found.values():
-        copy_file(path, folder / path.name)
-
-
-def _recorded(wanted: Wanted) -> dict[str, Any]:
-    """What the record says of earlier calls.
-
-    Raises:
-        GtransError: it is damaged.
-    """
-    with suppress(FileNotFoundError):
-        found = read_object(wanted.folder / RECORD, "; remove it")
-        if found.get("corpus") == wanted.corpus.name:
-            return found
-    return {}
-
-
-def _record(
-    wanted: Wanted, made: Made, languages: tuple[str, str], record: dict[str, Any]
-) -> None:
-    """Add what was made to the ``record`` of earlier calls and pairs, and write it."""
-    pair = "-".join(languages)
-    splits = {
-        name: asdict(counts)
-        | {"form": made.form, "cleaning": asdict(_cleaning_of(wanted, name.split(".")[0]))}
-        for name, counts in made.splits.items()
-    }
-    record |= {
-        "corpus": wanted.corpus.name,
-        "pairs": list(dict.fromkeys([*record.get("pairs", []), pair])),
-        "splits": record.get("splits", {}) | splits,
-        "read": record.get("read", {}) | made.files,
-        "written by": f"gtrans {__version__}",
-    }
-    with atomic_writer(wanted.folder / RECORD) as file:
-        file.write(f"{json_text(record)}\n")
-
-
 # ---- what is printed -----------------------------------------------------------------------------
 
 
-def _summary(made: Made) -> Iterator[str]:
-    for name, counts in made.splits.items():
+def _summary(made: Mapping[str, Counts]) -> Iterator[str]:
+    for name, counts in made.items():
         dropped = [f"{number:,} {why}" for why, number in counts.dropped.items() if number]
         if counts.dropped_documents:
             dropped.append(f"{counts.dropped_documents:,} whole documents")
