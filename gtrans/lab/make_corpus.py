@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import check_output_folder, replacing, unwritable
+from gtrans.identity.files import check_output_folder, replacing
 from gtrans.identity.json_files import read_object
 from gtrans.lab.synthetic import (
     CUES,
@@ -28,6 +29,7 @@ from gtrans.lab.synthetic import (
     PHENOMENA,
     Document,
     Item,
+    Link,
     generate_document,
     generate_items,
 )
@@ -46,46 +48,23 @@ SPLITS = ("train", "valid", "test")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``gtrans make-corpus``."""
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=1,
-        metavar="S",
-        help="random seed of the corpus (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--docs",
-        type=int,
-        default=4000,
-        metavar="N",
+    add = parser.add_argument
+    add("--out", type=Path, required=True, metavar="DIR", help="folder to write")
+    add("--seed", type=int, default=1, metavar="S",
+        help="random seed of the corpus (default: %(default)s)")
+    add("--docs", type=int, default=4000, metavar="N",
         help="documents of train, valid and test together (default: %(default)s); valid and"
-        f" test get a twentieth each, but at least 50 and at most 200; N is at least {MIN_DOCS}",
-    )
-    parser.add_argument("--pair", default=PAIR, help="language pair; there is only %(default)s")
-    parser.add_argument(
-        "--items",
-        type=int,
-        default=400,
-        metavar="N",
-        help="contrastive items per phenomenon and distance, an even number (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--join",
-        type=int,
-        default=1,
-        metavar="N",
+        f" test get a twentieth each, but at least 50 and at most 200; N is at least {MIN_DOCS}")
+    add("--pair", default=PAIR, choices=[PAIR], help="language pair; there is only %(default)s")
+    add("--items", type=int, default=400, metavar="N",
+        help="contrastive items per phenomenon and distance, an even number (default: %(default)s)")
+    add("--join", type=int, default=1, metavar="N",
         help="N documents of a split become one long document, as experiments on the length of "
-        "documents need (default: %(default)s)",
-    )
+        "documents need (default: %(default)s)")
 
 
 def run(args: argparse.Namespace) -> None:
     """Write the corpus, and print what was written."""
-    if args.pair != PAIR:
-        raise GtransError(
-            f"`--pair` must be {PAIR}, but is {args.pair}; the grammar knows no other pair."
-        )
     summary = write_corpus(args.out, args.seed, args.docs, args.items, args.join)
     for split in SPLITS:
         counts = summary["splits"][split]
@@ -151,13 +130,7 @@ def write_corpus(
         "splits": {split: _counts(documents, join) for split, documents in splits.items()},
         "distances": list(DISTANCES),
         "contrastive": {
-            phenomenon: {
-                "cue": CUES[phenomenon],
-                "items": {
-                    str(distance): sum(item.distance == distance for item in items_of)
-                    for distance in DISTANCES
-                },
-            }
+            phenomenon: {"cue": CUES[phenomenon], "items": _by_distance(items_of)}
             for phenomenon, items_of in sets.items()
         },
     }
@@ -214,15 +187,15 @@ def _counts(documents: Sequence[Document], join: int) -> dict[str, Any]:
         "documents": -(-len(documents) // join),
         "sentences": sum(len(document.sentences) for document in documents),
         "phenomena": {
-            phenomenon: {
-                str(distance): sum(
-                    (link.phenomenon, link.distance) == (phenomenon, distance) for link in links
-                )
-                for distance in DISTANCES
-            }
+            phenomenon: _by_distance([it for it in links if it.phenomenon == phenomenon])
             for phenomenon in PHENOMENA
         },
     }
+
+
+def _by_distance(found: Sequence[Item] | Sequence[Link]) -> dict[str, int]:
+    counts = Counter(it.distance for it in found)
+    return {str(distance): counts[distance] for distance in DISTANCES}
 
 
 def _check_own(out: Path, files: dict[str, str]) -> None:
@@ -245,10 +218,7 @@ def _write_all(out: Path, files: dict[str, str]) -> None:
     _check_own(out, files)
     paths = [out / name for name in files]
     for path in paths:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise unwritable(path, error) from error
+        path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(*paths) as temporary:
         for path, text in zip(temporary, files.values(), strict=True):
             path.write_bytes(text.encode("utf-8"))

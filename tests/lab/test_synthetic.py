@@ -219,7 +219,6 @@ def test_nothing_beats_chance_without_the_cue(items: list[Item]) -> None:
         (["--docs", "3"], "`--docs` must be at least 200, but is 3: valid and test take"),
         (["--items", "7"], "`--items` must be even and at least 2, but is 7;"),
         (["--join", "0"], "`--join` must be at least 1, but is 0."),
-        (["--pair", "de-en"], "`--pair` must be en-de, but is de-en;"),
     ],
 )
 def test_mistakes_end_with_one_line(
