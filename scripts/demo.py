@@ -22,7 +22,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from gtrans.identity.files import atomic_writer
+from gtrans.files import atomic_writer
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON_BIN = Path(sys.executable).parent

@@ -37,7 +37,7 @@ from gtrans.data.stream_windows import stream_windows
 from gtrans.data.units import DocumentUnit, SentenceUnit, StreamUnit, Unit, WindowUnit
 from gtrans.decoding.force_decode import score_tokens
 from gtrans.decoding.loading import import_plugin
-from gtrans.identity.files import atomic_writer
+from gtrans.files import atomic_writer
 from gtrans.modules.attention import GlobalGate
 from gtrans.modules.layer_fusion import group_tops
 from gtrans.tasks.document_translation import DocumentTranslationTask

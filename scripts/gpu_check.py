@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from gtrans.identity.files import atomic_writer
+from gtrans.files import atomic_writer
 
 ROOT = Path(__file__).resolve().parents[1]
 PASSED = "passed"

@@ -48,7 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Average, and print which checkpoints went in."""
     # Imported on demand: torch needs seconds, which --help should not.
-    from gtrans.averaging import BY_EPOCH, BY_UPDATE, average_checkpoints, last_checkpoints
+    from gtrans.checkpoints.averaging import (
+        BY_EPOCH,
+        BY_UPDATE,
+        average_checkpoints,
+        last_checkpoints,
+    )
 
     count = args.last_epochs if args.last_epochs is not None else args.last_updates
     paths: list[Path] = args.inputs

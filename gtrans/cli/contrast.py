@@ -55,7 +55,7 @@ from gtrans.evaluation.contrastive import (
     read_items,
 )
 from gtrans.evaluation.contrastive.results_file import HIGHER, LOWER
-from gtrans.identity.files import atomic_writer
+from gtrans.files import atomic_writer
 from gtrans.messages import json_text, print_lines, say
 
 EXAMPLE = (

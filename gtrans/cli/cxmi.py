@@ -32,7 +32,7 @@ from gtrans.cli.shared.model_options import (
 from gtrans.cli.shared.reading import add_choice, choice_of
 from gtrans.errors import GtransError
 from gtrans.evaluation.cxmi import Cxmi, Sentence, corpus_cxmi
-from gtrans.identity.files import atomic_writer, check_output
+from gtrans.files import atomic_writer, check_output
 from gtrans.libraries import ENGINE
 from gtrans.messages import about_interval, json_text, print_lines, say
 from gtrans.text.reader import read_parallel

@@ -90,7 +90,7 @@ from gtrans.evaluation.texts import (
     has_a_line_for_each_document,
     read_texts,
 )
-from gtrans.identity.files import (
+from gtrans.files import (
     atomic_writer,
     binary_writer,
     check_output,

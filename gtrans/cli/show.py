@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print what it is."""
     # Imported on demand: torch and fairseq need seconds, which --help should not.
-    from gtrans.identity.precious import is_checkpoint
+    from gtrans.files import is_checkpoint
     from gtrans.showing.card import model_card
     from gtrans.showing.checkpoint import of_checkpoint
     from gtrans.showing.folders import of_folder

@@ -17,7 +17,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 
-from gtrans.checkpoints import write_checkpoint
+from gtrans.checkpoints.reading import write_checkpoint
 from gtrans.conversion.files import as_fairseq_checkpoint, check_target
 from gtrans.conversion.foreign_checkpoint import ForeignCheckpoint
 from gtrans.conversion.g_transformer import read_g_transformer

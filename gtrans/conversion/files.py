@@ -8,8 +8,7 @@ from typing import Any
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtrans.identity.files import check_output
-from gtrans.identity.precious import CHECKPOINT
+from gtrans.files import CHECKPOINT, check_output
 from gtrans.text.prepared_folder import prepared_files
 
 
@@ -22,7 +21,7 @@ def check_target(source: Path, target: Path, data: Path | None = None) -> None:
         data: folder of the dictionaries.
 
     Raises:
-        GtransError: see :func:`gtrans.identity.files.check_output`.
+        GtransError: see :func:`gtrans.files.check_output`.
     """
     inputs = list(source.iterdir()) if source.is_dir() else [source]
     inputs += prepared_files(data) if data is not None else []

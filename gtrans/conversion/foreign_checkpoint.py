@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gtrans.checkpoints.identity import ModelIdentity
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
 from gtrans.errors import GtransError
-from gtrans.model_identity import ModelIdentity
 from gtrans.models.base.warm_start import rename
 
 

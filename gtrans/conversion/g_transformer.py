@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.conversion.foreign_checkpoint import (
     ForeignCheckpoint,
     is_parameter,

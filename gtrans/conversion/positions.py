@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gtrans.checkpoints import read_checkpoint, write_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint, write_checkpoint
 from gtrans.conversion.files import check_target
 from gtrans.errors import GtransError
 from gtrans.models.base.checkpoint_fit import check_fit

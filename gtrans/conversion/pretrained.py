@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtrans.checkpoint_contents import options_of
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.conversion.foreign_checkpoint import (
     ForeignCheckpoint,
     is_parameter,
@@ -20,7 +20,6 @@ from gtrans.conversion.foreign_checkpoint import (
 from gtrans.data.frame import pretrained_marks
 from gtrans.data.symbols import split_languages
 from gtrans.errors import GtransError
-from gtrans.model_identity import ModelIdentity
 
 # Where the user can get the weights; nothing here downloads them.
 DOWNLOADS = (

@@ -21,13 +21,12 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from gtrans.checkpoint_contents import options_of
-from gtrans.checkpoints import read_checkpoint, write_checkpoint
+from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.reading import options_of, read_checkpoint, write_checkpoint
 from gtrans.conversion.model_options import DECODER_TABLE, OUTPUT
 from gtrans.decoding.loading import TASK, check_described, import_plugin
 from gtrans.errors import GtransError
-from gtrans.identity.files import atomic_writer, check_output_folder
-from gtrans.model_identity import ModelIdentity
+from gtrans.files import atomic_writer, check_output_folder
 from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.models.gtransformer import GTransformer
 

@@ -24,15 +24,14 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtrans.checkpoint_contents import options_of
-from gtrans.checkpoints import read_checkpoint, write_checkpoint
+from gtrans.checkpoints.identity import STATE, ModelIdentity, say_unknown
+from gtrans.checkpoints.reading import options_of, read_checkpoint, write_checkpoint
 from gtrans.conversion.model_options import DECODER_TABLE, ENCODER_TABLE, OUTPUT
 from gtrans.data.binarised import count_symbols, load_lines
 from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
-from gtrans.identity.files import check_output_folder, copy_file
-from gtrans.model_identity import STATE, ModelIdentity, say_unknown
+from gtrans.files import check_output_folder, copy_file
 from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.tasks.options import read_dictionary
 from gtrans.text.prepared_folder import Preparation, read_state

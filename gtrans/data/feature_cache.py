@@ -27,7 +27,7 @@ from typing import Any
 from torch import Tensor
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import replacing
+from gtrans.files import replacing
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fairseq.data import Dictionary
 
-from gtrans.identity.digests import fingerprint
+from gtrans.files import fingerprint
 
 
 @dataclass(frozen=True)

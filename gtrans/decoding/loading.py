@@ -23,11 +23,10 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, import_tasks
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from gtrans.checkpoint_contents import options_of, reading
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.reading import options_of, read_checkpoint, reading
 from gtrans.errors import GtransError
 from gtrans.messages import say
-from gtrans.model_identity import ModelIdentity
 from gtrans.text.prepared_folder import check_data_folder
 
 TASK = "document_translation"
@@ -194,7 +193,7 @@ def check_described(state: Mapping[str, Any], path: str | Path) -> None:
     (:func:`import_plugin`).
 
     Args:
-        state: a checkpoint that :func:`gtrans.checkpoints.read_checkpoint` has let through.
+        state: a checkpoint that :func:`gtrans.checkpoints.reading.read_checkpoint` has let through.
         path: the file, for messages.
 
     Raises:

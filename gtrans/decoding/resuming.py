@@ -18,9 +18,7 @@ from tqdm import tqdm
 
 from gtrans.decoding.document_search import SentenceHypothesis
 from gtrans.errors import GtransError
-from gtrans.identity.digests import digest
-from gtrans.identity.files import atomic_writer, unwritable
-from gtrans.identity.json_files import parse_json, read_json
+from gtrans.files import atomic_writer, digest, parse_json, read_json, unwritable
 from gtrans.messages import say
 
 

@@ -50,6 +50,18 @@ from gtrans.decoding.translator import (
     lines_of_text,
 )
 from gtrans.errors import GtransError
+from gtrans.files import (
+    StrPath,
+    binary_writer,
+    check_output,
+    check_output_folder,
+    digest,
+    digest_of_bytes,
+    fingerprint,
+    is_file,
+    locked,
+    unwritable,
+)
 from gtrans.formats.catalogue import (
     Reader,
     check_format,
@@ -59,16 +71,6 @@ from gtrans.formats.catalogue import (
     require_libraries,
 )
 from gtrans.formats.document_file import DocumentFile
-from gtrans.identity.digests import digest, digest_of_bytes, fingerprint
-from gtrans.identity.files import (
-    StrPath,
-    binary_writer,
-    check_output,
-    check_output_folder,
-    is_file,
-    locked,
-    unwritable,
-)
 from gtrans.languages import WITHOUT_SPACES, language_code
 from gtrans.messages import say
 from gtrans.text.plain_text import PLACEHOLDER

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from gtrans.checkpoint_contents import options_of
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.data.documents import check_length
 from gtrans.data.examples import Example
 from gtrans.data.units import Unit
@@ -30,7 +29,7 @@ from gtrans.decoding.options import MAX_TOKENS, DecodingOptions, SearchOptions
 from gtrans.decoding.part_search import FinishedParts
 from gtrans.decoding.resuming import BatchProgress, FinishedBatches, Progress
 from gtrans.errors import GtransError
-from gtrans.identity.digests import digest
+from gtrans.files import digest
 from gtrans.messages import say
 from gtrans.text.moses_pipeline import MosesPipeline
 from gtrans.text.plain_text import PLACEHOLDER, input_warnings

@@ -11,7 +11,7 @@ from typing import Any
 from gtrans.evaluation.boundaries import tokens_of
 from gtrans.evaluation.metrics import Documents
 from gtrans.evaluation.resegment import Split
-from gtrans.identity.files import StrPath, atomic_writer, unwritable
+from gtrans.files import StrPath, atomic_writer, unwritable
 from gtrans.text.reader import Identified
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from gtrans.errors import GtransError
 from gtrans.evaluation.metrics import METRICS, Documents, Measurement, Options, mean_of
-from gtrans.identity.json_files import parse_json
+from gtrans.files import parse_json
 
 CONTEXT_SENTENCES = 2
 DEFAULT_MODEL = "Unbabel/wmt22-comet-da"

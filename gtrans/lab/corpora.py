@@ -29,7 +29,7 @@ from typing import IO, Any, Literal, get_args
 import yaml
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import binary_writer
+from gtrans.files import binary_writer
 from gtrans.lab.corpus_readers import Pair, Pairs, Part
 from gtrans.messages import say
 from gtrans.shipped import shipped

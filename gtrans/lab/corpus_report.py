@@ -19,7 +19,7 @@ from typing import Any
 from gtrans.data.documents import resolve
 from gtrans.data.instances import MARKS_PER_SENTENCE, split_instances
 from gtrans.errors import GtransError
-from gtrans.identity.json_files import read_object
+from gtrans.files import read_object
 from gtrans.messages import aligned, json_text, print_lines
 from gtrans.text.prepared_folder import STATE_FILE, read_state
 from gtrans.text.reader import Sides

@@ -25,7 +25,7 @@ from gtrans.cli.shared.model_options import (
     check_scoring,
 )
 from gtrans.errors import GtransError
-from gtrans.identity.files import atomic_writer, check_output
+from gtrans.files import atomic_writer, check_output
 from gtrans.libraries import ENGINE
 from gtrans.messages import json_text, print_lines
 from gtrans.text.reader import read_parallel

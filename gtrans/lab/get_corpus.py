@@ -22,15 +22,16 @@ from textwrap import wrap
 from typing import Any, TextIO
 
 from gtrans.errors import GtransError
-from gtrans.identity.digests import digest, fingerprint
-from gtrans.identity.files import (
+from gtrans.files import (
     atomic_writer,
     check_output_folder,
     copy_file,
+    digest,
+    fingerprint,
     locked,
+    read_object,
     replacing,
 )
-from gtrans.identity.json_files import read_object
 from gtrans.lab.corpora import (
     EMPTY,
     Cleaner,

@@ -18,7 +18,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.modules.embedding import Embedder
 

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import check_output_folder, replacing
-from gtrans.identity.json_files import read_object
+from gtrans.files import check_output_folder, read_object, replacing
 from gtrans.lab.synthetic import (
     CUES,
     DISTANCES,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import check_output, replacing
+from gtrans.files import check_output, replacing
 from gtrans.libraries import require
 from gtrans.messages import aligned, json_text, print_lines
 

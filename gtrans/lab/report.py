@@ -30,7 +30,7 @@ from gtrans.data.documents import STANDARD_STREAM
 from gtrans.errors import GtransError
 from gtrans.evaluation.table import Report, p_value, to_json
 from gtrans.evaluation.texts import Texts
-from gtrans.identity.files import atomic_writer, check_output
+from gtrans.files import atomic_writer, check_output
 from gtrans.messages import in_digits, say
 from gtrans.version import __version__
 

@@ -35,7 +35,7 @@ from textwrap import wrap
 from typing import Any
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import atomic_writer, check_output_folder, locked
+from gtrans.files import atomic_writer, check_output_folder, locked
 from gtrans.lab.experiments import PAPERS, SCALES, Plan, Row, Table, find, read
 from gtrans.libraries import require
 from gtrans.messages import json_text, print_lines

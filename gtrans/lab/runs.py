@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gtrans.checkpoint_contents import reading
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint, reading
 from gtrans.errors import GtransError
 from gtrans.messages import printable
 from gtrans.training.folder import RunFolder

@@ -13,7 +13,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import atomic_writer
+from gtrans.files import atomic_writer
 from gtrans.lab.experiments import TESTED_SETS, Plan, PlannedRow, Run, Table
 from gtrans.messages import change_interval, in_digits
 from gtrans.version import __version__

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.checkpoint_contents import told
+from gtrans.checkpoints.reading import told
 from gtrans.errors import GtransError
 from gtrans.libraries import require
 from gtrans.modules.pretrained_files import WEIGHTS, check_sizes, read_weights, refuse_code

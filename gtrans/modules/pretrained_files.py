@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.checkpoint_contents import check_tensors, check_values, reading, told
+from gtrans.checkpoints.reading import check_tensors, check_values, reading, told
 from gtrans.errors import GtransError
 from gtrans.libraries import require
 
@@ -33,7 +33,7 @@ _SIZES = {
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file of a pretrained model.
 
-    :mod:`gtrans.identity.json_files` would refuse its numbers of 31 digits, which transformers
+    :mod:`gtrans.files` would refuse its numbers of 31 digits, which transformers
     writes for a length without limit.
 
     Raises:

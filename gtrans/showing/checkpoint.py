@@ -8,12 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
-from gtrans.averaging import AVERAGE_OF
-from gtrans.checkpoint_contents import check_values, options_of
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.averaging import AVERAGE_OF
+from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.reading import check_values, options_of, read_checkpoint
 from gtrans.decoding.loading import check_described, import_plugin
-from gtrans.identity.digests import digest
-from gtrans.model_identity import ModelIdentity
+from gtrans.files import digest
 from gtrans.models.base.checkpoint_fit import check_fit
 from gtrans.showing.facts import Facts
 from gtrans.text.prepared_folder import Preparation

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gtrans.checkpoints.identity import ModelIdentity
 from gtrans.errors import GtransError
-from gtrans.model_identity import ModelIdentity
 from gtrans.showing.checkpoint import of_checkpoint, of_preparation
 from gtrans.showing.facts import Facts
 from gtrans.text.prepared_folder import (

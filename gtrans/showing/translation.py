@@ -8,7 +8,7 @@ from typing import Any
 
 from gtrans.decoding.resuming import read_record
 from gtrans.errors import GtransError
-from gtrans.identity.digests import fingerprint
+from gtrans.files import fingerprint
 from gtrans.showing.facts import Facts
 
 

@@ -12,7 +12,7 @@ from types import TracebackType
 
 # fairseq imports the tasks and models of --user-dir, and nothing else.
 import gtrans.criterions.chunked_cross_entropy  # noqa: F401
-from gtrans.checkpoints import register_safe_globals
+from gtrans.checkpoints.reading import register_safe_globals
 from gtrans.environment import check_environment, choose_kernels
 from gtrans.errors import mistake_in
 from gtrans.known_warnings import hide_known_warnings

@@ -9,10 +9,9 @@ from typing import Any
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
-from gtrans.checkpoint_contents import check_values, reading
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.reading import check_values, read_checkpoint, reading
 from gtrans.errors import GtransError
-from gtrans.model_identity import ModelIdentity
 from gtrans.models.base.checkpoint_fit import check_fit
 
 

@@ -11,6 +11,7 @@ from fairseq.tasks import register_task
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
+from gtrans.checkpoints.identity import STATE, ModelIdentity, same_data
 from gtrans.data.examples import ExampleBuilder
 from gtrans.data.frame import Frame
 from gtrans.data.interactive import LineBuffer, lines_of
@@ -20,7 +21,6 @@ from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.decoding.generator import DocumentGenerator, refuse_unsupported
 from gtrans.decoding.options import SearchOptions
 from gtrans.errors import GtransError, working_on
-from gtrans.model_identity import STATE, ModelIdentity, same_data
 from gtrans.models.base.model import BERT_FEATURES, BERT_PIECES, DocumentModel
 from gtrans.models.base.presets import resolve_sizes
 from gtrans.models.base.warm_start import dictionaries_of, warm_start

@@ -5,11 +5,11 @@ from typing import Any, Optional
 
 from fairseq.data import Dictionary
 
+from gtrans.checkpoints.identity import ModelIdentity, say_unknown, unit_differences
 from gtrans.data.symbols import split_languages
 from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
-from gtrans.model_identity import ModelIdentity, say_unknown, unit_differences
 from gtrans.models.base.model import BERT_PIECES
 from gtrans.tasks.options import data_folders
 from gtrans.tasks.parts.bert import BertPart

@@ -11,7 +11,7 @@ from subword_nmt.apply_bpe import BPE, read_vocabulary
 from subword_nmt.learn_bpe import learn_bpe
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import atomic_writer
+from gtrans.files import atomic_writer
 from gtrans.messages import say
 
 BPE_SEPARATOR = "@@"

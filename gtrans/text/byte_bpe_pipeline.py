@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import atomic_writer, copy_file
-from gtrans.identity.json_files import read_object
+from gtrans.files import atomic_writer, copy_file, read_object
 from gtrans.libraries import require
 from gtrans.text import plain_text
 from gtrans.text.pipeline import TextPipeline

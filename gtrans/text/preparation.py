@@ -42,15 +42,16 @@ from tqdm import tqdm
 
 from gtrans.data.documents import resolve
 from gtrans.errors import GtransError
-from gtrans.identity.digests import digest, fingerprint
-from gtrans.identity.files import (
+from gtrans.files import (
+    DATA,
     atomic_writer,
     check_output,
     copy_file,
+    digest,
+    fingerprint,
     locked,
     replacing,
 )
-from gtrans.identity.precious import DATA
 from gtrans.messages import say
 from gtrans.text.bpe import count_merges, learn_codes, load_bpe, write_vocabulary
 from gtrans.text.moses_pipeline import NO_STEPS, MosesPipeline, Steps

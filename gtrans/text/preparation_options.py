@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from gtrans.errors import GtransError
-from gtrans.identity.digests import digest
-from gtrans.identity.files import check_output_folder
+from gtrans.files import check_output_folder, digest
 from gtrans.languages import known_language
 from gtrans.libraries import require
 from gtrans.messages import say

@@ -16,9 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gtrans.errors import GtransError
-from gtrans.identity.digests import digest, digest_of_bytes, fingerprint
-from gtrans.identity.files import atomic_writer, binary_writer
-from gtrans.identity.json_files import parse_json, read_object
+from gtrans.files import (
+    atomic_writer,
+    binary_writer,
+    digest,
+    digest_of_bytes,
+    fingerprint,
+    parse_json,
+    read_object,
+)
 from gtrans.text.bpe import load_bpe
 from gtrans.text.byte_bpe_pipeline import BYTE_BPE
 from gtrans.text.moses_pipeline import MosesPipeline, Steps

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import replacing
+from gtrans.files import replacing
 from gtrans.messages import say
 from gtrans.text.reader import DifferentSides, Sides
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import copy_file
+from gtrans.files import copy_file
 from gtrans.libraries import require
 from gtrans.text import plain_text
 from gtrans.text.pipeline import TextPipeline

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import atomic_writer
+from gtrans.files import atomic_writer
 from gtrans.text.pipeline import TextPipeline
 
 

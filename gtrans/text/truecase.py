@@ -10,7 +10,7 @@ from pathlib import Path
 from sacremoses import MosesTruecaser
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import atomic_writer
+from gtrans.files import atomic_writer
 from gtrans.text.workers import map_chunks
 
 

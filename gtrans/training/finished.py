@@ -11,7 +11,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from gtrans.checkpoints import register_safe_globals
+from gtrans.checkpoints.reading import register_safe_globals
 from gtrans.errors import GtransError
 from gtrans.training.folder import RunFolder
 from gtrans.training.run import why_finished

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gtrans.checkpoints import UnreadableCheckpoint, read_checkpoint
+from gtrans.checkpoints.reading import UnreadableCheckpoint, read_checkpoint
 from gtrans.errors import GtransError
-from gtrans.identity.files import locked
+from gtrans.files import locked
 from gtrans.training import made_from
 
 LAST = "checkpoint_last.pt"  # the file that fairseq goes on from, unless another is named

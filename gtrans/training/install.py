@@ -14,7 +14,7 @@ from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import unwritable
+from gtrans.files import unwritable
 from gtrans.models.base.model import DocumentModel
 from gtrans.optim.amp import AMPOptimizer
 from gtrans.training import launch, stopping

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gtrans.checkpoint_contents import reading
-from gtrans.identity.digests import digest, fingerprint
+from gtrans.checkpoints.reading import reading
+from gtrans.files import digest, fingerprint
 from gtrans.models.base.model import BERT_PIECES
 from gtrans.text.prepared_folder import check_recorded
 from gtrans.training.settings import group_of

@@ -13,10 +13,9 @@ from typing import Any
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import OmegaConf, open_dict
 
-from gtrans.checkpoint_contents import check_shapes, check_values, reading
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.identity import ModelIdentity
+from gtrans.checkpoints.reading import check_shapes, check_values, read_checkpoint, reading
 from gtrans.errors import GtransError
-from gtrans.model_identity import ModelIdentity
 from gtrans.training import made_from, saving, settings, stopping, validating
 from gtrans.training.folder import LAST, RunCheckpoint, RunFolder
 from gtrans.training.made_from import MadeFrom

@@ -12,9 +12,9 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
-from gtrans.checkpoints import write_checkpoint
+from gtrans.checkpoints.reading import write_checkpoint
 from gtrans.errors import GtransError
-from gtrans.identity.files import copy_file
+from gtrans.files import copy_file
 from gtrans.training import stopping
 from gtrans.training.folder import RunFolder
 from gtrans.training.state import state_of

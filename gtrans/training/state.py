@@ -23,7 +23,7 @@ from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.file_io import PathManager
 from torch import Tensor
 
-from gtrans.checkpoint_contents import reading
+from gtrans.checkpoints.reading import reading
 from gtrans.errors import GtransError
 from gtrans.training.settings import compared, has_groups, judged_by, losses_alike
 

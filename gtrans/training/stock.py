@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from gtrans.checkpoints.identity import STATE, ModelIdentity
 from gtrans.data.vocabulary import Vocabulary
-from gtrans.model_identity import STATE, ModelIdentity
 from gtrans.models.base.model import DocumentModel
 from gtrans.text.prepared_folder import Preparation
 from gtrans.training.batches import as_in_first_epoch

@@ -14,7 +14,7 @@ import fairseq
 import torch
 from measuring import CPU, DEVICES, SIZES, TOY, Device
 
-from gtrans.identity.files import atomic_writer
+from gtrans.files import atomic_writer
 
 Row = dict[str, Any]
 Rows = list[Row]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.cli import main
 
 

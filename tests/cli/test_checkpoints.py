@@ -19,7 +19,7 @@ from fairseq.distributed.utils import _split_tensors_from_obj
 from fairseq.logging import metrics
 from support.runs import log_of, train, updates
 
-from gtrans.checkpoints import read_checkpoint, register_safe_globals, write_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint, register_safe_globals, write_checkpoint
 from gtrans.errors import GtransError
 
 if TYPE_CHECKING:

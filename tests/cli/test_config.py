@@ -11,7 +11,7 @@ import yaml
 from fairseq import options
 from support.folders import REPO
 
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.cli import main, train
 from gtrans.cli.shared.config_file import config_names, take_config
 from gtrans.cli.shared.fairseq_commands import parse

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.tiny_models import TINY, TinyWorld
 
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.cli import main
 
 TRAINING = (

@@ -13,7 +13,7 @@ from support.folders import REPO
 from support.runs import G_TRANSFORMER, PLUGIN, differing, log_of, outcome, refusal, train
 from support.suites import others_long
 
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.cli.shared.config_file import take_config
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from support.folders import binarised_again
 from support.suites import one_in
 from support.tiny_models import TINY
 
-from gtrans.checkpoints import read_checkpoint, write_checkpoint
+from gtrans.checkpoints.identity import STATE, ModelIdentity
+from gtrans.checkpoints.reading import read_checkpoint, write_checkpoint
 from gtrans.cli import main
-from gtrans.model_identity import STATE, ModelIdentity
 
 if TYPE_CHECKING:
     from support.tiny_models import Finished, TinyWorld

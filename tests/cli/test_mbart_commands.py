@@ -16,7 +16,7 @@ from support.pretrained_models import LANGS, fairseq_model, frame_of, vocabulary
 from support.synthetic_corpus import write_corpus
 from support.tiny_models import StockCommands
 
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.cli import main
 from gtrans.conversion.languages import MBART25
 from gtrans.decoding.loading import load_models

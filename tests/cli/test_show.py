@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gtrans.checkpoints import read_checkpoint, write_checkpoint
+from gtrans.checkpoints.identity import STATE
+from gtrans.checkpoints.reading import read_checkpoint, write_checkpoint
 from gtrans.cli import main
 from gtrans.decoding.options import MAX_TOKENS
-from gtrans.model_identity import STATE
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld

@@ -23,7 +23,7 @@ from gtrans.cli import main
 from gtrans.decoding import translation
 from gtrans.decoding.resuming import FinishedBatches, TranslationRecord, read_record, write_record
 from gtrans.errors import GtransError
-from gtrans.identity.digests import digest
+from gtrans.files import digest
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld
@@ -170,7 +170,7 @@ def test_a_second_process_is_refused(
 ):
     code = (
         "import sys, time\n"
-        "from gtrans.identity.files import locked\n"
+        "from gtrans.files import locked\n"
         "with locked(sys.argv[1]):\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(600)\n"

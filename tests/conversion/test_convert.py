@@ -32,7 +32,7 @@ from support.authors_format import (
 from support.reference import arrays, tensor
 from support.suites import one_in
 
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.models.base.warm_start import warm_start
 from gtrans.models.gtransformer import GTransformer, GTransformerConfig
 

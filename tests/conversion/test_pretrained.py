@@ -21,7 +21,7 @@ from support.pretrained_models import (
 from support.tiny_models import Harm
 from torch import Tensor
 
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.cli import main
 from gtrans.conversion.languages import MBART25
 from gtrans.decoding.loading import load_models

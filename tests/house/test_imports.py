@@ -17,27 +17,26 @@ PACKAGE = "gtrans"
 MAY_IMPORT = {
     "errors": {"messages"},
     "messages": set(),
-    "identity": {"errors", "messages"},
+    "files": {"errors"},
     "languages": {"errors"},
     "lab.experiments": {"errors", "shipped"},
-    "checkpoint_contents": {"errors"},
+    "checkpoints.reading": {"errors", "files"},
     "libraries": {"errors", "shipped"},
-    "modules": {"checkpoint_contents", "errors", "libraries"},
-    "data": {"errors", "identity", "messages", "modules"},
+    "modules": {"checkpoints.reading", "errors", "files", "libraries"},
+    "data": {"errors", "files", "messages", "modules"},
     "text": {
-        *("errors", "identity", "languages", "libraries", "messages"),
+        *("errors", "files", "languages", "libraries", "messages"),
         *("data.binarised", "data.documents", "modules.bert"),
     },
     "training": {
-        *("checkpoint_contents", "checkpoints", "data.unit_options", "data.vocabulary", "errors"),
-        *("identity", "model_identity", "models.base.model", "optim.amp", "option_types"),
-        "text",
+        *("checkpoints.identity", "checkpoints.reading", "data.unit_options", "data.vocabulary"),
+        *("errors", "files", "models.base.model", "optim.amp", "option_types", "text"),
     },
     "formats": {
         *("errors", "languages", "libraries", "messages", "data.documents", "text.reader"),
     },
     "evaluation": {
-        *("errors", "identity", "languages", "messages", "data.documents", "data.instances"),
+        *("errors", "files", "languages", "messages", "data.documents", "data.instances"),
         "text.reader",
     },
 }

@@ -1,4 +1,4 @@
-"""Every file is written by the one writer, ``gtrans/identity/files.py``."""
+"""Every file is written by the one writer, ``gtrans/files.py``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WRITING = {
 METHODS = {"write_text", "write_bytes", "savefig", "symlink_to", "hardlink_to"}
 # Module -> why it writes in another way.
 EXCEPTIONS = {
-    "identity/files.py": "it is the writer",
+    "files.py": "it is the writer",
     "lab/analyses/cost.py": "a switch of Linux, which is no file on a disk",
     "decoding/resuming.py": "a file that grows by a line with every batch",
 }

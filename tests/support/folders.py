@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gtrans.identity.digests import digest
+from gtrans.files import digest
 from gtrans.text.prepared_folder import STATE_FILE
 
 REPO = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint
 from support.tiny_models import TINY, Finished, StockCommands
 
 PLUGIN = ("--user-dir", "gtrans", "--task", "document_translation")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import atomic_writer
+from gtrans.files import atomic_writer
 
 NEW = "complete\n"
 

@@ -7,7 +7,7 @@ import shutil
 import torch
 from support.tiny_models import TinyWorld
 
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.training.finished import OTHER_SEED, finished, main
 
 

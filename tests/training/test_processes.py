@@ -23,7 +23,7 @@ from support.runs import (
 )
 from support.tiny_models import StockCommands
 
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint
 
 SAVED = ("--save-interval-updates", "1", "--keep-interval-updates", "1")
 

@@ -12,9 +12,9 @@ from support.runs import GROUPS, log_of, refusal, train, updates
 from support.suites import one_in
 from support.tiny_models import StockCommands, TinyWorld
 
-from gtrans.checkpoints import read_checkpoint, write_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint, write_checkpoint
 from gtrans.cli import main
-from gtrans.identity.files import locked
+from gtrans.files import locked
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ from gtrans.evaluation.contrastive.results_file import (
     scores_line,
     translation_line,
 )
-from gtrans.identity.files import check_output
+from gtrans.files import check_output
 from gtrans.libraries import ENGINE, require
 
 if TYPE_CHECKING:

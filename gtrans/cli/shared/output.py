@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gtrans.identity.files import unwritable
+from gtrans.files import unwritable
 
 # Errors of a disk that ``> FILE`` has put behind the standard output.
 _OF_DISKS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}

@@ -36,7 +36,7 @@ from gtrans.data.documents import iterate_raw_lines, resolve
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.items import Item, ReadOptions, Sentences
 from gtrans.evaluation.contrastive.words import changed_words, words_of
-from gtrans.identity.json_files import parse_json
+from gtrans.files import parse_json
 from gtrans.messages import say
 from gtrans.text.reader import plain_lines
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from gtrans.identity.digests import fingerprint
+from gtrans.files import fingerprint
 
 _Value = TypeVar("_Value")
 Sentences = tuple[str, ...]

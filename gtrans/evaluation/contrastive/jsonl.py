@@ -9,7 +9,7 @@ from typing import Any
 from gtrans.data.documents import iterate_raw_lines
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.items import FORMS, Item, ReadOptions, Sentences
-from gtrans.identity.json_files import parse_json
+from gtrans.files import parse_json
 
 
 def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> list[Item]:

@@ -17,7 +17,7 @@ from gtrans.data.documents import iterate_raw_lines
 from gtrans.errors import GtransError
 from gtrans.evaluation.contrastive.accuracy import is_right, preferred
 from gtrans.evaluation.contrastive.items import Item
-from gtrans.identity.json_files import parse_json
+from gtrans.files import parse_json
 
 HIGHER, LOWER = "--higher-is-better", "--lower-is-better"
 _Value = TypeVar("_Value")

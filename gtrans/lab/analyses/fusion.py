@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.reading import read_checkpoint
 from gtrans.errors import GtransError
 from gtrans.lab.plots import (
     Figure,

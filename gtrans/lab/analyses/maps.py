@@ -26,7 +26,7 @@ from torch import Tensor
 
 from gtrans.cli.shared.model_options import add_device, add_read
 from gtrans.errors import GtransError
-from gtrans.identity.files import check_output_folder
+from gtrans.files import check_output_folder
 from gtrans.lab.attention import Location, attention_watched
 from gtrans.lab.plots import figure_class, plain, write_together
 from gtrans.libraries import ENGINE

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gtrans.errors import GtransError
-from gtrans.identity.json_files import read_object
+from gtrans.files import read_object
 from gtrans.lab.plots import (
     Figure,
     Panel,

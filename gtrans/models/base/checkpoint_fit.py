@@ -17,7 +17,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from gtrans.checkpoint_contents import check_shapes, options_of, reading
+from gtrans.checkpoints.reading import check_shapes, options_of, reading
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel
 from gtrans.models.base.presets import resolve_sizes
@@ -35,7 +35,7 @@ def check_fit(state: Mapping[str, Any], path: str | Path) -> None:
     Checkpoints of fairseq's own models are left to fairseq.
 
     Args:
-        state: a checkpoint that :func:`gtrans.checkpoints.read_checkpoint` has let through.
+        state: a checkpoint that :func:`gtrans.checkpoints.reading.read_checkpoint` has let through.
         path: the file, for messages.
 
     Raises:

@@ -15,9 +15,9 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 from torch import Tensor
 
+from gtrans.checkpoints.identity import ModelIdentity
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
-from gtrans.model_identity import ModelIdentity
 from gtrans.models.base.decoder import Decoder
 from gtrans.models.base.encoder import AttentionKinds, Encoder, StackDesign
 from gtrans.models.base.options import check_stack, layer_spec

@@ -14,13 +14,12 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from gtrans.checkpoint_contents import options_of
-from gtrans.checkpoints import read_checkpoint
+from gtrans.checkpoints.identity import ModelIdentity, say_unknown
+from gtrans.checkpoints.reading import options_of, read_checkpoint
 from gtrans.data.binarised import load_dictionary
 from gtrans.data.frame import pretrained_marks
 from gtrans.data.symbols import MASK, language_symbol, split_languages
 from gtrans.errors import GtransError
-from gtrans.model_identity import ModelIdentity, say_unknown
 from gtrans.models.base.checkpoint_fit import described_model
 from gtrans.models.base.model import DocumentModel
 from gtrans.optim.two_rate_adam import mark_pretrained

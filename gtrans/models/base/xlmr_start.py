@@ -17,7 +17,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from gtrans.checkpoint_contents import told
+from gtrans.checkpoints.reading import told
 from gtrans.errors import GtransError
 from gtrans.libraries import require
 from gtrans.models.base.warm_start import WarmStartReport, grown

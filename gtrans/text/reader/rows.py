@@ -12,7 +12,7 @@ from typing import Any
 
 from gtrans.data.documents import check_length
 from gtrans.errors import GtransError
-from gtrans.identity.json_files import parse_json
+from gtrans.files import parse_json
 from gtrans.languages import language_code
 from gtrans.text.reader.base import (
     ATTRIBUTES,

@@ -12,8 +12,7 @@ import pytest
 from gtrans.cli import main
 from gtrans.decoding import translator
 from gtrans.errors import GtransError
-from gtrans.identity.files import check_output
-from gtrans.identity.precious import CHECKPOINT
+from gtrans.files import CHECKPOINT, check_output
 
 if TYPE_CHECKING:
     from support.tiny_models import TinyWorld

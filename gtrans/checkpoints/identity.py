@@ -22,8 +22,7 @@ from torch import Tensor
 
 from gtrans.data.vocabulary import Vocabulary
 from gtrans.errors import GtransError
-from gtrans.identity.digests import fingerprint
-from gtrans.identity.files import atomic_writer
+from gtrans.files import atomic_writer, fingerprint
 from gtrans.messages import say
 from gtrans.text.prepared_folder import Preparation, plain_name
 from gtrans.version import __version__

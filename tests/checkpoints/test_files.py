@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.writing import NEW, names, refused, write
 
-from gtrans.identity.files import (
+from gtrans.files import (
     atomic_writer,
     binary_writer,
     check_output,
@@ -260,7 +260,7 @@ def test_devices_and_fifos_are_written_through(tmp_path: Path):
 def test_the_standard_output_is_never_replaced(tmp_path: Path):
     """As a pipe, as a file, and as a file that grows."""
     code = (
-        "from gtrans.identity.files import atomic_writer\n"
+        "from gtrans.files import atomic_writer\n"
         "with atomic_writer('/dev/stdout') as file: file.write('complete\\n')"
     )
     command = [sys.executable, "-c", code]

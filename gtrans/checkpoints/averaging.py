@@ -11,11 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtrans.checkpoints import read_checkpoint, write_checkpoint
+from gtrans.checkpoints.identity import ModelIdentity, same_identity, say_unknown
+from gtrans.checkpoints.reading import read_checkpoint, write_checkpoint
 from gtrans.errors import GtransError
-from gtrans.identity.files import check_output
-from gtrans.identity.precious import CHECKPOINT
-from gtrans.model_identity import ModelIdentity, same_identity, say_unknown
+from gtrans.files import CHECKPOINT, check_output
 
 # File names of fairseq-train: checkpointE.pt after epoch E, checkpoint_E_U.pt after update U.
 # The group is the number by which they are ordered.

@@ -1,4 +1,4 @@
-"""The one way in which this project writes files.
+"""Files: how they are written, compared, and read as JSON.
 
 A file is written under a new, hidden name in its own folder, flushed to the disk, and renamed. So
 its name always stands for a complete file: the new one, or after any failure the old one. While it
@@ -13,22 +13,36 @@ from __future__ import annotations
 
 import errno
 import glob
+import hashlib
+import json
 import os
 import re
 import secrets
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from filelock import FileLock, Timeout
 
 from gtrans.errors import GtransError
-from gtrans.identity.precious import TEXT, refuse_precious
 
 StrPath = str | os.PathLike[str]
+
+CHECKPOINT, DATA, TEXT = "checkpoint", "data", "text"
+"""What a command writes: a checkpoint, parts of a data folder, or anything else."""
+
+# What a data folder consists of, by its names; prepare.json is the record of the folder.
+_RECORD, _TEXTS = "prepare.json", "text"
+_OF_DATA = re.compile(
+    r"prepare\.json|dict\..+\.txt|codes\.bpe|truecase\..+|bpe-vocabulary\..+|.+\.(bin|idx)|"
+    r"sentencepiece\.(model|dict\.txt)|byte-bpe\.(merges|json|dict\.txt)"
+)
+# How files of torch begin: an archive, or a pickle of protocol 2.
+_ARCHIVE, _PICKLE = b"PK\x03\x04", b"\x80\x02"
 
 _LOCK_SECONDS, _LOCK_POLL = 0.2, 0.02  # a writer that is just ending is waited for
 _REASONS = {
@@ -39,6 +53,93 @@ _REASONS = {
     errno.EISDIR: "this is a folder",
 }
 _OF_STREAMS = (BrokenPipeError, ConnectionError, ChildProcessError, TimeoutError)
+
+
+# ---- digests -------------------------------------------------------------------------------------
+
+
+def fingerprint(*parts: object) -> str:
+    """SHA-256 of values that JSON can represent."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of the contents of a file."""
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()
+
+
+def digest_of_bytes(contents: bytes) -> str:
+    """SHA-256 of bytes."""
+    return hashlib.sha256(contents).hexdigest()
+
+
+# ---- JSON ----------------------------------------------------------------------------------------
+
+
+def parse_json(text: str | bytes, place: str, way_out: str = "") -> Any:
+    """The JSON value of a text.
+
+    Args:
+        text: the text; bytes are UTF-8.
+        place: the file, or the file and line, with which error messages begin.
+        way_out: how error messages go on: what to do.
+
+    Raises:
+        GtransError: it is not JSON.
+    """
+    try:
+        content = text if isinstance(text, str) else text.decode("utf-8-sig")
+        return json.loads(content, parse_constant=_no_number)
+    except UnicodeError:
+        raise GtransError(f"{place}: not JSON (not UTF-8){way_out}") from None
+    except json.JSONDecodeError as error:
+        where = f" in line {error.lineno}" if error.lineno > 1 else ""
+        raise GtransError(f"{place}: not JSON ({error.msg}{where}){way_out}") from None
+    except (ValueError, RecursionError) as error:
+        raise GtransError(f"{place}: not JSON ({error}){way_out}") from None
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def read_json(path: Path, way_out: str = "") -> Any:
+    """The JSON value of a file.
+
+    Arguments and errors are those of :func:`parse_json`; also:
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        GtransError: it cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise GtransError(f"{path}: cannot be read ({error.strerror}){way_out}") from None
+    return parse_json(content, str(path), way_out)
+
+
+def read_object(path: Path, way_out: str = "") -> dict[str, Any]:
+    """The JSON object of a file.
+
+    Arguments and errors are those of :func:`read_json`; also:
+
+    Raises:
+        GtransError: it holds another value.
+    """
+    value = read_json(path, way_out)
+    if not isinstance(value, dict):
+        raise GtransError(f"{path}: not an object of JSON{way_out}")
+    return value
+
+
+# ---- writing -------------------------------------------------------------------------------------
 
 
 def unwritable(what: StrPath, error: OSError) -> GtransError:
@@ -133,7 +234,7 @@ def check_output(
         flag: the option that names it, such as ``--output``.
         path: the file.
         inputs: files that the command reads.
-        writes: what the command writes, see :mod:`gtrans.identity.precious`.
+        writes: what the command writes, one of ``CHECKPOINT``, ``DATA`` and ``TEXT``.
 
     Raises:
         GtransError: there is no folder for it or no permission, it is a folder, one of
@@ -280,3 +381,42 @@ def _concerns(error: OSError, files: tuple[Path, ...]) -> bool:
     if names:  # that of a copy names both
         return any(Path(os.fsdecode(name)) in files for name in names)
     return error.errno is not None and not isinstance(error, _OF_STREAMS)
+
+
+# ---- what must not be replaced -------------------------------------------------------------------
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether a file begins as the checkpoints of torch do; an archive must also be torch's."""
+    with open(path, "rb") as file:
+        begin = file.read(4)
+    if begin != _ARCHIVE:
+        return begin.startswith(_PICKLE)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith("data.pkl") for name in archive.namelist())
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):  # perhaps half a checkpoint
+        return True
+
+
+def refuse_precious(path: Path, what: str, writes: str = TEXT) -> None:
+    """Refuse an output that would replace a checkpoint or a part of a data folder.
+
+    Args:
+        path: the output, which may not exist.
+        what: how it is called in messages.
+        writes: ``CHECKPOINT``, ``DATA`` or ``TEXT``.
+
+    Raises:
+        GtransError: it is such a file.
+    """
+    if writes == DATA or not path.is_file():
+        return
+    of_text = path.parent.name == _TEXTS and (path.parent.parent / _RECORD).is_file()
+    in_data = (path.parent / _RECORD).is_file() or path.name.startswith("dict.")
+    if of_text or (in_data and _OF_DATA.fullmatch(path.name)):
+        raise GtransError(f"{what} is a part of a data folder, which must stay; name another file.")
+    if writes != CHECKPOINT and is_checkpoint(path):
+        raise GtransError(
+            f"{what} is a checkpoint, which must stay; name another file, or remove it first."
+        )

@@ -9,7 +9,7 @@ import pytest
 from support.writing import refused
 
 from gtrans.errors import GtransError
-from gtrans.identity.json_files import parse_json, read_json
+from gtrans.files import parse_json, read_json
 from gtrans.messages import json_text, printable
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from support.writing import NEW, names, refused, write
 
 from gtrans.errors import GtransError
-from gtrans.identity.files import locked
+from gtrans.files import locked
 
 HOLD = """
 import sys, time
-from gtrans.identity.files import atomic_writer
+from gtrans.files import atomic_writer
 with atomic_writer(sys.argv[1]) as file:
     file.write("half")
     file.flush()
@@ -76,7 +76,7 @@ def test_a_child_does_not_keep_the_lock(tmp_path: Path):
     holder = tmp_path / "holder"
     code = (
         "import os, time, sys\n"
-        "from gtrans.identity.files import locked\n"
+        "from gtrans.files import locked\n"
         "with locked(sys.argv[1]):\n"
         "    child = os.fork()\n"
         "    if child: print(child, flush=True)\n"

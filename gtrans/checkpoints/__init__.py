@@ -1,0 +1,1 @@
+"""Checkpoints: what they were made from, reading, averaging, converting, trimming, showing."""
