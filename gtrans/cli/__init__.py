@@ -1,28 +1,23 @@
 """The ``gtrans`` command: one entry point, one module per subcommand.
 
-A subcommand is a module ``gtrans.cli.<name>`` (dashes become underscores; what several of them
-share is in :mod:`gtrans.cli.shared`) with
+A subcommand is a module ``gtrans.cli.NAME`` (dashes become underscores) with
 
 * a docstring: the first line is its help, the rest its description;
 * ``EXAMPLE``: the command line shown at the end of ``--help``;
 * ``NEEDS``: the libraries without which it does nothing (:mod:`gtrans.libraries`);
 * ``add_arguments(parser)`` and ``run(args)``.
 
-With a constant ``PASSES_ON``, which says to whom, what follows ``--`` is not read but is
-``args.passed_on``.
+A module with ``hand_over(argv)`` in place of the last two reads its own options. With a constant
+``PASSES_ON`` the words behind ``--`` are ``args.passed_on``. A command of several parts has
+``PARTS``, the names of modules in the package ``PARTS_IN``.
 
-A front of one of fairseq's commands has ``hand_over(argv)`` in place of ``add_arguments`` and
-``run``: fairseq declares the options.
-
-A command that does several things has ``PARTS``, words by which they are chosen, with their help;
-each is a module like that of a subcommand, in the package ``PARTS_IN``.
-
-Only the module of the chosen subcommand is imported. Every command has ``--verbose``: whatever ends
-it is one line without, and with it the stack trace comes first.
+Only the module of the chosen subcommand is imported. An error is one line; with ``--verbose`` the
+stack trace of an unexpected one comes first.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -32,6 +27,8 @@ from gtrans.cli.shared import VERBOSE
 
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 _BROKEN_PIPE = 128 + 13  # as a shell reports SIGPIPE
+# Errors of a disk that ``> FILE`` has put behind the standard output.
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,16 +46,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("gtrans: interrupted", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:
-        from gtrans.cli.shared.output import discard_output
-
-        discard_output()
+        _discard_output()
         return _BROKEN_PIPE
     except Exception as error:
-        return _failed(error, words)
+        print(f"gtrans: error: {_message(error, words)}", file=sys.stderr)
+        return 1
     return 0
 
 
-def _at_hand(words: Sequence[str]) -> str:
+def _message(error: Exception, words: Sequence[str]) -> str:
+    """What has ended a command, in one line."""
+    from gtrans.errors import mistake_in, one_line
+    from gtrans.libraries import missing_library
+
+    mistake = mistake_in(error)
+    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+        from gtrans.files import unwritable
+
+        _discard_output()
+        return str(unwritable("the standard output", error))
+    if mistake is None and isinstance(error, ModuleNotFoundError):
+        mistake = missing_library(error)
+    if mistake is not None:
+        return mistake
+    if VERBOSE in words:
+        import traceback
+
+        traceback.print_exception(error)
+        return one_line(error, _files_among(words))
+    return f"{one_line(error, _files_among(words))} ({VERBOSE} shows where)"
+
+
+def _files_among(words: Sequence[str]) -> str:
     """The command and the files that it was given, for an error that names none."""
     named = [
         f"{before} {word}" if before.startswith("-") else word
@@ -68,20 +87,6 @@ def _at_hand(words: Sequence[str]) -> str:
     return " ".join(["gtrans", *words[:1], *named[:3]])
 
 
-def _failed(error: Exception, words: Sequence[str]) -> int:
-    """Say in one line what has ended a command; returns the exit status."""
-    from gtrans.errors import mistake_in, one_line
-    from gtrans.libraries import missing_library
-
-    mistake = mistake_in(error)
-    if mistake is None and isinstance(error, ModuleNotFoundError):
-        mistake = missing_library(error)
-    if mistake is None:
-        if VERBOSE in words:
-            import traceback
-
-            traceback.print_exception(error)
-        way_out = "" if VERBOSE in words else f" ({VERBOSE} shows where)"
-        mistake = f"{one_line(error, _at_hand(words))}{way_out}"
-    print(f"gtrans: error: {mistake}", file=sys.stderr)
-    return 1
+def _discard_output() -> None:
+    """Keep Python from writing the rest of the output when it ends, which would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -16,13 +16,12 @@ from typing import Any
 
 from gtrans.cli.shared import VERBOSE
 from gtrans.cli.shared.config_file import take_config
-from gtrans.cli.shared.train_words import check_words
+from gtrans.cli.shared.early_checks import check_training
+from gtrans.cli.shared.train_help import HELP, HELP_ALL, asks_for_first_help, first_help
 from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans train data-bin --config tiny --save-dir checkpoints"
 NEEDS = ENGINE
-
-_HELP = {"-h", "--help"}
 
 
 def hand_over(argv: Sequence[str]) -> None:
@@ -31,10 +30,13 @@ def hand_over(argv: Sequence[str]) -> None:
     Raises:
         GtransError: a mistake in the options, the data or the run folder.
     """
+    if asks_for_first_help(argv):
+        print(first_help(__doc__, EXAMPLE), end="")
+        sys.exit(0)
     config, own = take_config(argv)
     words = own if config is None else config.words(own)
-    if not _HELP & set(argv):
-        check_words(words)
+    if not {*HELP, HELP_ALL} & set(argv):
+        check_training(words)
     # Imported on demand: torch and fairseq need seconds. fairseq's command is first, because it
     # sets the log up.
     import fairseq_cli.train  # noqa: F401

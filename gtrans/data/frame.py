@@ -15,7 +15,7 @@ from gtrans.data.symbols import split_languages, symbol_of
 # The symbol that such marks have once a unit opens the decoder's input, and ends the document.
 ONCE_A_UNIT = ("document", "mbart-document")
 _LANGUAGES_OF_MBART25 = 25
-SENTENCE_MARKS = ("both", "end", "bart", "mbart", "mbart50", *ONCE_A_UNIT)
+SENTENCE_MARKS = ("both", "end", "bart", "mbart", "mbart50", "document", "mbart-document")
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,18 @@ from gtrans.errors import GtransError
 from gtrans.modules import STEPS
 
 
-def option(default: Any, help_text: str) -> Any:
-    """A field of a class of options, with its help text."""
-    return field(default=default, metadata={"help": help_text})
+def option(default: Any, help_text: str, group: str = "", alias: str = "") -> Any:
+    """A field of a class of options, with its help text.
+
+    Args:
+        default: value of the option.
+        help_text: its meaning.
+        group: heading under which the help shows it; of its class, if it is empty.
+        alias: a short name, such as ``-s``.
+    """
+    further = {"group": group, "argparse_alias": alias}
+    given = {name: value for name, value in further.items() if value}
+    return field(default=default, metadata={"help": help_text, **given})
 
 
 def option_again(options: type, name: str, default: Any) -> Any:

@@ -135,7 +135,10 @@ class WindowUnit(Unit):
 
 
 UNITS: dict[str, type[Unit]] = {
-    unit.name: unit for unit in (SentenceUnit, WindowUnit, DocumentUnit, StreamUnit)
+    "sentence": SentenceUnit,
+    "window": WindowUnit,
+    "document": DocumentUnit,
+    "stream": StreamUnit,
 }
 _EVERY: tuple[type[Unit], ...] = (*UNITS.values(), InstanceStreamUnit)
 UNIT_OPTIONS = frozenset(name for unit in _EVERY for name in unit.options)

@@ -62,7 +62,7 @@ def check_configuration(name: str, loader: ConfigLoader) -> None:
         raise GtransError(
             f"`--config-name {name}`: there is no {name.removesuffix('.yaml')}.yaml in "
             f"{' or '.join(folders) or 'the folders of fairseq'}; name a file of `--config-dir` "
-            "(`gtrans train --help` lists those of this project)."
+            "(`gtrans train --help-all` lists those of this project)."
         )
 
 

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
@@ -23,6 +23,16 @@ from gtrans.modules import STEPS
 from gtrans.tasks.run_options import SampleConfig, ValidationConfig, selection_of
 from gtrans.text.prepared_folder import check_data_folder, check_recorded
 
+# Headings of the help.
+_DATA = "data folders"
+_STREAMS = "windows of streams"
+_INSTANCES = "instances"
+_CONTEXT = "contexts"
+_BERT = "output of a frozen BERT"
+_DROPOUT = "word dropout"
+_START = "starting from a sentence model"
+_RUN = "run folder"
+
 
 @dataclass
 class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, FairseqDataclass):
@@ -32,31 +42,26 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
         None,
         "folder made by gtrans prepare; several joined by ':' take turns, one an epoch, or are "
         "mixed (--mix)",
+        _DATA,
     )
     mix: Optional[str] = option(
         None,
         "with several folders: read all of them in every epoch, mixed; for each folder, joined by "
         "':', how often it is read in an epoch: 1 once, 2 twice, 0.25 a quarter of its units, "
         "drawn anew in every epoch",
+        _DATA,
     )
-    source_lang: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "source language (default: as in the data folder)",
-            "argparse_alias": "-s",
-        },
+    source_lang: Optional[str] = option(
+        None, "source language (default: as in the data folder)", _DATA, "-s"
     )
-    target_lang: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "target language (default: as in the data folder)",
-            "argparse_alias": "-t",
-        },
+    target_lang: Optional[str] = option(
+        None, "target language (default: as in the data folder)", _DATA, "-t"
     )
     min_window: Optional[int] = option(
         None,
         "with --unit stream: fewest sentences (in streams of instances: instances) of a document "
         "that an update reads (default: 5 sentences, 2 instances)",
+        _STREAMS,
     )
     max_window: Optional[int] = option(
         None,
@@ -64,61 +69,75 @@ class DocumentTranslationConfig(UnitConfig, SampleConfig, ValidationConfig, Fair
         "drawn for every update (0: whole documents, which converge best in the paper). With "
         "--batch-size, the number of documents, longer windows make larger updates; without it "
         "as many documents as fill --max-tokens are read (default: 10 sentences, 4 instances)",
+        _STREAMS,
     )
     overlap: int = option(
         0,
         "in decoding with --unit document or streams of instances: an instance begins with the "
         "last N sentences of the instance before and their translations (as `gtrans translate "
         "--overlap`)",
+        _INSTANCES,
     )
     recut: bool = option(
         False,
         "with --unit document or streams of instances: cut documents at other places in every "
         "epoch of training, so that a model meets every sentence at every place of an instance",
+        _INSTANCES,
     )
     context_redraw: bool = option(
         False,
         "with --context-kind random: draw other words in every epoch of training; otherwise a "
         "neighbour is replaced by the same words in all of them",
+        _CONTEXT,
     )
     bert_cache: Optional[str] = option(
         None,
         "folder where the output of the frozen BERT is kept, computed once for each window; "
         "several runs may share it (default: bert-features in the data folder)",
+        _BERT,
     )
     bert_cache_gb: float = option(
-        20.0, "largest size of the --bert-cache folder in gigabytes (0: keep nothing)"
+        20.0, "largest size of the --bert-cache folder in gigabytes (0: keep nothing)", _BERT
     )
     word_dropout: float = option(
-        0.0, "share of the words of both inputs that become <mask> in training"
+        0.0, "share of the words of both inputs that become <mask> in training", _DROPOUT
     )
-    word_dropout_epochs: int = option(0, "how many first epochs have word dropout (0: all)")
+    word_dropout_epochs: int = option(
+        0, "how many first epochs have word dropout (0: all)", _DROPOUT
+    )
     init_from: Optional[str] = option(
         None,
         "checkpoint of a sentence or document model to start from; not needed when resuming",
+        _START,
     )
     init_dict: Optional[str] = option(
         None,
         "with --init-from: dictionary of a checkpoint that does not carry its vocabulary, such as "
         "one of fairseq's own Transformer (two joined by ':' for source and target)",
+        _START,
     )
     init_other_vocabulary: bool = option(
         False,
         "with --init-from: accept a checkpoint of other languages, or one that knows less than "
         "half of the vocabulary",
+        _START,
     )
     copy_local_to_global: bool = option(
-        False, "with --init-from: start global attention from the group attention of its layer"
+        False,
+        "with --init-from: start global attention from the group attention of its layer",
+        _START,
     )
     lr_scale_pretrained: float = option(
         0.2,
         "with --init-from: learning rate of what was loaded (of embeddings: the rows that were) as "
         "a share of --lr (0: it stays as it is, as in the document-aware Transformer)",
+        _START,
     )
     restart: bool = option(
         False,
         "start anew in a --save-dir that holds a run; its checkpoints are moved into the "
         "subfolder before-restart-1 (-2, ..)",
+        _RUN,
     )
     dataset_impl: Any = II("dataset.dataset_impl")
     train_subset: str = II("dataset.train_subset")
@@ -309,4 +328,4 @@ def model_class(cfg: Any) -> type[DocumentModel]:
     problem = f"there is no model '{name}'"
     if registered is not None:
         problem = f"`--arch {name}` is fairseq's own"
-    raise GtransError(f"{problem}; `gtrans train --help` lists those of this project.")
+    raise GtransError(f"{problem}; `gtrans train --help-all` lists those of this project.")

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,9 +16,8 @@ import pytest
 from support.suites import others_long
 
 from gtrans.cli import main
-from gtrans.cli.shared.dispatch import Parser, all_commands, module_of
+from gtrans.cli.shared.dispatch import all_commands, declare, module_of, with_short_errors
 from gtrans.errors import working_on
-from gtrans.evaluation.contrastive.results_file import LOWER
 
 # It stands for a library that takes a long time to import.
 SLOW = """
@@ -55,7 +55,7 @@ def start(*arguments: str | Path, path: Path | None = None) -> subprocess.Popen[
 
 @pytest.mark.parametrize(
     ("module", "command"),
-    [("gettext", "score"), ("sacrebleu", "score")],
+    [("sacrebleu", "score")],
 )
 def test_an_interruption_while_modules_are_imported_is_one_line(module, command, tmp_path):
     (tmp_path / f"{module}.py").write_text(SLOW, encoding="utf-8")
@@ -69,7 +69,7 @@ def test_an_interruption_while_modules_are_imported_is_one_line(module, command,
     assert (process.returncode, errors) == (130, "gtrans: interrupted\n")
 
 
-@pytest.mark.parametrize("command", ["recipes", "score"])
+@pytest.mark.parametrize("command", ["score"])
 def test_a_library_that_every_command_needs_is_named(command, tmp_path):
     """As after an installation without dependencies."""
     (tmp_path / "filelock.py").write_text(
@@ -148,7 +148,7 @@ def test_an_error_that_names_no_file_names_those_of_the_command(monkeypatch, cap
 
 @pytest.mark.parametrize(
     "command",
-    others_long(["--help", "score --help", "options", "show", "train --help"], ["--help"]),
+    others_long(["--help", "score --help", "train --help-all", "show"], ["--help"]),
 )
 def test_a_closed_pipe_is_no_error_message(command, tiny):
     more = (tiny.checkpoints["document"],) if command == "show" else ()
@@ -183,37 +183,39 @@ def test_so_do_commands_of_fairseq_with_the_plugin(repo):
     assert line.startswith("gtrans: error: the environment has TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1")
 
 
-def options() -> list[tuple[str, argparse.Action]]:
-    """Every option of every command."""
-    found = []
+def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """The parser of every command."""
     for command in all_commands():
         module = module_of(command)
         parts = [f"{module.PARTS_IN}.{part}" for part in getattr(module, "PARTS", ())]
-        for name, one in [(command, module), *((it, importlib.import_module(it)) for it in parts)]:
+        for one in [module, *map(importlib.import_module, parts)]:
             if hasattr(one, "add_arguments"):
-                parser = Parser()
-                one.add_arguments(parser)
-                found += [(name, action) for action in parser._actions if action.option_strings]
-    return found
+                parser = argparse.ArgumentParser(prog=f"gtrans {command}")
+                declare(with_short_errors(parser), one)
+                yield one.__name__, parser
 
 
 def test_an_option_for_several_words_keeps_all_of_them_when_given_again() -> None:
-    several = [(name, action) for name, action in options() if action.nargs in ("+", "*")]
-    assert len(several) > 30
-    for name, action in several:
+    actions = [
+        (parser, action)
+        for _, parser in parsers()
+        for action in parser._actions
+        if action.option_strings and action.nargs in ("+", "*")
+    ]
+    assert len(actions) > 20
+    for parser, action in actions:
         given = argparse.Namespace(**{action.dest: action.default})
-        parser = Parser(exit_on_error=False)
         for words in (["a"], ["b", "c"]):
             action(parser, given, words, action.option_strings[0])
-        assert getattr(given, action.dest) == ["a", "b", "c"], (name, action.option_strings)
+        assert getattr(given, action.dest) == ["a", "b", "c"], (parser.prog, action.option_strings)
 
 
-def test_an_option_with_words_and_without_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without words `--lower-is-better` means all systems, so both together have no sense."""
-    flag = LOWER
-    words = ["contrast", "--set", "x", "--scores", "a=y", flag, flag, "a"]
-    with pytest.raises(SystemExit):
-        main(words)
-    assert f"{flag} is given twice, with words and without" in capsys.readouterr().err
-    assert main(words[:-1]) == 1  # twice without is once; the set is missing
-    assert "x" in capsys.readouterr().err
+def test_help_begins_with_positionals_and_shows_every_default() -> None:
+    for name, parser in parsers():
+        usage = parser.format_usage()
+        assert usage.endswith(" [OPTION ...]\n"), name
+        for action in parser._actions:
+            if action.option_strings and action.nargs != 0 and not action.required:
+                assert "default" in str(action.help), (name, action.option_strings)
+            elif not action.option_strings:
+                assert usage.index(str(action.metavar)) < usage.find(" --") % 10**6, name

@@ -167,7 +167,7 @@ def test_help_shows_the_options_of_this_project_first(capsys):
     texts = {}
     for command in (["train"], ["train", "--arch", "han_transformer_tiny"], ["generate"]):
         with pytest.raises(SystemExit):
-            main([*command, "--help"])
+            main([*command, "--help" if command == ["generate"] else "--help-all"])
         texts[" ".join(command)] = capsys.readouterr().out
     for command, text in texts.items():
         ours, _, fairseqs = text.partition("\nOptions of fairseq\n")

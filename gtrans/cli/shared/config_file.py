@@ -17,7 +17,8 @@ import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from gtrans.cli.shared.train_words import TASK, declared_in_sources, options_table
+from gtrans.cli.shared.declared import options
+from gtrans.cli.shared.early_checks import TASK
 from gtrans.errors import GtransError, did_you_mean
 from gtrans.messages import say
 from gtrans.shipped import shipped
@@ -56,7 +57,7 @@ class ConfigFile:
             GtransError: a section or key that does not exist, or a value ``???`` that ``argv``
                 does not have.
         """
-        kinds = {flag: kind for flags, kind in options_table().items() for flag in flags.split()}
+        known = options()
         given = {word.partition("=")[0] for word in argv}
         ours = (
             self.sections.get("task", {}).get("_name", TASK) == TASK and "--user-dir" not in given
@@ -77,8 +78,8 @@ class ConfigFile:
                 elif key == "data":
                     if value != _MISSING and not (argv and not argv[0].startswith("-")):
                         words.append(str(value))
-                elif ours and flag not in kinds and not declared_in_sources(key):
-                    close = did_you_mean(key, [known[2:].replace("-", "_") for known in kinds])
+                elif ours and flag not in known:
+                    close = did_you_mean(key, [option.name for option in known.values()])
                     raise GtransError(
                         f"{self.path}: {section}.{key}: there is no such option{close}"
                     )
@@ -87,7 +88,8 @@ class ConfigFile:
                         raise GtransError(f"`{flag}` is missing; {self.path} leaves it open.")
                 elif isinstance(value, bool):
                     # The flag of an option that is on by default turns it off.
-                    words += [flag] if value != (kinds.get(flag) == "off") else []
+                    is_off = flag in known and known[flag].kind == "off"
+                    words += [flag] if value != is_off else []
                 else:
                     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
                     # argparse takes a word with a space for DATA where it does not know the option
@@ -149,7 +151,7 @@ def take_config(argv: Sequence[str]) -> tuple[ConfigFile | None, list[str]]:
         return None, rest
     if len(found.config) > 1 or not found.config[0]:
         raise GtransError(
-            f"`{FLAG}` takes one name or file; `gtrans train --help` lists the names."
+            f"`{FLAG}` takes one name or file; `gtrans train --help-all` lists the names."
         )
     path = find_config(found.config[0])
     return ConfigFile(path, read_config(path)), rest

@@ -1,4 +1,4 @@
-"""From the words of a command line to the subcommand, and from its mistakes to one line."""
+"""The parser of ``gtrans`` and its subcommands: argparse, with errors of one line."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ import importlib
 import re
 import sys
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from gtrans.cli.shared import VERBOSE
 from gtrans.cli.shared.extras import LAB, lab_commands
-from gtrans.cli.shared.output import standard_output
 from gtrans.environment import check_environment
-from gtrans.errors import GtransError, did_you_mean, with_suggestion
+from gtrans.errors import did_you_mean, with_suggestion
 from gtrans.known_warnings import hide_known_warnings, log_warnings_only
 from gtrans.libraries import require
 from gtrans.messages import printable
 from gtrans.version import __version__
-
-if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
 
 COMMANDS = {
     "prepare": "turn plain text into a binarised document corpus (Moses, BPE, fairseq-preprocess)",
@@ -37,68 +34,7 @@ COMMANDS = {
     "convert": "convert a checkpoint of another program",
     "trim-vocab": "reduce a pretrained model to the subword pieces that a corpus uses",
 }
-
 _MISTYPED = 2  # as argparse ends
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that loses nothing in silence, neither output nor words, as argparse does.
-
-    Its help is a program's output like any other: a closed pipe or a full disk shows. And an option
-    that takes several words keeps all of them when it is given again. Its usage has what needs no
-    option first: after an option that takes several words it would be one of these.
-    """
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        for name in (None, "store"):
-            self.register("action", name, _Store)
-
-    def error(self, message: str) -> NoReturn:
-        """End with status 2 and one line, which names the nearest option or choice."""
-        end_mistyped(self, message)
-
-    def set_usage(self) -> None:
-        """Make the usage of the arguments that are declared."""
-        usage = self.prog
-        for actions in (self._get_positional_actions(), self._get_optional_actions()):
-            formatter = self.formatter_class(prog=" ".join(usage.split()))
-            formatter.add_usage(None, actions, self._mutually_exclusive_groups)
-            usage = formatter.format_help().partition(": ")[2].strip()
-        self.usage = usage.replace("%", "%%")
-
-    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        stream = file or sys.stderr
-        if message and stream is not None:
-            stream.write(message)
-
-
-def end_mistyped(parser: argparse.ArgumentParser, message: str) -> NoReturn:
-    """argparse's ``error``: status 2 and one line, without the usage."""
-    unknown = re.match(r"unrecognized arguments: (-[^\s=]*)", message)
-    if unknown is not None:
-        message += did_you_mean(unknown[1], parser._option_string_actions)
-    way_out = f"`{parser.prog} --help` lists everything"
-    print(f"gtrans: error: {printable(with_suggestion(message))} ({way_out})", file=sys.stderr)
-    sys.exit(_MISTYPED)
-
-
-class _Store(argparse.Action):
-    """Keep the words of an option; those of one for several words are added to earlier ones."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        earlier = getattr(namespace, self.dest, self.default)
-        if self.option_strings and self.nargs in ("+", "*") and earlier is not self.default:
-            if bool(values) != bool(earlier):
-                parser.error(f"{option_string} is given twice, with words and without")
-            values = [*earlier, *values]
-        setattr(namespace, self.dest, values)
 
 
 def all_commands() -> dict[str, str]:
@@ -112,48 +48,61 @@ def module_of(command: str) -> ModuleType:
     return importlib.import_module(f"{package}.{command.replace('-', '_')}")
 
 
-def dispatch(argv: Sequence[str]) -> None:
-    """Run the subcommand ``argv[0]``.
+def dispatch(words: Sequence[str]) -> None:
+    """Run the subcommand that is the first of ``words`` without a dash, with the others.
 
     Raises:
-        SystemExit: with status 2, there is no such command or option, or help was asked for.
+        SystemExit: with status 2, there is no such command or option; with 0, help was asked for.
         GtransError: a user's mistake.
     """
-    if argv[:1] == [VERBOSE]:
-        argv = [*argv[1:], VERBOSE]
-    if argv[:1] in ([], [VERBOSE]):
-        _overview().print_help(sys.stderr)
+    parser, subparsers = _parsers()
+    command = next((word for word in words if not word.startswith("-")), None)
+    if command is None:
+        parser.parse_args(words)
+        parser.print_help(sys.stderr)
         sys.exit(_MISTYPED)
-    command: str = _overview().parse_args(argv[:1]).command
-    if command not in all_commands():
-        hint = did_you_mean(command, all_commands())
-        _overview().error(f"there is no command '{command}'{hint}")
+    if command not in subparsers:
+        parser.error(f"there is no command '{command}'{did_you_mean(command, subparsers)}")
     hide_known_warnings()
     check_environment()
-    module, rest = module_of(command), argv[1:]
+    module, own = module_of(command), subparsers[command]
+    place = words.index(command) + 1
+    before, rest = list(words[:place]), list(words[place:])
     parts = getattr(module, "PARTS", ())
-    if parts and rest and not rest[0].startswith("-") and rest[0] not in parts:
-        raise GtransError(
-            f"`gtrans {command}` has no '{rest[0]}'; it has {', '.join(parts)}, or options only"
-            f"{did_you_mean(rest[0], parts)}"
+    if parts and rest and not rest[0].startswith("-"):
+        part = rest.pop(0)
+        if part not in parts:
+            hint = did_you_mean(part, parts)
+            own.error(f"there is no '{part}'{hint}; there are {', '.join(parts)}, or options only")
+        module = importlib.import_module(f"{module.PARTS_IN}.{part}")
+        own.prog, command = f"{own.prog} {part}", f"{command} {part}"
+    if hasattr(module, "hand_over"):
+        require(module.NEEDS, f"gtrans {command}")
+        module.hand_over([*rest, *(word for word in before if word == VERBOSE)])
+        return
+    passed_on: list[str] = []
+    if hasattr(module, "PASSES_ON") and "--" in rest:
+        end = rest.index("--")
+        rest, passed_on = rest[:end], rest[end + 1 :]
+    declare(own, module)
+    if {"-h", "--help"} & set(rest):
+        print(own.format_help(), end="")  # argparse would not say that it cannot be written
+        sys.exit(0)
+    refuse_unknown(rest, own)
+    args = parser.parse_args([*before, *rest], argparse.Namespace(passed_on=passed_on))
+    require(module.NEEDS, f"gtrans {command}")
+    log_warnings_only()
+    module.run(args)
+
+
+def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser of ``gtrans``, and by name those of its subcommands, which have no options yet."""
+    parser = with_short_errors(
+        argparse.ArgumentParser(
+            prog="gtrans",
+            description="Document-level machine translation on fairseq.",
+            epilog="`gtrans COMMAND --help` describes a command and shows an example.",
         )
-    if rest and rest[0] in parts:
-        module = importlib.import_module(f"{module.PARTS_IN}.{rest[0]}")
-        command, rest = f"{command} {rest[0]}", rest[1:]
-    work = _hand_over if hasattr(module, "hand_over") else _run
-    with standard_output():
-        work(module, command, rest)
-
-
-def _overview() -> argparse.ArgumentParser:
-    lines = "\n".join(f"  {name:<16}{text}" for name, text in all_commands().items())
-    parser = Parser(
-        prog="gtrans",
-        description="Document-level machine translation on fairseq.",
-        epilog=f"commands:\n{lines}\n\n"
-        "'gtrans COMMAND --help' describes a command and shows an example. "
-        f"With {VERBOSE} an unexpected error shows its stack trace.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gtrans {__version__}")
     parser.add_argument(
@@ -163,32 +112,99 @@ def _overview() -> argparse.ArgumentParser:
         help="print the folder of this package, for fairseq's own commands: fairseq-train "
         "--user-dir $(gtrans --user-dir)",
     )
-    parser.add_argument("command", metavar="COMMAND")
+    _add_verbose(parser, False)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    found = {
+        name: with_short_errors(subparsers.add_parser(name, help=text))
+        for name, text in all_commands().items()
+    }
+    return parser, found
+
+
+def _add_verbose(parser: argparse.ArgumentParser, default: Any) -> None:
+    parser.add_argument(
+        VERBOSE,
+        action="store_true",
+        default=default,
+        help="show the stack trace of an unexpected error",
+    )
+
+
+def declare(parser: argparse.ArgumentParser, module: ModuleType) -> None:
+    """Give a parser the description and the options of the command in ``module``."""
+    parser.description = module.__doc__
+    parser.epilog = f"example:\n  {module.EXAMPLE}"
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.register("action", None, _Store)
+    parser.register("action", "store", _Store)
+    module.add_arguments(parser)
+    _add_verbose(parser, argparse.SUPPRESS)
+    show_defaults(parser)
+    parser.usage = usage_of(parser)
+
+
+def show_defaults(parser: argparse.ArgumentParser) -> None:
+    """Add to the help of options that take a value their default, where it is not there yet."""
+    for action in parser._get_optional_actions():
+        value, text = parser.get_default(action.dest), action.help
+        if action.required or action.nargs == 0 or text in (None, argparse.SUPPRESS):
+            continue
+        missing = value is None or value in ("", argparse.SUPPRESS) or value == []
+        if missing and "(default" in str(text):
+            continue
+        shown = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+        shown = "none" if missing else shown
+        shown = shown.replace("%", "%%")
+        before, told, after = str(text).rpartition("(default: ")
+        if not told:
+            action.help = f"{text} (default: {shown})"
+        elif "%(default)s" not in after and shown not in re.split(r"[ ,)]", after):
+            action.help = f"{before}{told}{shown}, {after}"
+
+
+class _Store(argparse.Action):
+    """Keep what an option is given; one for several words keeps those of earlier times as well."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        earlier = getattr(namespace, self.dest, self.default)
+        if self.option_strings and self.nargs in ("+", "*") and earlier is not self.default:
+            values = [*earlier, *values]
+        setattr(namespace, self.dest, values)
+
+
+def usage_of(parser: argparse.ArgumentParser) -> str:
+    """The usage: positionals, then the options that must be given.
+
+    An option that takes several words would take a positional behind it as one of these.
+    """
+    needed = [action for action in parser._get_optional_actions() if action.required]
+    usage = parser.prog
+    for actions in (parser._get_positional_actions(), needed):
+        formatter = argparse.HelpFormatter(prog=usage, width=10**6)
+        formatter.add_usage(None, actions, [])
+        usage = formatter.format_help().removeprefix("usage: ").strip()
+    return f"{usage} [OPTION ...]".replace("%", "%%")
+
+
+def with_short_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """``parser``, whose errors become one line that names the nearest option or choice."""
+    parser.error = partial(_end, parser)  # type: ignore[method-assign]
     return parser
 
 
-def _run(module: ModuleType, command: str, argv: Sequence[str]) -> None:
-    """Read the options of a subcommand and run it."""
-    parser = Parser(
-        prog=f"gtrans {command}",
-        description=module.__doc__,
-        epilog=f"example:\n  {module.EXAMPLE}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    module.add_arguments(parser)
-    parser.add_argument(
-        VERBOSE, action="store_true", help="show the stack trace of an unexpected error"
-    )
-    parser.set_usage()
-    words, passed_on = list(argv), []
-    if hasattr(module, "PASSES_ON") and "--" in words:
-        end = words.index("--")
-        words, passed_on = words[:end], words[end + 1 :]
-    refuse_unknown(words, parser)
-    args = parser.parse_args(words, argparse.Namespace(passed_on=passed_on))
-    require(module.NEEDS, f"gtrans {command}")
-    log_warnings_only()
-    module.run(args)
+def _end(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    unknown = re.match(r"unrecognized arguments: (-[^\s=]*)", message)
+    if unknown is not None:
+        message += did_you_mean(unknown[1], parser._option_string_actions)
+    way_out = f"`{parser.prog} --help` lists everything"
+    print(f"gtrans: error: {printable(with_suggestion(message))} ({way_out})", file=sys.stderr)
+    sys.exit(_MISTYPED)
 
 
 def refuse_unknown(
@@ -196,19 +212,10 @@ def refuse_unknown(
 ) -> None:
     """End for an option that there is not; argparse would first name others that are missing.
 
-    Args:
-        words: the command line.
-        parser: what declares the options.
-        others: options that are read elsewhere, in full only.
+    ``others``: options that are read elsewhere, in full only.
     """
     known = parser._option_string_actions
     for word in words:
         flag = word.partition("=")[0]
         if flag.startswith("--") and not any(name.startswith(flag) for name in known):
             parser.error(f"there is no option {flag}{did_you_mean(flag, [*known, *others])}")
-
-
-def _hand_over(module: ModuleType, command: str, argv: Sequence[str]) -> None:
-    """Run a subcommand that reads its own options."""
-    require(module.NEEDS, f"gtrans {command}")
-    module.hand_over(argv)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import logging
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
+from dataclasses import fields
 from types import ModuleType
 from typing import Any
 
@@ -19,17 +20,19 @@ from fairseq.models import (
     ARCH_MODEL_REGISTRY,
 )
 from fairseq.registry import REGISTRIES
-from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
+from omegaconf import OmegaConf
 
 import gtrans
 from gtrans.cli.shared.config_file import FOLDER, config_names
-from gtrans.cli.shared.dispatch import end_mistyped
+from gtrans.cli.shared.dispatch import show_defaults, with_short_errors
+from gtrans.cli.shared.train_help import HELP, HELP_ALL, first_help
+from gtrans.data.unit_options import UNIT_FIELDS
 from gtrans.decoding.loading import TASK, import_plugin
 from gtrans.errors import GtransError
 from gtrans.models.base.model import DocumentModel
 from gtrans.shipped import shipped
-
-_HELP = {"-h", "--help"}
+from gtrans.tasks.options import DocumentTranslationConfig, adopt_unit
 
 
 def parse(
@@ -48,8 +51,8 @@ def parse(
     Args:
         command: the module of the command; its docstring and ``EXAMPLE`` stand in the help.
         make_parser: fairseq's function that makes the parser.
-        argv: the command line after the name. With ``--help``, the help is printed: the options
-            of this project, those of all systems or of the ``--arch`` in ``argv``, then fairseq's.
+        argv: the command line after the name. For ``--help`` and ``--help-all`` the help is
+            printed.
         add: declares further options.
         trains: the command makes a model, and does not read its options from a checkpoint.
         may_leave: words that may be options of nothing that is chosen.
@@ -64,7 +67,8 @@ def parse(
     # fairseq composes options with hydra, which logs what it does in between.
     logging.getLogger("hydra").setLevel(logging.INFO)
     import_plugin()
-    words = [word for word in argv if word not in _HELP]
+    asks = {HELP_ALL, *HELP} & set(argv)
+    words = [word for word in argv if word not in asks]
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     early.add_argument("--user-dir")
     early.add_argument("--arch", "-a")
@@ -73,19 +77,17 @@ def parse(
         utils.import_user_module(given)
     except (FileNotFoundError, ImportError) as error:
         raise GtransError(f"`--user-dir` cannot be imported: {error}") from error
-    parser = make_parser(default_task=TASK)
+    parser = with_short_errors(make_parser(default_task=TASK))
     parser.prog = f"gtrans {command.__name__.rpartition('.')[2]}"
-    parser.error = partial(end_mistyped, parser)  # type: ignore[method-assign]
     parser.set_defaults(user_dir=gtrans.__path__[0])
     add(parser)
     known, _ = parser.parse_known_args(words)
-    if _HELP & set(argv):
-        parser.usage = f"{parser.prog} DATA [OPTION ...]"
-        print(_help(command, parser, known, trains))
+    if asks:
+        print(_help(command, parser, known, trains, HELP_ALL in asks))
         parser.exit()
     if known.arch is None:
         raise GtransError(
-            "`--arch` is missing, or `--config NAME`; `gtrans train --help` lists both."
+            "`--arch` is missing, or `--config NAME`; `gtrans train --help-all` lists both."
         )
     parsed, unread = options.parse_args_and_arch(parser, words, parse_known=True)
     mistyped = [word for word in unread if word not in may_leave]
@@ -108,36 +110,103 @@ def architectures() -> dict[str, type[DocumentModel]]:
 
 
 def _help(
-    command: ModuleType, parser: argparse.ArgumentParser, known: argparse.Namespace, trains: bool
+    command: ModuleType,
+    parser: argparse.ArgumentParser,
+    known: argparse.Namespace,
+    trains: bool,
+    whole: bool,
 ) -> str:
-    """The help of a front: this project's options, by argparse's groups, then fairseq's."""
-    text = f"usage: {parser.usage}\n\n{str(command.__doc__).strip()}\n\nexample:\n"
-    text += f"  {command.EXAMPLE}\n"
-    ours = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS, allow_abbrev=False)
+    """The help of a command of fairseq: this project's options, then, if ``whole``, fairseq's."""
+    if trains:
+        parts = [first_help(command.__doc__, command.EXAMPLE)]
+    else:
+        usage = f"usage: {parser.prog} DATA [OPTION ...]"
+        example = f"example:\n  {command.EXAMPLE}"
+        parts = [usage, str(command.__doc__).strip(), example]
     if trains and known.arch is None:
-        names: dict[type[DocumentModel], list[str]] = {}
-        for arch, model in architectures().items():
-            names.setdefault(model, []).append(arch)
-        text += f"\n--config NAME (files of {shipped(FOLDER)}):\n{_listed(config_names())}"
-        text += "\n\n--arch ARCH (`--help --arch ARCH` has the options of ARCH):\n"
-        text += "\n".join(f"  {_title(model)}:\n{_listed(of)}" for model, of in names.items())
-        text += "\n"
-    TASK_REGISTRY[known.task].add_args(ours.add_argument_group(f"--task {known.task}"))
+        parts.append(_choices())
+    ours = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS, allow_abbrev=False)
+    task = TASK_REGISTRY[known.task]
+    _add_options(ours, f"--task {known.task}", task, TASK_DATACLASS_REGISTRY.get(known.task))
     if trains and known.arch is not None:
         model = ARCH_MODEL_REGISTRY[known.arch]
-        group = ours.add_argument_group(f"--arch {known.arch}: {_title(model)}")
-        model.add_args(group)
-        preset = argparse.Namespace()
-        ARCH_CONFIG_REGISTRY[known.arch](preset)
-        ours.set_defaults(**vars(preset))
+        _add_options(ours, f"--arch {known.arch}", model, getattr(model, "options", None))
+        values = _values_of(known.arch)
+        ours.set_defaults(**{name: value for name, value in values.items() if value is not None})
+    elif trains:
+        _name_values(ours)
     for section, registry in REGISTRIES.items():
         chosen = getattr(known, section, None)
         schema = registry["dataclass_registry"].get(chosen)
         if schema is not None:
             gen_parser_from_dataclass(ours.add_argument_group(f"--{section} {chosen}"), schema())
-    _with_defaults(ours)
-    parser.usage = argparse.SUPPRESS
-    return "\n".join([text, ours.format_help(), "Options of fairseq\n", parser.format_help()])
+    _show_values(ours)
+    parts.append(ours.format_help())
+    if whole or not trains:
+        _show_values(parser)
+        parser.usage = argparse.SUPPRESS
+        parts += ["Options of fairseq", parser.format_help()]
+    return "\n\n".join(part.strip("\n") for part in parts)
+
+
+def _choices() -> str:
+    """The names of configurations, and the architectures by model."""
+    names: dict[type[DocumentModel], list[str]] = {}
+    for arch, model in architectures().items():
+        names.setdefault(model, []).append(arch)
+    archs = "\n".join(f"  {_title(model)}:\n{_listed(of)}" for model, of in names.items())
+    return (
+        f"--config NAME (files of {shipped(FOLDER)}):\n{_listed(config_names())}\n\n"
+        f"--arch ARCH (`--help --arch ARCH` has the options of ARCH):\n{archs}"
+    )
+
+
+def _add_options(
+    parser: argparse.ArgumentParser, title: str, owner: Any, schema: type | None
+) -> None:
+    """Declare the options of a task or model, together by what the fields of ``schema`` are for.
+
+    That is their ``group``, or the first line of the docstring of the class that declares them.
+    """
+    declared = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
+    owner.add_args(declared)
+    purposes = {
+        name: _title(cls)
+        for cls in (schema.__mro__[:-1] if schema is not None else ())
+        for name in inspect.get_annotations(cls)
+    }
+    for field in fields(schema) if schema is not None else ():
+        purposes[field.name] = field.metadata.get("group", purposes[field.name])
+    groups: dict[str, Any] = {}
+    for action in declared._actions:
+        name = ": ".join(filter(None, (title, purposes.get(action.dest))))
+        if name not in groups:
+            groups[name] = parser.add_argument_group(name)
+        groups[name]._add_action(action)
+
+
+def _values_of(arch: str) -> dict[str, Any]:
+    """The values that an architecture gives to options, of the model and of its units."""
+    preset = argparse.Namespace()
+    ARCH_CONFIG_REGISTRY[arch](preset)
+    model = ARCH_MODEL_REGISTRY[arch]
+    if not issubclass(model, DocumentModel):
+        return vars(preset)
+    defaults = OmegaConf.to_container(OmegaConf.structured(model.options()), enum_to_str=True)
+    values = {**dict(defaults), **vars(preset)}
+    units = OmegaConf.structured(DocumentTranslationConfig())
+    adopt_unit(units, model, {**values, "_name": arch})
+    return values | {name: units[name] for name in UNIT_FIELDS}
+
+
+def _name_values(parser: argparse.ArgumentParser) -> None:
+    """Name the values that architectures give to the units of the task."""
+    found = [_values_of(arch) for arch in architectures()]
+    for action in parser._actions:
+        values = dict.fromkeys(str(values.get(action.dest)) for values in found)
+        if action.dest in UNIT_FIELDS and action.default is None and list(values) != ["None"]:
+            told = " or ".join(value for value in values if value != "None")
+            action.help = str(action.help).replace("(default: ", f"(default by --arch: {told}, ")
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -152,16 +221,14 @@ def _title(model: type) -> str:
     return str(model.__doc__).strip().splitlines()[0].replace("``", "").rstrip(".")
 
 
-def _with_defaults(parser: argparse.ArgumentParser) -> None:
-    """Add defaults to help texts that do not name them; hide copies of other options."""
-    for action in parser._actions:
-        default = parser.get_default(action.dest)
-        if str(default).startswith("${"):
+def _show_values(parser: argparse.ArgumentParser) -> None:
+    """Show the default of every option, and hide copies of other options."""
+    for action in parser._get_optional_actions():
+        if str(parser.get_default(action.dest)).startswith("${"):
             action.help = argparse.SUPPRESS
-        elif default not in (None, False, ""):
-            value, text = str(default).replace("%", "%%"), action.help or ""
-            told = text.replace("(default: ", f"(default: {value}, ")
-            action.help = told if told != text else f"{text} (default: {value})"
+        elif action.help is None:
+            action.help = ""
+    show_defaults(parser)
 
 
 def _end_with_the_reader_of_the_log() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -9,12 +10,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from fairseq import options as fairseq_options
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_REGISTRY
 from support.folders import REPO
 from support.runs import G_TRANSFORMER, TRAINING
 from support.tiny_models import TinyWorld
-from support.train_options import table
 
-from gtrans.cli.shared.train_words import TABLE
+from gtrans.cli.shared import declared as sources
+from gtrans.cli.shared.declared import options
+from gtrans.cli.shared.early_checks import TASK
+from gtrans.cli.shared.fairseq_commands import architectures
 
 WHOLE = "DATA --arch gtransformer_base --optimizer adam --lr 5e-4 --max-tokens 4096"
 # Words, and what is said of them.
@@ -94,10 +100,30 @@ def test_mistakes_are_one_line_before_torch_is_loaded(case, said):
     assert CASES[case] in message
 
 
-def test_the_table_has_all_options():
-    """``python tests/support/train_options.py`` writes it anew."""
-    known, now = json.loads(TABLE.read_text(encoding="utf-8")), table()
-    assert known == now
+def test_the_sources_say_of_options_what_the_parsers_say():
+    """Of every option of a training: whether it takes a word, and which ones."""
+    known = options()
+    names = architectures()
+    parsers = [fairseq_options.get_training_parser(default_task=TASK)]
+    owners = [TASK_REGISTRY[TASK], *names.values()]
+    for kind in ("criterion", "optimizer", "lr_scheduler"):
+        owners += [
+            owner for owner in REGISTRIES[kind]["registry"].values() if hasattr(owner, "add_args")
+        ]
+    for owner in owners:
+        parsers.append(argparse.ArgumentParser(add_help=False, conflict_handler="resolve"))
+        owner.add_args(parsers[-1])
+    seen = set()
+    for action in (action for parser in parsers for action in parser._actions):
+        for flag in set(action.option_strings) - {"-h", "--help"}:
+            option = known[flag]
+            seen.add(flag)
+            assert (option.kind in ("flag", "off")) == (action.nargs == 0), flag
+            assert (option.kind == "off") == (action.nargs == 0 and action.const is False), flag
+            if option.choices and action.choices and flag != "--criterion":
+                assert set(option.choices) == set(map(str, action.choices)), flag
+    assert len(seen) > 350
+    assert set(sources.architectures()) >= set(names)
 
 
 def train(tiny: TinyWorld, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
