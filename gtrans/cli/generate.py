@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from gtrans.cli.shared.early_checks import check_generation
-from gtrans.cli.shared.train_help import HELP
+from gtrans.cli.shared.train_help import HELP, HELP_ALL
 from gtrans.libraries import ENGINE
 
 EXAMPLE = "gtrans generate data-bin --path checkpoints/checkpoint_best.pt --beam 5 --remove-bpe"
@@ -24,7 +24,7 @@ def hand_over(argv: Sequence[str]) -> None:
     Raises:
         GtransError: a mistake in the options, the data folder or a checkpoint that is missing.
     """
-    if not set(HELP) & set(argv):
+    if not {*HELP, HELP_ALL} & set(argv):
         check_generation(argv)
     # Imported on demand: torch and fairseq need seconds. fairseq's command is first, because it
     # sets the log up.
